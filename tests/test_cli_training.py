@@ -55,4 +55,6 @@ def test_a_selector_is_trained_from_a_trace(run: Run, tiny_folders: Path, corpus
     result = run(*asked, "--out", "selector")
     assert result.exit_code == 0, result.output
     assert Selector.load(Path("selector")).card.verifier == "SpecInfer"
-    refused(run(*asked, "--verifier", "Traversal", "--out", "other"), "verifier Traversal is no node solver")
+    refused(
+        run(*asked, "--verifier", "Traversal", "--out", "other"), "verifier Traversal must be a node solver that is"
+    )

@@ -18,7 +18,7 @@ from spectheory.verify import Greedy, Traversal
 BUDGET = 16
 """Nodes of the tree that all drafts draft."""
 PROMPT = 64
-"""Tokens of a prompt."""
+"""Number of tokens in a prompt."""
 TEXTS = {1.0: ((0,), 128), 0.0: ((0, 32, 64), 64)}
 """By temperature: where prompts start in each held-out piece, and the tokens that the target adds."""
 

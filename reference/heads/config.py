@@ -43,7 +43,7 @@ def check_rope(rope: Any, frequencies: Callable[[], list[float]]) -> None:
     """Check the parameters of a rotary embedding by the `frequencies` that transformers computes from them.
 
     Raises:
-        InputError: it computes none, or some are no finite numbers above 0.
+        InputError: it computes none, or some are not finite numbers above 0.
     """
     try:
         found = frequencies()

@@ -19,7 +19,7 @@ class Head(nn.Module, ABC):
     """A draft head. Row i reads a token and the feature of the token before it, and predicts the token after.
 
     The feature of a token of the text is `fuse` of the target's hidden states there. The feature of a drafted token is
-    the head's own output at its row. Embeddings and an output head that belong to the target are no weights of this
+    the head's own output at its row. Embeddings and an output head that belong to the target are not weights of this
     module: `attach` borrows them.
 
     Attributes:
@@ -258,7 +258,7 @@ class Eagle3Head(Head):
         """Draft these tokens (draft_vocab_size,) of the target, which rise.
 
         Raises:
-            InputError: the tokens are not as many as the draft vocabulary, do not rise or are no tokens of the target.
+            InputError: the tokens are not as many as the draft vocabulary, do not rise or are not tokens of the target.
         """
         count, size = self.config.draft_vocab_size, self.config.vocab_size
         if count is None:

@@ -104,7 +104,7 @@ class ForcedDraft(ABC):
         Raises:
             InputError: this draft cannot grow dynamic trees.
         """
-        raise InputError(f"{self.name} grows no dynamic trees: evaluate it with a static tree")
+        raise InputError(f"{self.name} cannot grow dynamic trees: evaluate it with a static tree")
 
 
 class ModelDraft(ForcedDraft):

@@ -46,7 +46,7 @@ class JudgeSettings:
 
     Attributes:
         policy: what is drafted in each cycle, and the verifier.
-        baseline: group that the others are compared with; None takes the first.
+        baseline: group that the others are compared with; None means the first.
         seed: of the siblings that are drawn beside the tokens of a text. All drafts share the random numbers.
         samples: number of such draws over which a chance is averaged.
 
@@ -123,7 +123,8 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
     """Refuse what cannot be compared, before any model runs."""
     if len(groups) < 2 or not all(groups.values()):
         raise InputError(
-            f"groups must be at least two, each with a draft, got {len(groups)}: name the drafts to compare"
+            f"groups must hold at least two groups, each with at least one draft, got "
+            f"{ {name: len(runs) for name, runs in groups.items()} }: give the drafts to compare"
         )
     check_groups({name: [run.weights for run in runs] for name, runs in groups.items()}, settings.base(groups))
     settings.policy.check(texts.sampling)
@@ -233,8 +234,9 @@ def _chosen(logits: torch.Tensor, text: list[int], number: int, dtype: torch.dty
     if wrong:
         position = wrong[0]
         raise InputError(
-            f"texts[{number}][{position}] is {text[position]}, {behind[position]:.3g} below the target's largest "
-            "logit: the target cannot have generated this text by greedy decoding; give texts of this target"
+            f"texts[{number}][{position}] is {text[position]}, whose logit is {behind[position]:.3g} below the "
+            "target's largest logit: the target cannot have generated this text by greedy decoding; give texts of "
+            "this target"
         )
     rows = np.zeros(logits.shape)
     rows[np.arange(len(text)), text] = 1

@@ -28,7 +28,7 @@ class HeadDraft(ForcedDraft):
             depth stands for all deeper nodes. A parallel head has no more than its own.
 
     Raises:
-        InputError: the draft of the pair is no head, or `depths` is below 1.
+        InputError: the draft of the pair is not a head, or `depths` is below 1.
     """
 
     reads_features = True

@@ -28,8 +28,8 @@ class ForcedRows:
     Attributes:
         number: number of the text, which seeds the draws of siblings.
         prompt: the tokens before it.
-        text: the text with p and q. At temperature 0 all of p is on the token of the text, and q is that of
-            temperature 1.
+        text: the text with p and q. At temperature 0 all of p is on the token of the text, and q is the
+            draft's distribution at temperature 1.
     """
 
     number: int
@@ -64,7 +64,7 @@ class JudgedPolicy(ABC):
     @property
     @abstractmethod
     def deepest(self) -> int:
-        """The depth that no draft exceeds. A cycle counts if so many tokens of the text and one more are left."""
+        """The depth that no draft exceeds. A cycle counts if more tokens than this are left of the text."""
 
     @property
     def tree(self) -> Tree | None:

@@ -77,7 +77,9 @@ def longest_accepted(tree: Tree, accepted: Any) -> list[int]:
     """
     emitted = np.asarray(accepted, dtype=bool)
     if emitted.shape != tree.parent.shape:
-        raise InputError(f"accepted must have one entry for each of {len(tree.parent)} nodes, got {emitted.shape}")
+        raise InputError(
+            f"accepted must have one entry for each of {len(tree.parent)} nodes, got shape {emitted.shape}"
+        )
     paths: list[list[int]] = [[]]
     for node in range(1, len(tree.parent)):
         above = paths[tree.parent[node]]

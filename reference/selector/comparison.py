@@ -40,7 +40,7 @@ class PolicyRun:
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """One policy beside the baseline, with intervals of level `LEVEL`, clustered by prompt.
+    """One policy compared with the baseline, with intervals of level `LEVEL`, clustered by prompt.
 
     Attributes:
         name: name of the policy.
@@ -48,7 +48,7 @@ class PolicyRow:
         tau: mean E[tau] over the roots.
         throughput: tokens per second, the mean of the seeds.
         half: half the interval of `throughput`.
-        difference: throughput over that of the baseline, less 1, in percent; None for the baseline.
+        difference: throughput divided by the throughput of the baseline, minus 1, in percent; None for the baseline.
         difference_half: half the interval of `difference`, paired by prompt; with several seeds it covers them too.
     """
 
@@ -122,7 +122,7 @@ class SelectorComparison(Record):
         return found
 
     def difference(self, name: str, other: str) -> PairedDifference:
-        """By how much the throughput of one policy is above that of another one, paired by prompt."""
+        """By how much the throughput of policy `name` is above the throughput of `other`, paired by prompt."""
         for given in (name, other):
             if given not in self.groups:
                 raise InputError(f"policy must be one of {', '.join(self.groups)}, got {given!r}")

@@ -34,7 +34,7 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
     Args:
         selectors: of one training with different seeds.
         labels: roots of prompts on which none of the selectors was trained.
-        other: roots of other prompts, such as those of the training, on which the static tree is chosen.
+        other: roots of other prompts, such as the training prompts, on which the static tree is chosen.
 
     Raises:
         InputError: there is no selector, or they differ in more than the seed; labels are of another pair, other
@@ -113,7 +113,7 @@ def _checked(selectors: Sequence[Selector], labels: Labels, other: Labels) -> Se
     if judged & set(first.card.prompts):
         raise InputError("labels must be of prompts on which the selector was not trained: give labels of other texts")
     if judged & set(other.prompts.tolist()):
-        raise InputError("other must be labels of other prompts than those judged: give those of the training")
+        raise InputError("other must be labels of prompts that are not in labels: give the labels of the training")
     return first
 
 

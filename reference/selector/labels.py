@@ -55,8 +55,8 @@ class LabelSettings:
 
     Attributes:
         verifiers: names of node solvers that are lossless for i.i.d. draws, such as SpecInfer.
-        every: a root is taken after so many tokens of a text.
-        draws: independent draws of the paths at each root, at least 2, so that one can choose and another one judge.
+        every: number of tokens of a text between two roots.
+        draws: number of independent draws of the paths at each root, at least 2: one can choose and another judge.
         seed: of the draws.
         space: the actions.
 
@@ -84,8 +84,8 @@ class LabelSettings:
         found = verifier_of(name)
         if not isinstance(found, TopDown) or DrawRule.IID not in found.rules:
             raise InputError(
-                f"verifier {name} is no node solver that is lossless for i.i.d. draws: Eq. (3) holds for those only, "
-                "such as SpecInfer"
+                f"verifier {name} must be a node solver that is lossless for i.i.d. draws, such as SpecInfer: the "
+                "expected tokens are exact only for these"
             )
         if found.solver.small_vocabulary_only:
             raise InputError(f"verifier {name} is for small vocabularies only: {found.solver.small_vocabulary_only}")
@@ -139,7 +139,7 @@ class Labels:
             InputError: the labels are not of this verifier.
         """
         if verifier not in self.verifiers:
-            raise InputError(f"labels are of {', '.join(self.verifiers)}, not of {verifier}: compute them with it")
+            raise InputError(f"labels hold {', '.join(self.verifiers)}, not {verifier}: compute labels with {verifier}")
         return self.tokens[self.verifiers.index(verifier)]
 
     def at(self, roots: np.ndarray) -> Labels:

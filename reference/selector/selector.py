@@ -97,7 +97,7 @@ class Selector:
         if sampling not in self.card.samplings:
             raise InputError(
                 f"the selector was trained for {', '.join(map(str, self.card.samplings))}, not for {sampling}: compute "
-                "labels with it and train again"
+                "labels with this sampling and train again"
             )
 
     @torch.inference_mode()

@@ -229,7 +229,7 @@ class DraftTrees:
 
 
 class GroupObjective(HeadObjective):
-    """GTO: the rewards of draft trees against those of the frozen start, beside the token-level loss.
+    """GTO: the rewards of draft trees compared with the rewards of the frozen start, added to the token-level loss.
 
     The longest accepted sequence follows the text, so its probabilities are those of the passes of the token-level
     loss.

@@ -55,8 +55,8 @@ def tensorrt_llm(
         version: version of TensorRT-LLM.
         draft_len_schedule: lengths by batch size, or None.
         max_concurrency: largest number of requests with speculation, or None.
-        max_num_tokens: token budget of a step; None is no limit.
-        acceptance_window: requests in the window of the gate; 0 is no gate.
+        max_num_tokens: token budget of a step; None means no limit.
+        acceptance_window: requests in the window of the gate; 0 means no gate.
         acceptance_length_threshold: mean number of accepted tokens below which speculation ends.
 
     Raises:

@@ -56,7 +56,7 @@ def mixed(*loads: Requests) -> Requests:
         InputError: there is no load, or one of them is a closed loop.
     """
     if not loads or any(one.concurrency is not None for one in loads):
-        raise InputError("loads must be at least one load that is no closed loop: give loads with times of arrival")
+        raise InputError("loads must be at least one load that is not a closed loop: give loads with times of arrival")
     times = np.concatenate([one.arrival_seconds for one in loads])
     order = np.argsort(times, kind="stable")
     prompts, outputs, kinds = (

@@ -36,7 +36,7 @@ def compare_schedules(
     Args:
         schedules: each schedule by its name, as for `serve`. The others are compared with the first one.
         requests: as for `serve`, as are the arguments below.
-        server: times and limits of the engine; None takes the times of the first schedule or plan.
+        server: times and limits of the engine; None means the times of the first schedule or plan.
         rates: true rates of acceptance.
         seed: seed of the acceptance.
         until_seconds: time at which the simulation stops.

@@ -38,11 +38,15 @@ def simulate(
     ] = None,
     prompt_tokens: Annotated[
         str | None,
-        typer.Option("--prompt-tokens", help="Tokens of a prompt, such as 512 or lognormal:512:1.5, for a --load."),
+        typer.Option(
+            "--prompt-tokens", help="Number of tokens of each prompt, such as 512 or lognormal:512:1.5, for a --load."
+        ),
     ] = None,
     output_tokens: Annotated[
         str | None,
-        typer.Option("--output-tokens", help="Tokens of an answer, such as 256 or geometric:256, for a --load."),
+        typer.Option(
+            "--output-tokens", help="Number of tokens of each answer, such as 256 or geometric:256, for a --load."
+        ),
     ] = None,
     requests: Annotated[int | None, typer.Option("--requests", help="Number of requests of a --load.")] = None,
     seconds: Annotated[

@@ -35,9 +35,12 @@ def tune(
         float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")
     ] = None,
     replications: Annotated[
-        int, typer.Option("--replications", help="Number of simulated loads, half to choose and half to judge.")
+        int,
+        typer.Option(
+            "--replications", help="Number of simulated loads: half choose the schedule, the other half judge it."
+        ),
     ] = 8,
-    tries: Annotated[int, typer.Option("--tries", help="Largest number of schedules to try.")] = 200,
+    tries: Annotated[int, typer.Option("--tries", help="Maximum number of schedules to try.")] = 200,
     max_sequences: MaxSequences = None,
     batched_tokens: BatchedTokens = 8192,
     kv_tokens: KvTokens = None,

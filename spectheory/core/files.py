@@ -57,7 +57,9 @@ def write_whole(path: Path, text: str) -> None:
             partial.write_text(text, encoding="utf-8")
         except UnicodeEncodeError as error:
             wrong = text[max(0, error.start - 20) : error.end]
-            raise InputError(f"{path} cannot be written: {wrong!r} is no text in UTF-8, rename what has it") from error
+            raise InputError(
+                f"{path} cannot be written: {wrong!r} cannot be encoded in UTF-8; rename what contains it"
+            ) from error
 
 
 @contextmanager

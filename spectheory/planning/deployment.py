@@ -228,7 +228,7 @@ class Deployment:
 
     @property
     def _lengths(self) -> tuple[float, float] | None:
-        """Tokens of a prompt and of an answer; None if they are not given."""
+        """Numbers of tokens in a prompt and in an answer; None if they are not given."""
         if self.prompt_tokens is None and self.output_tokens is None:
             return None
         if self.prompt_tokens is None or self.output_tokens is None:
@@ -260,7 +260,7 @@ class Deployment:
         if replays is not None:
             raise InputError(f"{lookup} drafts cannot be replayed on a trace of a draft model: {repair}")
         if counted is not None and lookup_named(counted) != lookup:
-            raise InputError(f"acceptance must be that of {lookup} drafts, got the rates of {counted}: {repair}")
+            raise InputError(f"acceptance must be measured with {lookup} drafts, got the rates of {counted}: {repair}")
 
     def _calibration(self, target: ModelConfig, draft: ModelConfig | None) -> tuple[str, ...]:
         """Sentences on the calibration of `costs`, after a check that it was for this deployment; none without one."""

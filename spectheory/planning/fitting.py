@@ -100,8 +100,8 @@ class Fitting:
 
         Args:
             plan: a schedule, or a plan, which counts as a schedule of one batch size.
-            draft: the name of the draft; None takes the name in the provenance.
-            target: a shipped model or the path of its config.json; None takes the name in the provenance.
+            draft: the name of the draft; None means the name in the provenance.
+            target: a shipped model or the path of its config.json; None means the name in the provenance.
 
         Raises:
             InputError: `target` is neither a shipped model nor the path of a config.json.
@@ -167,7 +167,7 @@ class Fitting:
     def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
         """The envelope of highest mean share of the plan's speed over the batch sizes.
 
-        `most_nodes` is the engine's own limit on the number of nodes; None is no limit.
+        `most_nodes` is the engine's own limit on the number of nodes; None means no limit.
 
         Raises:
             PlainIsFastestError: no envelope is faster than plain decoding, on average over the batch sizes.

@@ -28,9 +28,10 @@ from spectheory.yields import RequestClasses
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Record):
-    """A tree to verify, with the rates and times from which its speed is predicted. `Tree.chain(0)` is no speculation.
+    """A tree to verify, with the rates and times from which its speed is predicted.
 
-    Every prediction is computed from these fields. Make a plan with `plan`, or from your own tree with `evaluate`.
+    The tree `Tree.chain(0)` means no speculation. Every prediction is computed from these fields. Make a plan with
+    `plan`, or from your own tree with `evaluate`.
 
     Attributes:
         tree: the chosen tree.

@@ -55,7 +55,7 @@ class TriedTrees(Record):
             )
         for tree, verifier, value in zip(self.trees, self.verifiers, tau, strict=True):
             if not tree.budget or (verifier_of(verifier).takes != "trees" and not tree.is_chain):
-                raise InputError(f"verifiers must verify their trees, got {verifier} for {tree}")
+                raise InputError(f"verifiers must be able to verify their trees, got {verifier} for {tree}")
             if not 1 - ROUNDING <= value <= tree.max_depth + 1 + ROUNDING:
                 raise InputError(f"tau of {tree} must be between 1 and {tree.max_depth + 1}, got {value:.6g}")
 

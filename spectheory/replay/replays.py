@@ -129,7 +129,7 @@ class Replays:
 
     @property
     def recorded(self) -> bool:
-        """Whether the verifier is that of the record, as in texts of which only accepted lengths are known."""
+        """Whether the verifier is the verifier of the record, as in texts of which only accepted lengths are known."""
         return isinstance(self.texts[0], ChainText)
 
     def can_replay(self, tree: Tree) -> bool:
