@@ -163,7 +163,9 @@ def replay_drafter(
     cycles = np.array([len(one) for one in kept])
     if not cycles.any():
         longest = max(map(len, texts), default=0)
-        raise InputError(f"texts must be longer than a cycle of depth {deepest}, the longest has {longest} tokens")
+        raise InputError(
+            f"texts must be longer than a cycle of depth {deepest}, the longest has {longest} tokens: give longer texts"
+        )
     return Replayed(
         emitted=cycles + [sum(one) for one in kept],
         cycles=cycles,

@@ -47,8 +47,8 @@ class JudgeSettings:
     Attributes:
         policy: what is drafted in each cycle, and the verifier.
         baseline: group that the others are compared with; None means the first.
-        seed: of the siblings that are drawn beside the tokens of a text. All drafts share the random numbers.
-        samples: number of such draws over which a chance is averaged.
+        seed: seed of the drawn siblings of the tokens of a text. All drafts share the random numbers.
+        samples: number of such draws over which each probability is averaged.
 
     Raises:
         InputError: a number is out of range.
@@ -78,7 +78,7 @@ def judge(
     """E[tau], acceptance and calibration of drafts on the same texts.
 
     What each draft does on a text is written to `folder`, so that a call after an interruption continues, and further
-    drafts can be added later. The distributions of one text are in memory at a time, and the logits of a few.
+    drafts can be added later. Only the distributions of one text and the logits of a few texts are in memory at a time.
 
     Args:
         texts: texts of the target on which no draft was trained.
@@ -145,7 +145,7 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
     if _roots(texts, settings.policy.deepest).sum() == 0:
         raise InputError(
             f"texts must be longer than a cycle of depth {settings.policy.deepest} and one token, the longest has "
-            f"{max(map(len, texts.texts))}: record more tokens per prompt, or evaluate a tree that is less deep"
+            f"{max(map(len, texts.texts))}: record more tokens per prompt, or evaluate a shallower tree"
         )
 
 

@@ -26,7 +26,7 @@ def with_settings(loss: Loss, settings: Iterable[str]) -> Loss:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise InputError(f"set must be a name with its value, such as passes=3, got {setting!r:.60}")
+            raise InputError(f"set must be NAME=VALUE, such as passes=3, got {setting!r:.60}")
         loss = _changed(loss, name.split("."), value, loss.name)
     return loss
 

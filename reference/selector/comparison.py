@@ -70,14 +70,15 @@ class SelectorComparison(Record):
         baseline: name of the policy that the others are compared with.
         actions: number of actions.
         trees: the different trees.
-        static: the best static tree without a trunk and with one on the text that is judged, and on other text.
-        shares: (trees,) how often the selectors take each tree.
+        static: three static trees: the best without a trunk and the best of all, both chosen on the judged text, and the
+            best of all chosen on other text.
+        shares: (trees,) share of the roots at which the selectors choose each tree.
         roots: (P,) number of roots of each prompt.
         prompts: (P,) hashes of the prompts, the clusters.
         runs: the policies.
 
     Raises:
-        InputError: there are fewer than 2 prompts, shapes disagree, or the baseline is none of the policies.
+        InputError: there are fewer than 2 prompts, shapes disagree, or the baseline is not one of the policies.
     """
 
     kind: ClassVar[str] = "selector_comparison"
@@ -131,7 +132,7 @@ class SelectorComparison(Record):
 
     @cached_property
     def rows(self) -> tuple[PolicyRow, ...]:
-        """Each policy beside the baseline."""
+        """Each policy compared with the baseline."""
         return tuple(self._row(name, runs) for name, runs in self.groups.items())
 
     def _row(self, name: str, runs: list[PolicyRun]) -> PolicyRow:

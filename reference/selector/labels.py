@@ -57,7 +57,7 @@ class LabelSettings:
         verifiers: names of node solvers that are lossless for i.i.d. draws, such as SpecInfer.
         every: number of tokens of a text between two roots.
         draws: number of independent draws of the paths at each root, at least 2: one can choose and another judge.
-        seed: of the draws.
+        seed: seed of the draws.
         space: the actions.
 
     Raises:
@@ -148,7 +148,7 @@ class Labels:
         return replace(self, prompts=self.prompts[roots], features=features, tokens=self.tokens[:, roots])
 
     def split(self, share: float, seed: int = 0) -> tuple[Labels, Labels]:
-        """The labels of a random share of the prompts, and those of the other prompts.
+        """The labels of a random share of the prompts, and the labels of the other prompts.
 
         Raises:
             InputError: one side would have no prompt.

@@ -54,7 +54,7 @@ class SelectorNetwork(nn.Module):
 
 
 def throughput(logits: Tensor, tokens: Tensor, seconds: Tensor) -> Tensor:
-    """(B,) expected tokens over expected seconds if the tree is drawn from the softmax of the logits: Eq. (4).
+    """(B,) expected tokens divided by expected seconds if the tree is drawn from the softmax of the logits: Eq. (4).
 
     Args:
         logits: (B, trees).

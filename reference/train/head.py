@@ -40,7 +40,7 @@ class HeadRecipe:
         loss: the loss with its settings.
         steps: number of updates of the weights.
         rows: texts in a step.
-        seed: of the weights of a new head, of the order of the texts and of all choices.
+        seed: seed of the weights of a new head, of the order of the texts and of all random choices.
         matrix_rate: learning rate of the matrices inside the layer, by Muon.
         vector_rate: learning rate of norms, embeddings and output layers, by AdamW.
         roots: roots in each text at which TALF builds trees.

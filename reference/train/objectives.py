@@ -62,7 +62,7 @@ class Batching:
     Attributes:
         texts: the target's own texts.
         rows: texts in a step.
-        seed: of their order, which is another one each time all texts have been read.
+        seed: seed of their order, which changes each time all texts have been read.
 
     Raises:
         InputError: there are fewer texts than rows.

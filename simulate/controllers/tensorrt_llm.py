@@ -75,7 +75,7 @@ def tensorrt_llm(
         check_whole("max_concurrency", max_concurrency, 0)
         if draft_len_schedule is not None and features.upper_bounds:
             raise InputError(
-                f"max_concurrency must be None beside draft_len_schedule in {version}: end the schedule there"
+                f"max_concurrency must be None if draft_len_schedule is given in {version}: end the schedule there"
             )
         most = most_sequences if max_num_tokens is None else max_num_tokens // (1 + max_draft_len)
         effective = np.minimum(sizes, most)

@@ -159,7 +159,9 @@ def own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> S
     """The server with the times in a schedule or a plan."""
     if isinstance(schedule, Schedule | Plan):
         return Server.of(schedule)
-    raise InputError("server must be given unless a schedule or a plan is, whose times it can have: Server.of(...)")
+    raise InputError(
+        "server must be given without a schedule or plan whose times it could use: make one with Server.of(...)"
+    )
 
 
 def _require_classes(controller: Controller, requests: Requests) -> None:

@@ -73,7 +73,7 @@ class Tier:
 
     @property
     def name(self) -> str:
-        """What people call it, such as `off`, `chain 3` or `tree 12`."""
+        """Its name in tables, such as `off`, `chain 3` or `tree 12`."""
         if not self.tree.budget:
             return "off"
         return f"{'chain' if self.tree.is_chain else 'tree'} {self.tree.budget}"

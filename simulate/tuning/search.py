@@ -44,8 +44,9 @@ def tune(
 
     The search starts from these schedules: the given one, its chains, no speculation, every tree at all batch sizes,
     and trees up to a batch size. It then moves thresholds and changes trees as long as the goodput rises. Every
-    schedule meets the same requests and the same uniform numbers. The schedule is chosen on the first half of the replications. The other half
-    judges it and the schedules that came next. It is the best schedule that was found, not a proven optimum.
+    schedule meets the same requests and the same uniform numbers. The schedule is chosen on the first half of the
+    replications. The other half judges it and the schedules that came next. It is the best schedule that was found,
+    not a proven optimum.
 
     Args:
         schedule: the planned schedule, with the trees to choose from.

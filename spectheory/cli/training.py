@@ -36,7 +36,9 @@ def _in_a_checkout() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("reference.train"):
             raise
-        raise InputError("training is not part of the installed package: run this command in a checkout") from error
+        raise InputError(
+            "training is not part of the installed package: run this command in a checkout of the repository"
+        ) from error
 
 
 def pair(
@@ -56,7 +58,7 @@ def pair(
 
 def texts(
     out: Annotated[
-        Path, typer.Option("--out", help="Folder to write. To continue an interrupted run, repeat the command.")
+        Path, typer.Option("--out", help="Folder for the texts. To continue an interrupted run, repeat the command.")
     ],
     target: Target = None,
     device: Device = "cpu",

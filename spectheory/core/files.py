@@ -29,7 +29,7 @@ def reported(path: Path, repair: str = "name another file") -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Context manager that gives a new name beside `path`. What is written there becomes `path` at the end.
+    """Context manager that returns a temporary path beside `path`. At the end, the file there replaces `path`.
 
     After an error, `path` is as it was before. Several processes can write one `path` at once: the last one wins.
 
@@ -66,8 +66,8 @@ def write_whole(path: Path, text: str) -> None:
 def owned(place: Path, lock: Path, repair: str) -> Iterator[None]:
     """Context manager that makes this process the only writer of `place`, a file or a folder.
 
-    The lock is the file `lock`, which is removed at the end. It also ends with the process, even if that is killed.
-    Without locks, as on Windows and on some network drives, several processes can write.
+    The lock is the file `lock`, which is removed at the end. A process that ends or is killed loses its lock.
+    Where the system has no locks, as on Windows and on some network drives, several processes can write.
 
     Raises:
         InputError: another writer holds the lock, or it cannot be written. The message ends with `repair`.

@@ -295,17 +295,17 @@ class Deployment:
             return
         if self.gpus > 1:
             raise InputError(
-                f"measured records are for 1 GPU, got {self.gpus} GPUs: plan for 1, or give no folder of records"
+                f"measured records are for 1 GPU, got {self.gpus} GPUs: plan for 1, or leave out the measured records"
             )
         if self.kv_dtype is not None:
             raise InputError(
-                f"measured records do not state the format of their KV cache, got kv_dtype {self.kv_dtype}: give no "
-                "folder of records, or no kv_dtype"
+                f"measured records do not state the format of their KV cache, got kv_dtype {self.kv_dtype}: leave "
+                "out the measured records or kv_dtype"
             )
         if self._lengths is not None:
             raise InputError(
-                f"measured records have no times of prompts, got prompt_tokens {self.prompt_tokens:g}: give no folder "
-                "of records, or a context instead of lengths"
+                f"measured records have no times of prompts, got prompt_tokens {self.prompt_tokens:g}: leave out "
+                "the measured records, or give a context instead of the lengths of prompts and answers"
             )
         there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:

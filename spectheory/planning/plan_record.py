@@ -188,7 +188,7 @@ class Plan(Record):
 
     @property
     def reach_source(self) -> str:
-        """A clause for people on what `reach` is predicted from."""
+        """How `reach` was predicted, as shown to readers, such as "nodes by the rates"."""
         return node_reach(self.tree, self.rates, self.replayed).source
 
     @cached_property

@@ -31,7 +31,7 @@ class OneText:
 
     Args:
         text: the text.
-        seed: of the drafts that are drawn beside its tokens.
+        seed: seed of the drafts that are drawn in addition to its tokens.
         samples: number of such draws over which a chance is averaged.
     """
 

@@ -25,7 +25,7 @@ class Siblings:
 
     Args:
         text: the text, in float64.
-        seed: of the draws.
+        seed: seed of the draws.
     """
 
     def __init__(self, text: TargetText, seed: list[int]) -> None:
