@@ -58,7 +58,7 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     Args:
         folder: folder of the trace.
         pair: the pair that the trace was recorded with; needed above temperature 0.
-        seed: seed of the drafts that are drawn beside the tokens of a text.
+        seed: seed of the drafts that are drawn in addition to the tokens of a text.
         samples: see `Replays`.
 
     Raises:
@@ -105,11 +105,11 @@ OFF_TEXT = (
 
 
 class OffTextError(InputError):
-    """The drafter reads what the target says off the text, which replay does not compute."""
+    """The drafter reads logits of the target at rejected nodes, which a replay does not compute."""
 
 
 class _TextLogits:
-    """In place of the target's logits at the nodes of a draft: those of the accepted nodes, which are in the text.
+    """Stands in for the target's logits at the nodes of a draft; knows only the accepted nodes, which are in the text.
 
     Any other use raises OffTextError.
     """

@@ -117,7 +117,7 @@ def surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Gto(Loss):
-    """GTO: the clipped surrogate of group-standardised, debiased tree rewards, beside a token-level loss.
+    """GTO: the clipped surrogate of group-standardised, debiased tree rewards, added to a token-level loss.
 
     What the source says: at each position of a group of m adjacent positions, the draft grows a tree T as in decoding
     (Eq. 8), with the reward r of Eq. (5), and so does the frozen start, with the reward r_ref. R = r - r_ref (Eq. 9),

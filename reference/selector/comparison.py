@@ -70,8 +70,8 @@ class SelectorComparison(Record):
         baseline: name of the policy that the others are compared with.
         actions: number of actions.
         trees: the different trees.
-        static: three static trees: the best without a trunk and the best of all, both chosen on the judged text, and the
-            best of all chosen on other text.
+        static: three static trees: the best one without a trunk and the best one, both chosen on the judged text, and
+            the best one chosen on other text.
         shares: (trees,) share of the roots at which the selectors choose each tree.
         roots: (P,) number of roots of each prompt.
         prompts: (P,) hashes of the prompts, the clusters.

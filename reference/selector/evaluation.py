@@ -1,4 +1,4 @@
-"""`evaluate_selector`: a selector against the best static tree and against oracles, at roots it was not trained on."""
+"""`evaluate_selector`: a selector compared with static trees and oracles, at roots it was not trained on."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def tensorrt_llm(
     - `draft_len_schedule` in 1.2: a key is the smallest batch size of its length. In 1.3 and later: a key is the
       largest batch size of its length, and no tokens are drafted above the last key.
     - `max_concurrency`: nothing is drafted if min(requests, max batch size, max_num_tokens // (1 + max_draft_len)) is
-      above it. 1.3 and later refuse it beside a schedule.
+      above it. 1.3 and later refuse it together with a schedule.
     - The gate: each completed request counts with tokens / iterations - 1, where its prompt is an iteration of one
       token. When the mean over the last `acceptance_window` requests falls below `acceptance_length_threshold`,
       speculation ends until the server is started again. Requests that were decoded without drafts count too, with 0,

@@ -16,7 +16,7 @@ Shape = Tree | DrawPolicy | Policy
 
 
 def check_shape(shape: Any, rule: DrawRule | None) -> None:
-    """Refuse what is not a shape, a tree without a rule, and a rule beside a policy. Raises InputError."""
+    """Refuse what is not a shape, a tree without a rule, and a rule given with a policy. Raises InputError."""
     if isinstance(shape, Tree):
         if rule is None:
             raise InputError("rule must say how the children of a tree are drawn, such as DrawRule.NO_REPLACEMENT")

@@ -23,7 +23,9 @@ def simulate(
     plan: Annotated[Path | None, typer.Option("--plan", help="Plan to simulate, from `spectheory plan`.")] = None,
     cycles: Annotated[
         int | None,
-        typer.Option("--cycles", help="Number of draft-and-verify cycles of a plan.", show_default=str(CYCLES)),
+        typer.Option(
+            "--cycles", help="Number of draft-and-verify cycles to simulate with --plan.", show_default=str(CYCLES)
+        ),
     ] = None,
     load: Annotated[
         str | None,

@@ -59,7 +59,7 @@ def tune(
 ) -> None:
     """Find the schedule with the most requests per second within limits on latency, by simulating a server under load.
 
-    It is chosen on one half of the simulated loads and judged on the other half, beside the planned schedule, no
+    It is chosen on one half of the simulated loads and judged on the other half, compared with the planned schedule, no
     speculation, and the next best schedules.
     """
     from simulate import Server

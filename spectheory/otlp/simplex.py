@@ -18,7 +18,7 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class Accepted:
-    """The acceptance of one solver beside the optimum.
+    """The acceptance of one solver compared with the optimum.
 
     Attributes:
         solver: name of the solver.

@@ -47,7 +47,7 @@ def require_reach(tree: Tree, replayed: Replayed, *, sampled: bool) -> None:
 
     At each depth the reach sums to the share of the cycles that keep as many tokens, so that the whole sums to tau. No
     node is accepted more often than its parent. Where siblings are sampled the shares are estimates, which may be out
-    of order by `STANDARD_ERRORS`. A chain needs no reach beside its cycles.
+    of order by `STANDARD_ERRORS`. A chain needs no reach: its cycles contain it.
 
     Args:
         tree: the tree.

@@ -73,7 +73,9 @@ def check_replayed(
     rows = zip(trees, verifiers, rules, replayed, strict=True)
     used = [(tree, replayed_tree(tree, verifier, rule, one)) for tree, verifier, rule, one in rows]
     if tried is None:
-        raise InputError("tried must be given beside verifiers, rules and replayed: make the schedule with a trace")
+        raise InputError(
+            "tried must be given together with verifiers, rules and replayed: make the schedule with a trace"
+        )
     require_tried(tried, used)
 
 

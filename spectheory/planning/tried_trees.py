@@ -152,4 +152,4 @@ def require_tried(tried: TriedTrees | None, used: Iterable[tuple[Tree, ReplayedT
 def require_one_source(replayed: object | None, classes: RequestClasses | None) -> None:
     """Raise InputError if tau would be replayed and predicted from request classes."""
     if replayed is not None and classes is not None:
-        raise InputError("classes must be None beside replayed trees, which need no rates: leave them out")
+        raise InputError("classes must be None if trees were replayed, which need no rates: leave them out")

@@ -70,7 +70,8 @@ class Cycle:
         shape: a static tree, or a draw policy.
         verifier: the verifier.
         rule: how children of a tree are drawn; None for a policy, and for greedy decoding.
-        perfect: depth of the nodes whose first child is always the token of the text, and is kept; None for none.
+        perfect: depth of the nodes whose first child is always the token of the text, and is kept; None if there are
+            none.
         closer: how much closer to the target the draft is than the recorded one, from 0 to 1: sampled text has
             (1 - closer) q + closer p in place of q, and greedy text has each token ranked first with this probability,
             whatever its rank was.

@@ -188,7 +188,7 @@ class DraftComparison(Record):
 
     @cached_property
     def rows(self) -> tuple[DraftRow, ...]:
-        """Each group beside the baseline, which is the first."""
+        """Each group compared with the baseline, which is the first."""
         return tuple(self._row(name, runs) for name, runs in self.groups.items())
 
     def difference(self, group: str, other: str, *, roots: bool = False) -> PairedDifference:

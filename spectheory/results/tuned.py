@@ -1,4 +1,4 @@
-"""`Tuned`: the schedule of highest goodput under a load, beside others, on requests on which it was not chosen."""
+"""`Tuned`: the schedule of highest goodput under a load, compared with others on requests not used to choose it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuned(Record):
-    """A schedule tuned for a load, judged beside others on replications of the load that the search did not see.
+    """A schedule tuned for a load, compared with others on replications of the load that the search did not see.
 
     All schedules of one replication meet the same requests and the same uniform numbers.
 

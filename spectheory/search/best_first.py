@@ -90,7 +90,7 @@ def compiled() -> Callable[[np.ndarray, int, int], tuple[np.ndarray, np.ndarray]
 
 
 def grow_fast(table: np.ndarray, budget: int, limit: int, passes: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `grow` returns, and compile it first if `passes` calls of this size save more than compiling costs."""
+    """The same result as `grow`, from a compiled version if that pays off over `passes` calls of this size."""
     body = grow if budget * passes <= COMPILE_ABOVE else compiled()
     return body(table, budget, limit)
 

@@ -76,7 +76,7 @@ def test_a_part_of_another_run_is_refused(recorded: Path, trace: Path, tiny: Pai
 
 def test_the_provenance_of_another_run_is_refused(recorded: Path, trace: Path) -> None:
     shutil.copy(recorded / "more" / STAMP, trace / STAMP)
-    refused(trace, "of another run")
+    refused(trace, "does not belong to the run")
 
 
 @pytest.mark.parametrize("part", PARTS[:2])

@@ -154,7 +154,7 @@ SCHEDULE = st.schedule(
     ("change", "message"),
     [
         ({"replayed": (None,) * 3, "verifiers": (None,) * 3, "rules": (None,) * 3}, "replayed must be given for Tree"),
-        ({"tried": None}, "tried must be given beside verifiers"),
+        ({"tried": None}, "tried must be given together with verifiers"),
         ({"choice": SCHEDULE.chain_choice}, r"choice must hold the fastest, but at batch 1 Tree.* is faster than"),
         ({"choice": SCHEDULE.choice[[0, 0]]}, r"choice must hold the fastest, but at batch 2 Tree.chain\(0\) is"),
         ({"chain_choice": SCHEDULE.choice[[1, 1]]}, "chain_choice must hold the fastest, but at batch 1 Tree.chain"),
