@@ -21,9 +21,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--work", type=Path, required=True, help="folder for texts, trainings and comparisons; they need 6 GB of disk"
     )
     parser.add_argument("--out", type=Path, help="file for the page; by default it is printed")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds of training")
-    parser.add_argument("--processes", type=int, default=2, help="trainings at a time, one core each")
-    parser.add_argument("--trained", action="store_true", help="train nothing: compare the rows that are trained")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds; every row is trained once for each")
+    parser.add_argument(
+        "--processes", type=int, default=2, help="number of trainings that run at the same time, one core each"
+    )
+    parser.add_argument(
+        "--trained", action="store_true", help="train nothing; compare the rows that are already trained"
+    )
     chosen = parser.parse_args(arguments)
     logging.disable_progress_bar()
     seeds = range(chosen.seeds)

@@ -103,7 +103,7 @@ def likelihood_ratio(now: Tensor, base: Tensor, accepted: Tensor) -> Tensor:
 
     Args:
         now: (G, m, T) the draft's log-probability of each accepted token.
-        base: (G, m, T) the same of the draft that is compared with; no gradient flows through it.
+        base: (G, m, T) the log-probabilities by the draft of the comparison; no gradient flows through them.
         accepted: (G, m, T) bool, which of the T places hold an accepted token. With none, the ratio is 1.
     """
     difference = torch.where(accepted, now - base.detach(), 0)

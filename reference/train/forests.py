@@ -54,7 +54,7 @@ class TargetForest:
     Args:
         target: the target.
         tokens: (B, L) the texts.
-        roots: (B, R) positions of the roots: a path continues the text up to this token.
+        roots: (B, R) positions of the roots; a path from a root continues the text that ends there.
         known: (B, R, V) float32, the distributions of the token after the roots.
     """
 

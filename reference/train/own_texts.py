@@ -221,7 +221,9 @@ class OwnTexts:
         if not (self.folder / STAMP).exists():
             raise InputError(f"{self.folder} holds no texts of a target: write them with `spectheory train texts`")
         if (source := stamp_of(self.folder).source) != f"spectheory {WHAT}":
-            raise InputError(f"{self.folder} holds a {source.removeprefix('spectheory ')}, not {WHAT}")
+            raise InputError(
+                f"{self.folder} holds a {source.removeprefix('spectheory ')}, not {WHAT}: name another folder"
+            )
         lacking = [part for part in self._parts if not part.exists()]
         if lacking:
             raise InputError(

@@ -76,7 +76,7 @@ def accepted_over(p: Vector, k: int, solver: Solver, steps: int) -> tuple[np.nda
         q (N, V), the acceptance (N,) and its optimum (N,).
 
     Raises:
-        InputError: as for `accepted`, or the solver cannot use k drafts.
+        InputError: see `accepted`, or the solver cannot use k drafts.
     """
     grid, most = simplex(len(p), steps), solver.drafts_in_reach(len(p))
     if most is not None and k > most:

@@ -105,7 +105,10 @@ class Cycle:
                 raise InputError(f"greedy decoding draws nothing, got {self.shape.name}: give a Tree")
         elif self.states.rule not in self.verifier.rules:
             named = ", ".join(rule.name for rule in self.verifier.rules)
-            raise InputError(f"rule is {self.states.rule.name}, {self.verifier} is lossless for {named}")
+            raise InputError(
+                f"rule is {self.states.rule.name}, {self.verifier} is lossless for {named}: use one of these rules, or "
+                "another verifier"
+            )
 
     @property
     def states(self) -> Shape:

@@ -83,7 +83,7 @@ def calibration_error(reliability: np.ndarray) -> np.ndarray:
     """The expected calibration error (ECE) of tables (..., bins, 3); NaN without visits.
 
     In each bin, how far the mean probability of the draft is from the target's, weighted with the visits. Chance alone
-    makes it larger than 0, the more so the fewer visits there are.
+    makes it larger than 0, and more so with fewer visits.
     """
     visits, promised, hits = np.moveaxis(reliability, -1, 0)
     return _ratio(abs(promised - hits).sum(-1), visits.sum(-1))
