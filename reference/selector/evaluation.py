@@ -24,9 +24,9 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
 
     The oracles take the trees that together have the highest throughput, by E[tau] at each root. Where E[tau] is a mean
     over drawn trees, the largest of 233 means is too large: an oracle that is judged on the draws by which it chose has
-    this selection bias. The other oracle chooses by all draws except one and is judged on that draw, for each
-    draw in turn. Both choose the same trees, so that their difference is the bias. What the best choice by the exact E[tau] reaches is between
-    them, on average over draws.
+    this selection bias. The other oracle chooses by all draws except one and is judged on that draw, for each draw
+    in turn. Both choose the same trees, so that their difference is the bias. On average over draws, the best choice by
+    the exact E[tau] reaches a throughput between the two.
 
     The static tree of the source has no trunk and no more levels than a branch, and is chosen on the text on which it
     is judged. One tree of 233 on many roots has little selection bias, which the tree chosen on other text shows.

@@ -135,7 +135,9 @@ EDITS: dict[str, tuple[str, Edit]] = {
 def test_an_edited_part_is_refused(trace: Path, name: str) -> None:
     (column, edit), part = EDITS[name], trace / PARTS[0]
     pq.write_table(edit(pq.read_table(part)), part)
-    refused(trace, rf"{PARTS[0]} (does not hold the requests|is damaged|is of another run).*record again", column)
+    refused(
+        trace, rf"{PARTS[0]} (does not hold the requests|is damaged|does not belong to the run).*record again", column
+    )
 
 
 def test_a_part_with_one_changed_byte_is_refused_or_read_as_it_was(trace: Path) -> None:
