@@ -39,7 +39,7 @@ def compare(
 
 
 def record_texts(folder: Path, temperature: float) -> None:
-    """Let the target continue pieces of all held-out prompts."""
+    """Let the target continue pieces of the text of all held-out prompts."""
     starts, new = TEXTS[temperature]
     pair = load_pair()
     pieces = encode_prompts(pair, load_prompts(), max(starts) + PROMPT)

@@ -133,12 +133,12 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
     for draft in (one for runs in groups.values() for one in runs):
         if longest > draft.context:
             raise InputError(
-                f"{draft.name} has a context of {draft.context}, a prompt with its text has {longest} tokens"
+                f"{draft.name} has a context of {draft.context}, a prompt with its text has {longest} tokens: "
+                "give shorter texts"
             )
         if (tree := settings.policy.tree) is not None and tree.max_depth > draft.deepest:
             raise InputError(
-                f"tree is {tree.max_depth} deep, {draft.name} drafts {draft.deepest} tokens: use a tree that is less "
-                "deep"
+                f"tree is {tree.max_depth} deep, {draft.name} drafts {draft.deepest} tokens: use a shallower tree"
             )
         if largest >= draft.vocab_size:
             raise InputError(f"{draft.name} has {draft.vocab_size} tokens, the texts hold token {largest}")

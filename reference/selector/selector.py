@@ -139,7 +139,7 @@ class Selector:
             if shapes[0] != shapes[1]:
                 raise InputError(
                     f"{folder / WEIGHTS} has {name} of shape {shapes[1]}, a selector of {len(card.space.trees)} trees "
-                    f"for this pair has {shapes[0]}: its actions or hidden sizes are others, train it again"
+                    f"for this pair has {shapes[0]}: its actions or hidden sizes differ: train it again"
                 )
         network.load_state_dict(found)
         return cls(card, network.eval())

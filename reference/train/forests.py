@@ -96,7 +96,7 @@ class HeadForest:
 
     Args:
         head: the head.
-        features: (B, L, hidden) what the head makes of the target's hidden states at each position of the texts.
+        features: (B, L, hidden) the head's features of the target's hidden states, at each position of the texts.
         tokens: (B, L) the token after each of these positions.
         roots: (B, R) the rows of the roots.
     """
