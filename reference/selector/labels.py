@@ -204,7 +204,7 @@ def read_labels(folder: Path) -> Labels:
     """
     stamp = stamp_of(folder)
     if stamp.source != f"spectheory {SOURCE}":
-        raise InputError(f"{folder} holds no {SOURCE} but a {stamp.source!r:.60}: name the folder of the labels")
+        raise InputError(f"{folder} holds a {stamp.source!r:.60}, not {SOURCE}: name the folder of the labels")
     held: dict[str, Any] = stamp.settings
     parts = sorted(folder.glob("part-*.parquet"))
     if len(parts) < (whole := ceil((stamp.requests or 0) / PART)):
