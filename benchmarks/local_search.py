@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trace", type=Path, required=True, help="folder of a trace")
     parser.add_argument("--latency", type=Path, help="latency record; without it, drafts cost no time")
-    parser.add_argument("--budgets", default="8,16,32,64", help="largest budgets, comma-separated")
+    parser.add_argument("--budgets", default="8,16,32,64", help="maximum numbers of drafted nodes, comma-separated")
     parser.add_argument("--splits", type=int, default=8, help="number of random splits into halves")
     asked = parser.parse_args()
     latency = Latency.load(asked.latency).smoothed() if asked.latency else Latency.constant()

@@ -69,7 +69,7 @@ class Decoder:
         if isinstance(self.verifier, Solver):
             raise InputError(f"verifier {self.verifier} solves one node, not a tree: wrap it: TopDown({self.verifier})")
         if not self.sampling.greedy and (why := incompatibility(self.drafter, self.verifier, self.sampling)):
-            raise InputError(f"verifier {self.verifier} does not go with {self.drafter}: it {why}")
+            raise InputError(f"verifier {self.verifier} does not suit {self.drafter}: it {why}")
 
     @torch.inference_mode()
     def generate(

@@ -1,4 +1,4 @@
-"""The matrix: every drafter with every verifier at every temperature on one pair, predicted beside measured tau.
+"""The matrix: every drafter with every verifier at every temperature on one pair, predicted and measured tau.
 
 Each combination is a Parquet file with one row per request, so an interrupted matrix continues where it stopped. The
 exact prediction is the mean of tau in each cycle, computed in float64 from the draft and the target's distributions.

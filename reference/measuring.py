@@ -91,7 +91,7 @@ def measure(
         temperature: temperature of both decoders.
         top_k: top-k of both decoders, see `Sampling`.
         top_p: top-p of both decoders.
-        verifier: the verifier of the tree; None takes that of `verifier_at`.
+        verifier: the verifier of the tree; None means the result of `verifier_at`.
         seed: seed of all random streams.
         skip: number of the first prompt in its file, counted from 0, for the provenance.
         so_far: the tally of an interrupted call. Its prompts are not decoded again.

@@ -139,7 +139,8 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
         raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error
     if (table.schema.metadata or {}).get(RUN) != run:
         raise InputError(
-            f"{part} is of another run than the {STAMP} beside it: remove it and record again to have it rewritten"
+            f"{part} does not belong to the run of the {STAMP} beside it: remove it and record again to "
+            "have it rewritten"
         )
     return table
 

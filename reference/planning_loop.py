@@ -94,7 +94,7 @@ def measured_plans(
 
 
 def rivals(chosen: Plan, texts: Replays) -> tuple[Plan, ...]:
-    """Plans to time beside a plan that was chosen by replay on sampled `texts`.
+    """Plans to time in addition to a plan that was chosen by replay on sampled `texts`.
 
     They are the tree that the rates alone choose, with the naive solver, and the plan's own tree with every other
     verifier. Replay predicts their speed; a tree that the texts cannot replay is left to the rates.

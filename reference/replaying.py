@@ -58,7 +58,7 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     Args:
         folder: folder of the trace.
         pair: the pair that the trace was recorded with; needed above temperature 0.
-        seed: seed of the drafts that are drawn beside the tokens of a text.
+        seed: seed of the drafts that are drawn in addition to the tokens of a text.
         samples: see `Replays`.
 
     Raises:
@@ -105,11 +105,11 @@ OFF_TEXT = (
 
 
 class OffTextError(InputError):
-    """The drafter reads what the target says off the text, which replay does not compute."""
+    """The drafter reads logits of the target at rejected nodes, which a replay does not compute."""
 
 
 class _TextLogits:
-    """In place of the target's logits at the nodes of a draft: those of the accepted nodes, which are in the text.
+    """Stands in for the target's logits at the nodes of a draft; knows only the accepted nodes, which are in the text.
 
     Any other use raises OffTextError.
     """
@@ -163,7 +163,9 @@ def replay_drafter(
     cycles = np.array([len(one) for one in kept])
     if not cycles.any():
         longest = max(map(len, texts), default=0)
-        raise InputError(f"texts must be longer than a cycle of depth {deepest}, the longest has {longest} tokens")
+        raise InputError(
+            f"texts must be longer than a cycle of depth {deepest}, the longest has {longest} tokens: give longer texts"
+        )
     return Replayed(
         emitted=cycles + [sum(one) for one in kept],
         cycles=cycles,

@@ -115,7 +115,7 @@ def record_trace(
     need = lengths.pop() + settings.new_tokens
     if need > pair.context:
         raise InputError(
-            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten either"
+            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
         )
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")

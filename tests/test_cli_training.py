@@ -37,7 +37,7 @@ def test_a_head_is_trained_by_two_commands(run: Run, tiny_folders: Path, corpus:
     assert json.loads(Path("second/training.json").read_text())["texts"] == 4
     refused(run(*texts, "--share", "2/2"), "share must be k/n with 0 <= k < n")
     refused(run(*head, "--loss", "talff", "--out", "third"), "unknown loss 'talff': did you mean talf?")
-    refused(run(*head, "--loss", "talf", "--set", "k", "--out", "third"), "set must be a name with its value")
+    refused(run(*head, "--loss", "talf", "--set", "k", "--out", "third"), "set must be NAME=VALUE, such as passes=3")
     refused(run(*head, "--loss", "talf", "--set", "j=2", "--out", "third"), "setting of the loss talf")
     refused(run(*head, "--loss", "talf", "--set", "k=two", "--out", "third"), "k must be a number, got 'two'")
     refused(run(*head, "--loss", "eagle3", "--out", "third"), "must be different layers of the target")
@@ -55,4 +55,6 @@ def test_a_selector_is_trained_from_a_trace(run: Run, tiny_folders: Path, corpus
     result = run(*asked, "--out", "selector")
     assert result.exit_code == 0, result.output
     assert Selector.load(Path("selector")).card.verifier == "SpecInfer"
-    refused(run(*asked, "--verifier", "Traversal", "--out", "other"), "verifier Traversal is no node solver")
+    refused(
+        run(*asked, "--verifier", "Traversal", "--out", "other"), "verifier Traversal must be a node solver that is"
+    )

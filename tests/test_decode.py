@@ -171,9 +171,9 @@ def test_greedy_text_is_generates_for_any_search(tiny: Pair, search: Search) -> 
 
 
 def test_a_verifier_for_other_drafts_is_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match=r"SpecTr.* does not go with PlannedTree.* not lossless for NO_REPLACEMENT"):
+    with pytest.raises(ValueError, match=r"SpecTr.* does not suit PlannedTree.* not lossless for NO_REPLACEMENT"):
         Decoder(tiny, PlannedTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(SpecTr()))
-    with pytest.raises(ValueError, match=r"Naive.* does not go with Searched.* not lossless for TOP_K"):
+    with pytest.raises(ValueError, match=r"Naive.* does not suit Searched.* not lossless for TOP_K"):
         Decoder(tiny, Searched(SpecExec(8)), Sampling(1.0), TopDown(Naive()))
     for drafter in (Drawn(Levels((2, 1))), Drawn(Levels((2, 2)))):
         with pytest.raises(ValueError, match="it verifies independent paths of one length only"):

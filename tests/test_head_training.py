@@ -226,7 +226,7 @@ def test_a_new_eagle3_head_starts_with_the_targets_output_layer(tiny: Pair, text
 def test_losses_that_do_not_suit_the_draft_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="loss must have one pass and compare no features to train a draft model"):
         train_head(tiny, texts, tmp_path / "a", HeadRecipe(Eagle3(), rows=3))
-    with pytest.raises(ValueError, match="loss must be one that follows the text to train a draft model, got talf"):
+    with pytest.raises(ValueError, match="loss must be tv, kl, lk_alpha or lk_lambda to train a draft model, got talf"):
         train_head(tiny, texts, tmp_path / "b", HeadRecipe(Talf(), rows=3))
     with pytest.raises(ValueError, match="start must be given for the loss gto: it compares with a frozen start"):
         train_head(tiny, texts, tmp_path / "c", HeadRecipe(Gto(), rows=3), config(tiny, "eagle3"))

@@ -32,7 +32,10 @@ from tests.tiny_heads import EAGLE1, EAGLE3, EAGLE31, PARALLEL, WHOLE
         (lambda t: t.update({"t2d": t["t2d"].float()}), "t2d in .* must be of type BOOL, got F32"),
         (lambda t: t.update({"d2t": t["d2t"].float()}), "d2t in .* must be of type I64, got F32"),
         (lambda t: t.update({"t2d": ~t["t2d"]}), "d2t and t2d contradict each other"),
-        (lambda t: t["d2t"].copy_(t["d2t"].flip(0) + 23 - 2 * torch.arange(24)), "and rise with i: sort the tokens"),
+        (
+            lambda t: t["d2t"].copy_(t["d2t"].flip(0) + 23 - 2 * torch.arange(24)),
+            "must increase with i and be the tokens below 40 at which t2d is true: sort the tokens",
+        ),
         (lambda t: t["d2t"].fill_(1000), "d2t and t2d contradict each other"),
         (
             lambda t: t.update({"fc.weight": t["fc.weight"].half()}),

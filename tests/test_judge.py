@@ -243,7 +243,10 @@ def test_seeds_of_training_are_one_group(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda texts: {"groups": {"one": [ModelDraft(texts.pair)]}}, "groups must be at least two"),
+        (
+            lambda texts: {"groups": {"one": [ModelDraft(texts.pair)]}},
+            "groups must hold at least two groups, each with at least one draft, got {'one': 1}",
+        ),
         (
             lambda texts: {"settings": JudgeSettings(STATIC[1.0][0])},
             "verifier must be Greedy for texts of temperature 0",

@@ -131,7 +131,7 @@ def test_the_command_judges_heads_of_every_layout(run: Run, tiny_folders: Path) 
     assert found.runs[2].accepted[3:].sum() == 0, "two tokens is what the parallel head drafts"
     Path("tree.json").write_text("[-1, 0, 1, 2]")
     deeper = run("head", "evaluate", "--trace", "out/texts", *groups, "--tree", "tree.json", "--out", "other")
-    refused(deeper, "tree is 3 deep, deep drafts 2 tokens: use a tree that is less deep")
+    refused(deeper, "tree is 3 deep, deep drafts 2 tokens: use a shallower tree")
     Path("tree.json").write_text("[-1, 0, 0, 1]")
     result = run("head", "evaluate", "--trace", "out/texts", *groups, "--tree", "tree.json", "--out", "static")
     assert result.exit_code == 0, result.output

@@ -231,7 +231,7 @@ def test_missing_target_features_are_refused() -> None:
         ("top must be at least 1, got 0", lambda: Hass(top=0)),
         ("distribution_weight must be a finite number", lambda: Eagle(distribution_weight=float("inf"))),
         ("passes must be at least 1", lambda: Needs(passes=0)),
-        ("probabilities must be True where beam trees are needed", lambda: Needs(beam_width=2, probabilities=False)),
+        ("probabilities must be True if beam_width is above 0", lambda: Needs(beam_width=2, probabilities=False)),
         ("unknown loss 'tafl': did you mean talf", lambda: loss_of("tafl")),
     ],
 )

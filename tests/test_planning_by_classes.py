@@ -80,10 +80,10 @@ def test_replay_and_classes_exclude_each_other() -> None:
         lambda: st.evaluate(st.Tree.chain(2), RATES, LATENCY, classes=CLASSES, replays=texts),
         lambda: st.schedule(RATES, lambda batch: LATENCY, [1], context=0, classes=CLASSES, replays=texts),
     ):
-        with pytest.raises(st.InputError, match="classes must be None beside replayed trees"):
+        with pytest.raises(st.InputError, match="classes must be None if trees were replayed"):
             call()
     replayed = st.evaluate(st.Tree.chain(2), RATES, LATENCY, replays=texts)
-    with pytest.raises(RecordError, match="classes must be None beside replayed trees"):
+    with pytest.raises(RecordError, match="classes must be None if trees were replayed"):
         st.Plan.from_dict({**replayed.to_dict(), "classes": CLASSES.to_dict()})
 
 

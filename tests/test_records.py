@@ -82,7 +82,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_whole(path, "old")
-    with pytest.raises(st.InputError, match=r"record.json cannot be written: 'new .ud800' is no text in UTF-8"):
+    with pytest.raises(st.InputError, match=r"record.json cannot be written: 'new .ud800' cannot be encoded in UTF-8"):
         write_whole(path, "new \ud800")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

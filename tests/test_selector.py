@@ -175,7 +175,7 @@ def test_labels_are_split_by_prompt(labels: Labels) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"verifiers": ("Traversal",)}, "Traversal is no node solver"),
+        ({"verifiers": ("Traversal",)}, "Traversal must be a node solver that is lossless"),
         ({"verifiers": ("OptimalTransport",)}, "small vocabularies"),
         ({"verifiers": ()}, "at least one"),
         ({"draws": 1}, "draws must be at least 2"),
@@ -278,7 +278,7 @@ def test_labels_of_another_pair_or_other_actions_are_refused(labels: Labels, tmp
         train_selector([labels, replace(labels, space=ActionSpace())], LATENCY, TRAINING, tmp_path)
     with pytest.raises(InputError, match="different samplings"):
         train_selector([labels, labels], LATENCY, TRAINING, tmp_path)
-    with pytest.raises(InputError, match="not of Khisti"):
+    with pytest.raises(InputError, match="labels hold SpecInfer.*, not Khisti"):
         train_selector([labels], LATENCY, replace(TRAINING, verifier="Khisti"), tmp_path)
     with pytest.raises(InputError, match="prompt_seconds=0.5"):
         train_selector([labels], replace(LATENCY, prompt_seconds=0.5), TRAINING, tmp_path)
@@ -347,7 +347,7 @@ def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels:
     trained = train_selector([labels], LATENCY, TRAINING, tmp_path)
     with pytest.raises(InputError, match="not trained"):
         evaluate_selector([trained], labels, other_prompts(labels))
-    with pytest.raises(InputError, match="other prompts"):
+    with pytest.raises(InputError, match="other must be labels of prompts that are not in labels"):
         evaluate_selector([selector()], labels, labels)
     with pytest.raises(InputError, match="not for"):
         comparison(replace(labels, sampling=Sampling(0.3)))

@@ -16,7 +16,7 @@ from spectheory.core.files import write_whole
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 1 if a check fails or the curves are off by more than the aim."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serving_validation", description=__doc__)
-    parser.add_argument("--out", type=Path, help="write the page here; without it, it is printed")
+    parser.add_argument("--out", type=Path, help="file for the page; by default it is printed")
     out = parser.parse_args(arguments).out
     checks, found = [*queueing.checks(), *fixed_batch.checks()], judged(curves())
     page = document(checks, found)

@@ -1,4 +1,4 @@
-"""`Check`: one figure of the simulator beside the value that theory gives."""
+"""`Check`: one figure of the simulator compared with the value that theory gives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEVEL = 1e-6
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of the simulator beside the value that theory gives.
+    """One figure of the simulator compared with the value that theory gives.
 
     Attributes:
         group: what is checked.

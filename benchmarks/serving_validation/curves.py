@@ -65,7 +65,7 @@ class Point:
 
     @property
     def error(self) -> float:
-        """Predicted over published rate or speedup, minus 1."""
+        """Predicted rate or speedup divided by the published one, minus 1."""
         gain = self.row.kind != "plain"
         return self.simulated / self.published - 1 if gain else self.published / self.simulated - 1
 

@@ -15,13 +15,19 @@ from spectheory.core.files import write_whole
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command. After an interruption it goes on where it stopped."""
+    """Run the command. After an interruption it continues where it stopped."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
-    parser.add_argument("--work", type=Path, required=True, help="folder for texts, trainings and comparisons (6 GB)")
-    parser.add_argument("--out", type=Path, help="write the page here; without it, it is printed")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds of training")
-    parser.add_argument("--processes", type=int, default=2, help="trainings at a time, one core each")
-    parser.add_argument("--trained", action="store_true", help="train nothing: compare the rows that are trained")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="folder for texts, trainings and comparisons; they need 6 GB of disk"
+    )
+    parser.add_argument("--out", type=Path, help="file for the page; by default it is printed")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds; every row is trained once for each")
+    parser.add_argument(
+        "--processes", type=int, default=2, help="number of trainings that run at the same time, one core each"
+    )
+    parser.add_argument(
+        "--trained", action="store_true", help="train nothing; compare the rows that are already trained"
+    )
     chosen = parser.parse_args(arguments)
     logging.disable_progress_bar()
     seeds = range(chosen.seeds)

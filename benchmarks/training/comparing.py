@@ -18,7 +18,7 @@ from spectheory.verify import Greedy, Traversal
 BUDGET = 16
 """Nodes of the tree that all drafts draft."""
 PROMPT = 64
-"""Tokens of a prompt."""
+"""Number of tokens in a prompt."""
 TEXTS = {1.0: ((0,), 128), 0.0: ((0, 32, 64), 64)}
 """By temperature: where prompts start in each held-out piece, and the tokens that the target adds."""
 
@@ -39,7 +39,7 @@ def compare(
 
 
 def record_texts(folder: Path, temperature: float) -> None:
-    """Let the target continue pieces of all held-out prompts."""
+    """Let the target continue pieces of the text of all held-out prompts."""
     starts, new = TEXTS[temperature]
     pair = load_pair()
     pieces = encode_prompts(pair, load_prompts(), max(starts) + PROMPT)

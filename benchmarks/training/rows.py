@@ -20,12 +20,13 @@ class Row:
         name: name in the table.
         loss: the loss with its settings.
         steps: number of steps, chosen so that rows that are compared cost about the same CPU time.
-        start: the row whose draft of the same seed is trained on; None for a new head, `SHIPPED` for the shipped draft.
+        start: the row from whose draft of the same seed training starts; None for a new head, `SHIPPED` for the shipped
+            draft.
         kind: kind of a new head.
-        rows: texts in a step.
-        roots: roots in each text at which TALF builds trees.
+        rows: number of texts in a step.
+        roots: number of roots in each text at which TALF builds trees.
         trees: how GTO grows draft trees.
-        against: the row that it is compared with, beside the shipped draft.
+        against: the row that this row is compared with, in addition to the shipped draft.
         published: what the source reports.
     """
 

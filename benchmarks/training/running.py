@@ -58,7 +58,7 @@ def _can_start(work: Path, row: Row, seed: int) -> bool:
 
 
 def finished(work: Path, seeds: Sequence[int]) -> dict[str, list[Path]]:
-    """The folders of each row of which all seeds are trained."""
+    """The folders of each row whose seeds are all trained."""
     folders = {row.name: [run_folder(work, row, seed) for seed in seeds] for row in ROWS}
     return {name: runs for name, runs in folders.items() if all((run / RECORD).exists() for run in runs)}
 

@@ -44,7 +44,7 @@ class TokenRecycling(Drafter):
     """Drafts the same tree in every cycle; the children of a node are the most probable successors of its token.
 
     Attributes:
-        tree: shape of the drafts. For each token as many successors are stored as a node has children at most.
+        tree: shape of the drafts. For each token, as many successors are stored as the widest node has children.
         harvest_rejected: whether logits at rejected nodes are stored, too.
         harvest_prefill: whether logits of the prompt are stored.
 

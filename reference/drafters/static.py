@@ -58,7 +58,7 @@ class PlannedTree(Drafter):
         if self.tree.max_depth > drafting.deepest:
             raise InputError(
                 f"tree is {self.tree.max_depth} deep, the parallel head {pair.names[1]} drafts {drafting.deepest} "
-                "tokens: use a tree that is less deep"
+                "tokens: use a shallower tree"
             )
         return drafting
 

@@ -43,7 +43,7 @@ def check_rope(rope: Any, frequencies: Callable[[], list[float]]) -> None:
     """Check the parameters of a rotary embedding by the `frequencies` that transformers computes from them.
 
     Raises:
-        InputError: it computes none, or some are no finite numbers above 0.
+        InputError: transformers cannot compute frequencies, or some are not finite numbers above 0.
     """
     try:
         found = frequencies()
@@ -73,18 +73,18 @@ class HeadConfig:
         rms_norm_eps: constant of the norms.
         hidden_act: activation of the MLP.
         rope: parameters of the rotary embedding, as `rope_parameters` in transformers.
-        positions: number of positions that the file states. A head runs at positions beyond them.
+        positions: number of positions that the file states. The head also runs at later positions.
         attention_bias: whether the projections of the attention have biases.
         mlp_bias: whether the projections of the MLP have biases.
         fc_bias: whether `fc` has a bias.
-        own_embedding: whether the head has token embeddings of its own; else it reads those of its target.
+        own_embedding: whether the head has its own token embeddings; else it reads the embeddings of its target.
         target_hidden_size: width of the target; None if it equals `hidden_size`.
         draft_vocab_size: number of tokens that an EAGLE-3 head drafts; None for all tokens of the target.
         depths: number of tokens that one forward of a parallel head drafts; None for the other kinds.
         layers: numbers of the target's layers whose inputs an EAGLE-3 head reads; None for 2, n // 2 and n - 3 of n.
         norm_before_fc: whether one norm is applied to the concatenated states before `fc`.
         fc_norm: whether each state has a norm of its own before `fc` (EAGLE-3.1).
-        norm_output: whether the feature that the next step reads has passed the last norm (EAGLE-3.1).
+        norm_output: whether the last norm is applied to the feature that the next step reads (EAGLE-3.1).
         norm_before_residual: whether the layer's residual is the feature after its norm.
         target: name or folder of the target, if it is known.
         target_architectures: architectures of the target, as its config.json names them, if they are known.
@@ -198,7 +198,7 @@ class HeadConfig:
 
     @property
     def computed(self) -> dict[str, Any]:
-        """The fields that decide what the head computes, beside its weights."""
+        """The fields that decide, together with the weights, what the head computes."""
         hints = ("positions", "target", "target_architectures", "speculative_tokens")
         return {name: value for name, value in vars(self).items() if name not in hints}
 
@@ -240,7 +240,7 @@ class HeadConfig:
     def taps(self, layers: int) -> tuple[int, ...]:
         """Numbers of the hidden states that the head reads, of a target with `layers` layers.
 
-        State i enters layer i. State `layers` is the last one, after the final norm; all kinds but eagle3 read that.
+        State i enters layer i. State `layers` is the last one, after the final norm; all kinds except eagle3 read it.
 
         Raises:
             InputError: the target has too few layers.
@@ -260,7 +260,7 @@ class HeadConfig:
         """Check that the head, whose weights have type `dtype`, belongs to `target`; return `taps` for this target.
 
         Raises:
-            InputError: hidden sizes, vocabularies, numbers of layers or types of numbers do not fit each other.
+            InputError: hidden sizes, vocabularies, numbers of layers or data types do not match.
         """
         theirs: Any = target.config
         named = f" ({self.target})" if self.target else ""

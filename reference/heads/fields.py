@@ -1,4 +1,4 @@
-"""`Fields`: the fields of a config.json, of which none is skipped."""
+"""`Fields`: the fields of a config.json. A field that nobody reads is an error."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ROPE = {
 
 
 class Fields:
-    """The fields of a JSON object; each is taken once, and one that nobody takes is an error.
+    """The fields of a JSON object. Each field is taken once; a field that nobody takes is an error.
 
     Args:
         values: the object.
@@ -119,7 +119,7 @@ class Fields:
         return tuple(value)
 
     def object(self, name: str) -> Fields:
-        """The fields of the object in a field that must be there."""
+        """The fields of the JSON object in field `name`, which must be there."""
         return Fields(self.need(name), f"{name} in {self.where}")
 
     def layer(self) -> dict[str, Any]:

@@ -56,8 +56,8 @@ class HeadFile:
 def holds_head(folder: str | Path) -> bool:
     """Whether a folder holds a draft head rather than a model.
 
-    Its config.json names the architecture of a head, or that of a model with one layer beside a tensor `fc.weight`,
-    which no such model has. A config.json that cannot be read names none.
+    The config.json of a head names the architecture of a head. Or it names a model with one layer, and the weights
+    have a tensor `fc.weight`, which no such model has. A config.json that cannot be read counts as a model.
     """
     folder = Path(folder)
     try:
@@ -248,7 +248,7 @@ def _check_tensors(
     if set(missing) & set(MAPS):
         raise InputError(
             f"{folder} has a draft vocabulary of {config.outputs} of {config.vocab_size} tokens without its map: the "
-            f"tensors {', '.join(missing)} are missing"
+            f"tensors {', '.join(missing)} are missing; fetch or convert it anew"
         )
     if missing or unknown:
         lists = [f"{what}: {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]

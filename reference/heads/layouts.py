@@ -22,12 +22,12 @@ EAGLE3_OPTIONS = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_resid
 
 
 class Layout(ABC):
-    """How a checkpoint of one library looks.
+    """The format of the checkpoints of one library.
 
     Attributes:
         name: the name on the command line.
-        whole_map: whether a head that drafts all tokens has `d2t` and `t2d` in its file, too.
-        certain: whether a config.json that it owns is of a head for certain, not perhaps of a model.
+        whole_map: whether a head that drafts all tokens also has `d2t` and `t2d` in its file.
+        certain: whether a config.json that this layout owns certainly describes a head, and not possibly a model.
     """
 
     name: ClassVar[str]
@@ -36,7 +36,7 @@ class Layout(ABC):
 
     @abstractmethod
     def owns(self, config: dict[str, Any]) -> bool:
-        """Whether a config.json is of this layout."""
+        """Whether a config.json has this layout."""
 
     @abstractmethod
     def refusal(self, config: HeadConfig) -> str | None:

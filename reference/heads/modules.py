@@ -19,7 +19,7 @@ class Head(nn.Module, ABC):
     """A draft head. Row i reads a token and the feature of the token before it, and predicts the token after.
 
     The feature of a token of the text is `fuse` of the target's hidden states there. The feature of a drafted token is
-    the head's own output at its row. Embeddings and an output head that belong to the target are no weights of this
+    the head's own output at its row. Embeddings and an output head that belong to the target are not weights of this
     module: `attach` borrows them.
 
     Attributes:
@@ -250,15 +250,15 @@ class Eagle3Head(Head):
             return
         if not torch.equal(tokens, self.t2d.nonzero().flatten()):
             raise InputError(
-                f"d2t and t2d contradict each other: i + d2t[i] must be the {self.config.outputs} tokens below {size} "
-                "at which t2d is true, each once, and rise with i: sort the tokens with their rows of lm_head"
+                f"d2t and t2d contradict each other: the {self.config.outputs} numbers i + d2t[i] must increase with i "
+                f"and be the tokens below {size} at which t2d is true: sort the tokens with their rows of lm_head"
             )
 
     def set_vocabulary(self, tokens: Tensor) -> Self:
-        """Draft these tokens (draft_vocab_size,) of the target, which rise.
+        """Draft only these tokens (draft_vocab_size,) of the target, in increasing order.
 
         Raises:
-            InputError: the tokens are not as many as the draft vocabulary, do not rise or are no tokens of the target.
+            InputError: there are not `draft_vocab_size` tokens, they do not increase, or are not tokens of the target.
         """
         count, size = self.config.draft_vocab_size, self.config.vocab_size
         if count is None:

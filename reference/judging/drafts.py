@@ -70,9 +70,9 @@ class ForcedDraft(ABC):
     """A draft of one target that the judge can read by teacher forcing.
 
     Attributes:
-        name: its folder, or another name for people.
+        name: its folder, or another name to show.
         weights: a hash of its weights. Drafts with the same hash are the same draft.
-        vocab_size: number of tokens that it gives probabilities.
+        vocab_size: size of its vocabulary.
         context: maximum number of tokens of a text.
         reads_features: whether `logits` reads the target's hidden states.
         deepest: maximum depth of its drafts.
@@ -104,7 +104,7 @@ class ForcedDraft(ABC):
         Raises:
             InputError: this draft cannot grow dynamic trees.
         """
-        raise InputError(f"{self.name} grows no dynamic trees: evaluate it with a static tree")
+        raise InputError(f"{self.name} cannot grow dynamic trees: evaluate it with a static tree")
 
 
 class ModelDraft(ForcedDraft):

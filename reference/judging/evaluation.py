@@ -46,9 +46,9 @@ class JudgeSettings:
 
     Attributes:
         policy: what is drafted in each cycle, and the verifier.
-        baseline: group that the others are compared with; None takes the first.
-        seed: of the siblings that are drawn beside the tokens of a text. All drafts share the random numbers.
-        samples: number of such draws over which a chance is averaged.
+        baseline: group that the others are compared with; None means the first.
+        seed: seed of the drawn siblings of the tokens of a text. All drafts share the random numbers.
+        samples: number of such draws over which each probability is averaged.
 
     Raises:
         InputError: a number is out of range.
@@ -78,7 +78,7 @@ def judge(
     """E[tau], acceptance and calibration of drafts on the same texts.
 
     What each draft does on a text is written to `folder`, so that a call after an interruption continues, and further
-    drafts can be added later. The distributions of one text are in memory at a time, and the logits of a few.
+    drafts can be added later. Only the distributions of one text and the logits of a few texts are in memory at a time.
 
     Args:
         texts: texts of the target on which no draft was trained.
@@ -123,7 +123,8 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
     """Refuse what cannot be compared, before any model runs."""
     if len(groups) < 2 or not all(groups.values()):
         raise InputError(
-            f"groups must be at least two, each with a draft, got {len(groups)}: name the drafts to compare"
+            f"groups must hold at least two groups, each with at least one draft, got "
+            f"{ {name: len(runs) for name, runs in groups.items()} }: give the drafts to compare"
         )
     check_groups({name: [run.weights for run in runs] for name, runs in groups.items()}, settings.base(groups))
     settings.policy.check(texts.sampling)
@@ -132,19 +133,19 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
     for draft in (one for runs in groups.values() for one in runs):
         if longest > draft.context:
             raise InputError(
-                f"{draft.name} has a context of {draft.context}, a prompt with its text has {longest} tokens"
+                f"{draft.name} has a context of {draft.context}, a prompt with its text has {longest} tokens: "
+                "give shorter texts"
             )
         if (tree := settings.policy.tree) is not None and tree.max_depth > draft.deepest:
             raise InputError(
-                f"tree is {tree.max_depth} deep, {draft.name} drafts {draft.deepest} tokens: use a tree that is less "
-                "deep"
+                f"tree is {tree.max_depth} deep, {draft.name} drafts {draft.deepest} tokens: use a shallower tree"
             )
         if largest >= draft.vocab_size:
             raise InputError(f"{draft.name} has {draft.vocab_size} tokens, the texts hold token {largest}")
     if _roots(texts, settings.policy.deepest).sum() == 0:
         raise InputError(
             f"texts must be longer than a cycle of depth {settings.policy.deepest} and one token, the longest has "
-            f"{max(map(len, texts.texts))}: record more tokens per prompt, or evaluate a tree that is less deep"
+            f"{max(map(len, texts.texts))}: record more tokens per prompt, or evaluate a shallower tree"
         )
 
 
@@ -233,8 +234,9 @@ def _chosen(logits: torch.Tensor, text: list[int], number: int, dtype: torch.dty
     if wrong:
         position = wrong[0]
         raise InputError(
-            f"texts[{number}][{position}] is {text[position]}, {behind[position]:.3g} below the target's largest "
-            "logit: the target cannot have generated this text by greedy decoding; give texts of this target"
+            f"texts[{number}][{position}] is {text[position]}, whose logit is {behind[position]:.3g} below the "
+            "target's largest logit: the target cannot have generated this text by greedy decoding; give texts of "
+            "this target"
         )
     rows = np.zeros(logits.shape)
     rows[np.arange(len(text)), text] = 1

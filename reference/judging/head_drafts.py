@@ -1,4 +1,4 @@
-"""`HeadDraft`: a draft head as the judge reads it, at every position and depth of given texts."""
+"""`HeadDraft`: the probabilities of a draft head at every position and depth of given texts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class HeadDraft(ForcedDraft):
 
     Args:
         pair: the target of the texts with the head.
-        depths: number of depths that are computed: at least the depth of the trees that are judged, because the last
-            depth stands for all deeper nodes. A parallel head has no more than its own.
+        depths: number of depths that are computed: at least the depth of the trees that are judged, because the
+            last depth is used for all deeper nodes. A parallel head has no more than its own.
 
     Raises:
-        InputError: the draft of the pair is no head, or `depths` is below 1.
+        InputError: the draft of the pair is not a head, or `depths` is below 1.
     """
 
     reads_features = True

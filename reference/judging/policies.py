@@ -28,8 +28,8 @@ class ForcedRows:
     Attributes:
         number: number of the text, which seeds the draws of siblings.
         prompt: the tokens before it.
-        text: the text with p and q. At temperature 0 all of p is on the token of the text, and q is that of
-            temperature 1.
+        text: the text with p and q. At temperature 0 all of p is on the token of the text, and q is the
+            draft's distribution at temperature 1.
     """
 
     number: int
@@ -38,13 +38,13 @@ class ForcedRows:
 
     @property
     def ranked(self) -> tuple[np.ndarray, np.ndarray]:
-        """(D, n, ranks) the draft's largest probabilities and the target's of the same tokens; see `ranked`."""
+        """(D, n, ranks) the draft's largest probabilities, and the target's for the same tokens; see `ranked`."""
         rows = [ranked(self.text.p, q) for q in self.text.q]
         return np.stack([one for one, _ in rows]), np.stack([one for _, one in rows])
 
 
 class JudgedPolicy(ABC):
-    """What is drafted in each cycle, and who verifies it."""
+    """What is drafted in each cycle, and which verifier is used."""
 
     @property
     @abstractmethod
@@ -53,7 +53,7 @@ class JudgedPolicy(ABC):
 
     @property
     def identity(self) -> str:
-        """What is drafted, to the last setting, so that other settings never continue a comparison."""
+        """What is drafted, with all settings, so that a comparison is never continued with other settings."""
         return self.name
 
     @property
@@ -64,7 +64,7 @@ class JudgedPolicy(ABC):
     @property
     @abstractmethod
     def deepest(self) -> int:
-        """The depth that no draft exceeds. A cycle counts if so many tokens of the text and one more are left."""
+        """The depth that no draft exceeds. A cycle counts if more tokens than this are left of the text."""
 
     @property
     def tree(self) -> Tree | None:

@@ -27,7 +27,7 @@ class HeldOutTexts:
         sampling: temperature, top-k and top-p of the texts.
 
     Raises:
-        InputError: prompts and texts are not those of this pair (see `check_continued`), or fewer than 2 prompts
+        InputError: the prompts and texts do not belong to this pair (see `check_continued`), or fewer than 2 prompts
             differ.
     """
 

@@ -77,7 +77,9 @@ def longest_accepted(tree: Tree, accepted: Any) -> list[int]:
     """
     emitted = np.asarray(accepted, dtype=bool)
     if emitted.shape != tree.parent.shape:
-        raise InputError(f"accepted must have one entry for each of {len(tree.parent)} nodes, got {emitted.shape}")
+        raise InputError(
+            f"accepted must have one entry for each of {len(tree.parent)} nodes, got shape {emitted.shape}"
+        )
     paths: list[list[int]] = [[]]
     for node in range(1, len(tree.parent)):
         above = paths[tree.parent[node]]
@@ -101,7 +103,7 @@ def likelihood_ratio(now: Tensor, base: Tensor, accepted: Tensor) -> Tensor:
 
     Args:
         now: (G, m, T) the draft's log-probability of each accepted token.
-        base: (G, m, T) the same of the draft that is compared with; no gradient flows through it.
+        base: (G, m, T) the log-probabilities by the draft of the comparison; no gradient flows through them.
         accepted: (G, m, T) bool, which of the T places hold an accepted token. With none, the ratio is 1.
     """
     difference = torch.where(accepted, now - base.detach(), 0)
@@ -115,7 +117,7 @@ def surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Gto(Loss):
-    """GTO: the clipped surrogate of group-standardised, debiased tree rewards, beside a token-level loss.
+    """GTO: the clipped surrogate of group-standardised, debiased tree rewards, added to a token-level loss.
 
     What the source says: at each position of a group of m adjacent positions, the draft grows a tree T as in decoding
     (Eq. 8), with the reward r of Eq. (5), and so does the frozen start, with the reward r_ref. R = r - r_ref (Eq. 9),

@@ -18,7 +18,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def kl(logits: Tensor, target: Tensor) -> Tensor:
-    """(...) KL(p | q) = sum_v p(v) log(p(v) / q(v)): the cross-entropy less the target's entropy."""
+    """(...) KL(p | q) = sum_v p(v) log(p(v) / q(v)): the cross-entropy minus the target's entropy."""
     return cross_entropy(logits, target) - torch.special.entr(target).sum(-1)
 
 

@@ -35,7 +35,9 @@ class Needs:
         check_whole("beam_width", self.beam_width, 0)
         check_whole("group", self.group, 0)
         if self.beam_width and not self.probabilities:
-            raise InputError("probabilities must be True where beam trees are needed: their nodes carry distributions")
+            raise InputError(
+                "probabilities must be True if beam_width is above 0: the nodes of beam trees carry distributions"
+            )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def with_settings(loss: Loss, settings: Iterable[str]) -> Loss:
     """The loss with other settings, each as `name=number`; a dot leads into a loss that is a setting itself.
 
     Raises:
-        InputError: the loss has no setting of a name, or a value is no number or out of range.
+        InputError: the loss has no setting of a name, or a value is not a number or out of range.
 
     >>> from reference.losses import Eagle3, Gto
     >>> with_settings(Eagle3(), ["passes=3"]).passes
@@ -26,7 +26,7 @@ def with_settings(loss: Loss, settings: Iterable[str]) -> Loss:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise InputError(f"set must be a name with its value, such as passes=3, got {setting!r:.60}")
+            raise InputError(f"set must be NAME=VALUE, such as passes=3, got {setting!r:.60}")
         loss = _changed(loss, name.split("."), value, loss.name)
     return loss
 

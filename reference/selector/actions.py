@@ -24,7 +24,7 @@ class Action(NamedTuple):
 
     @property
     def tree(self) -> Action:
-        """The action that stands for all actions with this tree.
+        """The action that represents all actions with this tree.
 
         Without tokens after the trunk the number of paths does not matter, and one path after a trunk is a longer
         chain. A chain is written as one path without a trunk.

@@ -40,7 +40,7 @@ class PolicyRun:
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """One policy beside the baseline, with intervals of level `LEVEL`, clustered by prompt.
+    """One policy compared with the baseline, with intervals of level `LEVEL`, clustered by prompt.
 
     Attributes:
         name: name of the policy.
@@ -48,7 +48,7 @@ class PolicyRow:
         tau: mean E[tau] over the roots.
         throughput: tokens per second, the mean of the seeds.
         half: half the interval of `throughput`.
-        difference: throughput over that of the baseline, less 1, in percent; None for the baseline.
+        difference: throughput divided by the throughput of the baseline, minus 1, in percent; None for the baseline.
         difference_half: half the interval of `difference`, paired by prompt; with several seeds it covers them too.
     """
 
@@ -70,14 +70,15 @@ class SelectorComparison(Record):
         baseline: name of the policy that the others are compared with.
         actions: number of actions.
         trees: the different trees.
-        static: the best static tree without a trunk and with one on the text that is judged, and on other text.
-        shares: (trees,) how often the selectors take each tree.
+        static: three static trees: the best one without a trunk and the best one, both chosen on the judged text, and
+            the best one chosen on other text.
+        shares: (trees,) share of the roots at which the selectors choose each tree.
         roots: (P,) number of roots of each prompt.
         prompts: (P,) hashes of the prompts, the clusters.
         runs: the policies.
 
     Raises:
-        InputError: there are fewer than 2 prompts, shapes disagree, or the baseline is none of the policies.
+        InputError: there are fewer than 2 prompts, shapes disagree, or the baseline is not one of the policies.
     """
 
     kind: ClassVar[str] = "selector_comparison"
@@ -122,7 +123,7 @@ class SelectorComparison(Record):
         return found
 
     def difference(self, name: str, other: str) -> PairedDifference:
-        """By how much the throughput of one policy is above that of another one, paired by prompt."""
+        """By how much the throughput of policy `name` is above the throughput of `other`, paired by prompt."""
         for given in (name, other):
             if given not in self.groups:
                 raise InputError(f"policy must be one of {', '.join(self.groups)}, got {given!r}")
@@ -131,7 +132,7 @@ class SelectorComparison(Record):
 
     @cached_property
     def rows(self) -> tuple[PolicyRow, ...]:
-        """Each policy beside the baseline."""
+        """Each policy compared with the baseline."""
         return tuple(self._row(name, runs) for name, runs in self.groups.items())
 
     def _row(self, name: str, runs: list[PolicyRun]) -> PolicyRow:

@@ -1,4 +1,4 @@
-"""`evaluate_selector`: a selector against the best static tree and against oracles, at roots it was not trained on."""
+"""`evaluate_selector`: a selector compared with static trees and oracles, at roots it was not trained on."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
 
     The oracles take the trees that together have the highest throughput, by E[tau] at each root. Where E[tau] is a mean
     over drawn trees, the largest of 233 means is too large: an oracle that is judged on the draws by which it chose has
-    this selection bias. The other oracle chooses by all draws but one and is judged on this one, in turn. Both choose
-    the same trees, so that their difference is the bias. What the best choice by the exact E[tau] reaches is between
-    them, on average over draws.
+    this selection bias. The other oracle chooses by all draws except one and is judged on that draw, for each draw
+    in turn. Both choose the same trees, so that their difference is the bias. On average over draws, the best choice by
+    the exact E[tau] reaches a throughput between the two.
 
     The static tree of the source has no trunk and no more levels than a branch, and is chosen on the text on which it
     is judged. One tree of 233 on many roots has little selection bias, which the tree chosen on other text shows.
@@ -34,7 +34,7 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
     Args:
         selectors: of one training with different seeds.
         labels: roots of prompts on which none of the selectors was trained.
-        other: roots of other prompts, such as those of the training, on which the static tree is chosen.
+        other: roots of other prompts, such as the training prompts, on which the static tree is chosen.
 
     Raises:
         InputError: there is no selector, or they differ in more than the seed; labels are of another pair, other
@@ -113,7 +113,7 @@ def _checked(selectors: Sequence[Selector], labels: Labels, other: Labels) -> Se
     if judged & set(first.card.prompts):
         raise InputError("labels must be of prompts on which the selector was not trained: give labels of other texts")
     if judged & set(other.prompts.tolist()):
-        raise InputError("other must be labels of other prompts than those judged: give those of the training")
+        raise InputError("other must be labels of prompts that are not in labels: give the labels of the training")
     return first
 
 

@@ -61,7 +61,7 @@ def known_scalars(p: Tensor, q: Tensor, q_root: Tensor, contexts: Sequence[int])
         p: (B, V) the target's distribution after the token before the root.
         q: (B, V) the draft's distribution there.
         q_root: (B, V) the draft's distribution after the root.
-        contexts: number of tokens in the cache: those before the root.
+        contexts: number of tokens in the cache, which are the tokens before the root.
     """
     logs = [rows.clamp(min=LEAST).log() for rows in (p, q, q_root)]
     entropies = [-(rows * log).sum(-1) for rows, log in zip((p, q, q_root), logs, strict=True)]
@@ -71,7 +71,7 @@ def known_scalars(p: Tensor, q: Tensor, q_root: Tensor, contexts: Sequence[int])
 
 
 def all_scalars(known: Tensor, sampling: Sampling, latency: Latency) -> Tensor:
-    """(B, scalars) float32, the known scalars (B, `KNOWN`) and those of the sampling and the latency."""
+    """(B, scalars) float32, the known scalars (B, `KNOWN`) and the scalars of the sampling and the latency."""
     contexts = known[:, KNOWN - 1].tolist()
     more = [
         (sampling.temperature, sampling.top_p, latency.draft(1, int(context)), latency.target(1, int(context)))

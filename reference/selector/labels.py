@@ -55,9 +55,9 @@ class LabelSettings:
 
     Attributes:
         verifiers: names of node solvers that are lossless for i.i.d. draws, such as SpecInfer.
-        every: a root is taken after so many tokens of a text.
-        draws: independent draws of the paths at each root, at least 2, so that one can choose and another one judge.
-        seed: of the draws.
+        every: number of tokens of a text between two roots.
+        draws: number of independent draws of the paths at each root, at least 2: one can choose and another judge.
+        seed: seed of the draws.
         space: the actions.
 
     Raises:
@@ -84,8 +84,8 @@ class LabelSettings:
         found = verifier_of(name)
         if not isinstance(found, TopDown) or DrawRule.IID not in found.rules:
             raise InputError(
-                f"verifier {name} is no node solver that is lossless for i.i.d. draws: Eq. (3) holds for those only, "
-                "such as SpecInfer"
+                f"verifier {name} must be a node solver that is lossless for i.i.d. draws, such as SpecInfer: the "
+                "expected tokens are exact only for these"
             )
         if found.solver.small_vocabulary_only:
             raise InputError(f"verifier {name} is for small vocabularies only: {found.solver.small_vocabulary_only}")
@@ -139,7 +139,7 @@ class Labels:
             InputError: the labels are not of this verifier.
         """
         if verifier not in self.verifiers:
-            raise InputError(f"labels are of {', '.join(self.verifiers)}, not of {verifier}: compute them with it")
+            raise InputError(f"labels hold {', '.join(self.verifiers)}, not {verifier}: compute labels with {verifier}")
         return self.tokens[self.verifiers.index(verifier)]
 
     def at(self, roots: np.ndarray) -> Labels:
@@ -148,7 +148,7 @@ class Labels:
         return replace(self, prompts=self.prompts[roots], features=features, tokens=self.tokens[:, roots])
 
     def split(self, share: float, seed: int = 0) -> tuple[Labels, Labels]:
-        """The labels of a random share of the prompts, and those of the other prompts.
+        """The labels of a random share of the prompts, and the labels of the other prompts.
 
         Raises:
             InputError: one side would have no prompt.
@@ -204,7 +204,7 @@ def read_labels(folder: Path) -> Labels:
     """
     stamp = stamp_of(folder)
     if stamp.source != f"spectheory {SOURCE}":
-        raise InputError(f"{folder} holds no {SOURCE} but a {stamp.source!r:.60}: name the folder of the labels")
+        raise InputError(f"{folder} holds a {stamp.source!r:.60}, not {SOURCE}: name the folder of the labels")
     held: dict[str, Any] = stamp.settings
     parts = sorted(folder.glob("part-*.parquet"))
     if len(parts) < (whole := ceil((stamp.requests or 0) / PART)):

@@ -16,16 +16,16 @@ LAYERS = (512, 32)
 
 
 class SelectorNetwork(nn.Module):
-    """One logit for each tree, of three projected hidden states and the standardised scalars.
+    """Computes one logit for each tree from three projected hidden states and the standardised scalar features.
 
-    Source: Dynamic Delayed Tree Expansion, Eq. (10). It leaves the share of the dropout open, and has an output for
-    each of its 324 actions; here each different tree has one, see `ActionSpace`.
+    Source: Dynamic Delayed Tree Expansion, Eq. (10). The paper does not state the dropout probability, and its network
+    has an output for each of the 324 actions. Here each different tree has one output, see `ActionSpace`.
 
     Args:
         target_hidden: hidden size of the target.
         draft_hidden: hidden size of the draft.
         trees: number of outputs.
-        dropout: share of the values that are dropped after each hidden layer in training.
+        dropout: dropout probability after each hidden layer in training.
     """
 
     def __init__(self, target_hidden: int, draft_hidden: int, trees: int, dropout: float = 0.1) -> None:
@@ -54,7 +54,7 @@ class SelectorNetwork(nn.Module):
 
 
 def throughput(logits: Tensor, tokens: Tensor, seconds: Tensor) -> Tensor:
-    """(B,) expected tokens over expected seconds if the tree is drawn from the softmax of the logits: Eq. (4).
+    """(B,) expected tokens divided by expected seconds if the tree is drawn from the softmax of the logits: Eq. (4).
 
     Args:
         logits: (B, trees).
@@ -68,9 +68,10 @@ def throughput(logits: Tensor, tokens: Tensor, seconds: Tensor) -> Tensor:
 def objective(logits: Tensor, tokens: Tensor, seconds: Tensor, base: Tensor, penalty: float, worst: float) -> Tensor:
     """The loss of Eq. (12): mean -log(ratio) + penalty * mean over the worst roots of max(1 - ratio, 0)^2.
 
-    The ratio at a root is the throughput of the policy over that of the static tree. The worst roots are the largest
-    ceil(worst B) penalty terms. The mean of logarithms of ratios by root is not the throughput of a run, which is the
-    ratio of the sums over its cycles: a root where a cycle takes long weighs more there.
+    The ratio at a root is the throughput of the policy divided by the throughput of the static tree. The
+    worst roots are the ceil(worst B) roots with the largest penalty terms. The mean of the logarithms over the roots
+    differs from the throughput of a run. The throughput is a ratio of sums over cycles, in which a root whose cycle
+    takes long has more weight.
 
     Args:
         logits: (B, trees).

@@ -39,7 +39,7 @@ class SelectorCard(Record):
         samplings: the samplings of its labels.
         latency: seconds of forwards of the machine that it is for.
         static: number of the static tree of each sampling that the training compares with.
-        means, scales: (scalars,) what is subtracted from each scalar feature, and what it is then divided by.
+        means, scales: (scalars,) mean and scale of each scalar feature; it is standardised to (x - mean) / scale.
         prompts: hashes of the prompts of its labels.
     """
 
@@ -77,7 +77,7 @@ class SelectorCard(Record):
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """A trained network that chooses a tree by what is known before it is drawn.
+    """A trained network that chooses a tree by what is known before the tree is drawn.
 
     Attributes:
         card: what it was trained for.
@@ -93,11 +93,11 @@ class Selector:
         self.require_sampling(sampling)
 
     def require_sampling(self, sampling: Sampling) -> None:
-        """Raise InputError if no labels of this selector were of this sampling: its E[tau] are others there."""
+        """Raise InputError if the selector was trained on no labels of this sampling; E[tau] depends on it."""
         if sampling not in self.card.samplings:
             raise InputError(
                 f"the selector was trained for {', '.join(map(str, self.card.samplings))}, not for {sampling}: compute "
-                "labels with it and train again"
+                "labels with this sampling and train again"
             )
 
     @torch.inference_mode()
@@ -125,7 +125,7 @@ class Selector:
         """The selector in a folder.
 
         Raises:
-            InputError: there is none, or its weights are damaged or for other actions or hidden sizes than its card.
+            InputError: the folder holds no selector, or its weights are damaged or do not match the card.
         """
         card = SelectorCard.load(folder / CARD)
         network = network_of(card.pair, card.space)
@@ -139,7 +139,7 @@ class Selector:
             if shapes[0] != shapes[1]:
                 raise InputError(
                     f"{folder / WEIGHTS} has {name} of shape {shapes[1]}, a selector of {len(card.space.trees)} trees "
-                    f"for this pair has {shapes[0]}: its actions or hidden sizes are others, train it again"
+                    f"for this pair has {shapes[0]}: its actions or hidden sizes differ: train it again"
                 )
         network.load_state_dict(found)
         return cls(card, network.eval())
@@ -151,5 +151,5 @@ def network_of(pair: PairFacts, space: ActionSpace, dropout: float = 0.0) -> Sel
 
 
 def scaled(scalars: Tensor, card: SelectorCard) -> Tensor:
-    """Scalars (B, scalars) less their means, divided by their scales."""
+    """Scalars (B, scalars) minus their means, divided by their scales."""
     return (scalars - torch.from_numpy(card.means).float()) / torch.from_numpy(card.scales).float()

@@ -147,7 +147,7 @@ class _Solved:
         self.distributions: dict[tuple[int, tuple[int, ...]], list[Any]] = {}
 
     def acceptance(self, node: int, drafts: int) -> Any:
-        """Probability that the token emitted at a node is among so many drafts, before they are drawn."""
+        """Probability that the token emitted at a node is among a given number of drafts, before they are drawn."""
         key = node, drafts
         if key not in self.acceptances:
             self.acceptances[key] = self.solver._acceptance(self.p[node], self.q[node], drafts)

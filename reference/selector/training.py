@@ -33,20 +33,20 @@ CONSTANT = 1e-6
 class SelectorTraining:
     """Settings of a training.
 
-    The source states the form of the objective, and none of these numbers.
+    The source states the form of the objective, but none of these numbers.
 
     Attributes:
         verifier: name of the verifier whose labels are used.
         steps: number of updates of the weights.
-        batch: roots of an update, drawn with replacement.
-        rate: learning rate, which falls to 0 as half a cosine.
+        batch: number of roots in an update, drawn with replacement.
+        rate: learning rate, which falls to 0 along half a cosine.
         decay: weight decay of AdamW.
-        dropout: share of dropped values.
+        dropout: dropout probability.
         penalty: lambda of Eq. (12).
         worst: alpha of Eq. (12).
-        held: share of the prompts on which the best step is chosen; 0 takes the last step.
-        every: a checkpoint is written, and the throughput on the prompts held back is computed, after so many updates.
-        seed: of the first weights, the batches, the dropout and the choice of the prompts held back.
+        held: share of the prompts that are held back to choose the best step; 0 means that the last step is used.
+        every: number of updates between checkpoints, at which the throughput on the held-back prompts is computed too.
+        seed: seed of the first weights, the batches, the dropout and the choice of the held-back prompts.
 
     Raises:
         InputError: a number is out of range.

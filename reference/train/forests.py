@@ -54,7 +54,7 @@ class TargetForest:
     Args:
         target: the target.
         tokens: (B, L) the texts.
-        roots: (B, R) positions of the roots: a path continues the text up to this token.
+        roots: (B, R) positions of the roots; a path from a root continues the text that ends there.
         known: (B, R, V) float32, the distributions of the token after the roots.
     """
 
@@ -96,7 +96,7 @@ class HeadForest:
 
     Args:
         head: the head.
-        features: (B, L, hidden) what the head makes of the target's hidden states at each position of the texts.
+        features: (B, L, hidden) the head's features of the target's hidden states, at each position of the texts.
         tokens: (B, L) the token after each of these positions.
         roots: (B, R) the rows of the roots.
     """

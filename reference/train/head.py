@@ -40,7 +40,7 @@ class HeadRecipe:
         loss: the loss with its settings.
         steps: number of updates of the weights.
         rows: texts in a step.
-        seed: of the weights of a new head, of the order of the texts and of all choices.
+        seed: seed of the weights of a new head, of the order of the texts and of all random choices.
         matrix_rate: learning rate of the matrices inside the layer, by Muon.
         vector_rate: learning rate of norms, embeddings and output layers, by AdamW.
         roots: roots in each text at which TALF builds trees.
@@ -76,7 +76,7 @@ def head_config(
     """The configuration of a new head of one layer for a target, as wide as the target, with the target's embeddings.
 
     Raises:
-        InputError: a size is out of range, or the target is no model of the Llama kind.
+        InputError: a size is out of range, or the target is not a model of the Llama kind.
     """
     theirs: Any = target.config
     heads = theirs.num_attention_heads
@@ -175,7 +175,7 @@ def _objective(pair: Pair, draft: nn.Module, texts: OwnTexts, recipe: HeadRecipe
     batching, loss = Batching(texts, recipe.rows, recipe.seed), recipe.loss
     if not isinstance(draft, Head):
         if not isinstance(loss, ChainLoss):
-            raise InputError(f"loss must be one that follows the text to train a draft model, got {loss.name}")
+            raise InputError(f"loss must be tv, kl, lk_alpha or lk_lambda to train a draft model, got {loss.name}")
         return DraftModelObjective(draft, pair.target, batching, loss)  # type: ignore[arg-type]
     start = pair.draft if started and isinstance(pair.draft, Head) else None
     return objective_of(loss, draft, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees)

@@ -62,7 +62,7 @@ class Batching:
     Attributes:
         texts: the target's own texts.
         rows: texts in a step.
-        seed: of their order, which is another one each time all texts have been read.
+        seed: seed of their order, which changes each time all texts have been read.
 
     Raises:
         InputError: there are fewer texts than rows.
@@ -229,7 +229,7 @@ class DraftTrees:
 
 
 class GroupObjective(HeadObjective):
-    """GTO: the rewards of draft trees against those of the frozen start, beside the token-level loss.
+    """GTO: the rewards of draft trees compared with the rewards of the frozen start, added to the token-level loss.
 
     The longest accepted sequence follows the text, so its probabilities are those of the passes of the token-level
     loss.

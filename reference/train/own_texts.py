@@ -35,13 +35,13 @@ class TextSettings:
 
     Attributes:
         rows: number of texts.
-        prompt_tokens: tokens of the corpus that a text starts with.
-        new_tokens: tokens that the target adds.
-        temperatures: temperatures of the texts; the files take turns.
-        batch: texts in a file, which are generated together.
-        layers: layers of the target whose inputs are stored, beside the last hidden state; None for those of EAGLE-3,
-            2, n // 2 and n - 3 of n.
-        seed: of the prompts and of sampling.
+        prompt_tokens: number of tokens of the corpus with which each text starts.
+        new_tokens: number of tokens that the target generates after them.
+        temperatures: sampling temperatures; file i has temperature i modulo their number.
+        batch: number of texts in a file; they are generated together.
+        layers: layers of the target whose inputs are stored in addition to the last hidden state; None means the layers
+            of EAGLE-3: 2, n // 2 and n - 3 of n.
+        seed: seed of the choice of prompts and of sampling.
 
     Raises:
         InputError: a number is out of range.
@@ -120,12 +120,14 @@ def write_own_texts(
     Raises:
         InputError: `folder` holds something else, no text of the corpus is long enough, or a text does not fit the
             target's context.
-        LogitsError: the target's logits are no distributions, or its hidden states overflow half precision.
+        LogitsError: the target's logits are not distributions, or its hidden states overflow half precision.
     """
     states = settings.states(pair.target.config.num_hidden_layers)
     context = getattr(pair.target.config, "max_position_embeddings", None) or 2**31
     if (length := settings.prompt_tokens + settings.new_tokens) > context:
-        raise InputError(f"prompts and new tokens need a context of {length}, the target has {context}: shorten either")
+        raise InputError(
+            f"prompts and new tokens need a context of {length}, the target has {context}: shorten one of them"
+        )
     prompts = _prompts(corpus, settings)
     numbers = {name: getattr(settings, name) for name in ("rows", "prompt_tokens", "new_tokens", "batch")}
     lists = {"temperatures": _listed(settings.temperatures), "states": _listed(states)}
@@ -153,7 +155,7 @@ def _prompts(corpus: Sequence[list[int]], settings: TextSettings) -> Tensor:
     length = settings.prompt_tokens
     texts = [np.asarray(text) for text in corpus if len(text) >= length]
     if not texts:
-        raise InputError(f"corpus has no text of {length} tokens: lower the prompt tokens, or add longer texts")
+        raise InputError(f"corpus has no text of {length} tokens: lower prompt_tokens, or add longer texts")
     starts = np.array([len(text) - length + 1 for text in texts])
     rng = np.random.default_rng([settings.seed, 0])
     chosen = rng.choice(len(texts), size=settings.rows, p=starts / starts.sum())
@@ -219,7 +221,9 @@ class OwnTexts:
         if not (self.folder / STAMP).exists():
             raise InputError(f"{self.folder} holds no texts of a target: write them with `spectheory train texts`")
         if (source := stamp_of(self.folder).source) != f"spectheory {WHAT}":
-            raise InputError(f"{self.folder} holds a {source.removeprefix('spectheory ')}, not {WHAT}")
+            raise InputError(
+                f"{self.folder} holds a {source.removeprefix('spectheory ')}, not {WHAT}: name another folder"
+            )
         lacking = [part for part in self._parts if not part.exists()]
         if lacking:
             raise InputError(

@@ -56,7 +56,7 @@ def read_blocks(path: Path) -> Contents:
     """The contents of a results file. The last line is left out if an interruption cut it.
 
     Raises:
-        InputError: the file cannot be read, is no results file, or has a damaged line. The message names the line.
+        InputError: the file cannot be read, is not a results file, or has a damaged line. The message names the line.
     """
     try:
         raw = path.read_bytes()
@@ -207,7 +207,7 @@ def _add(found: Contents, entry: dict[str, Any], path: Path, number: int) -> Non
         identity, block = entry["task"], entry["block"]
         statistics = Statistics(entry["totals"], entry["tallies"])
     except (KeyError, AttributeError, InputError) as error:
-        raise InputError(f"line {number} of {path} is no block: {error}; name another folder") from error
+        raise InputError(f"line {number} of {path} is not a block: {error}; name another folder") from error
     known = found.blocks.setdefault(identity, {})
     if known.setdefault(block, statistics) != statistics:
         name = found.tasks.get(identity, {}).get("name", identity[:12])

@@ -112,12 +112,12 @@ def serving_task(
     Args:
         schedule: what the engine runs, see `serve`.
         load: a load, or its text, see `simulate.load.parse`.
-        server: times and limits of the engine; None takes the times of `schedule`.
+        server: times and limits of the engine; None means the times of `schedule`.
         rates: true rates of acceptance; None is those that `schedule` predicts from.
         until_seconds: time at which a replication stops; None runs until every request is complete.
-        slo_ttft_seconds: limit on the time to the first token, for the goodput; None is no limit.
-        slo_tpot_seconds: limit on the time per output token, for the goodput; None is no limit.
-        name: name of the task; default: those of the controller and of the load.
+        slo_ttft_seconds: limit on the time to the first token, for the goodput; None means no limit.
+        slo_tpot_seconds: limit on the time per output token, for the goodput; None means no limit.
+        name: name of the task; default: the names of the controller and of the load.
         stream: tasks with the same stream and seed get the same random numbers.
         seed: seed of the task.
 

@@ -220,13 +220,13 @@ class Collected:
         """A figure of the second task minus that of the first, over the blocks that both have, with its 95% interval.
 
         Blocks of the same number are pairs. Where both tasks have the same stream and seed, a pair has met the same
-        random numbers, and what both share cancels: the interval is narrower than the figures' own. Otherwise it is as
-        wide as that of independent tasks.
+        random numbers, and what both share cancels: the interval is narrower than the figures' own intervals. Otherwise
+        it is as wide as for independent tasks.
 
         Args:
             first: a task, given as such or by its name.
-            second: the other one.
-            figure: name of a figure that both have; default: the first one of `first`.
+            second: the other task, given in the same way.
+            figure: name of a figure that both have; default: the first figure of `first`.
 
         Raises:
             InputError: there is no such task or figure, or the tasks have no block in common.

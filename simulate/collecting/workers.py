@@ -45,7 +45,7 @@ class Answer:
 
 
 def run_block(task: Task, number: int, version: str) -> Answer:
-    """Count one block in a worker. An exception of the task is part of the answer, so that it cannot look like ours."""
+    """Count one block in a worker. An exception of the task is part of the answer, not an error of this package."""
     try:
         if version != spectheory.__version__:
             raise InputError(

@@ -34,7 +34,7 @@ def by_length(
     Args:
         chosen: (B,) length for each batch size.
         rates: true rates of acceptance.
-        name: what people call the controller.
+        name: name of the controller in tables.
         rule: number of the rule.
         numbers: parameters of the rule.
         memory: what the rule remembers at the start.

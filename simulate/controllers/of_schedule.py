@@ -45,7 +45,7 @@ def engine_controller(name: str, schedule: Schedule, most_sequences: int) -> Con
 def chain_rates(schedule: Schedule, longest: int) -> list[np.ndarray]:
     """The probabilities that 0, 1, ... tokens of a chain of `longest` are accepted, as the schedule predicts them.
 
-    If the schedule was replayed, they are those of its longest chain, and those of deeper tokens follow the rates.
+    If the schedule was replayed, they are the probabilities of its longest chain; deeper tokens follow the rates.
     """
     survival = np.append(1.0, schedule.rates.reach(Tree.chain(longest))[1:])
     if schedule.tried is not None:

@@ -102,7 +102,7 @@ def _slots(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     if not isinstance(config, Mapping):
         raise InputError(f"config must be a dictionary, as in the configuration file, got {config!r:.60}")
     if config.get("strategy", "ema") != "ema":
-        raise InputError(f"strategy must be 'ema', got {config['strategy']!r:.60}: see `spectheory tune`")
+        raise InputError(f"strategy must be 'ema', got {config['strategy']!r:.60}: only 'ema' is simulated")
     keys = [key for key in config if str(key).isdigit()]
     common = {name: value for name, value in config.items() if name not in keys and name != "strategy"}
     entries = {int(key): config[key] for key in keys} or {1: {}}

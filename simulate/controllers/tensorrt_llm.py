@@ -40,7 +40,7 @@ def tensorrt_llm(
     - `draft_len_schedule` in 1.2: a key is the smallest batch size of its length. In 1.3 and later: a key is the
       largest batch size of its length, and no tokens are drafted above the last key.
     - `max_concurrency`: nothing is drafted if min(requests, max batch size, max_num_tokens // (1 + max_draft_len)) is
-      above it. 1.3 and later refuse it beside a schedule.
+      above it. 1.3 and later refuse it together with a schedule.
     - The gate: each completed request counts with tokens / iterations - 1, where its prompt is an iteration of one
       token. When the mean over the last `acceptance_window` requests falls below `acceptance_length_threshold`,
       speculation ends until the server is started again. Requests that were decoded without drafts count too, with 0,
@@ -55,8 +55,8 @@ def tensorrt_llm(
         version: version of TensorRT-LLM.
         draft_len_schedule: lengths by batch size, or None.
         max_concurrency: largest number of requests with speculation, or None.
-        max_num_tokens: token budget of a step; None is no limit.
-        acceptance_window: requests in the window of the gate; 0 is no gate.
+        max_num_tokens: token budget of a step; None means no limit.
+        acceptance_window: requests in the window of the gate; 0 means no gate.
         acceptance_length_threshold: mean number of accepted tokens below which speculation ends.
 
     Raises:
@@ -75,7 +75,7 @@ def tensorrt_llm(
         check_whole("max_concurrency", max_concurrency, 0)
         if draft_len_schedule is not None and features.upper_bounds:
             raise InputError(
-                f"max_concurrency must be None beside draft_len_schedule in {version}: end the schedule there"
+                f"max_concurrency must be None if draft_len_schedule is given in {version}: end the schedule there"
             )
         most = most_sequences if max_num_tokens is None else max_num_tokens // (1 + max_draft_len)
         effective = np.minimum(sizes, most)

@@ -28,12 +28,12 @@ def vllm(
 ) -> Controller:
     """The controller of `num_speculative_tokens_per_batch_size`.
 
-    The scheduler looks up the number of requests of a step, and the worker drafts so many tokens at the end of this
-    step. They are verified in the next one, so a batch size decides with a delay of one step. The rule:
+    The scheduler looks up the number of requests of a step, and the worker drafts the number of tokens in the table at
+    the end of this step. They are verified in the next one, so a batch size decides with a delay of one step. The rule:
 
     - An entry `[first, last, length]` holds from the batch size `first` to `last`, both included.
-    - A batch size between two entries has the length of the entry before it, and one above all entries that of the
-      last one. No length exceeds `num_speculative_tokens`.
+    - A batch size between two entries has the length of the entry before it, and a batch size above all entries
+      has the length of the last entry. No length exceeds `num_speculative_tokens`.
 
     vLLM also counts requests that read their prompts; here a batch is the sequences that decode.
 
@@ -41,7 +41,7 @@ def vllm(
         table: the entries; the first one begins at batch size 1, and they do not overlap.
         rates: true rates of acceptance, of all requests or of each class.
         most_sequences: largest batch size, vLLM's `max_num_seqs`.
-        num_speculative_tokens: longest chain; None is the longest one of the table.
+        num_speculative_tokens: longest chain; None means the longest length in the table.
 
     Raises:
         InputError: the table is empty, begins above batch size 1, or has an overlap or a number out of range.
@@ -63,13 +63,14 @@ def vllm_adaptive(num_speculative_tokens: int, rates: Rates, most_sequences: int
 
     Every request drafts `num_speculative_tokens`. Each drafted token of each request is scored by its survival, the
     product of the estimates that it and the tokens before it are accepted. The number of tokens that are verified is
-    the one with the most expected tokens per second, by the seconds of a step; the tokens of highest survival are
-    taken, of equal ones those less deep, then those of earlier requests.
+    the one with the most expected tokens per second, by the seconds of a step. The tokens of highest survival are
+    verified; among equals, first the shallower tokens, then the tokens of earlier requests.
 
-    vLLM estimates acceptance from the draft of each request, and sizes the number by estimates that are two steps old
-    and by times that it measured at one context. Here the estimates are the true rates of the request's class, and
-    the seconds are those of the step at its context, without prompts: what adaptive verification gains if it knows
-    the classes and nothing else of a request.
+    vLLM estimates acceptance from the draft of each request. It chooses the number of verified tokens from estimates
+    that are two steps old and from times that it measured at one context. Here the
+    estimates are the true rates of the request's class, and the seconds are the time of the step at its context,
+    without prompts. So the simulation shows what adaptive verification gains if it knows the class of each request and
+    nothing else about it.
 
     Args:
         num_speculative_tokens: the length of every draft.

@@ -195,7 +195,8 @@ def _rates(rates: Sequence[float], seconds: Sequence[float]) -> tuple[np.ndarray
     rate, stays = check_array("rates", rates), check_array("seconds", seconds)
     if rate.ndim != 1 or not rate.size or rate.shape != stays.shape or {rate.dtype.kind, stays.dtype.kind} - set("iuf"):
         raise InputError(
-            f"rates and seconds must be equally many numbers, at least one each, got {rates!r:.60} and {seconds!r:.60}"
+            f"rates and seconds must have the same number of entries, at least one, got {rates!r:.60} and "
+            f"{seconds!r:.60}"
         )
     rate, stays = rate.astype(np.float64), stays.astype(np.float64)
     if not ((rate <= MOST_RATE) & (rate >= 0)).all() or not rate.any():
@@ -226,7 +227,7 @@ def _requests(
         prompts = lengths_of("prompt", contents.get("prompt", PROMPT)).draw(_rng(seed, PROMPTS), count)
         outputs = lengths_of("output", contents.get("output", OUTPUT)).draw(_rng(seed, OUTPUTS), count)
     elif "prompt" in contents or "output" in contents:
-        raise InputError("like must be left out beside prompt or output: it has the lengths of both")
+        raise InputError("like must be left out if prompt or output is given: like has the lengths of both")
     else:
         row = _rng(seed, PAIRS).integers(0, len(like), count)
         prompts, outputs = like.prompt_tokens[row], like.output_tokens[row]

@@ -56,7 +56,7 @@ def mixed(*loads: Requests) -> Requests:
         InputError: there is no load, or one of them is a closed loop.
     """
     if not loads or any(one.concurrency is not None for one in loads):
-        raise InputError("loads must be at least one load that is no closed loop: give loads with times of arrival")
+        raise InputError("loads must hold at least one load and no closed loop: give loads with times of arrival")
     times = np.concatenate([one.arrival_seconds for one in loads])
     order = np.argsort(times, kind="stable")
     prompts, outputs, kinds = (
@@ -73,7 +73,7 @@ def as_closed(requests: Requests, concurrency: int) -> Requests:
 
 def _left(requests: Requests, keep: np.ndarray, why: str) -> Requests:
     if not keep.any():
-        raise InputError(f"no request is left of {len(requests):,} {why}: raise it")
+        raise InputError(f"none of {len(requests):,} requests is left {why}: raise it")
     return _with(requests, requests.arrival_seconds[keep], keep)
 
 

@@ -155,7 +155,7 @@ def _recognised(path: Path, names: Any, formats: tuple[TraceFormat, ...]) -> Tra
         )
     known = "; ".join(f"{form.title} ({', '.join(form.fields)})" for form in EVERY)
     shown = ", ".join(map(str, itertools.islice(names, 8)))
-    raise InputError(f"{path} has the fields {shown or 'of no request'}, but a trace has those of one of: {known}")
+    raise InputError(f"{path} has the fields {shown or 'of no request'}, but a trace has the fields of one of: {known}")
 
 
 def _table(path: Path, header: list[str]) -> tuple[TraceFormat, Iterator[Row]]:

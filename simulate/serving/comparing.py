@@ -35,8 +35,8 @@ def compare_schedules(
 
     Args:
         schedules: each schedule by its name, as for `serve`. The others are compared with the first one.
-        requests: as for `serve`, as are the arguments below.
-        server: times and limits of the engine; None takes the times of the first schedule or plan.
+        requests: see `serve`, also for the arguments below.
+        server: times and limits of the engine; None means the times of the first schedule or plan.
         rates: true rates of acceptance.
         seed: seed of the acceptance.
         until_seconds: time at which the simulation stops.
@@ -44,7 +44,7 @@ def compare_schedules(
         slo_tpot_seconds: limit on the time per output token.
 
     Raises:
-        InputError: as for `serve`, or there is no schedule.
+        InputError: see `serve`, or there is no schedule.
     """
     timed = next((one for one in schedules.values() if isinstance(one, Schedule | Plan)), None)
     server = own_server(timed) if server is None else server

@@ -23,7 +23,7 @@ class Controller:
     """The tiers of an engine and the rule that chooses among them, by the number of sequences that decode.
 
     Attributes:
-        name: what people call it.
+        name: its name in tables.
         tiers: what a step can run. All have the same classes of requests.
         table: (tiers, batch sizes + 1) index of the next tier after each last tier, by batch size; -1 where there is
             none. Column 0 is not used. A larger batch size than the table has is a gap too.

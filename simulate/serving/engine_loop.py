@@ -198,8 +198,8 @@ def choose_budget(machine: Machine, state: State, batch: int, context: float) ->
     """How many drafted tokens of all sequences to verify, so that most tokens are emitted in a second.
 
     Each token of each sequence is worth its survival, the probability that it is accepted. The most valuable ones are
-    taken first, of equal ones those less deep. Tokens of one class and depth are a group. Between the ends of groups
-    and the multiples of the batch, emitted tokens and seconds are linear, so the best number is one of these.
+    verified first; among equals, the shallower tokens. Tokens of one class and depth are a group. Between the ends of
+    groups and the multiples of the batch, emitted tokens and seconds are linear, so the best number is one of these.
     `state.most` and `state.more` get what is verified of each class.
     """
     survival, classes = machine.survival[-1], len(state.classes)

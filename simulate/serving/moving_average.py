@@ -28,7 +28,7 @@ PLACE, MEAN, BATCHES = range(3)
 
 @compiler(cache=True)
 def slot_of(numbers: np.ndarray, batch: int) -> int:
-    """The slot of a batch size; a larger one than any has that of the largest."""
+    """The slot of a batch size; batch sizes above the largest known one have the slot of the largest."""
     return int(numbers[HEADER + min(batch, int(numbers[2]) - 1)])
 
 

@@ -41,13 +41,13 @@ class Server:
 
     Attributes:
         times: the seconds of its steps.
-        max_sequences: most sequences at a time, those that read their prompts included; None is the largest batch size
-            with times.
-        batched_tokens: token budget of a step. Cycles are always run; prompts are read with what they leave.
-        kv_tokens: tokens that fit into the KV memory; None is what `times` knows, and unlimited if it does not.
+        max_sequences: maximum number of sequences that run at the same time, including those that read their prompts;
+            None means the largest batch size that has times.
+        batched_tokens: token budget of a step. Cycles always run; prompts are read with the rest of the budget.
+        kv_tokens: tokens that fit into the KV memory; None means the number in `times`, or no limit if it has none.
 
     Raises:
-        InputError: a limit is below 1, or there are no times for so many sequences.
+        InputError: a limit is below 1, or there are no times for `max_sequences` sequences.
     """
 
     times: StepTimes
@@ -72,7 +72,7 @@ class Server:
 
     @property
     def sequences(self) -> int:
-        """Most sequences at a time."""
+        """Maximum number of sequences that run at the same time."""
         return self.times.largest_batch if self.max_sequences is None else self.max_sequences
 
     @property
@@ -101,19 +101,19 @@ def serve(
         schedule: a schedule by batch size; a plan, a tree or a tier, which run at every batch size; a controller;
             or None for no speculation.
         requests: the load.
-        server: times and limits of the engine; None takes the times of `schedule`, see `StepTimes.of`.
-        rates: true rates of acceptance, of all requests or of each of their classes; None is those that `schedule`
-            predicts from. Not for a controller, whose tiers have theirs.
+        server: times and limits of the engine; None means the times of `schedule`, see `StepTimes.of`.
+        rates: true rates of acceptance, of all requests or of each of their classes; None means the rates
+            from which `schedule` predicts. Not for a controller, whose tiers have their own rates.
         seed: seed of the acceptance. Runs with one seed meet the same uniform number at the same place of a text.
         until_seconds: time at which the simulation stops; None runs until every request is complete.
-        slo_ttft_seconds: limit on the time to the first token, for the goodput; None is no limit.
-        slo_tpot_seconds: limit on the time per output token, for the goodput; None is no limit.
-        name: name of the run; None is that of the controller.
+        slo_ttft_seconds: limit on the time to the first token, for the goodput; None means no limit.
+        slo_tpot_seconds: limit on the time per output token, for the goodput; None means no limit.
+        name: name of the run; None means the name of the controller.
         keep_steps: whether the run keeps the time, batch and tier of every step.
 
     Raises:
         InputError: a request does not fit into the KV memory, the schedule has no entry for a batch size that it meets,
-            there are no times for a batch size, the classes of the requests have no rates, or a limit is no number.
+            there are no times for a batch size, the classes of the requests have no rates, or a limit is not a number.
     """
     server, controller = controller_for(schedule, requests, server, rates)
     check_whole("seed", seed, 0, most=2**63 - 1)
@@ -159,7 +159,9 @@ def own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> S
     """The server with the times in a schedule or a plan."""
     if isinstance(schedule, Schedule | Plan):
         return Server.of(schedule)
-    raise InputError("server must be given unless a schedule or a plan is, whose times it can have: Server.of(...)")
+    raise InputError(
+        "server must be given without a schedule or plan whose times it could use: make one with Server.of(...)"
+    )
 
 
 def _require_classes(controller: Controller, requests: Requests) -> None:

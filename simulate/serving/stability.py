@@ -149,11 +149,11 @@ def self_consistent(
     """The batch sizes at which a server can settle under a load.
 
     Args:
-        schedule: as for `serve`. What runs must depend on the batch size alone, not on what ran before.
+        schedule: see `serve`. What runs must depend on the batch size alone, not on what ran before.
         requests: the load, of which the lengths and the classes count.
         rate: requests per second; None is the mean rate of the load.
-        server: as for `serve`.
-        rates: as for `serve`.
+        server: see `serve`.
+        rates: see `serve`.
 
     Raises:
         InputError: the load has no rate, the schedule depends on what ran before, or has a gap.
@@ -175,15 +175,15 @@ def capacity(
     """The largest rate of requests of this kind that a server sustains.
 
     Args:
-        schedule: as for `self_consistent`.
+        schedule: see `self_consistent`.
         requests: the load, of which the lengths and the classes count. All of them wait from the start; the rate of
             their completion is counted between the first and the last quarter of them.
-        server: as for `serve`.
-        rates: as for `serve`.
-        seed: as for `serve`.
+        server: see `serve`.
+        rates: see `serve`.
+        seed: see `serve`.
 
     Raises:
-        InputError: as for `self_consistent`.
+        InputError: see `self_consistent`.
     """
     work = Work.of(schedule, requests, server, rates)
     lengths = requests.prompt_tokens, requests.output_tokens, requests.kinds

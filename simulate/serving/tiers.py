@@ -19,7 +19,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Tier:
-    """A tree with its verifier. The root alone is no speculation.
+    """A tree with its verifier. The root alone means no speculation.
 
     Attributes:
         tree: the tree that every sequence drafts in a cycle.
@@ -29,7 +29,7 @@ class Tier:
         drafted: the tree that is drafted if only `tree`, a part of it, is verified; None is `tree`.
 
     Raises:
-        InputError: the shape is wrong, an entry is no probability (NaN too), or a row rises.
+        InputError: the shape is wrong, an entry is not a probability (NaN too), or a row rises.
     """
 
     tree: Tree
@@ -73,7 +73,7 @@ class Tier:
 
     @property
     def name(self) -> str:
-        """What people call it, such as `off`, `chain 3` or `tree 12`."""
+        """Its name in tables, such as `off`, `chain 3` or `tree 12`."""
         if not self.tree.budget:
             return "off"
         return f"{'chain' if self.tree.is_chain else 'tree'} {self.tree.budget}"

@@ -16,7 +16,7 @@ from spectheory import Schedule, Tree
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The trees of a schedule, no speculation among them, as tiers of an engine.
+    """The trees of a schedule, including the root alone (no speculation), as tiers of an engine.
 
     Attributes:
         schedule: the schedule that is tuned, with all trees that may be run.
@@ -42,7 +42,7 @@ class Options:
 
     @cached_property
     def chains(self) -> tuple[int, ...]:
-        """The indices of all chains, no speculation among them, by their length."""
+        """The indices of all chains, including no speculation, by their length."""
         return tuple(i for i in self.ordered if self.schedule.trees[i].is_chain)
 
     @property

@@ -42,20 +42,21 @@ def tune(
 ) -> Tuned:
     """Find the schedule of highest goodput: which tree, chain or nothing to verify at each batch size.
 
-    The search starts from the schedule, its chains, no speculation, every tree at all batch sizes, and trees up to a
-    batch size. It then moves thresholds and changes trees as long as the goodput rises. Every schedule meets the same
-    requests and the same uniform numbers. It is chosen on the first half of the replications and judged, beside the
-    schedules that were next to it, on the other half. It is the best that was found, not a proven optimum.
+    The search starts from these schedules: the given one, its chains, no speculation, every tree at all batch sizes,
+    and trees up to a batch size. It then moves thresholds and changes trees as long as the goodput rises. Every
+    schedule meets the same requests and the same uniform numbers. The schedule is chosen on the first half of the
+    replications. The other half judges it and the schedules that came next. It is the best schedule that was found,
+    not a proven optimum.
 
     Args:
-        schedule: the planned schedule, with the trees from which is chosen.
+        schedule: the planned schedule, with the trees to choose from.
         load: the load, or its text, see `simulate.load.parse`. Each replication draws its own requests.
-        slo_ttft_seconds: limit on the time to the first token of a request; None is no limit.
-        slo_tpot_seconds: limit on the mean time per output token of a request; None is no limit.
-        server: times and limits of the engine; None takes the times of `schedule`.
-        rates: true rates of acceptance, of all requests or of each class; None is those of the schedule.
+        slo_ttft_seconds: limit on the time to the first token of a request; None means no limit.
+        slo_tpot_seconds: limit on the mean time per output token of a request; None means no limit.
+        server: times and limits of the engine; None means the times of `schedule`.
+        rates: true rates of acceptance, of all requests or of each class; None means the rates of the schedule.
         replications: number of replications, half of them to choose and half to judge; at least 4, an even number.
-        tries: largest number of schedules that are tried.
+        tries: maximum number of schedules that are tried.
         seed: seed of the first replication; the others have the seeds after it.
         progress: called with the number of schedules tried so far, and `tries`.
 

@@ -16,7 +16,7 @@ Shape = Tree | DrawPolicy | Policy
 
 
 def check_shape(shape: Any, rule: DrawRule | None) -> None:
-    """Refuse what is no shape, a tree without a rule, and a rule beside a policy. Raises InputError."""
+    """Refuse what is not a shape, a tree without a rule, and a rule given with a policy. Raises InputError."""
     if isinstance(shape, Tree):
         if rule is None:
             raise InputError("rule must say how the children of a tree are drawn, such as DrawRule.NO_REPLACEMENT")
@@ -25,7 +25,7 @@ def check_shape(shape: Any, rule: DrawRule | None) -> None:
             f"shape must be a Tree, a DrawPolicy such as Levels, or a policy such as OptTree(16), got {shape!r:.60}"
         )
     elif rule not in (None, own := shape.rule if isinstance(shape, DrawPolicy) else DrawRule.TOP_K):
-        raise InputError(f"rule must be left out for a policy, or be that of the policy, {own.name}, got {rule}")
+        raise InputError(f"rule must be left out for a policy, or be the rule of the policy, {own.name}, got {rule}")
 
 
 def drawn(shape: Shape, rule: DrawRule | None, world: World, draft: MarkovDraft, rng: Any) -> Draft:

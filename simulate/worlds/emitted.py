@@ -38,7 +38,9 @@ class EmittedTokens:
         for name, values in (("shares", shares[None]), ("probabilities", rows)):
             low, off = values.min(), abs(values.sum(1) - 1).max()
             if not (low >= 0 and off <= ROUNDING):
-                raise InputError(f"{name} must be at least 0 and sum to 1, got a lowest of {low}, off by {off}")
+                raise InputError(
+                    f"{name} must be at least 0 and sum to 1, got a lowest value of {low}, and a sum off by {off}"
+                )
         object.__setattr__(self, "shares", shares)
         object.__setattr__(self, "probabilities", rows)
 

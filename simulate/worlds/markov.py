@@ -36,7 +36,7 @@ class MarkovWorld(SimulatedWorld):
     Attributes:
         p: (V, V) the target; row t is the distribution of the token after token t. float64 or Fractions.
         q: (V, V) the draft.
-        start: (V,) distribution of the token before the first cycle of a request. None takes the stationary
+        start: (V,) distribution of the token before the first cycle of a request. None means the stationary
             distribution of p, as after a long prompt.
 
     Raises:

@@ -46,7 +46,7 @@ class _EdgeWorld(SimulatedWorld):
 
 @dataclass(frozen=True, eq=False)
 class RateWorld(_EdgeWorld):
-    """Acceptance rates by depth and rank: a child is accepted with a probability that nothing else changes.
+    """Acceptance rates by depth and rank: nothing else changes the probability that a child is accepted.
 
     `Acceptance.by_rank` gives Sequoia's ranks that do not depend on the depth.
 
@@ -82,7 +82,9 @@ class RateWorld(_EdgeWorld):
 
 @dataclass(frozen=True, eq=False)
 class ReachWorld(_EdgeWorld):
-    """The reach of each node of one tree, such as a replay predicts: a child is accepted in its share of its parent.
+    """The reach of each node of one tree, for example from a replay.
+
+    Given its parent, a child is accepted with probability reach[child] / reach[parent].
 
     An estimate of the reach that is below 0 or above the reach of the parent is cut.
 

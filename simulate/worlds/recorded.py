@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class RecordedWorld(SimulatedWorld):
-    """Recorded texts. Given a text, the ends of the cycles are a Markov chain, and its steps are drawn.
+    """Recorded texts. Given a text, the ends of the cycles form a Markov chain; `walks` draws its steps.
 
     Request 0 has the first text, request 1 the second, and so on; after the last text the first follows again. A
     request ends where no whole cycle fits into the rest of its text.

@@ -16,8 +16,8 @@ from spectheory.verify import name_of
 class SimulatedWorld(ABC):
     """How many drafted tokens a cycle keeps. It is drawn by `walks`, and computed by the other methods.
 
-    The two are independent of each other: `walks` plays what happens in a cycle, the exact values come from
-    `spectheory`, and so each is a test of the other.
+    The two are independent of each other: `walks` simulates each cycle, and the other methods compute exact values
+    with `spectheory`. So each is a test of the other.
 
     All methods take the same three arguments:
 
@@ -58,7 +58,7 @@ def require_own_verifier(own: Verifier | None, asked: Verifier | None, rule: Dra
     """Check that a world of rates is asked for the verifier to which its rates belong, or for none.
 
     Raises:
-        InputError: it is asked for another one, which the rates cannot tell apart, or for a draw rule.
+        InputError: another verifier is asked for, which the rates cannot tell apart, or a draw rule is given.
     """
     if asked is not None and asked != own:
         holds = "their verifier is not known" if own is None else f"they belong to {name_of(own)}"

@@ -16,7 +16,7 @@ def stationary(steps: np.ndarray, what: str) -> Any:
     (Grassmann, Taksar and Heyman 1985), and Fractions stay exact.
 
     Raises:
-        InputError: the chain has several closed classes of states, so that it depends on the start where it ends. The
+        InputError: the chain has several closed classes of states, so that the start decides in which one it ends. The
             message names the chain as `what`.
     """
     closed = _closed_classes(steps)

@@ -21,7 +21,7 @@ class Walks:
     Attributes:
         accepted: (N,) number of drafted tokens that each cycle keeps.
         request: (N,) number of the request of each cycle, 0, 1, ...
-        deepest: the greatest number that a cycle can keep.
+        deepest: maximum number of drafted tokens that a cycle can keep.
     """
 
     accepted: np.ndarray
@@ -29,7 +29,7 @@ class Walks:
     deepest: int
 
     def tally(self, provenance: Provenance) -> Tally:
-        """The counts by request, with intervals that take requests, not cycles, as independent."""
+        """The counts by request, with intervals that assume independent requests, not independent cycles."""
         cycles = np.bincount(self.request)
         return Tally(
             emitted=np.bincount(self.request, self.accepted).astype(np.int64) + cycles,
@@ -57,7 +57,7 @@ def descend(tree: Tree, choose: Choose, cycles: int) -> np.ndarray:
 
 
 def by_edges(tree: Tree, edges: np.ndarray, rng: np.random.Generator) -> Choose:
-    """Walks in which at most one child is accepted: node u, once its parent is, with probability `edges[u]`."""
+    """Walks in which at most one child is accepted: node u, if its parent is accepted, with probability `edges[u]`."""
     child, share = children_by_rank(tree), np.zeros((tree.budget + 1, int(tree.rank.max()) + 1))
     drafted = np.arange(1, tree.budget + 1)
     share[tree.parent[drafted], tree.rank[drafted]] = edges[drafted]

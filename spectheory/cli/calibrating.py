@@ -62,11 +62,14 @@ def calibrate(
         ),
     ] = None,
     chain: Annotated[
-        int | None, typer.Option("--chain", metavar="K", help="Drafted tokens per cycle, as a chain.")
+        int | None,
+        typer.Option("--chain", metavar="K", help="Number of drafted tokens per cycle, if they are a chain."),
     ] = None,
     tree: Annotated[
         str | None,
-        typer.Option("--tree", metavar="NODES:LEVELS", help="Drafted tokens and levels of the verified tree: 60:6."),
+        typer.Option(
+            "--tree", metavar="NODES:LEVELS", help="Number of drafted tokens and of levels of the verified tree: 60:6."
+        ),
     ] = None,
     context: Annotated[
         int,

@@ -37,7 +37,10 @@ def clock(
     top_p: TopP = 1.0,
     rounds: Annotated[
         int,
-        typer.Option("--rounds", help="How often each decoder decodes each prompt. The median time counts."),
+        typer.Option(
+            "--rounds",
+            help="Number of times that each decoder decodes each prompt. The median of the times is reported.",
+        ),
     ] = 3,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Plan to decode with.", show_default="measure one")

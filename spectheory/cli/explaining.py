@@ -46,7 +46,7 @@ def explain(
         Path | None,
         typer.Option(
             "--measured",
-            help="Tally of the same requests in the same order, from `spectheory decode --out`, to show beside them.",
+            help="Tally of the same requests in the same order, from `spectheory decode --out`, shown for comparison.",
         ),
     ] = None,
     drafter: Drafter = None,

@@ -60,8 +60,8 @@ def evaluate(
         Path | None,
         typer.Option(
             "--trace",
-            help="Folder of a trace, from `spectheory trace`, with its target and its texts. Without it the target "
-            "continues prompts first.",
+            help="Folder of a trace, from `spectheory trace`, whose target and texts are used. By default the target "
+            "first generates texts from --prompts.",
         ),
     ] = None,
     tree: Annotated[

@@ -147,7 +147,7 @@ def profile(
             help="Maximum number of tokens in a timed forward. A tree of n nodes takes a forward of n + 1 tokens.",
         ),
     ] = 257,
-    rounds: Annotated[int, typer.Option("--rounds", help="How often each forward is timed.")] = 15,
+    rounds: Annotated[int, typer.Option("--rounds", help="Number of times that each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = 1.0,

@@ -56,7 +56,9 @@ RatesFile = Annotated[
 MaxSequences = Annotated[
     int | None,
     typer.Option(
-        "--max-sequences", help="Most sequences at a time.", show_default="largest batch size of the schedule"
+        "--max-sequences",
+        help="Maximum number of sequences that run at the same time.",
+        show_default="largest batch size of the schedule",
     ),
 ]
 BatchedTokens = Annotated[

@@ -55,7 +55,7 @@ TimedEngineNames = Annotated[
     typer.Option(
         "--engine",
         help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
-        "for another version, write ENGINE@VERSION. Computed times have the costs of the first one.",
+        "for another version, write ENGINE@VERSION. Computed times use the costs of the first engine.",
         show_default=f"no settings, costs of {DEFAULT_ENGINE}",
     ),
 ]

@@ -32,7 +32,9 @@ Source = Annotated[
 ]
 Drafter = Annotated[
     str | None,
-    typer.Option("--drafter", help="Drafter in a JSON Lines file, such as acc_eagle; needed if it has several."),
+    typer.Option(
+        "--drafter", help="Name of the drafter in a JSON Lines file, such as acc_eagle; needed if the file has several."
+    ),
 ]
 
 

@@ -23,7 +23,9 @@ def simulate(
     plan: Annotated[Path | None, typer.Option("--plan", help="Plan to simulate, from `spectheory plan`.")] = None,
     cycles: Annotated[
         int | None,
-        typer.Option("--cycles", help="Number of draft-and-verify cycles of a plan.", show_default=str(CYCLES)),
+        typer.Option(
+            "--cycles", help="Number of draft-and-verify cycles to simulate with --plan.", show_default=str(CYCLES)
+        ),
     ] = None,
     load: Annotated[
         str | None,
@@ -38,11 +40,15 @@ def simulate(
     ] = None,
     prompt_tokens: Annotated[
         str | None,
-        typer.Option("--prompt-tokens", help="Tokens of a prompt, such as 512 or lognormal:512:1.5, for a --load."),
+        typer.Option(
+            "--prompt-tokens", help="Number of tokens of each prompt, such as 512 or lognormal:512:1.5, for a --load."
+        ),
     ] = None,
     output_tokens: Annotated[
         str | None,
-        typer.Option("--output-tokens", help="Tokens of an answer, such as 256 or geometric:256, for a --load."),
+        typer.Option(
+            "--output-tokens", help="Number of tokens of each answer, such as 256 or geometric:256, for a --load."
+        ),
     ] = None,
     requests: Annotated[int | None, typer.Option("--requests", help="Number of requests of a --load.")] = None,
     seconds: Annotated[

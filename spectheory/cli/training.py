@@ -36,7 +36,9 @@ def _in_a_checkout() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("reference.train"):
             raise
-        raise InputError("training is not part of the installed package: run this command in a checkout") from error
+        raise InputError(
+            "training is not part of the installed package: run this command in a checkout of the repository"
+        ) from error
 
 
 def pair(
@@ -56,7 +58,7 @@ def pair(
 
 def texts(
     out: Annotated[
-        Path, typer.Option("--out", help="Folder to write. To continue an interrupted run, repeat the command.")
+        Path, typer.Option("--out", help="Folder for the texts. To continue an interrupted run, repeat the command.")
     ],
     target: Target = None,
     device: Device = "cpu",
@@ -64,30 +66,38 @@ def texts(
         Path | None,
         typer.Option(
             "--corpus",
-            help="JSON Lines file with texts of which the target continues pieces, none of them held out; by default "
-            "the files of the standard library that the shipped pair was trained on.",
+            help="JSON Lines file of texts with a field 'text'. Pieces of these texts are the prompts that the target "
+            "continues; do not include texts that you evaluate on. The default is the files of Python's standard "
+            "library that the shipped pair was trained on.",
         ),
     ] = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Number of texts.")] = 10_240,
-    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1, help="Tokens of a piece.")] = 64,
-    new_tokens: Annotated[int, typer.Option("--new-tokens", min=1, help="Tokens that the target adds.")] = 192,
+    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1, help="Number of tokens in each prompt.")] = 64,
+    new_tokens: Annotated[
+        int, typer.Option("--new-tokens", min=1, help="Number of tokens that the target generates after each prompt.")
+    ] = 192,
     temperatures: Annotated[
-        str, typer.Option("--temperatures", help="Temperatures of the texts, which take turns, such as 0,1.")
+        str, typer.Option("--temperatures", help="Sampling temperatures, comma-separated; the texts use them in turn.")
     ] = "0,1",
     layers: Annotated[
         str | None,
         typer.Option(
             "--layers",
-            help="Layers of the target whose inputs are stored beside its last hidden state, such as 2,9,15; by "
-            "default 2, n/2 and n-3 of n.",
+            help="Layers of the target whose inputs are stored in addition to its last hidden state, such as 2,9,15. "
+            "The default for n layers is 2, n/2 and n-3.",
         ),
     ] = None,
     seed: Seed = 0,
     share: Annotated[
-        str, typer.Option("--share", help="Write every n-th file, from file k on: k/n. Processes divide the work so.")
+        str,
+        typer.Option(
+            "--share",
+            help="Write only every n-th file, starting with file k, given as k/n. Two processes with 0/2 and 1/2 share "
+            "the work.",
+        ),
     ] = "0/1",
 ) -> None:
-    """Let the target continue training texts, and store its tokens and hidden states: what heads are trained on.
+    """Let the target continue prompts, and store its tokens and hidden states, on which heads are trained.
 
     About 900 tokens a second on a core with the shipped target: 2 million in 40 CPU minutes, 3.4 GB on disk.
     """
@@ -134,7 +144,8 @@ def head(
     start: Annotated[
         Path | None,
         typer.Option(
-            "--start", help="Folder of a head or a draft model to train on, instead of a new head; needed for gto."
+            "--start",
+            help="Folder of a head or draft model whose training is continued; default: a new head. gto needs it.",
         ),
     ] = None,
     intermediate: Annotated[int, typer.Option("--intermediate", min=1, help="Width of a new head's MLP.")] = 512,
@@ -143,11 +154,15 @@ def head(
         typer.Option("--vocabulary", min=1, help="Number of tokens that a new EAGLE-3 head drafts; by default all."),
     ] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Number of updates of the weights.")] = 1200,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Texts in a step.")] = 16,
-    roots: Annotated[int, typer.Option("--roots", min=1, help="Roots in each text at which TALF builds trees.")] = 64,
-    groups: Annotated[int, typer.Option("--groups", min=1, help="Groups of roots in each text for GTO.")] = 4,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Number of texts in each step.")] = 16,
+    roots: Annotated[
+        int, typer.Option("--roots", min=1, help="For TALF: number of roots in each text at which trees are built.")
+    ] = 64,
+    groups: Annotated[
+        int, typer.Option("--groups", min=1, help="For GTO: number of groups of roots in each text.")
+    ] = 4,
     shuffled: Annotated[
-        bool, typer.Option("--shuffled", help="Deal GTO's rewards at random within each group: the control.")
+        bool, typer.Option("--shuffled", help="Shuffle GTO's rewards within each group, as a control.")
     ] = False,
     seed: Seed = 0,
 ) -> None:
@@ -179,16 +194,21 @@ def selector(
     traces: Annotated[
         list[Path],
         typer.Option(
-            "--trace", help="Folder of a trace above temperature 0, from `spectheory trace`. Repeat for each sampling."
+            "--trace",
+            help="Folder of a trace above temperature 0, from `spectheory trace`. Repeat for each sampling setting.",
         ),
     ],
     latency: Annotated[Path, typer.Option("--latency", help="Latency record of the machine that the selector is for.")],
     out: Annotated[
         Path, typer.Option("--out", help="Folder of the selector. To continue an interrupted run, repeat the command.")
     ],
-    verifier: Annotated[str, typer.Option("--verifier", help="Node solver of i.i.d. drafts.")] = "SpecInfer",
-    every: Annotated[int, typer.Option("--every", min=1, help="A root is taken after so many tokens.")] = 16,
-    draws: Annotated[int, typer.Option("--draws", min=2, help="Independent draws of the paths at each root.")] = 4,
+    verifier: Annotated[
+        str, typer.Option("--verifier", help="Verifier of i.i.d. drafts, such as SpecInfer.")
+    ] = "SpecInfer",
+    every: Annotated[int, typer.Option("--every", min=1, help="Number of tokens between two roots.")] = 16,
+    draws: Annotated[
+        int, typer.Option("--draws", min=2, help="Number of independent draws of the paths at each root.")
+    ] = 4,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Number of updates of the weights.")] = 300,
     seed: Seed = 0,
 ) -> None:

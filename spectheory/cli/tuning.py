@@ -35,9 +35,12 @@ def tune(
         float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")
     ] = None,
     replications: Annotated[
-        int, typer.Option("--replications", help="Number of simulated loads, half to choose and half to judge.")
+        int,
+        typer.Option(
+            "--replications", help="Number of simulated loads: half choose the schedule, the other half judge it."
+        ),
     ] = 8,
-    tries: Annotated[int, typer.Option("--tries", help="Largest number of schedules to try.")] = 200,
+    tries: Annotated[int, typer.Option("--tries", help="Maximum number of schedules to try.")] = 200,
     max_sequences: MaxSequences = None,
     batched_tokens: BatchedTokens = 8192,
     kv_tokens: KvTokens = None,
@@ -56,7 +59,7 @@ def tune(
 ) -> None:
     """Find the schedule with the most requests per second within limits on latency, by simulating a server under load.
 
-    It is chosen on one half of the simulated loads and judged on the other half, beside the planned schedule, no
+    It is chosen on one half of the simulated loads and judged on the other half, compared with the planned schedule, no
     speculation, and the next best schedules.
     """
     from simulate import Server

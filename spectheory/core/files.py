@@ -29,7 +29,7 @@ def reported(path: Path, repair: str = "name another file") -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Context manager that gives a new name beside `path`. What is written there becomes `path` at the end.
+    """Context manager that returns a temporary path beside `path`. At the end, the file there replaces `path`.
 
     After an error, `path` is as it was before. Several processes can write one `path` at once: the last one wins.
 
@@ -57,15 +57,17 @@ def write_whole(path: Path, text: str) -> None:
             partial.write_text(text, encoding="utf-8")
         except UnicodeEncodeError as error:
             wrong = text[max(0, error.start - 20) : error.end]
-            raise InputError(f"{path} cannot be written: {wrong!r} is no text in UTF-8, rename what has it") from error
+            raise InputError(
+                f"{path} cannot be written: {wrong!r} cannot be encoded in UTF-8; rename what contains it"
+            ) from error
 
 
 @contextmanager
 def owned(place: Path, lock: Path, repair: str) -> Iterator[None]:
     """Context manager that makes this process the only writer of `place`, a file or a folder.
 
-    The lock is the file `lock`, which is removed at the end. It also ends with the process, even if that is killed.
-    Without locks, as on Windows and on some network drives, several processes can write.
+    The lock is the file `lock`, which is removed at the end. A process that ends or is killed loses its lock.
+    Where the system has no locks, as on Windows and on some network drives, several processes can write.
 
     Raises:
         InputError: another writer holds the lock, or it cannot be written. The message ends with `repair`.

@@ -184,7 +184,7 @@ class Provenance:
 
 
 def model_name(name: str) -> str:
-    """The name of a model for people: the models of the shipped pair, wherever it is installed, or `name`."""
+    """The name of a model to show: the models of the shipped pair, wherever it is installed, or `name`."""
     *_, package, folder, role = (None, None, None, *PurePath(name).parts)
     return f"shipped {role}" if (package, folder) == SHIPPED_PAIR and role in ("target", "draft") else name
 

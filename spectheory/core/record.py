@@ -38,7 +38,7 @@ class Record:
 
     A field whose metadata has `"optional": True` is left out of the file where it is None.
 
-    `derived` names properties that are computed from the fields. They are saved too, for people and other programs. On
+    `derived` names properties that are computed from the fields. They are saved too, for readers and other programs. On
     loading they are computed again, and a file in which one of them differs is refused.
     """
 

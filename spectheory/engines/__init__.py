@@ -199,7 +199,7 @@ def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:
 
     Args:
         text: text of a report.
-        min_trials: as for `read_report`; with the least, a report with few cycles is recognised too.
+        min_trials: see `read_report`; with the least, a report with few cycles is recognised too.
 
     >>> recognised_reports("draft acceptance rate = 0.50000 (  300 accepted /   600 generated)")
     ['llama.cpp-log']

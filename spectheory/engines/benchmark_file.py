@@ -98,7 +98,7 @@ class BenchmarkFile:
     Attributes:
         name: the name of the file.
         entries: JSON objects, the rows of a table, or the lines of a file with one JSON object per line.
-        other: the lines of the text that are no entries.
+        other: the lines of the text that are not entries.
     """
 
     name: str

@@ -34,7 +34,7 @@ class Engine:
 
     Attributes:
         name: the name for the command line and for `spectheory.export`, such as "vllm".
-        title: the name for people, such as "vLLM".
+        title: the name in tables, such as "vLLM".
         versions: the versions that the exporter was written against, newest last; each value says what is special in
             this version.
         parts: number of leading parts that tell two versions apart: with 2, version 0.31.2 is looked up as 0.31.

@@ -18,7 +18,7 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class Accepted:
-    """The acceptance of one solver beside the optimum.
+    """The acceptance of one solver compared with the optimum.
 
     Attributes:
         solver: name of the solver.
@@ -76,7 +76,7 @@ def accepted_over(p: Vector, k: int, solver: Solver, steps: int) -> tuple[np.nda
         q (N, V), the acceptance (N,) and its optimum (N,).
 
     Raises:
-        InputError: as for `accepted`, or the solver cannot use k drafts.
+        InputError: see `accepted`, or the solver cannot use k drafts.
     """
     grid, most = simplex(len(p), steps), solver.drafts_in_reach(len(p))
     if most is not None and k > most:

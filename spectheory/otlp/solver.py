@@ -70,7 +70,7 @@ class Solver(ABC):
         """Draw the emitted token given the drafts; `rng` is a `numpy.random.Generator` or a `Branch`.
 
         Raises:
-            InputError: as for `distribution`.
+            InputError: see `distribution`.
         """
         return self._sample(p, q, _checked(p, q, drafts), rng)
 

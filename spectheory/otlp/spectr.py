@@ -41,7 +41,7 @@ class SpecTr(Solver):
     Source: arXiv 2310.15141, Algorithm 2 and Theorem 1; Dynamic Delayed Tree Expansion, Algorithms 3, 8 and 13.
 
     Attributes:
-        rho: the factor; None takes rho*, or the best of `candidates`.
+        rho: the factor; None means rho*, or the best of `candidates`.
         candidates: number of factors to try, evenly spaced from rho* to k, both included. The factor of highest
             acceptance is used. All are lossless, and rho* is one of them, so the acceptance is at least as high as
             with one candidate.

@@ -10,7 +10,7 @@ from spectheory.planning.candidates import Candidates
 
 
 class BudgetCurves(NamedTuple):
-    """The best predictions for N budgets. Each array has shape (N,); the first entry is no speculation.
+    """The best predictions for N budgets. Each array has shape (N,); the first entry is without speculation.
 
     Attributes:
         budgets: the budgets, increasing from 0: all within the limits, or those at which trees were replayed.

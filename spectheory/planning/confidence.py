@@ -160,7 +160,7 @@ class Confidence:
 
     @property
     def lines(self) -> list[str]:
-        """The confidence in at most three sentences for people."""
+        """The confidence in at most three sentences."""
         after = ", after a calibration" * self.classes[0].errors.calibrated
         errors = "; ".join(one.in_words(self.engine) for one in self.classes)
         said = [f"errors of such speedups in the validation{after} (median, 80% quantile): {errors}"]

@@ -228,7 +228,7 @@ class Deployment:
 
     @property
     def _lengths(self) -> tuple[float, float] | None:
-        """Tokens of a prompt and of an answer; None if they are not given."""
+        """Numbers of tokens in a prompt and in an answer; None if they are not given."""
         if self.prompt_tokens is None and self.output_tokens is None:
             return None
         if self.prompt_tokens is None or self.output_tokens is None:
@@ -260,7 +260,7 @@ class Deployment:
         if replays is not None:
             raise InputError(f"{lookup} drafts cannot be replayed on a trace of a draft model: {repair}")
         if counted is not None and lookup_named(counted) != lookup:
-            raise InputError(f"acceptance must be that of {lookup} drafts, got the rates of {counted}: {repair}")
+            raise InputError(f"acceptance must be measured with {lookup} drafts, got the rates of {counted}: {repair}")
 
     def _calibration(self, target: ModelConfig, draft: ModelConfig | None) -> tuple[str, ...]:
         """Sentences on the calibration of `costs`, after a check that it was for this deployment; none without one."""
@@ -295,17 +295,17 @@ class Deployment:
             return
         if self.gpus > 1:
             raise InputError(
-                f"measured records are for 1 GPU, got {self.gpus} GPUs: plan for 1, or give no folder of records"
+                f"measured records are for 1 GPU, got {self.gpus} GPUs: plan for 1, or leave out the measured records"
             )
         if self.kv_dtype is not None:
             raise InputError(
-                f"measured records do not state the format of their KV cache, got kv_dtype {self.kv_dtype}: give no "
-                "folder of records, or no kv_dtype"
+                f"measured records do not state the format of their KV cache, got kv_dtype {self.kv_dtype}: leave "
+                "out the measured records or kv_dtype"
             )
         if self._lengths is not None:
             raise InputError(
-                f"measured records have no times of prompts, got prompt_tokens {self.prompt_tokens:g}: give no folder "
-                "of records, or a context instead of lengths"
+                f"measured records have no times of prompts, got prompt_tokens {self.prompt_tokens:g}: leave out "
+                "the measured records, or give a context instead of the lengths of prompts and answers"
             )
         there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:

@@ -100,8 +100,8 @@ class Fitting:
 
         Args:
             plan: a schedule, or a plan, which counts as a schedule of one batch size.
-            draft: the name of the draft; None takes the name in the provenance.
-            target: a shipped model or the path of its config.json; None takes the name in the provenance.
+            draft: the name of the draft; None means the name in the provenance.
+            target: a shipped model or the path of its config.json; None means the name in the provenance.
 
         Raises:
             InputError: `target` is neither a shipped model nor the path of a config.json.
@@ -167,7 +167,7 @@ class Fitting:
     def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
         """The envelope of highest mean share of the plan's speed over the batch sizes.
 
-        `most_nodes` is the engine's own limit on the number of nodes; None is no limit.
+        `most_nodes` is the engine's own limit on the number of nodes; None means no limit.
 
         Raises:
             PlainIsFastestError: no envelope is faster than plain decoding, on average over the batch sizes.
@@ -213,8 +213,8 @@ class Fitting:
         return best, (*self.notes(best), *rejected, *self.capped(envelope.branching))
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
-        """Notes for people: the batch sizes that `fitted` is for, how much slower than the plan it is, and which chain
-        runs at batch sizes that were not planned.
+        """Notes for the reader: the batch sizes that `fitted` is for, how much slower than the plan it is, and which
+        chain runs at batch sizes that were not planned.
         """
         first, last = self.schedule.batches[[0, -1]]
         sizes = f"batch size{'s' if first < last else ''} {span(first, last)}"
@@ -226,7 +226,7 @@ class Fitting:
         return (*notes, *(self._replayed_with(self.schedule.chain_choice) if isinstance(fitted.runs, list) else ()))
 
     def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:
-        """Notes for people on one tree or chain that was chosen for the first batch size.
+        """Notes for the reader on one tree or chain that was chosen for the first batch size.
 
         Args:
             speedups: (B,) predicted speedup of the tree or chain at each planned batch size.

@@ -17,7 +17,7 @@ def at_most(longest: int) -> LengthRule:
 
 
 def one_length(longest: int) -> LengthRule:
-    """A rule for an engine that runs one length, up to `longest`, at all batch sizes; length 0 is no speculation.
+    """A rule for an engine that runs one length, up to `longest`, at all batch sizes; length 0 means no speculation.
 
     The rule takes the length of highest mean share of the plan's speed.
     """

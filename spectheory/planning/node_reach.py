@@ -22,7 +22,7 @@ class NodeReach(NamedTuple):
 
     Attributes:
         values: (budget + 1,) probability that each node is accepted.
-        source: a clause for people on what the values are predicted from.
+        source: how the values were predicted, as shown to readers, such as "nodes by the rates".
     """
 
     values: np.ndarray
@@ -47,7 +47,7 @@ def require_reach(tree: Tree, replayed: Replayed, *, sampled: bool) -> None:
 
     At each depth the reach sums to the share of the cycles that keep as many tokens, so that the whole sums to tau. No
     node is accepted more often than its parent. Where siblings are sampled the shares are estimates, which may be out
-    of order by `STANDARD_ERRORS`. A chain needs no reach beside its cycles.
+    of order by `STANDARD_ERRORS`. A chain needs no reach: its cycles contain it.
 
     Args:
         tree: the tree.
@@ -76,6 +76,6 @@ def require_reach(tree: Tree, replayed: Replayed, *, sampled: bool) -> None:
     if tree.budget and excess.max() > (allowed if sampled else ROUNDING):
         node = int(excess.argmax()) + 1
         raise InputError(
-            f"reach of node {node} must be between 0 and that of its parent, {replayed.reach[tree.parent[node]]:.6g}, "
-            f"got {replayed.reach[node]:.6g}"
+            f"reach of node {node} must be between 0 and the reach of its parent, "
+            f"{replayed.reach[tree.parent[node]]:.6g}, got {replayed.reach[node]:.6g}"
         )

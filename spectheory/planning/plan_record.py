@@ -28,9 +28,10 @@ from spectheory.yields import RequestClasses
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Record):
-    """A tree to verify, with the rates and times from which its speed is predicted. `Tree.chain(0)` is no speculation.
+    """A tree to verify, with the rates and times from which its speed is predicted.
 
-    Every prediction is computed from these fields. Make a plan with `plan`, or from your own tree with `evaluate`.
+    The tree `Tree.chain(0)` means no speculation. Every prediction is computed from these fields. Make a plan with
+    `plan`, or from your own tree with `evaluate`.
 
     Attributes:
         tree: the chosen tree.
@@ -187,7 +188,7 @@ class Plan(Record):
 
     @property
     def reach_source(self) -> str:
-        """A clause for people on what `reach` is predicted from."""
+        """How `reach` was predicted, as shown to readers, such as "nodes by the rates"."""
         return node_reach(self.tree, self.rates, self.replayed).source
 
     @cached_property

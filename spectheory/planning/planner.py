@@ -85,13 +85,13 @@ def evaluate(
     """A plan with your own tree, for its predictions. Nothing is searched.
 
     Args:
-        tree: the tree that every cycle drafts; `Tree.chain(0)` is no speculation.
+        tree: the tree that every cycle drafts; `Tree.chain(0)` means no speculation.
         acceptance: rates by depth and rank.
         latency: forward times.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
         classes: classes of contexts that predict tau, as in `plan`.
         replays: texts of a trace, on which the tree is replayed; None predicts tau from the rates.
-        verifier: the name of the verifier that is replayed; None takes the fastest one.
+        verifier: the name of the verifier that is replayed; None means the fastest one.
 
     Raises:
         InputError: `context` is outside the measured contexts, the tree cannot be replayed on the texts or with this

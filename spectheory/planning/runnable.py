@@ -13,7 +13,7 @@ from spectheory.core.tree import Tree
 
 @dataclass(frozen=True, order=True)
 class ChainRange:
-    """A chain of `length` drafted tokens at batch sizes from `first_batch` to `last_batch`; 0 is no speculation."""
+    """A chain of `length` drafted tokens at batch sizes from `first_batch` to `last_batch`; 0 means no speculation."""
 
     first_batch: int
     last_batch: int

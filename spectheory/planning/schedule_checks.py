@@ -40,7 +40,7 @@ def check_latencies(latencies: Sequence[Latency], batches: np.ndarray, context: 
         latency.context_of(context)
     named = [latency.provenance.batch for latency in latencies if latency.provenance.batch is not None]
     if any(later < earlier for earlier, later in itertools.pairwise(named)):
-        raise InputError(f"latencies must be in the order of the batches, got those of batches {named!s:.60}")
+        raise InputError(f"latencies must be in the order of the batches, got latencies of batches {named!s:.60}")
 
 
 def check_index(name: str, index: np.ndarray, batches: int, trees: int) -> None:
@@ -73,7 +73,9 @@ def check_replayed(
     rows = zip(trees, verifiers, rules, replayed, strict=True)
     used = [(tree, replayed_tree(tree, verifier, rule, one)) for tree, verifier, rule, one in rows]
     if tried is None:
-        raise InputError("tried must be given beside verifiers, rules and replayed: make the schedule with a trace")
+        raise InputError(
+            "tried must be given together with verifiers, rules and replayed: make the schedule with a trace"
+        )
     require_tried(tried, used)
 
 

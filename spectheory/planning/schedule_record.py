@@ -172,12 +172,12 @@ class Schedule(Record):
 
     @property
     def block_efficiency_low(self) -> np.ndarray | None:
-        """(T,) lower ends of `block_efficiency_interval`, None if that is None."""
+        """(T,) lower ends of `block_efficiency_interval`; None if there is no interval."""
         return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 0]
 
     @property
     def block_efficiency_high(self) -> np.ndarray | None:
-        """(T,) upper ends of `block_efficiency_interval`, None if that is None."""
+        """(T,) upper ends of `block_efficiency_interval`; None if there is no interval."""
         return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 1]
 
     @property

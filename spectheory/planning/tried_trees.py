@@ -55,7 +55,7 @@ class TriedTrees(Record):
             )
         for tree, verifier, value in zip(self.trees, self.verifiers, tau, strict=True):
             if not tree.budget or (verifier_of(verifier).takes != "trees" and not tree.is_chain):
-                raise InputError(f"verifiers must verify their trees, got {verifier} for {tree}")
+                raise InputError(f"verifiers must be able to verify their trees, got {verifier} for {tree}")
             if not 1 - ROUNDING <= value <= tree.max_depth + 1 + ROUNDING:
                 raise InputError(f"tau of {tree} must be between 1 and {tree.max_depth + 1}, got {value:.6g}")
 
@@ -152,4 +152,4 @@ def require_tried(tried: TriedTrees | None, used: Iterable[tuple[Tree, ReplayedT
 def require_one_source(replayed: object | None, classes: RequestClasses | None) -> None:
     """Raise InputError if tau would be replayed and predicted from request classes."""
     if replayed is not None and classes is not None:
-        raise InputError("classes must be None beside replayed trees, which need no rates: leave them out")
+        raise InputError("classes must be None if trees were replayed, which need no rates: leave them out")

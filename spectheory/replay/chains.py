@@ -43,8 +43,8 @@ def chain_ratios(text: TargetText, length: int) -> np.ndarray:
 def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) -> np.ndarray:
     """As `chain_ratios`, with the distribution of the best of i.i.d. paths after a trunk in place of q.
 
-    That distribution is autoregressive (see GreedyMultiPathBlock), so that a text needs of each position only q of its
-    token, and the mass of q on the tokens before it in the order of p / q.
+    That distribution is autoregressive (see GreedyMultiPathBlock). So two numbers of each position suffice: q of the
+    text's token, and the mass of q on the tokens that come before it in the order of p / q.
     """
     below, ratios = text.at_tokens(text.p) * 0, []
     masses = [(text.at_tokens(q), _mass_before(text, q)) for q in text.q]

@@ -63,8 +63,8 @@ def followed_text(
         cycles: (start, number of accepted tokens, depth of the draft) of each cycle.
         length: tokens of the text.
         deepest: the depth that no draft exceeds; a cycle counts if so many tokens and one more are left.
-        promised: as for `drafted_text`.
-        hits: as for `drafted_text`.
+        promised: see `drafted_text`.
+        hits: see `drafted_text`.
     """
     counted = [(start, accepted, depth) for start, accepted, depth in cycles if start + deepest < length]
     accepted = np.bincount([one for _, one, _ in counted], minlength=deepest + 1).astype(np.float64)

@@ -33,17 +33,17 @@ def explain(
 ) -> Explained:
     """Where tau is lost with a tree and a verifier on recorded texts, and what other choices give on the same texts.
 
-    The other choices are: other lossless verifiers; a tree that is one level deeper or less deep, or has a child of the
-    root more or less; and a draft that is closer to the target, see `closer` of `Replays.replay`. A choice that the
-    texts cannot judge is left out: a tree too deep or too wide for them, or a better draft for records of accepted
+    The other choices are: other lossless verifiers; a tree that is one level deeper or shallower, or whose root has one
+    child more or one fewer; and a draft that is closer to the target, see `closer` of `Replays.replay`. A choice that
+    the texts cannot judge is left out: a tree too deep or too wide for them, or a better draft for records of accepted
     lengths. If a chain becomes a tree, it is drawn without replacement, and verified by `Traversal` where the verifier
     does not suit trees.
 
     Args:
         replays: the texts.
         tree: a static tree with at least one drafted node.
-        verifier: the verifier; None takes `Greedy` for greedy text and `TopDown(Naive())` otherwise.
-        rule: how children are drawn; None takes independent draws for a chain, and draws without replacement for a
+        verifier: the verifier; None means `Greedy` for greedy text and `TopDown(Naive())` otherwise.
+        rule: how children are drawn; None means independent draws for a chain, and draws without replacement for a
             tree. Greedy decoding draws nothing.
         measured: tally of a run whose requests are those of the texts, in their order.
         progress: callback to which the number of finished replays is reported.

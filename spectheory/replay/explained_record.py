@@ -27,7 +27,7 @@ class Explained(Record):
 
     Attributes:
         tree: the tree.
-        verifier: name of the verifier; None where it is that of the record.
+        verifier: name of the verifier; None if it is the verifier of the record.
         replayed: the cycles of each text.
         reach: (budget + 1,) share of the cycles that keep each node.
         perfect: (L,) tau of a draft that never misses at one depth: there the first child of each node is always the

@@ -91,7 +91,7 @@ def kept_of_chain(text: ChainText, tree: Tree) -> np.ndarray:
     """(n, L + 1) 1 where a cycle with a chain keeps at least 0..L tokens, 0 where not.
 
     Raises:
-        InputError: the tree is no chain, or is longer than the recorded chain.
+        InputError: the tree is not a chain, or is longer than the recorded chain.
     """
     if not tree.is_chain or tree.budget > text.longest:
         raise InputError(f"tree must be a chain of at most {text.longest}, the recorded length, got {tree}")

@@ -31,7 +31,7 @@ class OneText:
 
     Args:
         text: the text.
-        seed: of the drafts that are drawn beside its tokens.
+        seed: seed of the drafts that are drawn in addition to its tokens.
         samples: number of such draws over which a chance is averaged.
     """
 
@@ -70,7 +70,8 @@ class Cycle:
         shape: a static tree, or a draw policy.
         verifier: the verifier.
         rule: how children of a tree are drawn; None for a policy, and for greedy decoding.
-        perfect: depth of the nodes whose first child is always the token of the text, and is kept; None for none.
+        perfect: depth of the nodes whose first child is always the token of the text, and is kept; None if there are
+            none.
         closer: how much closer to the target the draft is than the recorded one, from 0 to 1: sampled text has
             (1 - closer) q + closer p in place of q, and greedy text has each token ranked first with this probability,
             whatever its rank was.
@@ -104,7 +105,10 @@ class Cycle:
                 raise InputError(f"greedy decoding draws nothing, got {self.shape.name}: give a Tree")
         elif self.states.rule not in self.verifier.rules:
             named = ", ".join(rule.name for rule in self.verifier.rules)
-            raise InputError(f"rule is {self.states.rule.name}, {self.verifier} is lossless for {named}")
+            raise InputError(
+                f"rule is {self.states.rule.name}, {self.verifier} is lossless for {named}: use one of these rules, or "
+                "another verifier"
+            )
 
     @property
     def states(self) -> Shape:

@@ -30,10 +30,10 @@ class WhatIf:
     Attributes:
         change: what is different, in words.
         parent: the parent array of the tree.
-        verifier: name of the verifier; None where it is that of the record.
+        verifier: name of the verifier; None if it is the verifier of the record.
         tau: tokens per target call.
         low, high: its 95% interval over texts; None for one text.
-        difference: tau less that of the explained choice.
+        difference: tau minus the tau of the explained choice.
         difference_low, difference_high: its 95% interval, texts paired; None for one text.
     """
 

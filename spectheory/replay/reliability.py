@@ -1,4 +1,4 @@
-"""Reliability of a draft: how often its tokens of each rank are the target's, beside what it promised."""
+"""Reliability of a draft: how often its token of each rank is the target's, and the probability that it stated."""
 
 from __future__ import annotations
 

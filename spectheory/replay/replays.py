@@ -103,8 +103,9 @@ class Replays:
     Args:
         texts: the texts: `GreedyText` for greedy decoding, `TargetText` for sampled text, `ChainText` where only the
             accepted lengths of a chain are known.
-        seed: of the drafts that are drawn beside the tokens of a text. All trees and verifiers share these draws.
-        samples: number of such draws over which a chance is averaged. One is unbiased.
+        seed: seed of the drafts that are drawn in addition to the tokens of a text. All trees and verifiers share
+            these draws.
+        samples: number of such draws over which each probability is averaged. One draw is unbiased too.
         first: the position in each text where the first cycle starts.
 
     Raises:
@@ -124,12 +125,12 @@ class Replays:
 
     @property
     def greedy(self) -> bool:
-        """Whether nothing is left to chance on these texts, as in greedy decoding."""
+        """Whether nothing is random on these texts, as in greedy decoding."""
         return not isinstance(self.texts[0], TargetText)
 
     @property
     def recorded(self) -> bool:
-        """Whether the verifier is that of the record, as in texts of which only accepted lengths are known."""
+        """Whether only accepted lengths are known, so that only the verifier that was recorded can be replayed."""
         return isinstance(self.texts[0], ChainText)
 
     def can_replay(self, tree: Tree) -> bool:
@@ -191,7 +192,7 @@ class Replays:
         if (longest := max(map(len, self.texts))) < self.first + deepest:
             raise InputError(
                 f"texts must be longer than a cycle, {self.first} + {deepest} tokens for this shape, the longest has "
-                f"{longest}: record more tokens per prompt, or replay a tree that is less deep"
+                f"{longest}: record more tokens per prompt, or replay a shallower tree"
             )
 
     def replay(

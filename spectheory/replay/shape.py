@@ -71,7 +71,7 @@ def shape_of(shape: Tree | DrawPolicy, rule: DrawRule | None) -> Shape:
     """
     if isinstance(shape, DrawPolicy):
         if rule not in (None, shape.rule):
-            raise InputError(f"rule must be that of the policy, {shape.rule.name}, or left out, got {rule}")
+            raise InputError(f"rule must be {shape.rule.name}, the rule of the policy, or left out, got {rule}")
         return PolicyShape(shape)
     if rule is None:
         raise InputError("rule must say how the children of a tree are drawn, such as DrawRule.NO_REPLACEMENT")

@@ -19,13 +19,13 @@ TINY = 1e-300
 
 
 class Siblings:
-    """At each position of a text the drafts beside the text's own token, as many as were asked for so far.
+    """At each position of a text, the drafts in addition to the text's own token, as many as were asked for so far.
 
     Those of a narrow node are the first ones of a wide node, so that trees are compared on the same draws.
 
     Args:
         text: the text, in float64.
-        seed: of the draws.
+        seed: seed of the draws.
     """
 
     def __init__(self, text: TargetText, seed: list[int]) -> None:

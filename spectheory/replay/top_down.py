@@ -31,7 +31,7 @@ def edges(
         solver: the node solver.
         rule: how drafts are drawn.
         k: number of drafts.
-        rng: a `numpy.random.Generator`, or a `Branch`, for the drafts beside the token of the text.
+        rng: a `numpy.random.Generator`, or a `Branch`, for the drafts other than the token of the text.
         depth: of the node in the cycle, for drafts whose distribution depends on it.
         samples: number of draws of these drafts over which an edge is averaged.
     """

@@ -55,9 +55,9 @@ def passed_by_traversal(
         text: the text.
         tree: the tree.
         shape: the tree as states.
-        rng: as for `kept_by_traversal`.
-        samples: as for `kept_by_traversal`.
-        perfect: depth of the nodes whose first child is always the token of the text; None for none.
+        rng: see `kept_by_traversal`.
+        samples: see `kept_by_traversal`.
+        perfect: depth of the nodes whose first child is always the token of the text; None if there are none.
     """
     passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
     for start in range(len(text)):

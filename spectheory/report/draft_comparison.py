@@ -19,12 +19,12 @@ MOST_DEPTHS = 6
 
 
 def judged_rows(comparison: DraftComparison) -> list[TextTable]:
-    """Tables of the groups beside the baseline, of acceptance by depth, and of calibration by rank and depth."""
+    """Tables of the groups compared with the baseline, of acceptance by depth, and of calibration by rank and depth."""
     return [_taus(comparison), _acceptance(comparison), _calibration(comparison)]
 
 
 def judged_words(comparison: DraftComparison) -> list[str]:
-    """The findings in words: what was compared, and each group against the baseline."""
+    """The findings in words: what was compared, and each group compared with the baseline."""
     sampled = comparison.provenance.sampling
     return [
         f"{comparison.roots.sum():,} roots in texts of {len(comparison.prompts):,} prompts: {comparison.policy}, "

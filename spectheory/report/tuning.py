@@ -1,4 +1,4 @@
-"""The table of a tuned schedule beside the others that were judged."""
+"""The table that compares a tuned schedule with the others that were judged."""
 
 from __future__ import annotations
 

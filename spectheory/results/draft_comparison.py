@@ -70,7 +70,7 @@ class DraftRun:
 
     @property
     def confidence(self) -> np.ndarray:
-        """(L, `RANKS`) mean probability that the draft gives its token of each rank; NaN without visits."""
+        """(L, `RANKS`) by depth and rank: the mean draft probability of its token of that rank; NaN without visits."""
         return _ratio(self.reliability[..., 1].sum(2), self.reliability[..., 0].sum(2))
 
     @property
@@ -83,7 +83,7 @@ def calibration_error(reliability: np.ndarray) -> np.ndarray:
     """The expected calibration error (ECE) of tables (..., bins, 3); NaN without visits.
 
     In each bin, how far the mean probability of the draft is from the target's, weighted with the visits. Chance alone
-    makes it larger than 0, the more so the fewer visits there are.
+    makes it larger than 0, and more so with fewer visits.
     """
     visits, promised, hits = np.moveaxis(reliability, -1, 0)
     return _ratio(abs(promised - hits).sum(-1), visits.sum(-1))
@@ -96,7 +96,7 @@ def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class DraftRow:
-    """One group of runs, beside the baseline. All intervals are of level `LEVEL`, clustered by prompt.
+    """One group of runs, compared with the baseline. All intervals are of level `LEVEL`, clustered by prompt.
 
     Attributes:
         group: name of the group.
@@ -104,12 +104,12 @@ class DraftRow:
         tau: mean E[tau] of the runs, over cycles.
         tau_half: half the interval of `tau` over other prompts, for these runs.
         deviation: standard deviation of E[tau] between the runs; None for one run.
-        difference: tau over that of the baseline, less 1, in percent; None for the baseline.
+        difference: tau divided by the tau of the baseline, minus 1, in percent; None for the baseline.
         half: half the interval of `difference`, over prompts and runs.
         detectable: the smallest true difference in percent that this comparison shows with probability `POWER`.
         root_tokens: mean expected tokens of a cycle, over all roots; None for dynamic trees.
-        root_difference, root_half: as `difference` and `half`, over all roots.
-        same: whether the runs are those of the baseline, so that the difference is exactly 0.
+        root_difference, root_half: like `difference` and `half`, over all roots.
+        same: whether the group has the same runs as the baseline, so that the difference is exactly 0.
     """
 
     group: str
@@ -136,7 +136,7 @@ class DraftComparison(Record):
         baseline: the group that the others are compared with.
         prompts: (P,) hashes of the prompts. Their texts are the clusters.
         roots: (P,) number of positions of the texts of each prompt at which a whole cycle fits.
-        runs: the drafts, those of one group one after the other.
+        runs: the drafts; drafts of one group follow each other.
 
     Raises:
         InputError: there are fewer than 2 prompts or no runs, a prompt occurs twice, the shapes disagree, the numbers
@@ -188,7 +188,7 @@ class DraftComparison(Record):
 
     @cached_property
     def rows(self) -> tuple[DraftRow, ...]:
-        """Each group beside the baseline, which is the first."""
+        """Each group compared with the baseline, which is the first."""
         return tuple(self._row(name, runs) for name, runs in self.groups.items())
 
     def difference(self, group: str, other: str, *, roots: bool = False) -> PairedDifference:

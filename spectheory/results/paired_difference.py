@@ -39,7 +39,7 @@ class PairedDifference:
     """By how much one group of runs is above another on the same clusters.
 
     Attributes:
-        percent: mean ratio of the group over that of the other one, less 1, in percent.
+        percent: mean ratio of the group divided by the mean ratio of the other group, minus 1, in percent.
         error: standard error of `percent`, over clusters and over runs.
         degrees: degrees of freedom of `error`, by Satterthwaite's formula.
     """

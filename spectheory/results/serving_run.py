@@ -64,7 +64,7 @@ class ServingRun(Record):
         completion_seconds: (N,) time of its last token.
         prompt_tokens, output_tokens, kinds: (N,) its lengths, and its class of acceptance.
         unfinished: requests that were in the system when the time was over.
-        trees: the tree of each tier; the root alone is no speculation.
+        trees: the tree of each tier; the root alone means no speculation.
         tier_steps: (T,) decoding steps of each tier.
         prompt_steps: steps that only read prompts.
         drafted: drafted tokens of all cycles.
@@ -77,7 +77,7 @@ class ServingRun(Record):
         batch_seconds: sum over these steps of their seconds times the number of sequences that decode.
         request_seconds: integral over time of the number of requests in the system.
         slo_ttft_seconds, slo_tpot_seconds: limits on the time to the first token and on the time per output token;
-            None is no limit.
+            None means no limit.
         step_seconds, step_batch, step_tier: (S,) end of each step, its number of decoding sequences and its tier, if
             they were kept.
         stability_limit: requests per second that the server sustains with the schedule, at the best batch size; None if

@@ -1,4 +1,4 @@
-"""`Tuned`: the schedule of highest goodput under a load, beside others, on requests on which it was not chosen."""
+"""`Tuned`: the schedule of highest goodput under a load, compared with others on requests not used to choose it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuned(Record):
-    """A schedule tuned for a load, judged beside others on replications of the load that the search did not see.
+    """A schedule tuned for a load, compared with others on replications of the load that the search did not see.
 
     All schedules of one replication meet the same requests and the same uniform numbers.
 
@@ -45,7 +45,7 @@ class Tuned(Record):
         tried: number of schedules that were tried on them.
         load_text: the load, as `simulate.load.parse` reads it.
         slo_ttft_seconds, slo_tpot_seconds: limits on the time to the first token and on the time per output token of a
-            request; None is no limit.
+            request; None means no limit.
         provenance: where the schedules come from.
 
     Raises:
@@ -135,7 +135,7 @@ class Tuned(Record):
         return float(requests / best) if best else 0.0
 
     def against(self, name: str) -> Difference:
-        """The goodput of the tuned schedule less that of another one, paired by replication.
+        """The goodput of the tuned schedule minus the goodput of another schedule, paired by replication.
 
         Raises:
             InputError: no judged schedule has this name.

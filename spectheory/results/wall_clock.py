@@ -74,7 +74,8 @@ class WallClock(Record):
         wide = len(self.decoders)
         if not wide or len(set(self.decoders)) < wide or {len(self.families), len(self.planned)} != {wide}:
             raise InputError(
-                f"decoders must have different names, with one family and one plan or None each, got {self.decoders}"
+                f"decoders must be different names, each with one entry in families and one in planned, "
+                f"got {self.decoders}"
             )
         if unknown := [family for family in self.families if family not in FAMILIES]:
             raise InputError(f"families must be among {', '.join(FAMILIES)}, got {unknown[0]!r:.60}")

@@ -90,7 +90,7 @@ def compiled() -> Callable[[np.ndarray, int, int], tuple[np.ndarray, np.ndarray]
 
 
 def grow_fast(table: np.ndarray, budget: int, limit: int, passes: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """The same result as `grow`, from the compiled body if `passes` calls like this one are worth the import."""
+    """The same result as `grow`, from a compiled version if that pays off over `passes` calls of this size."""
     body = grow if budget * passes <= COMPILE_ABOVE else compiled()
     return body(table, budget, limit)
 
@@ -99,7 +99,7 @@ def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
     """The best tree for each of `budgets`, with no node deeper than `limit`. All are prefixes of the largest one.
 
     Args:
-        table: as for `grow`.
+        table: see `grow`.
         budgets: whole numbers >= 1.
         limit: the greatest depth of a node, at least 1.
 
@@ -118,7 +118,7 @@ def fill_yields(table: np.ndarray, result: np.ndarray) -> None:
     If one more level changes nothing, no further level does, because a node is worth at most as much as its parent.
 
     Args:
-        table: as for `grow`.
+        table: see `grow`.
         result: (M + 1, N + 1) float64, all ones; changed in place.
     """
     max_depth, budget = len(result) - 1, result.shape[1] - 1

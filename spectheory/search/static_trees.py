@@ -32,7 +32,7 @@ class StaticTree:
 
     Attributes:
         tree: the shape, such as `Tree.chain(4)`.
-        budget: maximum number of drafted nodes that the policy was allowed. None takes the number of drafted nodes of
+        budget: maximum number of drafted nodes that the policy was allowed. None means the number of drafted nodes of
             the tree, or 1 if there are none.
     """
 

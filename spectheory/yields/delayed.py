@@ -77,7 +77,7 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
         paths: K, at least 1.
         length: L2, at least 0.
         trunk: L1, at least 0.
-        context: tokens in the KV cache; None takes the middle one of the measured contexts.
+        context: tokens in the KV cache; None means the middle one of the measured contexts.
 
     Raises:
         InputError: an argument is out of range.

@@ -139,7 +139,7 @@ class RequestClasses(Record):
 
         Args:
             acceptance: rates with counts. Later ranks share what rank 0 misses in every class as they do in the table.
-            counted: the tree whose cycles were counted; None takes `acceptance.cycles_of`.
+            counted: the tree whose cycles were counted; None means `acceptance.cycles_of`.
             level: confidence level of the limits.
 
         Raises:

@@ -68,7 +68,7 @@ def test_prompts_without_a_provenance_are_replaced(tiny: Pair, tmp_path: Path) -
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_of_another_run_is_refused(recorded: Path, trace: Path, tiny: Pair, run: str, part: str) -> None:
     shutil.copy(recorded / run / part, trace / part)
-    refused(trace, f"{part} is of another run than the provenance.json beside it: remove it and record again")
+    refused(trace, f"{part} does not belong to the run of the provenance.json beside it: remove it and record again")
     (trace / part).unlink()
     record_trace(tiny, TEXTS, SETTINGS, trace)
     assert acceptance(trace, min_trials=1).table.tolist() == acceptance(recorded / "one", min_trials=1).table.tolist()
@@ -76,7 +76,7 @@ def test_a_part_of_another_run_is_refused(recorded: Path, trace: Path, tiny: Pai
 
 def test_the_provenance_of_another_run_is_refused(recorded: Path, trace: Path) -> None:
     shutil.copy(recorded / "more" / STAMP, trace / STAMP)
-    refused(trace, "of another run")
+    refused(trace, "does not belong to the run")
 
 
 @pytest.mark.parametrize("part", PARTS[:2])
@@ -135,7 +135,9 @@ EDITS: dict[str, tuple[str, Edit]] = {
 def test_an_edited_part_is_refused(trace: Path, name: str) -> None:
     (column, edit), part = EDITS[name], trace / PARTS[0]
     pq.write_table(edit(pq.read_table(part)), part)
-    refused(trace, rf"{PARTS[0]} (does not hold the requests|is damaged|is of another run).*record again", column)
+    refused(
+        trace, rf"{PARTS[0]} (does not hold the requests|is damaged|does not belong to the run).*record again", column
+    )
 
 
 def test_a_part_with_one_changed_byte_is_refused_or_read_as_it_was(trace: Path) -> None:

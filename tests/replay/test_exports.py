@@ -154,13 +154,13 @@ SCHEDULE = st.schedule(
     ("change", "message"),
     [
         ({"replayed": (None,) * 3, "verifiers": (None,) * 3, "rules": (None,) * 3}, "replayed must be given for Tree"),
-        ({"tried": None}, "tried must be given beside verifiers"),
+        ({"tried": None}, "tried must be given together with verifiers"),
         ({"choice": SCHEDULE.chain_choice}, r"choice must hold the fastest, but at batch 1 Tree.* is faster than"),
         ({"choice": SCHEDULE.choice[[0, 0]]}, r"choice must hold the fastest, but at batch 2 Tree.chain\(0\) is"),
         ({"chain_choice": SCHEDULE.choice[[1, 1]]}, "chain_choice must hold the fastest, but at batch 1 Tree.chain"),
         (
             {"latencies": tuple(replace(LATENCY, provenance=NAMED.replace(batch=batch)) for batch in (2, 1))},
-            r"latencies must be in the order of the batches, got those of batches \[2, 1\]",
+            r"latencies must be in the order of the batches, got latencies of batches \[2, 1\]",
         ),
     ],
 )
@@ -188,8 +188,8 @@ def test_a_plan_that_contradicts_itself_is_refused(change: dict[str, Any], messa
     ("change", "message"),
     [
         ({"tau": np.array([1.5])}, "must have one entry each"),
-        ({"trees": (st.Tree.chain(0),) * 2}, "verifiers must verify their trees, got Block for Tree.chain"),
-        ({"trees": (st.Tree.k_ary(2, 2),) * 2}, "verifiers must verify their trees, got Block"),
+        ({"trees": (st.Tree.chain(0),) * 2}, "verifiers must be able to verify their trees, got Block for Tree.chain"),
+        ({"trees": (st.Tree.k_ary(2, 2),) * 2}, "verifiers must be able to verify their trees, got Block"),
         ({"tau": np.array([1.5, 4.5])}, r"tau of Tree.chain\(2\) must be between 1 and 3, got 4.5"),
         ({"verifiers": ("Block", "Nobody")}, "'Nobody'"),
     ],

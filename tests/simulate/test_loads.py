@@ -198,7 +198,7 @@ def test_a_text_describes_a_load(text: str, same) -> None:
         ("poisson:1,output=zipf:3", "output must be a whole number, lognormal:MEAN:CV"),
         ("poisson:1,prompt=0", "prompt=0: prompt must be between 1"),
         ("poisson:1,shares=0.5/0.6", "shares must sum to 1, got 1.1"),
-        ("modulated:1/2,seconds=3", "equally many numbers"),
+        ("modulated:1/2,seconds=3", "must have the same number of entries"),
         ("modulated:0/0,seconds=3/3", "not all 0"),
         ("trace.csv", "there is no file 'trace.csv'"),
         ("poisson:1,like=trace.csv", "there is no file trace.csv"),

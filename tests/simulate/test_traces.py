@@ -145,7 +145,7 @@ def test_failed_requests_are_counted_and_refused_or_left_out(
         ([*AIPERF, *MOONCAKE], "line 4 is of the format Mooncake trace"),
         ([], "is empty"),
         ([AZURE[0]], "has no request that can be used"),
-        (["a,b,c", "1,2,3"], "has the fields a, b, c, but a trace has those of one of: Azure"),
+        (["a,b,c", "1,2,3"], "has the fields a, b, c, but a trace has the fields of one of: Azure"),
         (['{"prompt": "hello"}'], "has the fields prompt, but"),
         (["[1, 2]"], "has the fields"),
         (['{"experiments": []}'], "a profile of GenAI-Perf, which has no numbers of tokens"),
