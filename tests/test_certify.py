@@ -67,7 +67,7 @@ def test_every_wrong_verifier_is_condemned(
     if count:
         monkeypatch.setattr(hypothesis, "find", first_found)
     certificate = st.certify_verifier(
-        specimen.given, policies=policies(specimen, count), zero_coins=specimen.zero_coins, cases=120 if count else 300
+        specimen.given, policies=policies(specimen, count), zero_coins=specimen.zero_coins, cases=48 if count else 300
     )
     assert certificate.verdict is Verdict.LOSSY, certificate.lines()
     found = certificate.counterexample
