@@ -30,7 +30,7 @@ from tests.certified import (
 
 def guarded_in_every_draw(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right but for a weight of 1e-38 on every token: it accepts nothing, and draws after a coin."""
-    rng.random() < p[0][0]  # noqa: B015
+    _ = rng.random() < p[0][0]
     weights = p[0] + 1e-38
     return 0, rng.choice(len(weights), p=weights / weights.sum())
 
