@@ -242,7 +242,7 @@ def test_nothing_that_was_read_is_written_over(plan: Run, run: Run) -> None:
 
 def test_an_export_does_not_replace_an_input(plan: Run) -> None:
     Path("acceptance.json").rename("adaptive.json")
-    chains = ("--acceptance", "adaptive.json", *HEAD, "--batch", "1:64", "--max-fanout", 1)
+    chains = ("--acceptance", "adaptive.json", *HEAD, "--batch", "1:256", "--max-fanout", 1)
     text = Path("adaptive.json").read_text()
     refused(plan(*chains, "--engine", "sglang"), "adaptive.json is an input of this command")
     assert Path("adaptive.json").read_text() == text

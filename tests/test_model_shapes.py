@@ -329,7 +329,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     restless(model, seed=1, scale=0.15)
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
-    with pytest.raises(PairError, match="has no SDPA: load_pair.*attention='eager'. or --attention eager takes"):
+    with pytest.raises(PairError, match="has no SDPA: use load_pair.*attention='eager'. or --attention eager"):
         load_pair(tmp_path, tmp_path)
     with pytest.raises(ValueError, match="attention must be one of sdpa, eager, got 'flash'"):
         load_pair(tmp_path, tmp_path, attention="flash")  # type: ignore[arg-type]

@@ -131,11 +131,11 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
     tally = st.Tally.load("tally.json")
     assert tally.provenance.sampling == planned.acceptance.provenance.sampling
     assert mismatches(planned, tally.provenance) == []
-    result = run(*decode, "--top-k", 3)
+    result = run(*decode[:-1], "narrower.json", "--top-k", 3)
     said = "temperature 1 and top-k 6 and top-p 0.9, while decoding is at temperature 1 and top-k 3 and top-p 0.9"
     assert f"warning: the plan's rates were measured at {said}" in result.stderr
     with pytest.raises(st.InputError, match="different top_k cannot be added: 6 and 3"):
-        sum([tally, st.Tally.load("tally.json")])
+        sum([tally, st.Tally.load("narrower.json")])
     assert run("generate", "import json", *pair, "--plan", "plan.json", "--new-tokens", 8).exit_code == 0
     refused = run("generate", "import json", *pair, "--plan", "plan.json", "--temperature", 0, "--top-k", 3)
     assert refused.exit_code == 2
