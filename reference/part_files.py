@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -15,13 +16,15 @@ import pyarrow.parquet as pq
 
 from spectheory import Provenance
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned, read_text, whole_file, write_whole
+from spectheory.core.files import InUseError, owned, read_text, whole_file, write_whole
 from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
 """Name of the file that holds the settings, versions and date of a folder."""
 LOCK = "writer.lock"
 """Name of the file that exists while a process writes to a folder."""
+PATIENCE = 1.0
+"""Seconds for which a process that shares a folder waits for others that claim it."""
 RUN = b"spectheory run"
 """Key of the metadata of a Parquet file that names the run it is a part of."""
 LONGEST = 60
@@ -37,12 +40,11 @@ def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
     """Context manager that reserves `folder` as `claim` does, and makes this process its only writer.
 
     Raises:
-        InputError: as `claim`, or another process writes to the folder.
+        InputError: as `claim`.
+        InUseError: another process writes to the folder.
         ForeignFolderError: as `claim`.
     """
-    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
-        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
-    with owned(folder, folder / LOCK, "name another folder"):
+    with _locked(folder):
         stamp = _stamped(folder, what, **fields)
         for left in folder.glob("*.partial"):
             left.unlink(missing_ok=True)
@@ -52,12 +54,29 @@ def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
     """Reserve `folder` for `what`, "trace" or "matrix", and return the provenance that has these `fields`.
 
+    Processes that share the folder may claim it at the same time: each waits for the others, up to a second.
+
     Raises:
         InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
+        InUseError: another process is the only writer of the folder.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    with claimed(folder, what, **fields) as stamp:
-        return stamp
+    deadline = monotonic() + PATIENCE
+    while True:
+        try:
+            with _locked(folder):
+                return _stamped(folder, what, **fields)
+        except InUseError:
+            if monotonic() > deadline:
+                raise
+            sleep(0.01)
+
+
+def _locked(folder: Path) -> AbstractContextManager[None]:
+    """Context manager that makes this process the only writer of `folder`; its errors are those of `claimed`."""
+    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
+        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
+    return owned(folder, folder / LOCK, "name another folder")
 
 
 def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:

@@ -121,10 +121,11 @@ _TEXT = """# Training: do the papers' losses help?
 Drafts for the shipped target, trained on its own texts by `spectheory train head`, compared on held-out texts by
 `spectheory head evaluate`. Written by `python -m benchmarks.training`; do not edit.
 
-EAGLE-3's heads are new and cost about the same CPU time, with 1, 3 or 7 passes. EAGLE-1 and HASS train on the same
-EAGLE-1 start, and all rows of LK, TALF and GTO the head of EAGLE-3 with 3 passes, each for about the same CPU time;
-"longer" is that head trained on with its own loss. "Texts read" counts texts of 256 tokens, of which the target wrote
-192. TALF's trees and GTO's rewards are computed by the target during the training, and their cost is in the CPU time.
+EAGLE-1, HASS, CE, LK, TALF and GTO train on the same start, an EAGLE-1 head, each for about the same CPU time, so that
+they differ in the loss alone. "CE" is EAGLE-3's loss on that head: cross-entropy along the text, with the head's own
+states from the second pass on. EAGLE-3's heads are new; each costs about as much as the start and the training after it
+together. "Texts read" counts texts of 256 tokens, of which the target wrote 192. TALF's trees and GTO's rewards are
+computed by the target during the training, and their cost is in the CPU time.
 The neural selector is judged on a [page of its own](selector.md).
 
 ## E[tau]

@@ -14,13 +14,13 @@ from transformers import PreTrainedModel
 from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_head
 from reference.losses import ChainLoss, Gto, Loss
 from reference.models import Pair, weights_hash
-from reference.part_files import claim
+from reference.part_files import claimed
 from reference.train.loop import LearningRates, fit
 from reference.train.objectives import Batching, DraftModelObjective, DraftTrees, Objective, objective_of
 from reference.train.own_texts import OwnTexts
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned, write_whole
+from spectheory.core.files import write_whole
 
 CHECKPOINT, RECORD = "training.pt", "training.json"
 LAYOUTS_OF: dict[Kind, str] = {
@@ -145,16 +145,15 @@ def train_head(pair: Pair, texts: OwnTexts, folder: Path, recipe: HeadRecipe, co
     objective = _objective(pair, draft, texts, recipe, started=config is None)
     begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
-    claim(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings)
-    if (folder / RECORD).exists():
-        return
     rates = LearningRates(recipe.steps, recipe.matrix_rate, recipe.vector_rate)
-    with owned(folder, folder / "training.lock", "name another folder"):
+    with claimed(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings):
+        if (folder / RECORD).exists():
+            return
         seconds = fit(draft, objective, rates, folder / CHECKPOINT, folder.name)
-    _write(draft, pair, folder)
-    record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}
-    write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")
-    (folder / CHECKPOINT).unlink()
+        _write(draft, pair, folder)
+        record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}
+        write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")
+        (folder / CHECKPOINT).unlink()
 
 
 def _copy(pair: Pair) -> nn.Module:

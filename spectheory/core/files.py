@@ -12,6 +12,11 @@ from pathlib import Path
 
 from spectheory.core.errors import InputError
 
+
+class InUseError(InputError):
+    """Another process writes to a file or folder that has one writer."""
+
+
 GENERATOR = '<meta name="generator" content="spectheory">'
 """The tag that marks an HTML page as written by this package."""
 UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
@@ -70,7 +75,8 @@ def owned(place: Path, lock: Path, repair: str) -> Iterator[None]:
     Where the system has no locks, as on Windows and on some network drives, several processes can write.
 
     Raises:
-        InputError: another writer holds the lock, or it cannot be written. The message ends with `repair`.
+        InUseError: another writer holds the lock. The message ends with `repair`.
+        InputError: the lock cannot be written.
     """
     try:
         import fcntl
@@ -85,12 +91,12 @@ def owned(place: Path, lock: Path, repair: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-            raise InputError(f"{place} is in use by {owner}: wait until it ends, or {repair}") from None
+            raise InUseError(f"{place} is in use by {owner}: wait until it ends, or {repair}") from None
         except OSError as error:
             if error.errno not in UNSUPPORTED:
                 raise
         if not _is_open(lock, descriptor):
-            raise InputError(f"{place} was in use by another process: repeat the command")
+            raise InUseError(f"{place} was in use by another process: repeat the command")
         with reported(lock, repair):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)

@@ -13,7 +13,7 @@ import pytest
 import spectheory as st
 from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.models import Pair
-from reference.part_files import claimed
+from reference.part_files import claim, claimed
 from reference.tracing import TraceSettings, record_trace
 from spectheory.cli.measuring import measured
 from spectheory.core.files import owned
@@ -119,3 +119,17 @@ def test_a_folder_is_free_after_an_error_of_its_writer(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError), claimed(tmp_path, "trace"):
             raise RuntimeError
     assert [path.name for path in tmp_path.iterdir()] == ["provenance.json"]
+
+
+def test_processes_that_share_a_folder_claim_it_at_the_same_time(tmp_path: Path) -> None:
+    """Each claims 40 times, while the others write: nobody is refused, and no file in the making is removed."""
+    part = tmp_path / "a.partial"
+    part.touch()
+
+    def share() -> None:
+        for _ in range(40):
+            claim(tmp_path, "texts", seed=0)
+
+    with beside(share), beside(share):
+        share()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.partial", "provenance.json"]
