@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import spectheory as st
 from benchmarks.training.rows import SHIPPED
 from reference import tracing
 from reference.judging import HeldOutTexts, JudgeSettings, StaticTree, judge
 from reference.judging.folders import forced_draft
-from reference.models import load_pair
-from reference.prompts import encode_prompts, load_prompts
+from reference.library_sources import standard_library
+from reference.models import Pair, load_pair
 from spectheory import DraftComparison, DrawRule
 from spectheory.verify import Greedy, Traversal
 
@@ -19,8 +20,10 @@ BUDGET = 16
 """Nodes of the tree that all drafts draft."""
 PROMPT = 64
 """Number of tokens in a prompt."""
-TEXTS = {1.0: ((0,), 128), 0.0: ((0, 32, 64), 64)}
-"""By temperature: where prompts start in each held-out piece, and the tokens that the target adds."""
+EVERY = {0.0: 96, 1.0: 192}
+"""By temperature: a prompt starts at every so many tokens of the held-out files."""
+NEW_TOKENS = {0.0: 40, 1.0: 48}
+"""By temperature: the tokens that the target adds to each prompt."""
 
 
 def compare(
@@ -39,10 +42,16 @@ def compare(
 
 
 def record_texts(folder: Path, temperature: float) -> None:
-    """Let the target continue pieces of the text of all held-out prompts."""
-    starts, new = TEXTS[temperature]
+    """Let the target continue pieces of the held-out files of the standard library."""
     pair = load_pair()
-    pieces = encode_prompts(pair, load_prompts(), max(starts) + PROMPT)
-    prompts = [piece[start : start + PROMPT] for start in starts for piece in pieces]
-    settings = tracing.TraceSettings("pieces of held-out prompts", temperature, new_tokens=new, batch=16)
-    tracing.record_trace(pair, prompts, settings, folder)
+    settings = tracing.TraceSettings(
+        "pieces of held-out files", temperature, new_tokens=NEW_TOKENS[temperature], batch=16
+    )
+    tracing.record_trace(pair, pieces(pair, EVERY[temperature]), settings, folder)
+
+
+def pieces(pair: Pair, every: int) -> list[list[int]]:
+    """Pieces of `PROMPT` tokens, one from every `every` tokens of each held-out file."""
+    texts = [file.text for file in standard_library() if file.is_held_out]
+    rows: Any = pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    return [row[start : start + PROMPT] for row in rows for start in range(0, len(row) - PROMPT + 1, every)]

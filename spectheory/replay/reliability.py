@@ -17,11 +17,12 @@ def ranked(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p: (n, V) the target's distributions.
         q: (n, V) the draft's.
     """
-    count = min(RANKS, q.shape[1])
-    tokens = np.argsort(-q, axis=1, kind="stable")[:, :count]
     promised, hits = np.zeros((2, len(q), RANKS))
-    promised[:, :count] = np.take_along_axis(q, tokens, 1)
-    hits[:, :count] = np.take_along_axis(p, tokens, 1)
+    left, rows = q.copy(), np.arange(len(q))
+    for rank in range(min(RANKS, q.shape[1])):
+        tokens = left.argmax(1)
+        promised[:, rank], hits[:, rank] = q[rows, tokens], p[rows, tokens]
+        left[rows, tokens] = -1
     return promised, hits
 
 
