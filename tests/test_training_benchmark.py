@@ -50,7 +50,7 @@ def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() ->
     assert table["EAGLE-1"][4].startswith("+10.0% ± ")
     assert table[SHIPPED][4] == ""
     assert "2 seeds of training. Intervals of 95%" in found
-    assert f"**Not trained yet:** {START.name}; draft trained on; " in found
+    assert "**Not trained yet:** draft trained on; CE, 3 passes; " in found
     (hass,) = [line for line in found.splitlines() if line.startswith("| HASS | EAGLE-1 | ")]
     assert hass.split(" | ")[2].startswith("+9.09% ± ")
     assert hass.split(" | ")[4].startswith("+9.09% ± ")
@@ -67,4 +67,5 @@ def test_only_rows_with_all_seeds_are_compared(tmp_path: Path) -> None:
     assert list(found) == [START.name]
     assert page.costs(found) == {START.name: pytest.approx(10.5)}
     hass = next(row for row in ROWS if row.name == "HASS")
-    assert not running._can_start(tmp_path, hass, 0)
+    assert running._can_start(tmp_path, hass, 1)
+    assert not running._can_start(tmp_path, hass, 2)
