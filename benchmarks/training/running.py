@@ -80,7 +80,16 @@ def _write_share(work: Path, number: int, of: int) -> None:
 
 def _train(work: Path, row: Row, seed: int) -> None:
     target = PAIR / "target"
-    recipe = HeadRecipe(row.loss, steps=row.steps, rows=row.rows, seed=seed, roots=row.roots, trees=row.trees)
+    recipe = HeadRecipe(
+        row.loss,
+        steps=row.steps,
+        rows=row.rows,
+        seed=seed,
+        matrix_rate=row.rate,
+        vector_rate=row.rate / 10,
+        roots=row.roots,
+        trees=row.trees,
+    )
     if row.start is None:
         pair = load_pair()
         config = head_config(pair.target, row.kind, intermediate_size=INTERMEDIATE)
