@@ -28,14 +28,14 @@ class CachedHead(CachedModel):
     """
 
     features: Float[Tensor, "m hidden"]
-    outputs: Float[Tensor, "1+d hidden"]
+    outputs: Float[Tensor, "rows hidden"]
 
     def __init__(self, head: Head, vocab_size: int, name: str = "the head") -> None:
         super().__init__(head, vocab_size, name)
         self.head = head
         self.features = self.outputs = torch.empty(0, head.config.hidden_size, dtype=self.dtype, device=self.device)
 
-    def observe(self, states: Float[Tensor, "n taps*hidden"]) -> None:
+    def observe(self, states: Float[Tensor, "n states"]) -> None:
         """See Drafting.observe."""
         self.features = torch.cat([self.features, self.head.fuse(states)])
 

@@ -28,7 +28,7 @@ class CachedModel:
     """
 
     taps: tuple[int, ...] = ()
-    states: Float[Tensor, "n taps*hidden"]
+    states: Float[Tensor, "n states"]
 
     def __init__(self, model: PreTrainedModel | Head, vocab_size: int, name: str = "the model") -> None:
         self.model = model

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
 from reference.host_arrays import to_host
@@ -100,8 +100,8 @@ def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling,
                 break
 
 
-def _rows(pair: Pair, role: str, batch: list[tuple[list[int], list[int]]], first: int) -> Tensor:
-    """(B, T, V) float32 logits after each token of prompt and text, padded on the right."""
+def _rows(pair: Pair, role: str, batch: list[tuple[list[int], list[int]]], first: int) -> Float32[Tensor, "B T V"]:
+    """Logits after each token of prompt and text, padded on the right."""
     model = getattr(pair, role)
     logits = model(padded(batch).to(pair.device)).logits[..., : pair.vocab_size].float()
     check_rows(logits, f"{role} {pair.names[role == 'draft']}", model.dtype, first)

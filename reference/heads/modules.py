@@ -73,7 +73,7 @@ class Head(nn.Module, ABC):
         return self._borrowed[name]
 
     @abstractmethod
-    def fuse(self, states: Float[Tensor, "*rows taps*target_hidden"]) -> Float[Tensor, "*rows hidden"]:
+    def fuse(self, states: Float[Tensor, "*rows states"]) -> Float[Tensor, "*rows hidden"]:
         """Features from the target's concatenated hidden states."""
 
     @abstractmethod

@@ -44,7 +44,7 @@ class Rows(NamedTuple):
     coverage: Float[Tensor, "*rows"] | None
 
 
-def kept_rows(mask: Bool[Tensor, "B L"], index: int) -> Bool[Tensor, "B L-index"]:
+def kept_rows(mask: Bool[Tensor, "B L"], index: int) -> Bool[Tensor, "B rows"]:
     """The rows r of pass `index` for which the mask is true at r, r + 1, ..., r + index."""
     length = mask.shape[1] - min(index, mask.shape[1])
     kept = mask[:, :length]

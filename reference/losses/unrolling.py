@@ -39,7 +39,7 @@ draft that starts at r. So the step keeps the keys and values of all passes for 
 row attend to those that `attended` names."""
 
 
-def attended(length: int, index: int) -> Bool[Tensor, length(index + 1) * length]:
+def attended(length: int, index: int) -> Bool[Tensor, "length rows"]:
     """The rows of passes 0..index, pass after pass, to which each row of pass `index` attends.
 
     Row r attends to rows 0..r of the first pass, which read the text, and to row r of each later pass, which reads what

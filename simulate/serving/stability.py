@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from simulate.load import Requests
 from simulate.serving.controllers import Controller
@@ -117,8 +118,8 @@ class Capacity:
         return float(self.by_sequences.max())
 
 
-def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
-    """(N,) mean number of cycles that answers of these numbers of tokens take, exactly.
+def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> Float[np.ndarray, " answers"]:
+    """Mean number of cycles that answers of these numbers of tokens take, exactly.
 
     The first token comes from the prompt. With pmf(a) the probability that a cycle accepts a tokens, m tokens take
     n(m) = 1 + sum_a pmf(a) n(max(0, m - a - 1)) cycles.
@@ -252,8 +253,8 @@ class Work:
         """The index of the tier at a batch size."""
         return int(self.controller.table[0, batch])
 
-    def seconds(self, batch: int) -> np.ndarray:
-        """(P,) seconds of a step at the mean context, with each of the timed numbers of prompt tokens."""
+    def seconds(self, batch: int) -> Float[np.ndarray, " prompts"]:
+        """Seconds of a step at the mean context, with each of the timed numbers of prompt tokens."""
         number = self.number(batch)
         rows = self.machine.seconds[number, batch].T
         return np.array([np.interp(self.contexts[number], self.machine.contexts, row) for row in rows])
@@ -286,8 +287,8 @@ class Work:
         given_back = np.array([rate * self.residence(batch, rate) for batch in sizes])
         return SelfConsistent(rate, given_back, tuple(self.tier(batch).name for batch in sizes))
 
-    def rates(self) -> np.ndarray:
-        """(largest,) requests per second with each number of sequences, see `rate`."""
+    def rates(self) -> Float[np.ndarray, " sequences"]:
+        """Requests per second with each number of sequences, see `rate`."""
         return np.array([self.rate(sequences) for sequences in range(1, self.largest + 1)])
 
     def rate(self, sequences: int) -> float:
@@ -306,8 +307,8 @@ class Work:
         return float(ended / np.interp(prompt, self.machine.prefills, rows))
 
 
-def _cycles_of(tier: Tier, requests: Requests) -> np.ndarray:
-    """(N,) mean cycles of each request."""
+def _cycles_of(tier: Tier, requests: Requests) -> Float[np.ndarray, " answers"]:
+    """Mean cycles of each request."""
     found = np.zeros(len(requests))
     for kind in np.unique(requests.kinds):
         of_kind = requests.kinds == kind

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from jaxtyping import Shaped
+
 from spectheory.core.errors import InputError
 
-Vector = Any
-"""A distribution on the vocabulary, shape (V,): float64, object array of Fraction, or torch tensor."""
+Vector = Shaped[Any, " V"]
+"""A distribution on the vocabulary: float64, object array of Fraction, or torch tensor."""
 
 SUM_TOLERANCE = 1e-5
 """How far the sum of a floating-point distribution may be from 1. The softmax of a large vocabulary is closer to 1."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.draft import DrawRule
@@ -18,8 +19,8 @@ from spectheory.replay.top_down import child_of
 from spectheory.verify.shortfall import coin, shortfall
 
 
-def kept_by_traversal(text: TargetText, shape: Shape, rng: Any, samples: int = 1) -> np.ndarray:
-    """(n, L + 1) chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
+def kept_by_traversal(text: TargetText, shape: Shape, rng: Any, samples: int = 1) -> Shaped[np.ndarray, "n lengths"]:
+    """Chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
 
     A child that is visited with weight a is kept, itself or something below it, with probability a on average over what
     is drafted below it. So the children before the text's own are rejected with probability 1 - a each, whatever p and
@@ -48,8 +49,8 @@ def kept_by_traversal(text: TargetText, shape: Shape, rng: Any, samples: int = 1
 
 def passed_by_traversal(
     text: TargetText, tree: Tree, shape: Shape, rng: Any, samples: int = 1, perfect: int | None = None
-) -> np.ndarray:
-    """(n, budget + 1) chance that a cycle from each position keeps each node of a static tree, itself or some below it.
+) -> Shaped[np.ndarray, "n nodes"]:
+    """Chance that a cycle from each position keeps each node of a static tree, itself or some below it.
 
     Args:
         text: the text.

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
@@ -31,12 +32,12 @@ class DraftRun:
         group: name of the row; runs of one group differ in the seed of training only.
         name: folder of the draft.
         weights: hash of its weights.
-        emitted: (P,) expected tokens of the cycles in the texts of each prompt.
-        cycles: (P,) expected number of these cycles.
-        root_tokens: (P,) sum over the roots of the expected tokens of a cycle that starts there; None for dynamic
+        emitted: expected tokens of the cycles in the texts of each prompt.
+        cycles: expected number of these cycles.
+        root_tokens: sum over the roots of the expected tokens of a cycle that starts there; None for dynamic
             trees, which are drafted only where cycles start.
-        accepted: (L + 1,) expected number of cycles that keep 0..L drafted tokens.
-        reliability: (L, `RANKS`, `BINS`, 3) what the draft promised where cycles have kept 0..L-1 tokens: for its
+        accepted: expected number of cycles that keep 0..L drafted tokens.
+        reliability: what the draft promised where cycles have kept 0..L-1 tokens: for its
             tokens of rank 0, 1, ... and for `BINS` equal parts of the probabilities from 0 to 1, the expected number
             of such places, the sum of the draft's probabilities, and the sum of the target's probabilities of the same
             tokens. At temperature 0 the target's are 0 or 1, and the draft's are those of temperature 1.
@@ -45,11 +46,11 @@ class DraftRun:
     group: str
     name: str
     weights: str
-    emitted: np.ndarray
-    cycles: np.ndarray
-    root_tokens: np.ndarray | None
-    accepted: np.ndarray
-    reliability: np.ndarray
+    emitted: Float[np.ndarray, " texts"]
+    cycles: Float[np.ndarray, " texts"]
+    root_tokens: Float[np.ndarray, " prompts"] | None
+    accepted: Float[np.ndarray, " lengths"]
+    reliability: Float[np.ndarray, "depths ranks bins 3"]
 
     @property
     def tau(self) -> float:
@@ -57,30 +58,30 @@ class DraftRun:
         return float(self.emitted.sum() / self.cycles.sum())
 
     @property
-    def acceptance(self) -> np.ndarray:
-        """(L,) share of the cycles that keep a token at depth 1..L, of those that kept one before; NaN where none."""
+    def acceptance(self) -> Float[np.ndarray, " depths"]:
+        """Share of the cycles that keep a token at depth 1..L, of those that kept one before; NaN where none."""
         kept = self.accepted[::-1].cumsum()[::-1]
         return _ratio(kept[1:], kept[:-1])
 
     @property
-    def hits(self) -> np.ndarray:
-        """(L, `RANKS`) how often the draft's token of each rank is the target's token, by depth; NaN without visits."""
+    def hits(self) -> Float[np.ndarray, "depths ranks"]:
+        """How often the draft's token of each rank is the target's token, by depth; NaN without visits."""
         _, _, hits = np.moveaxis(self.reliability.sum(2), -1, 0)
         return _ratio(hits, self.reliability[..., 0].sum(2))
 
     @property
-    def confidence(self) -> np.ndarray:
-        """(L, `RANKS`) by depth and rank: the mean draft probability of its token of that rank; NaN without visits."""
+    def confidence(self) -> Float[np.ndarray, "depths ranks"]:
+        """By depth and rank: the mean draft probability of its token of that rank; NaN without visits."""
         return _ratio(self.reliability[..., 1].sum(2), self.reliability[..., 0].sum(2))
 
     @property
-    def calibration_error(self) -> np.ndarray:
-        """(L, `RANKS`) expected calibration error by depth and rank; NaN without visits. See `calibration_error`."""
+    def calibration_error(self) -> Float[np.ndarray, "depths ranks"]:
+        """Expected calibration error by depth and rank; NaN without visits. See `calibration_error`."""
         return calibration_error(self.reliability)
 
 
-def calibration_error(reliability: np.ndarray) -> np.ndarray:
-    """The expected calibration error (ECE) of tables (..., bins, 3); NaN without visits.
+def calibration_error(reliability: Float[np.ndarray, "*tables bins 3"]) -> Float[np.ndarray, "*tables"]:
+    """The expected calibration error (ECE) of tables; NaN without visits.
 
     In each bin, how far the mean probability of the draft is from the target's, weighted with the visits. Chance alone
     makes it larger than 0, and more so with fewer visits.
@@ -135,7 +136,7 @@ class DraftComparison(Record):
         verifier: name of the verifier.
         baseline: the group that the others are compared with.
         prompts: (P,) hashes of the prompts. Their texts are the clusters.
-        roots: (P,) number of positions of the texts of each prompt at which a whole cycle fits.
+        roots: number of positions of the texts of each prompt at which a whole cycle fits.
         runs: the drafts; drafts of one group follow each other.
 
     Raises:
@@ -152,7 +153,7 @@ class DraftComparison(Record):
     verifier: str
     baseline: str
     prompts: tuple[str, ...]
-    roots: np.ndarray
+    roots: Int[np.ndarray, " prompts"]
     runs: tuple[DraftRun, ...]
     provenance: Provenance = UNKNOWN
 
