@@ -22,7 +22,8 @@ from spectheory import Provenance, TargetText
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.replay.reliability import BINS, RANKS
-from spectheory.results.draft_comparison import DraftComparison, DraftRun, check_groups
+from spectheory.results.draft_comparison import DraftComparison, check_groups
+from spectheory.results.draft_run import DraftRun
 
 PART = 16
 """Texts in a file: at most these are computed again after an interruption."""

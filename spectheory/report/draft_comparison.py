@@ -12,7 +12,8 @@ from spectheory.report.figures import SERIES
 from spectheory.report.page import figure_html, folded_table, prose_html, shell, sources_html
 from spectheory.report.svg import INK, MARKERS, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.results.draft_comparison import LEVEL, POWER, DraftComparison, DraftRow, DraftRun, calibration_error
+from spectheory.results.draft_comparison import LEVEL, POWER, DraftComparison, DraftRow
+from spectheory.results.draft_run import DraftRun, calibration_error
 
 MOST_DEPTHS = 6
 """Depths that a table shows."""
