@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from simulate import Controller, Requests, Server, StepTimes, Tier, serve
-from simulate.serving import engine_loop as loop
+from simulate.serving.engine_loop import advance
+from simulate.serving.engine_state import DONE, Steps
 from simulate.serving.server import prepared
 from spectheory import Acceptance, Deployment, Tree
 from tests.simulate.plain_engine import PlainEngine
@@ -39,11 +40,11 @@ def looped(length: int, requests: Requests, server: Server) -> tuple[Any, Any, i
     controller = Controller.always(Tier.of(Tree.chain(length), RATES), server.sequences)
     work, machine, state = prepared(controller, requests, server, 0, np.inf)
     most = 20 * len(requests) + 100
-    steps = loop.Steps(*(np.empty(most, kind) for kind in ("f8", "f8", "i8", "i8", "i8", "i8")))
+    steps = Steps(*(np.empty(most, kind) for kind in ("f8", "f8", "i8", "i8", "i8", "i8")))
     start = process_time()
-    count, ended = loop.advance(work, machine, state, steps)
+    count, ended = advance(work, machine, state, steps)
     seconds = process_time() - start
-    assert ended == loop.DONE
+    assert ended == DONE
     return state, steps, count, seconds
 
 

@@ -14,20 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from simulate.load import Requests
 from simulate.serving.controllers import Controller
+from simulate.serving.engine_state import Machine
 from simulate.serving.server import Server, _simulated, controller_for, prepared
 from simulate.serving.tiers import Rates, Tier
 from spectheory import Plan, Schedule, Tree
 from spectheory.core.errors import InputError
-
-if TYPE_CHECKING:
-    from simulate.serving.engine_loop import Machine
 
 MIDDLE = 0.25, 0.75
 """Shares of the completions of a saturated run between which its rate is counted."""
