@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from simulate import Controller, Requests, Server, StepTimes, Tier, serve
 from simulate.serving.engine_loop import advance
@@ -59,7 +60,7 @@ def plainly(length: int, requests: Requests, server: Server) -> tuple[PlainEngin
 
 
 @pytest.mark.parametrize("length", CHAINS)
-def test_loop(benchmark: Any, report: list[str], server: Server, length: int) -> None:
+def test_loop(benchmark: BenchmarkFixture, report: list[str], server: Server, length: int) -> None:
     few, name = hour(200), f"chain of {length}" if length else "no drafts"
     engine, plain = min((plainly(length, few, server) for _ in range(3)), key=lambda run: run[1])
     looped(length, few, server)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
 from spectheory.core.draft import DrawRule
+from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 from spectheory.otlp import Solver
 from spectheory.replay.forced_draws import forced_draws
@@ -21,7 +21,7 @@ Edges = Mapping[tuple[int, int], np.ndarray]
 
 
 def edges(
-    text: TargetText, solver: Solver, rule: DrawRule, k: int, rng: Any, *, depth: int = 0, samples: int = 1
+    text: TargetText, solver: Solver, rule: DrawRule, k: int, rng: RandomSource, *, depth: int = 0, samples: int = 1
 ) -> Edges:
     """The edges below a node with k drafts, at every position of a text.
 
