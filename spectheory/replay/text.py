@@ -36,7 +36,7 @@ class TargetText:
 
     tokens: Int64[np.ndarray, " n"]
     p: Shaped[np.ndarray, "n V"]
-    q: Shaped[np.ndarray, "depths n V"]
+    q: Shaped[np.ndarray, "*depths n V"]
 
     def __post_init__(self) -> None:
         tokens, p, q = check_array("tokens", self.tokens), _numbers("p", self.p), _numbers("q", self.q)
