@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import log
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
-from numpy.typing import ArrayLike
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree, along_paths
@@ -16,7 +16,7 @@ ROUNDING = 1e-9
 """The probabilities of siblings may sum to more than 1 by this much, because of rounding in float64."""
 
 
-def draft_tree_reward(tree: Tree, target_probability: ArrayLike, eta: float) -> float:
+def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
     """The reward r = (1 / eta) log(sum_i exp(eta L_i)), in tokens, where L_i is the expected length of sequence i.
 
     The sequences are the N paths from the root to the leaves. L_i is the sum, over the drafted nodes of sequence i, of
@@ -67,7 +67,7 @@ def draft_tree_reward(tree: Tree, target_probability: ArrayLike, eta: float) -> 
     return float(best) + log(others) / float(eta)
 
 
-def expected_accepted(tree: Tree, target_probability: ArrayLike) -> float:
+def expected_accepted(tree: Tree, target_probability: Any) -> float:
     """The expected number of accepted tokens if the target samples a token at each node; the bonus token not counted.
 
     At each node, at most one child holds the sampled token, and the walk goes on at this child. So a node is accepted
@@ -91,7 +91,7 @@ def expected_accepted(tree: Tree, target_probability: ArrayLike) -> float:
     return float(_reached(tree, target_probability)[1:].sum())
 
 
-def _reached(tree: Tree, target_probability: ArrayLike) -> Float64[np.ndarray, " nodes"]:
+def _reached(tree: Tree, target_probability: Any) -> Float64[np.ndarray, " nodes"]:
     """The products of the probabilities on the paths, checked."""
     rate = np.array(target_probability, dtype=np.float64)
     if rate.shape != tree.parent.shape:

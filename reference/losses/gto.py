@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from reference.losses.eagle3 import Eagle3
@@ -47,9 +46,7 @@ def adjacent_groups(mask: Bool[Tensor, "B L"], size: int) -> Int64[Tensor, "G si
     return torch.tensor(groups, dtype=torch.int64).reshape(-1, size)
 
 
-def tree_rewards(
-    trees: Sequence[Tree], target_probabilities: Sequence[ArrayLike], eta: float
-) -> Float64[Tensor, " trees"]:
+def tree_rewards(trees: Sequence[Tree], target_probabilities: Sequence[Any], eta: float) -> Float64[Tensor, " trees"]:
     """The reward of each draft tree, Eq. (5), by `spectheory.gto.draft_tree_reward`.
 
     Args:
@@ -68,7 +65,7 @@ def tree_rewards(
     return torch.tensor(rewards, dtype=torch.float64)
 
 
-def longest_accepted(tree: Tree, accepted: ArrayLike) -> list[int]:
+def longest_accepted(tree: Tree, accepted: Any) -> list[int]:
     """The nodes of the longest accepted sequence, from the first drafted node on; empty if no node is accepted.
 
     Args:
