@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float64, Int, Int64
+from jaxtyping import Float64, Int64
 
 from spectheory.core.checks import SHORTEST, check_array, check_whole
 from spectheory.core.errors import InputError
@@ -74,9 +74,9 @@ class Requests:
     def closed(
         cls,
         concurrency: int,
-        prompt_tokens: Int[np.ndarray, " requests"],
-        output_tokens: Int[np.ndarray, " requests"],
-        kinds: Int[np.ndarray, " requests"] | None = None,
+        prompt_tokens: Any,
+        output_tokens: Any,
+        kinds: Any = None,
     ) -> Self:
         """A closed loop of requests with these numbers of tokens."""
         count = len(check_array("output_tokens", output_tokens))

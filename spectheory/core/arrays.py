@@ -5,7 +5,7 @@ Each uses only arithmetic, comparisons and methods that all three types have. No
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from jaxtyping import Shaped
@@ -14,7 +14,7 @@ from spectheory.core.errors import InputError
 
 Vector = Shaped[Any, " V"]
 """A distribution on the vocabulary: float64, object array of Fraction, or torch tensor."""
-Distributions = Sequence[Vector] | Shaped[Any, "nodes V"]
+Distributions = Shaped[Any, "nodes V"]
 """One distribution for each node: a list, an array of rows, or an object that computes row `u` when it is read."""
 
 SUM_TOLERANCE = 1e-5

@@ -1,17 +1,8 @@
-"""`RandomSource`, what solvers, draws and policies need of a source of random numbers."""
+"""`RandomSource`, the type of the sources of random numbers that solvers, draws and policies take."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-
-class RandomSource(Protocol):
-    """A `numpy.random.Generator`, a `Branch`, which enumerates the outcomes, or anything else with these methods."""
-
-    def random(self) -> Any:
-        """A uniform number from 0 to below 1."""
-        ...
-
-    def permutation(self, x: Any, /) -> Any:
-        """The entries of `x` in random order."""
-        ...
+RandomSource = Any
+"""A `numpy.random.Generator`, a `Branch`, which enumerates the outcomes, or an object with the methods that are used."""
