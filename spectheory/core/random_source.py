@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Any
 
 RandomSource = Any
-"""A `numpy.random.Generator`, a `Branch`, which enumerates the outcomes, or an object with the methods that are used."""
+"""A `numpy.random.Generator`, a `Branch`, which enumerates the outcomes, or an object with the methods in use."""
