@@ -8,11 +8,10 @@ costs no page faults; in a process that never had one, each second vector of 1 M
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from beside import Beside
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory.otlp import ALL, Solver
 
@@ -40,7 +39,7 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=20)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_acceptance(benchmark: Any, beside: Beside, distributions: Pair, solver: Solver) -> None:
+def test_acceptance(benchmark: BenchmarkFixture, beside: Beside, distributions: Pair, solver: Solver) -> None:
     k = min(DRAFTS, solver.drafts_in_reach(VOCABULARY) or DRAFTS)
     name = f"{solver}.acceptance, k = {k}"
     accepted = beside.time(benchmark, name, lambda: solver._acceptance(*distributions, k), PASS)
@@ -48,7 +47,7 @@ def test_acceptance(benchmark: Any, beside: Beside, distributions: Pair, solver:
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_distribution(benchmark: Any, beside: Beside, distributions: Pair, solver: Solver) -> None:
+def test_distribution(benchmark: BenchmarkFixture, beside: Beside, distributions: Pair, solver: Solver) -> None:
     k = min(DRAFTS, solver.most_drafts or DRAFTS)
     name, drafts = f"{solver}.distribution, k = {k}", np.argsort(-distributions[1])[:k].tolist()
     emitted = beside.time(benchmark, name, lambda: solver._distribution(*distributions, drafts), PASS)

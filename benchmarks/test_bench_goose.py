@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from beside import Beside
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory.goose import SpineTree, optimal_tree
 from spectheory.goose.optimal import compiled, take, take_by_heap
@@ -43,7 +44,7 @@ pytestmark = pytest.mark.benchmark(max_time=0.3, min_rounds=20)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_optimal_tree(benchmark: Any, beside: Beside, heap: str, case: Case) -> None:
+def test_optimal_tree(benchmark: BenchmarkFixture, beside: Beside, heap: str, case: Case) -> None:
     p_spine, p_branch, siblings = case
     call = lambda: optimal_tree(p_spine, p_branch, BUDGET, siblings=siblings)  # noqa: E731
     found: SpineTree = beside.time(benchmark, f"optimal_tree, {BUDGET}, {case}", call, heap)
@@ -56,7 +57,12 @@ def test_optimal_tree(benchmark: Any, beside: Beside, heap: str, case: Case) -> 
     [*((case, "compiled kernel", compiled) for case in CASES), (CASES[0], "kernel, not compiled", lambda: take)],
 )
 def test_kernel(
-    benchmark: Any, beside: Beside, heap: str, case: Case, name: str, body: Callable[[], Callable[..., Any]]
+    benchmark: BenchmarkFixture,
+    beside: Beside,
+    heap: str,
+    case: Case,
+    name: str,
+    body: Callable[[], Callable[..., Any]],
 ) -> None:
     kernel = body()
     call = lambda: kernel(*arguments(*case, BUDGET))  # noqa: E731

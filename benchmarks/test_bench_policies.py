@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from beside import Beside
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory.search import DraftModel, Eagle2, MarkovDraft, OptTree, Salf, SpecExec
 
@@ -81,7 +82,7 @@ def draft() -> MarkovDraft:
 
 
 @pytest.fixture
-def compared(benchmark: Any, beside: Beside, draft: MarkovDraft) -> Callable[..., None]:
+def compared(benchmark: BenchmarkFixture, beside: Beside, draft: MarkovDraft) -> Callable[..., None]:
     """A function that times a policy beside its plain rendering and compares the drafted trees."""
 
     def compare(policy: Any, plain: Callable[..., list[Node]], *settings: Any) -> None:

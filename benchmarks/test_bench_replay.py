@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from beside import Beside
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory import Acceptance, DrawRule, GreedyText, Paths, Replays, TargetText, Tree, best_tree
 from spectheory.core.acceptance import cycle_starts
@@ -38,7 +39,9 @@ def sampled() -> Replays:
 
 
 @pytest.mark.parametrize("budget", [8, 64, 256])
-def test_a_greedy_tree_over_100_000_positions(benchmark: Any, beside: Beside, ranks: np.ndarray, budget: int) -> None:
+def test_a_greedy_tree_over_100_000_positions(
+    benchmark: BenchmarkFixture, beside: Beside, ranks: np.ndarray, budget: int
+) -> None:
     tree, texts = best_tree(RATES, budget), Replays([GreedyText(ranks)])
     walk = WALK.format(budget)
     starts = beside.baseline(walk, lambda: cycle_starts(ranks, tree), 3)
@@ -56,7 +59,9 @@ def test_a_greedy_tree_over_100_000_positions(benchmark: Any, beside: Beside, ra
     ],
     ids=str,
 )
-def test_sampled_text(benchmark: Any, beside: Beside, sampled: Replays, shape: Any, verifier: Verifier) -> None:
+def test_sampled_text(
+    benchmark: BenchmarkFixture, beside: Beside, sampled: Replays, shape: Any, verifier: Verifier
+) -> None:
     (text,) = sampled.texts
     assert isinstance(text, TargetText)
     beside.baseline(PASS, lambda: (text.p.sum(), text.q.sum()), 5)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from beside import Beside
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory import DrawRule, optimal_acceptance
 from spectheory.otlp import Khisti, OptimalTransport
@@ -73,13 +74,15 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=3)
 
 
 @pytest.mark.parametrize("rule", DrawRule)
-def test_optimal_acceptance_on_a_vocabulary(benchmark: Any, beside: Beside, large: Pair, rule: DrawRule) -> None:
+def test_optimal_acceptance_on_a_vocabulary(
+    benchmark: BenchmarkFixture, beside: Beside, large: Pair, rule: DrawRule
+) -> None:
     k = 2 if rule is DrawRule.HUB else 4
     name = f"optimal_acceptance, {VOCABULARY:,}, k={k}, {rule.name}"
     assert 0 < beside.time(benchmark, name, lambda: optimal_acceptance(*large, k, rule), SORT) <= 1
 
 
-def test_selection_on_a_vocabulary(benchmark: Any, beside: Beside, large: Pair) -> None:
+def test_selection_on_a_vocabulary(benchmark: BenchmarkFixture, beside: Beside, large: Pair) -> None:
     name = f"Khisti().distribution, {VOCABULARY:,}, k=4"
     emitted = beside.time(benchmark, name, lambda: Khisti()._distribution(*large, [5, 6, 7, 5]), SORT)
     assert emitted.sum() == pytest.approx(1)
@@ -87,7 +90,7 @@ def test_selection_on_a_vocabulary(benchmark: Any, beside: Beside, large: Pair) 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_optimal_acceptance_beside_a_linear_program(
-    benchmark: Any, beside: Beside, solved: str, rule: DrawRule
+    benchmark: BenchmarkFixture, beside: Beside, solved: str, rule: DrawRule
 ) -> None:
     p, q = distributions(SMALL)
     name = f"optimal_acceptance, {SMALL}, k=2, {rule.name}"
@@ -96,7 +99,9 @@ def test_optimal_acceptance_beside_a_linear_program(
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_optimal_transport_beside_a_linear_program(benchmark: Any, beside: Beside, solved: str, rule: DrawRule) -> None:
+def test_optimal_transport_beside_a_linear_program(
+    benchmark: BenchmarkFixture, beside: Beside, solved: str, rule: DrawRule
+) -> None:
     p, q = distributions(SMALL)
     solver, sets = OptimalTransport(rule), draft_sets(q, 2, rule)
 

@@ -15,11 +15,10 @@ best-first search in 20 ms.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from beside import Beside
+from pytest_benchmark.fixture import BenchmarkFixture
 from rates import FALLING, NOISY, SHUFFLED, measured_like
 
 from spectheory.core.acceptance import Acceptance
@@ -87,7 +86,7 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=3)
 
 @pytest.mark.parametrize("loops", ["four", "three"])
 @pytest.mark.parametrize("name", BY_RANK)
-def test_whole_yield_table(benchmark: Any, baselines: Beside, name: str, loops: str) -> None:
+def test_whole_yield_table(benchmark: BenchmarkFixture, baselines: Beside, name: str, loops: str) -> None:
     baseline = f"{loops} loops, {name}, 511 x 9 x 32"
     search = lambda: yield_table(BY_RANK[name], **TABLE)  # noqa: E731
     table = baselines.time(benchmark, f"same problem, yield_table, {name}", search, baseline)
@@ -97,7 +96,7 @@ def test_whole_yield_table(benchmark: Any, baselines: Beside, name: str, loops: 
 
 
 @pytest.mark.parametrize("name", BY_DEPTH)
-def test_whole_yield_table_of_rates_by_depth(benchmark: Any, baselines: Beside, name: str) -> None:
+def test_whole_yield_table_of_rates_by_depth(benchmark: BenchmarkFixture, baselines: Beside, name: str) -> None:
     """9 depths x 32 ranks, for which Sequoia's program would need one more index."""
     search = lambda: yield_table(BY_DEPTH[name], **TABLE)  # noqa: E731
     table = baselines.time(benchmark, f"yield_table, {name} by depth, 511 x 9 x 32", search, FOUR)
@@ -105,14 +104,14 @@ def test_whole_yield_table_of_rates_by_depth(benchmark: Any, baselines: Beside, 
 
 
 @pytest.mark.parametrize("name", BY_RANK)
-def test_tree_by_the_exact_program(benchmark: Any, baselines: Beside, name: str) -> None:
+def test_tree_by_the_exact_program(benchmark: BenchmarkFixture, baselines: Beside, name: str) -> None:
     baseline, table = f"four loops, {name}, 511 x 9 x 32", np.array(BY_RANK[name].table)
     search = lambda: exact.trees(table, [511], MAX_DEPTH)  # noqa: E731
     (tree,) = baselines.time(benchmark, f"same problem, exact tree, {name}", search, baseline)
     assert block_efficiency(tree, BY_RANK[name]) == pytest.approx(baselines.results[baseline].max(), rel=1e-12)
 
 
-def test_tree_of_100_000_nodes(benchmark: Any, baselines: Beside) -> None:
+def test_tree_of_100_000_nodes(benchmark: BenchmarkFixture, baselines: Beside) -> None:
     search = lambda: best_tree(FALLING, 100_000)  # noqa: E731
     tree = baselines.time(benchmark, "same problem, best_tree, falling, 100,000", search, HEAP)
     np.testing.assert_array_equal(tree.parent, baselines.results[HEAP][0])
@@ -120,20 +119,26 @@ def test_tree_of_100_000_nodes(benchmark: Any, baselines: Beside) -> None:
 
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize(("name", "acceptance"), [("falling", FALLING), ("noisy", NOISY), ("shuffled", SHUFFLED)])
-def test_best_tree(benchmark: Any, baselines: Beside, name: str, acceptance: Acceptance, budget: int) -> None:
+def test_best_tree(
+    benchmark: BenchmarkFixture, baselines: Beside, name: str, acceptance: Acceptance, budget: int
+) -> None:
     tree = baselines.time(benchmark, f"best_tree, {name}, {budget:,}", lambda: best_tree(acceptance, budget), FOUR)
     assert tree.budget == budget
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize(("name", "acceptance"), [("falling", FALLING), ("noisy", NOISY)])
-def test_yield_table(benchmark: Any, baselines: Beside, name: str, acceptance: Acceptance, budget: int) -> None:
+def test_yield_table(
+    benchmark: BenchmarkFixture, baselines: Beside, name: str, acceptance: Acceptance, budget: int
+) -> None:
     search = lambda: yield_table(acceptance, budget, max_depth=MAX_DEPTH)  # noqa: E731
     table = baselines.time(benchmark, f"yield_table, {name}, {budget:,} x 9 x 16", search, FOUR)
     assert table.shape == (MAX_DEPTH + 1, budget + 1)
 
 
 @pytest.mark.parametrize(("name", "acceptance"), [("falling", FALLING), ("noisy", NOISY)])
-def test_best_trees_for_the_planner(benchmark: Any, baselines: Beside, name: str, acceptance: Acceptance) -> None:
+def test_best_trees_for_the_planner(
+    benchmark: BenchmarkFixture, baselines: Beside, name: str, acceptance: Acceptance
+) -> None:
     trees = baselines.time(benchmark, f"best_trees, {name}, 0..256", lambda: best_trees(acceptance, 256), FOUR)
     assert len(trees) == 257

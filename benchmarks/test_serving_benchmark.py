@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from simulate import Controller, Requests, Server, StepTimes, Tier, serve
-from simulate.serving import engine_loop as loop
+from simulate.serving.engine_loop import advance
+from simulate.serving.engine_state import DONE, Steps
 from simulate.serving.server import prepared
 from spectheory import Acceptance, Deployment, Tree
 from tests.simulate.plain_engine import PlainEngine
@@ -39,11 +41,11 @@ def looped(length: int, requests: Requests, server: Server) -> tuple[Any, Any, i
     controller = Controller.always(Tier.of(Tree.chain(length), RATES), server.sequences)
     work, machine, state = prepared(controller, requests, server, 0, np.inf)
     most = 20 * len(requests) + 100
-    steps = loop.Steps(*(np.empty(most, kind) for kind in ("f8", "f8", "i8", "i8", "i8", "i8")))
+    steps = Steps(*(np.empty(most, kind) for kind in ("f8", "f8", "i8", "i8", "i8", "i8")))
     start = process_time()
-    count, ended = loop.advance(work, machine, state, steps)
+    count, ended = advance(work, machine, state, steps)
     seconds = process_time() - start
-    assert ended == loop.DONE
+    assert ended == DONE
     return state, steps, count, seconds
 
 
@@ -58,7 +60,7 @@ def plainly(length: int, requests: Requests, server: Server) -> tuple[PlainEngin
 
 
 @pytest.mark.parametrize("length", CHAINS)
-def test_loop(benchmark: Any, report: list[str], server: Server, length: int) -> None:
+def test_loop(benchmark: BenchmarkFixture, report: list[str], server: Server, length: int) -> None:
     few, name = hour(200), f"chain of {length}" if length else "no drafts"
     engine, plain = min((plainly(length, few, server) for _ in range(3)), key=lambda run: run[1])
     looped(length, few, server)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from reference.cached_model import CachedModel
@@ -22,26 +23,29 @@ class CachedHead(CachedModel):
     Logits are of all tokens of the target. A token outside of the head's draft vocabulary has the logit -infinity.
 
     Attributes:
-        features: (m, hidden) features of the last tokens of the text that no row has read yet.
-        outputs: (1 + d, hidden) outputs at the last row of the text and at the d drafted rows.
+        features: features of the last tokens of the text that no row has read yet.
+        outputs: outputs at the last row of the text and at the d drafted rows.
     """
+
+    features: Float[Tensor, "m hidden"]
+    outputs: Float[Tensor, "rows hidden"]
 
     def __init__(self, head: Head, vocab_size: int, name: str = "the head") -> None:
         super().__init__(head, vocab_size, name)
         self.head = head
         self.features = self.outputs = torch.empty(0, head.config.hidden_size, dtype=self.dtype, device=self.device)
 
-    def observe(self, states: Tensor) -> None:
+    def observe(self, states: Float[Tensor, "n states"]) -> None:
         """See Drafting.observe."""
         self.features = torch.cat([self.features, self.head.fuse(states)])
 
-    def read(self, prompt: Tensor) -> None:
-        """Read all tokens of the prompt (1, n) but the first, which no feature precedes."""
+    def read(self, prompt: Int[Tensor, "1 n"]) -> None:
+        """Read all tokens of the prompt but the first, which no feature precedes."""
         if prompt.shape[1] > 1:
             self._run_text(prompt[:, 1:])
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits (n, V) after `tokens` (1, n): tokens of the text, or one drafted token after the last row."""
+    def forward(self, tokens: Int[Tensor, "1 n"]) -> Float32[Tensor, "n V"]:
+        """Logits after `tokens`: tokens of the text, or one drafted token after the last row."""
         first = self.cache.rows + 2
         outputs = self._run_text(tokens) if len(self.features) else self._run_drafted(tokens, self.outputs[-1:])
         return self._logits(outputs, lambda row: first + row)
@@ -53,16 +57,18 @@ class CachedHead(CachedModel):
         outputs = self._run_drafted(tokens, self.outputs[parents], position_ids=positions, attention_mask=mask)
         return self._logits(outputs, lambda row: int(positions[0, row]) + 2)
 
-    def _run_text(self, tokens: Tensor) -> Tensor:
-        """Outputs (n, hidden) at tokens of the text; their features are forgotten."""
+    def _run_text(self, tokens: Int[Tensor, "1 n"]) -> Float[Tensor, "n hidden"]:
+        """Outputs at tokens of the text; their features are forgotten."""
         count = tokens.shape[1]
         features, self.features = self.features[:count], self.features[count:]
         outputs = self._run(tokens, features)
         self.outputs = outputs[-1:]
         return outputs
 
-    def _run_drafted(self, tokens: Tensor, features: Tensor, **where: Tensor) -> Tensor:
-        """Outputs (n, hidden) at drafted tokens."""
+    def _run_drafted(
+        self, tokens: Int[Tensor, "1 n"], features: Float[Tensor, "n hidden"], **where: Tensor
+    ) -> Float[Tensor, "n hidden"]:
+        """Outputs at drafted tokens."""
         outputs = self._run(tokens, features, **where)
         self.outputs = torch.cat([self.outputs, outputs])
         return outputs
@@ -70,8 +76,8 @@ class CachedHead(CachedModel):
     def _run(self, tokens: Tensor, features: Tensor, **where: Tensor) -> Tensor:
         return self.head(tokens, features[None], past_key_values=self.cache, **where)[0]
 
-    def _logits(self, outputs: Tensor, read: Callable[[int], int]) -> Tensor:
-        """Logits (n, V) in float32 for outputs (n, hidden); row i has read the first `read(i)` tokens of a text."""
+    def _logits(self, outputs: Float[Tensor, "n hidden"], read: Callable[[int], int]) -> Float32[Tensor, "n V"]:
+        """Logits for outputs; row i has read the first `read(i)` tokens of a text."""
         logits = self.head.on_vocabulary(self.head.logits(outputs))[:, : self.vocab_size]
         self.peaks.see(logits, lambda row: f"after token {read(row)}")
         return logits
@@ -85,9 +91,11 @@ class CachedParallelHead(CachedHead):
     """One parallel head and the cache of one text: the forward at the root answers for all nodes of a draft.
 
     Attributes:
-        marginals: (depths, V) logits of the tokens at each depth. At depths beyond, the last row is repeated.
+        marginals: logits of the tokens at each depth. At depths beyond, the last row is repeated.
         plain: number of drafted tokens that were read by `forward` since.
     """
+
+    marginals: Float[Tensor, "depths V"]
 
     def __init__(self, head: ParallelHead, vocab_size: int, name: str = "the head") -> None:
         super().__init__(head, vocab_size, name)
@@ -95,8 +103,8 @@ class CachedParallelHead(CachedHead):
         self.marginals = torch.empty(0, vocab_size)
         self.plain = 0
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits (1, V) after the last of `tokens` (1, n); see CachedHead.forward."""
+    def forward(self, tokens: Int[Tensor, "1 n"]) -> Float32[Tensor, "1 V"]:
+        """Logits after the last of `tokens`; see CachedHead.forward."""
         if not len(self.features):
             self.plain += 1
             return self._at([self.plain])
@@ -110,6 +118,6 @@ class CachedParallelHead(CachedHead):
         """See CachedModel.forward_tree."""
         return self._at((rows.depth[0, first : first + tokens.shape[1]] + 1).tolist())
 
-    def _at(self, depths: list[int]) -> Tensor:
-        """Logits (n, V) of the children of nodes at these depths; the root has depth 0."""
+    def _at(self, depths: list[int]) -> Float[Tensor, "n V"]:
+        """Logits of the children of nodes at these depths; the root has depth 0."""
         return self.marginals[[min(depth, len(self.marginals) - 1) for depth in depths]]

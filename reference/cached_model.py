@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from jaxtyping import Float, Float32, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -23,11 +24,11 @@ class CachedModel:
     Attributes:
         taps: numbers of the hidden states that each forward stores in `states`; none by default. State i enters layer
             i, the last one has passed the final norm.
-        states: (n, taps x hidden) hidden states of the last forward, concatenated.
+        states: hidden states of the last forward, concatenated.
     """
 
     taps: tuple[int, ...] = ()
-    states: Tensor
+    states: Float[Tensor, "n states"]
 
     def __init__(self, model: PreTrainedModel | Head, vocab_size: int, name: str = "the model") -> None:
         self.model = model
@@ -42,23 +43,25 @@ class CachedModel:
         """Number of tokens in the cache."""
         return self.cache.rows
 
-    def read(self, prompt: Tensor) -> None:
-        """Read the prompt (1, n)."""
+    def read(self, prompt: Int[Tensor, "1 n"]) -> None:
+        """Read the prompt."""
         self.forward(prompt)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Append `tokens` (1, n) to the text and return their logits, (n, V) in float32."""
+    def forward(self, tokens: Int[Tensor, "1 n"]) -> Float32[Tensor, "n V"]:
+        """Append `tokens` to the text and return their logits."""
         return self._call(tokens)
 
     def rows(self) -> TreeRows:
         """An empty table of masks and positions for the trees that this model reads."""
         return TreeRows(self.dtype, self.device)
 
-    def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
-        """Append nodes of a tree, whose root follows the committed text, and return their logits, (n, V) in float32.
+    def forward_tree(
+        self, tokens: Int[Tensor, "1 n"], committed: int, rows: TreeRows, first: int = 0
+    ) -> Float32[Tensor, "n V"]:
+        """Append nodes of a tree, whose root follows the committed text, and return their logits.
 
         Args:
-            tokens: (1, n) token ids of the new nodes.
+            tokens: token ids of the new nodes.
             committed: number of committed tokens; they come first in the cache.
             rows: attention masks and positions of the tree's nodes.
             first: index in `rows` of the first new node; the cache already holds nodes 0 to first - 1.

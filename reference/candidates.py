@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reference import host_draws
@@ -13,8 +14,8 @@ from spectheory import DrawRule
 from spectheory.core.errors import InputError
 
 
-def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Array:
-    """Choose or draw k children by `rule` for each of P nodes with distributions q (P, V): tokens (P, k) in draw order.
+def child_tokens(q: Float[Array, "P V"], k: int, rule: DrawRule, rng: Uniforms | None) -> Int[Array, "P k"]:
+    """Choose or draw k children by `rule` for each of P nodes with distributions q: their tokens in draw order.
 
     Where fewer than k tokens have a probability above 0, the row ends with -1. Tokens are on the device of q.
 
@@ -42,8 +43,8 @@ def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Arra
     return concatenated([first, hub + (other - hub) * (first == hub)], 1)
 
 
-def largest(values: Array, k: int) -> tuple[Array, Array]:
-    """Tokens (P, k) and values of the k <= V largest in each row of (P, V), largest first; ties: lower token first."""
+def largest(values: Float[Array, "P V"], k: int) -> tuple[Int[Array, "P k"], Float[Array, "P k"]]:
+    """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first."""
     if isinstance(values, np.ndarray):
         return host_draws.largest(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
@@ -55,15 +56,15 @@ def _most_probable(q: Array, k: int) -> Array:
     return (tokens + 1) * (found > 0) - 1
 
 
-def _without(q: Array, tokens: Array) -> Array:
-    """A copy of q (P, V) with 0 at `tokens` (P, k). A token of -1 sets the last entry of a row that is 0 by then."""
+def _without(q: Float[Array, "P V"], tokens: Int[Array, "P k"]) -> Float[Array, "P V"]:
+    """A copy of q with 0 at `tokens`. A token of -1 sets the last entry of a row that is 0 by then."""
     rest = q * 1
     rest[np.arange(len(q))[:, None], tokens] = 0
     return rest
 
 
-def draw_into(tokens: Array, q: Array, rng: Uniforms | None, *, apart: bool) -> None:
-    """Fill `tokens` (P, k <= V) with draws from distributions q (P, V) on the same device.
+def draw_into(tokens: Int[Array, "P k"], q: Float[Array, "P V"], rng: Uniforms | None, *, apart: bool) -> None:
+    """Fill `tokens`, k <= V a row, with draws from distributions q on the same device.
 
     Draws are independent, or without replacement if `apart`. Where no token is left to draw, a row ends with -1.
     """

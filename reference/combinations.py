@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from zlib import crc32
 
 from reference.compatibility import incompatibility
-from reference.drafters import Datastore, Drafter, PlannedTree, SuffixArray, Variant, drafters
+from reference.drafters import Datastore, Drafter, Drawn, PlannedTree, SuffixArray, Variant, drafters
 from reference.drafters.kind import MATRIX_BUDGET
 from reference.sampling import Sampling
-from spectheory import Acceptance, Tree, best_tree
+from spectheory import Acceptance, DrawPolicy, Tree, best_tree
 from spectheory.otlp import solvers
 from spectheory.verify import Greedy, TopDown, Verifier, verifiers
 
@@ -63,6 +64,20 @@ def lossless_combinations(sampling: Sampling, planned: Tree, corpus: SuffixArray
         for verifier in (Greedy(),) if sampling.greedy else VERIFIERS:
             if incompatibility(policy.drafter, verifier, sampling) is None:
                 yield Combination(policy, verifier, sampling)
+
+
+def shape_of(drafter: Drafter) -> Tree | DrawPolicy | None:
+    """The shape that a drafter drafts in every cycle; None if it depends on the text."""
+    if isinstance(drafter, PlannedTree):
+        return drafter.tree
+    return drafter.policy if isinstance(drafter, Drawn) else None
+
+
+def depth_of(shape: Tree | DrawPolicy) -> int:
+    """Depth of the deepest node that a shape can have."""
+    if isinstance(shape, Tree):
+        return shape.max_depth
+    return next(depth for depth in count() if not shape.draws(depth, 1))
 
 
 def _unsaid(drafter: Drafter) -> list[int]:

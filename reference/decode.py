@@ -165,7 +165,10 @@ class Decoding:
         self.drafting.read(prompt, logits)
         self.peaks = [self.target.peaks, *self.drafting.peaks()]
         settle(*self.peaks)
-        first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.distribution(logits[-1]), rng)
+        if self.sampling.greedy or rng is None:
+            first = int(logits[-1].argmax())
+        else:
+            first = draw(self.sampling.distribution(logits[-1]), rng)
         self.drafting.commit([], [first])
         self.tokens = [first]
         self.ended = first in self.stop_tokens

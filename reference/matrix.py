@@ -8,39 +8,34 @@ variances is nearly normal. The positional prediction uses only rates from a tra
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
-from itertools import count
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from reference import tracing
 from reference.combinations import LEFT_OUT, Combination, best, lossless_combinations
 from reference.decode import Cycle, Decoder
 from reference.divergence import first_divergence
-from reference.drafters import Drafter, Drawn, PlannedTree, SuffixArray, Variant
-from reference.measuring import count_fourgrams
+from reference.drafters import PlannedTree, SuffixArray, Variant
+from reference.matrix_scores import repeated_share, replay_z_score, z_score
 from reference.models import Pair
 from reference.part_files import LOCK, STAMP, claim, read_part, short_hash, stamp_of, write_part
-from reference.predictions import Positional, conditional
+from reference.predictions import conditional
 from reference.random_streams import streams
-from reference.replaying import OffTextError, replay_drafter, replays
 from reference.sampling import Sampling
-from reference.teacher_forcing import forced_texts
-from spectheory import DrawPolicy, DrawRule, RequestClasses, Tally, Tree
+from reference.traced_predictions import UNKNOWN, TracedPredictions
+from reference.tracing import TraceSettings
+from spectheory import DrawRule, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned
 from spectheory.core.ratios import clusters
-from spectheory.otlp import Naive
-from spectheory.replay import Replayed, Replays
 from spectheory.results.calibration import Calibrated, Calibration
-from spectheory.verify import Greedy, TopDown
+from spectheory.verify import Greedy
 
 COLUMNS = pa.schema(
     [
@@ -58,10 +53,6 @@ COLUMNS = pa.schema(
 a greedy text with plain decoding."""
 ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
-SAMPLES = 2
-"""Replays of a combination's own texts, each with its own draws of the siblings."""
-COUNTED = Tree.chain(5)
-"""The chain from whose counts the request classes are fitted."""
 MATRIX = "matrix.parquet"
 PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
 
@@ -123,9 +114,8 @@ class Matrix:
         limits = {"top_k": settings.top_k, "top_p": None if settings.top_p == 1 else settings.top_p}
         stated = {"seed": settings.seed, **pair.stamp, **limits, "settings": {**inputs, "prompts": prompts}}
         self.stamp = claim(folder, "matrix", **stated)
-        self.positional = cache(self._traced)
-        self.replays = cache(self._replays)
-        self.classes = cache(self._fitted_classes)
+        traced = TraceSettings(settings.dataset, new_tokens=settings.new_tokens, seed=settings.seed)
+        self.predicted = TracedPredictions(folder, pair, texts.traced, traced)
 
     @property
     def temperatures(self) -> list[float]:
@@ -143,7 +133,7 @@ class Matrix:
         found, corpus = [], SuffixArray.build(self.texts.stored)
         for i, sampling in enumerate((self.settings.sampling(float(t)) for t in temperatures), start=1):
             found += lossless_combinations(
-                sampling, self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus
+                sampling, self.predicted.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus
             )
             done(i, len(temperatures))
         return found
@@ -182,38 +172,6 @@ class Matrix:
         """Each prompt's text by plain greedy decoding."""
         return [row["tokens"] for row in self.part(PLAIN)]
 
-    def _traced(self, sampling: Sampling) -> Positional:
-        """Trace the prompts with `sampling`, for the positional prediction."""
-        folder = self._trace_folder(sampling)
-        settings = tracing.TraceSettings(
-            dataset=self.settings.dataset,
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            new_tokens=self.settings.new_tokens,
-            seed=self.settings.seed,
-        )
-        tracing.record_trace(self.pair, self.texts.traced, settings, folder)
-        return Positional(folder)
-
-    def _replays(self, sampling: Sampling) -> Replays:
-        """The traced texts, ready to replay."""
-        self.positional(sampling)
-        return replays(self._trace_folder(sampling), self.pair, seed=self.settings.seed)
-
-    def _fitted_classes(self, sampling: Sampling) -> RequestClasses | None:
-        """Classes of contexts, from the counts that an engine with the chain `COUNTED` gives on the traced prompts."""
-        verifier = Greedy() if sampling.greedy else TopDown(Naive())
-        counted = self.replays(sampling).replay(COUNTED, verifier, DrawRule.IID).accepted
-        later = self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[1]
-        try:
-            return RequestClasses.from_histogram(np.rint(counted).astype(np.int64)).with_ranks(later)
-        except InputError:
-            return None
-
-    def _trace_folder(self, sampling: Sampling) -> Path:
-        return self.folder / f"trace-{sampling.temperature:g}"
-
     def _decoded(self, combination: Combination, request: int) -> dict[str, Any]:
         """Decode one request and return its row."""
         pair, prompt = self.pair, self.texts.measured[request]
@@ -246,14 +204,11 @@ class Matrix:
             accepted_histogram=np.bincount(np.concatenate(taus) - 1),
         )
         low, high = tally.tau_interval() if clusters(tally.cycles) > 1 else (None, None)
-        positional = by_classes = (None,) * 3
-        if policy.shape is not None:
-            rule, rates = policy.drafter.rule(combination.sampling), self.positional(combination.sampling)
-            positional, tree = rates.tau(policy.shape, rule), rates.settled(policy.shape, rule)[0]
-            classes = self.classes(combination.sampling)
-            if classes is not None and (greedy or rule is not DrawRule.TOP_K):
-                by_classes = classes.block_efficiency(tree), *classes.block_efficiency_interval(tree)
-        replayed = self._replayed(combination, rows)
+        positional, by_classes = self.predicted.by_rates(combination)
+        replayed = UNKNOWN if combination is PLAIN else self.predicted.replayed(combination)
+        replay_z = None
+        if replayed is not UNKNOWN:
+            replay_z = replay_z_score(self.pair, combination, self.texts.measured, rows)
         margins = [row["margin"] for row in rows if row["margin"] is not None]
         return Calibrated(
             policy=policy.name,
@@ -277,87 +232,9 @@ class Matrix:
             replayed=replayed[0],
             replayed_low=replayed[1],
             replayed_high=replayed[2],
-            replay_z=replayed[3],
+            replay_z=replay_z,
             repeated_share=repeated_share([row["tokens"] for row in rows]),
             compared=len(rows) if greedy else 0,
             identical=sum(row["identical"] is True for row in rows),
             largest_margin=max(margins, default=None),
         )
-
-    def _replayed(
-        self, combination: Combination, rows: list[dict[str, Any]]
-    ) -> tuple[float | None, float | None, float | None, float | None]:
-        """Tau replayed on the traced texts with its 95% limits, and the z of the measured cycles on their own texts."""
-        drafter, sampling, verifier = combination.policy.drafter, combination.sampling, combination.verifier
-        shape = shape_of(drafter)
-        if shape is None:
-            predicted = self._followed(drafter, sampling)
-            return (None, None, None, None) if predicted is None else (predicted.tau, *_limits(predicted), None)
-        if depth_of(shape) > self.replays(sampling).deepest or combination is PLAIN:
-            return None, None, None, None
-        rule = None if sampling.greedy else drafter.rule(sampling)
-        predicted = self.replays(sampling).replay(shape, verifier, rule)
-        z = None if sampling.greedy else self._replay_z(combination, rows, shape)
-        return predicted.tau, *_limits(predicted), z
-
-    def _replay_z(self, combination: Combination, rows: list[dict[str, Any]], shape: Tree | DrawPolicy) -> float | None:
-        """Cycles counted in the measured texts, less the number that replay expects on them, in standard deviations.
-
-        Sampled siblings make the expected number an estimate. The variance given the text is the mean of the variances
-        that the samples compute plus the variance between samples; that of the mean of the samples is added.
-        """
-        sampling, depth = combination.sampling, depth_of(shape)
-        texts = list(forced_texts(self.pair, self.texts.measured, [row["tokens"] for row in rows], sampling))
-        if Replays(texts).deepest < depth:
-            return None
-        rule = combination.policy.drafter.rule(sampling)
-        expected = [Replays(texts, seed=i).replay(shape, combination.verifier, rule) for i in range(SAMPLES)]
-        cycles = np.array([one.cycles for one in expected])
-        variance = np.mean([one.variance for one in expected], 0) + (1 + 1 / SAMPLES) * cycles.var(0, ddof=1)
-        counted = sum(
-            (1 + np.cumsum([0, *row["tau"][:-1]]) < len(row["tokens"]) - depth).sum() for row in rows if row["tau"]
-        )
-        spread = math.sqrt(max(0.0, variance.sum()))
-        return float(counted - cycles.mean(0).sum()) / spread if spread else None
-
-    def _followed(self, drafter: Drafter, sampling: Sampling) -> Replayed | None:
-        """The cycles of a drafter whose shape depends on the text, on the traced texts; None if it reads the target."""
-        self.positional(sampling)
-        traced = [text.tolist() for text in tracing.by_request(self._trace_folder(sampling), "target_token")]
-        try:
-            return replay_drafter(self.pair, drafter, self.texts.traced, traced, sampling)
-        except OffTextError:
-            return None
-
-
-def _limits(predicted: Replayed) -> tuple[float | None, float | None]:
-    """The 95% interval of a replayed tau; None for one text."""
-    return predicted.tau_interval() if clusters(predicted.cycles) > 1 else (None, None)
-
-
-def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:
-    """Sum of tau - E[tau] divided by the root of the sum of Var[tau]; without variance None, or infinite if off."""
-    off, spread = float((tau - expected).sum()), float(np.sqrt(variance.sum()))
-    if spread == 0:
-        return math.copysign(math.inf, off) if off else None
-    return off / spread
-
-
-def repeated_share(texts: list[list[int]]) -> float | None:
-    """Share of four-token runs that occurred earlier in the same text; None if no text has four tokens."""
-    total, repeated = np.sum([count_fourgrams(text) for text in texts], axis=0).tolist()
-    return repeated / total if total else None
-
-
-def shape_of(drafter: Drafter) -> Tree | DrawPolicy | None:
-    """The shape that a drafter drafts in every cycle; None if it depends on the text."""
-    if isinstance(drafter, PlannedTree):
-        return drafter.tree
-    return drafter.policy if isinstance(drafter, Drawn) else None
-
-
-def depth_of(shape: Tree | DrawPolicy) -> int:
-    """Depth of the deepest node that a shape can have."""
-    if isinstance(shape, Tree):
-        return shape.max_depth
-    return next(depth for depth in count() if not shape.draws(depth, 1))

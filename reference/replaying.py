@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from reference.cached_model import CachedModel
 from reference.drafters import Drafter
@@ -226,13 +227,13 @@ class _KnownText:
         self.model.taps = taps
         self.read = torch.empty(0)
 
-    def logits(self, end: int, count: int) -> torch.Tensor:
-        """(count, V) after each of the last `count` of the first `end` tokens, which one forward has read."""
+    def logits(self, end: int, count: int) -> Float[torch.Tensor, "count V"]:
+        """Logits after each of the last `count` of the first `end` tokens, which one forward has read."""
         rows = self._rows(end, count)
         return self.read[rows]
 
-    def states(self, end: int, count: int) -> torch.Tensor:
-        """(count, taps x hidden) hidden states at the last `count` of the first `end` tokens."""
+    def states(self, end: int, count: int) -> Float[torch.Tensor, "count states"]:
+        """Hidden states at the last `count` of the first `end` tokens."""
         rows = self._rows(end, count)
         return self.model.states[rows]
 

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from spectheory.core.errors import InputError
@@ -62,8 +63,8 @@ class Sampling:
         """Whether each token of the text is the target's most probable token."""
         return self.temperature == 0
 
-    def distribution(self, logits: Tensor) -> Tensor:
-        """Distribution (..., V) of the next token for float32 logits (..., V); not for temperature 0."""
+    def distribution(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        """Distribution of the next token for logits; not for temperature 0."""
         scores = logits if self.temperature == 1 else logits / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             scores = scores.masked_fill(scores < scores.topk(self.top_k).values[..., -1:], -torch.inf)
@@ -75,8 +76,8 @@ class Sampling:
         kept = torch.zeros_like(kept).scatter(-1, order, falling)
         return kept / kept.sum(-1, keepdim=True)
 
-    def draft_distribution(self, logits: Tensor) -> Tensor:
-        """Distribution (..., V) of the draft for logits (..., V); at temperature 0 their softmax, to rank tokens."""
+    def draft_distribution(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        """Distribution of the draft for logits; at temperature 0 their softmax, to rank tokens."""
         return torch.softmax(logits, dim=-1) if self.greedy else self.distribution(logits)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
 from reference.host_arrays import to_host
@@ -70,15 +71,17 @@ def _forced_texts(
             yield TargetText(np.array(text), p, normalised(sampling.distribution(draft)))
 
 
-def target_rows(logits: Tensor, text: list[int], sampling: Sampling, dtype: torch.dtype) -> np.ndarray:
-    """(n, V) float64, p at the positions of a text, of the target's logits (n, V) in `dtype`; see `forced_texts`."""
+def target_rows(
+    logits: Float[Tensor, "n V"], text: list[int], sampling: Sampling, dtype: torch.dtype
+) -> Float64[np.ndarray, "n V"]:
+    """P at the positions of a text of n tokens, of the target's logits in `dtype`; see `forced_texts`."""
     p = sampling.distribution(logits)
     _keep_tokens(p, logits, text, sampling, dtype)
     return normalised(p)
 
 
-def rounding_errors(logits: Tensor, dtype: torch.dtype) -> Tensor:
-    """(n,) how much the logits (n, V) of two forwards in `dtype` may differ by rounding."""
+def rounding_errors(logits: Float[Tensor, "*n V"], dtype: torch.dtype) -> Float[Tensor, "*n"]:
+    """How much the logits of two forwards in `dtype` may differ by rounding."""
     largest = logits.abs().masked_fill(logits.isinf(), 0).amax(-1)
     return largest * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
 
@@ -97,16 +100,16 @@ def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling,
                 break
 
 
-def _rows(pair: Pair, role: str, batch: list[tuple[list[int], list[int]]], first: int) -> Tensor:
-    """(B, T, V) float32 logits after each token of prompt and text, padded on the right."""
+def _rows(pair: Pair, role: str, batch: list[tuple[list[int], list[int]]], first: int) -> Float32[Tensor, "B T V"]:
+    """Logits after each token of prompt and text, padded on the right."""
     model = getattr(pair, role)
     logits = model(padded(batch).to(pair.device)).logits[..., : pair.vocab_size].float()
     check_rows(logits, f"{role} {pair.names[role == 'draft']}", model.dtype, first)
     return logits
 
 
-def padded(batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
-    """(B, T) tokens of prompts and their texts, padded on the right."""
+def padded(batch: Sequence[tuple[list[int], list[int]]]) -> Int64[Tensor, "B T"]:
+    """Tokens of prompts and their texts, padded on the right."""
     longest = max(len(prompt) + len(text) for prompt, text in batch)
     tokens = torch.zeros(len(batch), longest, dtype=torch.int64)
     for row, (prompt, text) in enumerate(batch):
@@ -114,8 +117,8 @@ def padded(batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
     return tokens
 
 
-def check_rows(logits: Tensor, name: str, dtype: torch.dtype, first: int) -> None:
-    """Check the logits (B, T, V) of a model called `name` after each token of the requests from `first` on.
+def check_rows(logits: Float[Tensor, "B T V"], name: str, dtype: torch.dtype, first: int) -> None:
+    """Check the logits of a model called `name` after each token of the requests from `first` on.
 
     Raises:
         LogitsError: they are not distributions.
@@ -125,7 +128,7 @@ def check_rows(logits: Tensor, name: str, dtype: torch.dtype, first: int) -> Non
     settle(peaks)
 
 
-def normalised(rows: Tensor) -> np.ndarray:
+def normalised(rows: Float[Tensor, "*rows V"]) -> Float64[np.ndarray, "*rows V"]:
     """The rows on the host in float64, with sums of 1 to its precision."""
     values = to_host(rows).astype(np.float64)
     return values / values.sum(-1, keepdims=True)

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree, along_paths
@@ -90,8 +91,8 @@ def expected_accepted(tree: Tree, target_probability: Any) -> float:
     return float(_reached(tree, target_probability)[1:].sum())
 
 
-def _reached(tree: Tree, target_probability: Any) -> np.ndarray:
-    """(n + 1,) float64: the products of the probabilities on the paths, checked."""
+def _reached(tree: Tree, target_probability: Any) -> Float64[np.ndarray, " nodes"]:
+    """The products of the probabilities on the paths, checked."""
     rate = np.array(target_probability, dtype=np.float64)
     if rate.shape != tree.parent.shape:
         raise InputError(

@@ -11,7 +11,8 @@ from scipy.stats import binom
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import ratio_half_width
 from spectheory.replay.reliability import BINS, RANKS, ranked, reliability
-from spectheory.results.draft_comparison import LEVEL, POWER, calibration_error
+from spectheory.results.draft_comparison import LEVEL, POWER
+from spectheory.results.draft_run import calibration_error
 from spectheory.results.paired_difference import PairedDifference, Ratio, mean_half_width, paired_difference
 
 ERROR = 1e-6

@@ -18,7 +18,8 @@ from reference.combinations import Combination
 from reference.compatibility import incompatibility
 from reference.decode import Cycle, Decoder
 from reference.library_sources import standard_library
-from reference.matrix import Matrix, MatrixSettings, Texts, repeated_share
+from reference.matrix import Matrix, MatrixSettings, Texts
+from reference.matrix_scores import repeated_share
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
 from reference.predictions import conditional

@@ -13,17 +13,8 @@ from hypothesis import strategies as hs
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.named_formats import quantisations
+from tests.tiny_configs import LLAMA as TINY
 
-TINY: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 5,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 24,
-    "vocab_size": 100,
-}
 MATRICES = 5 * (96 + 48 + 48 + 96 + 3 * 96) * 64
 ROWS = 5 * (96 + 48 + 48 + 64 + 96 + 96 + 64)
 UP, LAYER, HEAD = 5 * 96 * 64, MATRICES // 5, 100 * 64

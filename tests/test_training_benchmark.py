@@ -12,7 +12,7 @@ from benchmarks.training import page, running
 from benchmarks.training.rows import ROWS, SHIPPED
 from spectheory import DraftComparison
 from spectheory.replay.reliability import BINS, RANKS
-from spectheory.results.draft_comparison import DraftRun
+from spectheory.results.draft_run import DraftRun
 
 START, OTHER = ROWS[:2]
 NAMES = [SHIPPED, "EAGLE-1 start", "EAGLE-1", "HASS"]

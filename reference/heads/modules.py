@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import torch
+from jaxtyping import Float, Float32, Int
 from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 from transformers.masking_utils import create_causal_mask
@@ -62,8 +63,8 @@ class Head(nn.Module, ABC):
         self._borrowed = {"embeddings": target.get_input_embeddings(), "output head": target.get_output_embeddings()}
         return self
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Embeddings (..., hidden) of tokens (...)."""
+    def embed(self, tokens: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows hidden"]:
+        """Embeddings of tokens."""
         return (self.embed_tokens or self._target_part("embeddings"))(tokens)
 
     def _target_part(self, name: str) -> Any:
@@ -72,24 +73,26 @@ class Head(nn.Module, ABC):
         return self._borrowed[name]
 
     @abstractmethod
-    def fuse(self, states: Tensor) -> Tensor:
-        """Features (..., hidden) from the target's concatenated hidden states (..., states x target hidden)."""
+    def fuse(self, states: Float[Tensor, "*rows states"]) -> Float[Tensor, "*rows hidden"]:
+        """Features from the target's concatenated hidden states."""
 
     @abstractmethod
-    def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
-        """The output of the layer (B, n, hidden) for embeddings and features (B, n, hidden)."""
+    def mix(
+        self, embedded: Float[Tensor, "B n hidden"], features: Float[Tensor, "B n hidden"], attention: dict[str, Any]
+    ) -> Float[Tensor, "B n hidden"]:
+        """The output of the layer for embeddings and features."""
 
     @abstractmethod
-    def logits(self, outputs: Tensor) -> Tensor:
-        """Logits (..., V) of the tokens that the head drafts, from its outputs (..., hidden)."""
+    def logits(self, outputs: Float[Tensor, "*rows hidden"]) -> Float[Tensor, "*rows drafted"]:
+        """Logits of the tokens that the head drafts, from its outputs."""
 
     @property
     def token_ids(self) -> Tensor | None:
         """The token of the target for each logit, if these are not all tokens in their order."""
         return None
 
-    def on_vocabulary(self, logits: Tensor) -> Tensor:
-        """Logits (..., V) in float32 of all tokens of the target; -infinity for those that the head does not draft."""
+    def on_vocabulary(self, logits: Float[Tensor, "*rows drafted"]) -> Float32[Tensor, "*rows V"]:
+        """Logits of all tokens of the target; -infinity for those that the head does not draft."""
         if self.token_ids is None:
             return logits.float()
         found = logits.new_full((*logits.shape[:-1], self.config.vocab_size), -torch.inf, dtype=torch.float32)
@@ -98,20 +101,20 @@ class Head(nn.Module, ABC):
 
     def forward(
         self,
-        tokens: Tensor,
-        features: Tensor,
+        tokens: Int[Tensor, "B n"],
+        features: Float[Tensor, "B n hidden"],
         *,
-        position_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
+        position_ids: Int[Tensor, "#B n"] | None = None,
+        attention_mask: Float[Tensor, "#B 1 n rows"] | None = None,
         past_key_values: Cache | None = None,
-    ) -> Tensor:
-        """The outputs (B, n, hidden) at n tokens: features of these tokens for the rows that follow.
+    ) -> Float[Tensor, "B n hidden"]:
+        """The outputs at n tokens: features of these tokens for the rows that follow.
 
         Args:
-            tokens: (B, n) token ids.
-            features: (B, n, hidden) feature of the token before each of `tokens`.
-            position_ids: (1 or B, n) positions of the rows; by default they follow those in the cache.
-            attention_mask: (1 or B, 1, n, rows) numbers that are added to the attention scores; by default a row
+            tokens: token ids.
+            features: feature of the token before each of `tokens`.
+            position_ids: positions of the rows; by default they follow those in the cache.
+            attention_mask: numbers that are added to the attention scores; by default a row
                 attends to itself and to all rows before it.
             past_key_values: cache of the earlier rows, which the new rows are added to.
         """
@@ -327,12 +330,12 @@ class ParallelHead(MtpHead):
         """See Head.logits: of the tokens at depth 1."""
         return self.marginal(outputs, 1)
 
-    def marginal(self, outputs: Tensor, depth: int) -> Tensor:
-        """Logits (..., V) of the tokens at `depth`, from 1 to `depths`, from outputs (..., hidden) at a root."""
+    def marginal(self, outputs: Float[Tensor, "*rows hidden"], depth: int) -> Float[Tensor, "*rows V"]:
+        """Logits of the tokens at `depth`, from 1 to `depths`, from outputs at a root."""
         return super().logits(outputs + nn.functional.silu(self.blocks[depth - 1](outputs)))
 
-    def marginals(self, outputs: Tensor) -> Tensor:
-        """Logits (..., depths, V) of the tokens at each depth, from outputs (..., hidden) at a root."""
+    def marginals(self, outputs: Float[Tensor, "*rows hidden"]) -> Float[Tensor, "*rows depths V"]:
+        """Logits of the tokens at each depth, from outputs at a root."""
         return torch.stack([self.marginal(outputs, depth) for depth in range(1, len(self.blocks) + 1)], -2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import DynamicCache
 
@@ -28,8 +29,10 @@ class HeadStep:
         self.calls = 0
         self.outputs: Tensor | None = None
 
-    def __call__(self, features: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs (B, L, hidden) and logits (B, L, V) for features (B, L, hidden) and tokens (B, L).
+    def __call__(
+        self, features: Float[Tensor, "B L hidden"], tokens: Int[Tensor, "B L"]
+    ) -> tuple[Float[Tensor, "B L hidden"], Float[Tensor, "B L V"]]:
+        """Outputs and logits for features and tokens.
 
         Raises:
             InputError: a parallel head has no further depth.

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from jaxtyping import Float32
 from torch import Tensor
 
 from reference.drafters import Drafter
@@ -43,8 +44,8 @@ class ForcedBatch:
         return slice(len(prompt) - 1, len(prompt) + len(text) - 1)
 
     @cached_property
-    def target_logits(self) -> Tensor:
-        """(B, T, V) float32, the target's logits after each token."""
+    def target_logits(self) -> Float32[Tensor, "B T V"]:
+        """The target's logits after each token."""
         return self._target[0]
 
     @cached_property
@@ -86,8 +87,8 @@ class ForcedDraft(ABC):
     context: int
 
     @abstractmethod
-    def logits(self, batch: ForcedBatch) -> Tensor:
-        """(D, B, T, V) float32, the logits after each token of prompts and texts, by depth in the cycle.
+    def logits(self, batch: ForcedBatch) -> Float32[Tensor, "D B T V"]:
+        """The logits after each token of prompts and texts, by depth in the cycle.
 
         Entry [d, b, t] is for the token after `batch.tokens[b, t]` where the cycle has drafted the last d of these
         tokens; the last depth holds for deeper nodes too. D is 1 for a draft that does not depend on the depth.

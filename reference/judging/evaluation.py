@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from jaxtyping import Float, Int
 
 from reference.judging.drafts import ForcedBatch, ForcedDraft
 from reference.judging.policies import ForcedRows, JudgedPolicy
@@ -21,7 +22,8 @@ from spectheory import Provenance, TargetText
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.replay.reliability import BINS, RANKS
-from spectheory.results.draft_comparison import DraftComparison, DraftRun, check_groups
+from spectheory.results.draft_comparison import DraftComparison, check_groups
+from spectheory.results.draft_run import DraftRun
 
 PART = 16
 """Texts in a file: at most these are computed again after an interruption."""
@@ -149,14 +151,14 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
         )
 
 
-def _roots(texts: HeldOutTexts, deepest: int) -> np.ndarray:
-    """(P,) number of positions, by prompt, at which a whole cycle fits after the first token."""
+def _roots(texts: HeldOutTexts, deepest: int) -> Int[np.ndarray, " prompts"]:
+    """Number of positions, by prompt, at which a whole cycle fits after the first token."""
     fitting = [max(0, len(text) - deepest - 1) for text in texts.texts]
     return _by_prompt(texts, fitting).astype(np.int64)
 
 
-def _by_prompt(texts: HeldOutTexts, values: Sequence[float]) -> np.ndarray:
-    """(P,) sums of one value per text, by prompt."""
+def _by_prompt(texts: HeldOutTexts, values: Sequence[float]) -> Float[np.ndarray, " prompts"]:
+    """Sums of one value per text, by prompt."""
     places = {cluster: place for place, cluster in enumerate(texts.clusters)}
     return np.bincount([places[one] for one in texts.hashes], values, len(places))
 
@@ -222,8 +224,8 @@ def _forced_rows(batch: ForcedBatch, draft: ForcedDraft, sampling: Sampling) -> 
         yield ForcedRows(number, prompt, TargetText(np.array(text), p, q))
 
 
-def _chosen(logits: torch.Tensor, text: list[int], number: int, dtype: torch.dtype) -> np.ndarray:
-    """(n, V) rows with 1 at the tokens of a greedy text.
+def _chosen(logits: torch.Tensor, text: list[int], number: int, dtype: torch.dtype) -> Float[np.ndarray, "n V"]:
+    """Rows with 1 at the tokens of a greedy text.
 
     Raises:
         InputError: a token of the text is not the most probable one, even after rounding.

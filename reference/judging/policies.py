@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from reference.drafters import Drafter, Searched, dynamic
 from reference.judging.drafts import ForcedDraft
@@ -37,8 +38,8 @@ class ForcedRows:
     text: TargetText
 
     @property
-    def ranked(self) -> tuple[np.ndarray, np.ndarray]:
-        """(D, n, ranks) the draft's largest probabilities, and the target's for the same tokens; see `ranked`."""
+    def ranked(self) -> tuple[Float[np.ndarray, "depths n ranks"], Float[np.ndarray, "depths n ranks"]]:
+        """The draft's largest probabilities, and the target's for the same tokens; see `ranked`."""
         rows = [ranked(self.text.p, q) for q in self.text.q]
         return np.stack([one for one, _ in rows]), np.stack([one for _, one in rows])
 

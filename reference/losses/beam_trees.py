@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
 from reference.losses.tensor_checks import check_distributions, check_logits, check_shape
 from spectheory.core.checks import check_whole
 
-TargetForward = Callable[[Tensor], Tensor]
-"""The target: `expand(paths (R, W, d))` returns the distributions (R, W, V) of the token after each path.
+TargetForward = Callable[[Int[Tensor, "R W d"]], Float[Tensor, "R W V"]]
+"""The target: `expand(paths)` returns the distribution of the token after each path.
 
 R counts roots, W paths at each root, and a path is the d tokens after the root; the first call has the empty path,
 d = 0, of each root. The shape of a draft's `expand` in `spectheory.search`, for many roots at once."""
@@ -23,19 +24,19 @@ class BeamTrees:
     """Trees of one size at R roots, each with N nodes, level by level, the root first.
 
     Attributes:
-        parent: (R, N) int64, the parent of each node, -1 for the root.
-        token: (R, N) int64, the token of each node, -1 for the root, whose token is the last one of its text.
-        probability: (R, N) float64, the product of the target's probabilities on the path.
-        target: (R, N, V) the target's distribution of the token after each node.
-        present: (R, N) bool, whether the node counts. A node of probability 0 does not.
+        parent: the parent of each node, -1 for the root.
+        token: the token of each node, -1 for the root, whose token is the last one of its text.
+        probability: the product of the target's probabilities on the path.
+        target: the target's distribution of the token after each node.
+        present: whether the node counts. A node of probability 0 does not.
         widths: number of nodes of each level.
     """
 
-    parent: Tensor
-    token: Tensor
-    probability: Tensor
-    target: Tensor
-    present: Tensor
+    parent: Int64[Tensor, "R N"]
+    token: Int64[Tensor, "R N"]
+    probability: Float64[Tensor, "R N"]
+    target: Float[Tensor, "R N V"]
+    present: Bool[Tensor, "R N"]
     widths: tuple[int, ...]
 
     def level(self, depth: int) -> slice:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reference.losses.needs import Loss, check_weights
@@ -29,22 +30,22 @@ class Rows(NamedTuple):
     """The rows of one pass that a loss reads, N of them or, where all are read, in a B x L grid.
 
     Attributes:
-        logits: (..., V) the draft's logits.
-        target: (..., V) the target's distribution of the same token.
-        features: (..., D) the draft's features.
-        target_features: (..., D) the target's features at the same positions; None if the loss does not need them.
-        coverage: (...) the target's probability of the draft's vocabulary; None if the draft has all tokens.
+        logits: the draft's logits.
+        target: the target's distribution of the same token.
+        features: the draft's features.
+        target_features: the target's features at the same positions; None if the loss does not need them.
+        coverage: the target's probability of the draft's vocabulary; None if the draft has all tokens.
     """
 
-    logits: Tensor
-    target: Tensor
-    features: Tensor
-    target_features: Tensor | None
-    coverage: Tensor | None
+    logits: Float[Tensor, "*rows V"]
+    target: Float[Tensor, "*rows V"]
+    features: Float[Tensor, "*rows D"]
+    target_features: Float[Tensor, "*rows D"] | None
+    coverage: Float[Tensor, "*rows"] | None
 
 
-def kept_rows(mask: Tensor, index: int) -> Tensor:
-    """(B, L - index) bool: rows r of pass `index` for which the mask (B, L) is true at r, r + 1, ..., r + index."""
+def kept_rows(mask: Bool[Tensor, "B L"], index: int) -> Bool[Tensor, "B rows"]:
+    """The rows r of pass `index` for which the mask is true at r, r + 1, ..., r + index."""
     length = mask.shape[1] - min(index, mask.shape[1])
     kept = mask[:, :length]
     for offset in range(1, index + 1):
@@ -74,29 +75,29 @@ class ChainLoss(Loss):
         check_weights(decay=self.decay)
 
     @abstractmethod
-    def of_rows(self, rows: Rows) -> Tensor:
-        """(...) the loss of each row of one pass."""
+    def of_rows(self, rows: Rows) -> Float[Tensor, "*rows"]:
+        """The loss of each row of one pass."""
 
     @final
     def __call__(
         self,
         passes: Sequence[Pass],
-        target: Tensor,
-        mask: Tensor,
+        target: Float[Tensor, "B L V"],
+        mask: Bool[Tensor, "B L"],
         *,
-        target_features: Tensor | None = None,
-        coverage: Tensor | None = None,
-    ) -> Tensor:
+        target_features: Float[Tensor, "B L D"] | None = None,
+        coverage: Float[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, ""]:
         """The loss of a batch of B rows of L positions, a scalar.
 
         Args:
             passes: what `unroll` returned.
-            target: (B, L, V) the target's distribution that row r of the first pass predicts, for each r, without
-                gradient. If the draft has a smaller vocabulary, the distribution given that vocabulary.
-            mask: (B, L) bool, the positions from which the draft learns.
-            target_features: (B, L, D) the target's features at the positions whose features the first pass predicts.
-            coverage: (B, L) the target's probability of the draft's vocabulary, above 0 where the mask is true; None if
-                the draft has all tokens.
+            target: the target's distribution that row r of the first pass predicts, for each r, without gradient. If
+                the draft has a smaller vocabulary, the distribution given that vocabulary.
+            mask: the positions from which the draft learns.
+            target_features: the target's features at the positions whose features the first pass predicts.
+            coverage: the target's probability of the draft's vocabulary, above 0 where the mask is true; None if the
+                draft has all tokens.
 
         Raises:
             InputError: shapes or precisions do not match, probabilities do not sum to 1, or the mask keeps nothing.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
@@ -14,8 +15,10 @@ from reference.losses.needs import Needs, check_weights
 from spectheory.core.errors import InputError
 
 
-def feature_regression(features: Tensor, target_features: Tensor) -> Tensor:
-    """(...) the mean over the width of SmoothL1(f - f'): x^2 / 2 where |x| < 1, else |x| - 1/2."""
+def feature_regression(
+    features: Float[Tensor, "*rows D"], target_features: Float[Tensor, "*rows D"]
+) -> Float[Tensor, "*rows"]:
+    """The mean over the width of SmoothL1(f - f'): x^2 / 2 where |x| < 1, else |x| - 1/2."""
     return smooth_l1_loss(features, target_features, reduction="none").mean(-1)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
@@ -19,18 +20,18 @@ class OnDraftVocabulary(NamedTuple):
     """The target's distributions on a smaller vocabulary.
 
     Attributes:
-        target: (..., M) the distributions given the draft's vocabulary; uniform where the coverage is 0.
-        coverage: (...) the target's probability of the draft's vocabulary.
-        likeliest_inside: (...) bool, whether the target's likeliest token is in the draft's vocabulary.
+        target: the distributions given the draft's vocabulary; uniform where the coverage is 0.
+        coverage: the target's probability of the draft's vocabulary.
+        likeliest_inside: whether the target's likeliest token is in the draft's vocabulary.
     """
 
-    target: Tensor
-    coverage: Tensor
-    likeliest_inside: Tensor
+    target: Float[Tensor, "*rows M"]
+    coverage: Float[Tensor, "*rows"]
+    likeliest_inside: Bool[Tensor, "*rows"]
 
 
-def on_draft_vocabulary(target: Tensor, inside: Tensor) -> OnDraftVocabulary:
-    """The target's distributions (..., V) on a draft's vocabulary, `inside` (V,) bool with M true entries.
+def on_draft_vocabulary(target: Float[Tensor, "*rows V"], inside: Bool[Tensor, " V"]) -> OnDraftVocabulary:
+    """The target's distributions on a draft's vocabulary, the M true entries of `inside`.
 
     EAGLE-3's published code leaves out the positions whose likeliest token is outside the vocabulary: pass
     `mask & likeliest_inside` to do the same.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from reference.losses.eagle3 import Eagle3
@@ -19,8 +20,8 @@ from spectheory.core.errors import InputError
 from spectheory.gto import draft_tree_reward
 
 
-def adjacent_groups(mask: Tensor, size: int) -> Tensor:
-    """(G, size) int64: the non-overlapping groups of adjacent positions of a mask (B, L), Eq. (6) and (7).
+def adjacent_groups(mask: Bool[Tensor, "B L"], size: int) -> Int64[Tensor, "G size"]:
+    """The non-overlapping groups of adjacent positions of a mask, Eq. (6) and (7).
 
     A position is row * L + column. Each run of kept positions of a row is cut into groups from its start; what is left
     at its end, fewer than `size` positions, is in no group.
@@ -45,11 +46,11 @@ def adjacent_groups(mask: Tensor, size: int) -> Tensor:
     return torch.tensor(groups, dtype=torch.int64).reshape(-1, size)
 
 
-def tree_rewards(trees: Sequence[Tree], target_probabilities: Sequence[Any], eta: float) -> Tensor:
-    """(P,) float64: the reward of each draft tree, Eq. (5), by `spectheory.gto.draft_tree_reward`.
+def tree_rewards(trees: Sequence[Tree], target_probabilities: Sequence[Any], eta: float) -> Float64[Tensor, " trees"]:
+    """The reward of each draft tree, Eq. (5), by `spectheory.gto.draft_tree_reward`.
 
     Args:
-        trees: P draft trees.
+        trees: the draft trees.
         target_probabilities: for each tree (n + 1,) the target's probability of the token of each node.
         eta: above 0.
 
@@ -87,8 +88,10 @@ def longest_accepted(tree: Tree, accepted: Any) -> list[int]:
     return max(paths, key=len)
 
 
-def advantages(rewards: Tensor, reference_rewards: Tensor, epsilon: float) -> Tensor:
-    """(G, m) the advantages of Eq. (9) and (10): R = r - r_ref, A = (R - mean R) / (std R + epsilon) in each group.
+def advantages(
+    rewards: Float[Tensor, "G m"], reference_rewards: Float[Tensor, "G m"], epsilon: float
+) -> Float[Tensor, "G m"]:
+    """The advantages of Eq. (9) and (10): R = r - r_ref, A = (R - mean R) / (std R + epsilon) in each group.
 
     The standard deviation is that of the group itself (divided by m, not by m - 1). Equal R give exactly 0.
     """
@@ -98,19 +101,21 @@ def advantages(rewards: Tensor, reference_rewards: Tensor, epsilon: float) -> Te
     return centred / (centred.square().mean(1, keepdim=True).sqrt() + epsilon)
 
 
-def likelihood_ratio(now: Tensor, base: Tensor, accepted: Tensor) -> Tensor:
-    """(G, m) the ratio of Eq. (11): exp of the mean over the accepted tokens of log pi(y) - log pi_base(y).
+def likelihood_ratio(
+    now: Float[Tensor, "G m T"], base: Float[Tensor, "G m T"], accepted: Bool[Tensor, "G m T"]
+) -> Float[Tensor, "G m"]:
+    """The ratio of Eq. (11): exp of the mean over the accepted tokens of log pi(y) - log pi_base(y).
 
     Args:
-        now: (G, m, T) the draft's log-probability of each accepted token.
-        base: (G, m, T) the log-probabilities by the draft of the comparison; no gradient flows through them.
-        accepted: (G, m, T) bool, which of the T places hold an accepted token. With none, the ratio is 1.
+        now: the draft's log-probability of each accepted token.
+        base: the log-probabilities by the draft of the comparison; no gradient flows through them.
+        accepted: which of the T places hold an accepted token. With none, the ratio is 1.
     """
     difference = torch.where(accepted, now - base.detach(), 0)
     return torch.exp(difference.sum(-1) / accepted.sum(-1).clamp(min=1))
 
 
-def surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+def surrogate(ratio: Float[Tensor, "G m"], advantage: Float[Tensor, "G m"], clip: float) -> Float[Tensor, ""]:
     """The objective of Eq. (12), to be maximised: the mean of min(s A, clip(s, 1 - c, 1 + c) A) over all groups."""
     return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage).mean()
 
@@ -172,16 +177,21 @@ class Gto(Loss):
         return Needs(passes=self.token_loss.passes, group=self.group)
 
     def __call__(
-        self, now: Tensor, base: Tensor, accepted: Tensor, rewards: Tensor, reference_rewards: Tensor
-    ) -> Tensor:
+        self,
+        now: Float[Tensor, "G m T"],
+        base: Float[Tensor, "G m T"],
+        accepted: Bool[Tensor, "G m T"],
+        rewards: Float[Tensor, "G m"],
+        reference_rewards: Float[Tensor, "G m"],
+    ) -> Float[Tensor, ""]:
         """The negative objective of G groups, a scalar, without the token-level loss.
 
         Args:
-            now: (G, m, T) the draft's log-probability of each token of the longest accepted sequences.
-            base: (G, m, T) the same of the draft that is compared with.
-            accepted: (G, m, T) bool, which of the T places hold a token; the others are not read.
-            rewards: (G, m) the rewards of the draft's trees, `tree_rewards`.
-            reference_rewards: (G, m) the rewards of the frozen start's trees.
+            now: the draft's log-probability of each token of the longest accepted sequences.
+            base: the same of the draft that is compared with.
+            accepted: which of the T places hold a token; the others are not read.
+            rewards: the rewards of the draft's trees, `tree_rewards`.
+            reference_rewards: the rewards of the frozen start's trees.
 
         Raises:
             InputError: shapes or precisions do not match, a group has another size, or a number is not finite.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jaxtyping import Float
 from torch import Tensor
 
 from reference.losses.chain import Rows
@@ -14,8 +15,10 @@ from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
 
-def top_cross_entropy(logits: Tensor, target: Tensor, top: int) -> Tensor:
-    """(...) the cross-entropy -sum p(v) log q(v) over the `top` tokens of largest p; neither is divided by its sum."""
+def top_cross_entropy(
+    logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"], top: int
+) -> Float[Tensor, "*rows"]:
+    """The cross-entropy -sum p(v) log q(v) over the `top` tokens of largest p; neither is divided by its sum."""
     likely = target.topk(top, dim=-1)
     return -(likely.values * logits.log_softmax(-1).gather(-1, likely.indices)).sum(-1)
 

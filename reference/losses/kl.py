@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
 from reference.losses.needs import Needs
 
 
-def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """(...) the cross-entropy -sum_v p(v) log q(v), where q is the softmax of the logits (..., V)."""
+def cross_entropy(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
+    """The cross-entropy -sum_v p(v) log q(v), where q is the softmax of the logits."""
     return -(target * logits.log_softmax(-1)).sum(-1)
 
 
-def kl(logits: Tensor, target: Tensor) -> Tensor:
-    """(...) KL(p | q) = sum_v p(v) log(p(v) / q(v)): the cross-entropy minus the target's entropy."""
+def kl(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
+    """KL(p | q) = sum_v p(v) log(p(v) / q(v)): the cross-entropy minus the target's entropy."""
     return cross_entropy(logits, target) - torch.special.entr(target).sum(-1)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
@@ -14,8 +15,8 @@ from reference.losses.needs import Needs, check_weights
 from reference.losses.tv import acceptance, covered
 
 
-def log_acceptance(logits: Tensor, target: Tensor) -> Tensor:
-    """(...) log sum_v min(p(v), q(v)), computed from logarithms, so that it is finite where q(v) is rounded to 0."""
+def log_acceptance(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
+    """Log sum_v min(p(v), q(v)), computed from logarithms, so that it is finite where q(v) is rounded to 0."""
     return torch.minimum(target.log(), logits.log_softmax(-1)).logsumexp(-1)
 
 

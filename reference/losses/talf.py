@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reference.losses.beam_trees import BeamTrees
@@ -22,22 +23,27 @@ from reference.losses.tensor_checks import (
 )
 from spectheory.core.checks import check_whole
 
-TreeStep = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""A forward of a draft for one level of trees: `step(features (R, W, D), tokens (R, W), parent (R, W))` returns the
-features (R, W, D) and the logits (R, W, V) of the W nodes of the level at each of R roots.
+TreeStep = Callable[
+    [Float[Tensor, "R W D"], Int[Tensor, "R W"], Int[Tensor, "R W"]],
+    tuple[Float[Tensor, "R W D"], Float[Tensor, "R W V"]],
+]
+"""A forward of a draft for one level of trees: `step(features, tokens, parent)` returns the features and the logits of
+the W nodes of the level at each of R roots.
 
 `features` are those the draft computed at the parents, for the roots those of the target. `parent` is the place of the
 parent in the level before, -1 for the roots. The step keeps the keys and values of the levels before, and lets a node
 attend to its ancestors and to the text of its root."""
 
 
-def unroll_tree(step: TreeStep, features: Tensor, tokens: Tensor, trees: BeamTrees) -> Tensor:
-    """Call `step` level by level with the features that it returned for the parents; (R, N, V), the logits.
+def unroll_tree(
+    step: TreeStep, features: Float[Tensor, "R D"], tokens: Int[Tensor, " R"], trees: BeamTrees
+) -> Float[Tensor, "R N V"]:
+    """The logits of all nodes: `step` is called level by level with the features that it returned for the parents.
 
     Args:
         step: a forward of any draft; a new one for each batch, because it keeps keys and values.
-        features: (R, D) the target's feature before the root.
-        tokens: (R,) the token of each root.
+        features: the target's feature before the root.
+        tokens: the token of each root.
         trees: what `beam_trees` returned.
 
     Raises:
@@ -101,13 +107,13 @@ class Talf(Loss):
     def needs(self) -> Needs:
         return Needs(passes=self.depth, beam_width=self.k)
 
-    def __call__(self, logits: Tensor, trees: BeamTrees, mask: Tensor) -> Tensor:
+    def __call__(self, logits: Float[Tensor, "R N V"], trees: BeamTrees, mask: Bool[Tensor, " R"]) -> Float[Tensor, ""]:
         """The loss of R trees, a scalar.
 
         Args:
-            logits: (R, N, V) what `unroll_tree` returned.
+            logits: what `unroll_tree` returned.
             trees: what `beam_trees` returned.
-            mask: (R,) bool, the roots from which the draft learns.
+            mask: the roots from which the draft learns.
 
         Raises:
             InputError: shapes or precisions do not match, probabilities do not sum to 1, or the mask keeps no root.

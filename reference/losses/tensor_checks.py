@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from spectheory.core.arrays import SUM_TOLERANCE
@@ -45,8 +46,8 @@ def check_mask(name: str, mask: Tensor, shape: Sequence[int], of: str, *, empty:
         raise InputError(f"{name} must keep at least one position: leave out batches in which nothing is to be learned")
 
 
-def check_distributions(name: str, rows: Tensor, kept: Tensor | None = None) -> None:
-    """Refuse rows (..., V) that are not distributions; `kept` (...) bool says which of them are read, None for all."""
+def check_distributions(name: str, rows: Float[Tensor, "*rows V"], kept: Bool[Tensor, "*rows"] | None = None) -> None:
+    """Refuse rows that are not distributions; `kept` says which of them are read, None for all."""
     lowest, sums = rows.amin(-1), rows.sum(-1)
     wrong = ~((lowest >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
     if kept is not None:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
 from reference.losses.needs import Needs
 
 
-def acceptance(p: Tensor, q: Tensor) -> Tensor:
-    """(...) sum_v min(p(v), q(v)) of distributions (..., V): the probability that a token drawn from q is accepted.
+def acceptance(p: Float[Tensor, "*rows V"], q: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
+    """sum_v min(p(v), q(v)): the probability that a token drawn from q is accepted.
 
     >>> float(acceptance(torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.25, 0.25, 0.5])))
     0.5
@@ -21,8 +22,8 @@ def acceptance(p: Tensor, q: Tensor) -> Tensor:
     return torch.minimum(p, q).sum(-1)
 
 
-def covered(rows: Rows) -> Tensor:
-    """(..., V) the target's probabilities of the draft's vocabulary; they sum to the coverage, not to 1."""
+def covered(rows: Rows) -> Float[Tensor, "*rows V"]:
+    """The target's probabilities of the draft's vocabulary; they sum to the coverage, not to 1."""
     return rows.target if rows.coverage is None else rows.target * rows.coverage[..., None]
 
 

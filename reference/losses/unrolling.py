@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -21,16 +22,16 @@ class Pass(NamedTuple):
     """What a draft computed in one pass.
 
     Attributes:
-        features: (B, L, D) the features of the draft.
-        logits: (B, L, V) the logits of the draft.
+        features: the features of the draft.
+        logits: the logits of the draft.
     """
 
-    features: Tensor
-    logits: Tensor
+    features: Float[Tensor, "B L D"]
+    logits: Float[Tensor, "B L V"]
 
 
-Step = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""A forward of a draft: `step(features (B, L, D), tokens (B, L))` returns features (B, L, D) and logits (B, L, V).
+Step = Callable[[Float[Tensor, "B L D"], Int[Tensor, "B L"]], tuple[Float[Tensor, "B L D"], Float[Tensor, "B L V"]]]
+"""A forward of a draft: `step(features, tokens)` returns features and logits.
 
 Row r of the first call has the feature of position r and the token of position r + 1, and predicts the token of
 position r + 2. In pass i, row r has the draft's own feature and the token of position r + 1 + i: it goes on with the
@@ -38,8 +39,8 @@ draft that starts at r. So the step keeps the keys and values of all passes for 
 row attend to those that `attended` names."""
 
 
-def attended(length: int, index: int) -> Tensor:
-    """(L, (index + 1) L) bool: the rows of passes 0..index, pass after pass, to which each row of pass `index` attends.
+def attended(length: int, index: int) -> Bool[Tensor, "length rows"]:
+    """The rows of passes 0..index, pass after pass, to which each row of pass `index` attends.
 
     Row r attends to rows 0..r of the first pass, which read the text, and to row r of each later pass, which reads what
     was drafted after r; so it sees what it would see in decoding. Its position is r + index.
@@ -56,18 +57,20 @@ def attended(length: int, index: int) -> Tensor:
     return torch.cat([own.new_ones(length, length).tril(), *[own] * index], 1)
 
 
-def shifted(rows: Tensor, by: int, filler: int = FILLER) -> Tensor:
-    """Rows (B, L) moved to the left by `by` positions and filled at the end."""
+def shifted(rows: Shaped[Tensor, "B L"], by: int, filler: int = FILLER) -> Shaped[Tensor, "B L"]:
+    """The rows moved to the left by `by` positions and filled at the end."""
     return pad(rows[:, by:], (0, min(by, rows.shape[1])), value=filler)
 
 
-def unroll(step: Step, features: Tensor, tokens: Tensor, passes: int, *, detached: bool = False) -> list[Pass]:
+def unroll(
+    step: Step, features: Float[Tensor, "B L D"], tokens: Int[Tensor, "B L"], passes: int, *, detached: bool = False
+) -> list[Pass]:
     """Call `step` `passes` times, from the second call on with the features that it returned before.
 
     Args:
         step: a forward of any draft; a new one for each batch, because it keeps keys and values.
-        features: (B, L, D) the target's features, or what the draft makes of them.
-        tokens: (B, L) whole numbers, the token after the position of each feature.
+        features: the target's features, or what the draft makes of them.
+        tokens: the token after the position of each feature.
         passes: number of calls, at least 1.
         detached: cut the gradient between passes. The sources differ: code derived from that of HASS cuts it, the
             published code of EAGLE-3 does not.

@@ -8,6 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.checks import check_whole
 from spectheory.core.world import Paths
@@ -84,8 +85,8 @@ class ActionSpace:
         """Number of tokens of the longest path."""
         return self.trunk + self.length
 
-    def seconds(self, latency: Latency, contexts: np.ndarray) -> np.ndarray:
-        """(n, trees) seconds of a cycle with each tree after each number of cached tokens, by `delayed_seconds`.
+    def seconds(self, latency: Latency, contexts: Int[np.ndarray, " contexts"]) -> Float[np.ndarray, "contexts trees"]:
+        """Seconds of a cycle with each tree after each number of cached tokens, by `delayed_seconds`.
 
         Eq. (11) of the source charges a forward of many tokens as a forward of one token after more cached tokens, and
         counts K - 1 cached tokens too many for each level of the branches but the first. `delayed_seconds` says what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reference.selector.labels import Labels
 from spectheory.core.errors import InputError
@@ -22,8 +23,8 @@ def check_latency(latency: Latency) -> None:
         )
 
 
-def seconds_of(labels: Labels, latency: Latency) -> np.ndarray:
-    """(R, trees) seconds of a cycle with each tree at each root."""
+def seconds_of(labels: Labels, latency: Latency) -> Float[np.ndarray, "roots trees"]:
+    """Seconds of a cycle with each tree at each root."""
     return labels.space.seconds(latency, labels.contexts)
 
 
@@ -32,8 +33,10 @@ def best_static(tokens: np.ndarray, seconds: np.ndarray) -> int:
     return int((tokens.sum(0) / seconds.sum(0)).argmax())
 
 
-def best_by_root(tokens: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """(R,) the trees that together have the highest throughput, sum of tokens over sum of seconds.
+def best_by_root(
+    tokens: Float[np.ndarray, "roots trees"], seconds: Float[np.ndarray, "roots trees"]
+) -> Int[np.ndarray, " roots"]:
+    """The trees that together have the highest throughput, sum of tokens over sum of seconds.
 
     They are not the trees of the highest ratio at each root. With r the throughput that is reached, each root takes
     the tree of the highest tokens - r seconds (Dinkelbach's algorithm, which ends after finitely many rounds).

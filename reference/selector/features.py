@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Float32
 from torch import Tensor
 
 from reference.sampling import Sampling
@@ -38,29 +39,31 @@ class Features:
     The root is the last emitted token. The target has not read it, so its features are of the token before.
 
     Attributes:
-        target: (B, target's hidden size) last hidden state of the target after the token before the root.
-        draft: (B, draft's hidden size) last hidden state of the draft after the token before the root.
-        root: (B, draft's hidden size) last hidden state of the draft after the root.
-        scalars: (B, `KNOWN`) the first scalars.
+        target: last hidden state of the target after the token before the root.
+        draft: last hidden state of the draft after the token before the root.
+        root: last hidden state of the draft after the root.
+        scalars: the first `KNOWN` scalars.
     """
 
-    target: Tensor
-    draft: Tensor
-    root: Tensor
-    scalars: Tensor
+    target: Float[Tensor, "B target_hidden"]
+    draft: Float[Tensor, "B draft_hidden"]
+    root: Float[Tensor, "B draft_hidden"]
+    scalars: Float[Tensor, "B scalars"]
 
     def at(self, places: Tensor | slice) -> Features:
         """The features of some of the roots."""
         return Features(self.target[places], self.draft[places], self.root[places], self.scalars[places])
 
 
-def known_scalars(p: Tensor, q: Tensor, q_root: Tensor, contexts: Sequence[int]) -> Tensor:
-    """(B, `KNOWN`) float32 scalars.
+def known_scalars(
+    p: Float[Tensor, "B V"], q: Float[Tensor, "B V"], q_root: Float[Tensor, "B V"], contexts: Sequence[int]
+) -> Float32[Tensor, "B known"]:
+    """The first `KNOWN` scalars.
 
     Args:
-        p: (B, V) the target's distribution after the token before the root.
-        q: (B, V) the draft's distribution there.
-        q_root: (B, V) the draft's distribution after the root.
+        p: the target's distribution after the token before the root.
+        q: the draft's distribution there.
+        q_root: the draft's distribution after the root.
         contexts: number of tokens in the cache, which are the tokens before the root.
     """
     logs = [rows.clamp(min=LEAST).log() for rows in (p, q, q_root)]
@@ -70,8 +73,8 @@ def known_scalars(p: Tensor, q: Tensor, q_root: Tensor, contexts: Sequence[int])
     return torch.stack([*entropies, there, back, (p - q).abs().sum(-1), length], -1).float()
 
 
-def all_scalars(known: Tensor, sampling: Sampling, latency: Latency) -> Tensor:
-    """(B, scalars) float32, the known scalars (B, `KNOWN`) and the scalars of the sampling and the latency."""
+def all_scalars(known: Float[Tensor, "B known"], sampling: Sampling, latency: Latency) -> Float32[Tensor, "B scalars"]:
+    """The known scalars and the scalars of the sampling and the latency."""
     contexts = known[:, KNOWN - 1].tolist()
     more = [
         (sampling.temperature, sampling.top_p, latency.draft(1, int(context)), latency.target(1, int(context)))

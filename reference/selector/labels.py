@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from jaxtyping import Float, Float64, Int
 from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
@@ -128,12 +129,12 @@ class Labels:
         return hashlib.sha256(self.tokens.tobytes() + stated).hexdigest()[:16]
 
     @property
-    def contexts(self) -> np.ndarray:
-        """(R,) number of tokens before each root."""
+    def contexts(self) -> Int[np.ndarray, " roots"]:
+        """Number of tokens before each root."""
         return self.features.scalars[:, KNOWN - 1].numpy().astype(np.int64)
 
-    def of(self, verifier: str) -> np.ndarray:
-        """(R, draws, trees) E[tau] with one verifier.
+    def of(self, verifier: str) -> Float[np.ndarray, "roots draws trees"]:
+        """E[tau] with one verifier.
 
         Raises:
             InputError: the labels are not of this verifier.
@@ -306,8 +307,8 @@ class _Reader:
 
         return SharedDraws.drawn(settings.space, settings.draws, trie, rows, children)
 
-    def target_rows(self, root: int, trie: Trie) -> list[np.ndarray]:
-        """(V,) float64 each, the target's distributions at all nodes, from one forward."""
+    def target_rows(self, root: int, trie: Trie) -> list[Float64[np.ndarray, " V"]]:
+        """The target's distribution at each node, from one forward."""
         model = self.models[0]
         model.keep(root, [])
         tree = model.rows()

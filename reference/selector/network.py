@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from reference.selector.features import SCALARS, Features
@@ -44,8 +45,8 @@ class SelectorNetwork(nn.Module):
             nn.Linear(narrow, trees),
         )
 
-    def forward(self, features: Features) -> Tensor:
-        """Logits (B, trees) of features whose scalars are complete and standardised."""
+    def forward(self, features: Features) -> Float[Tensor, "B trees"]:
+        """Logits of features whose scalars are complete and standardised."""
         states = (features.target, features.draft, features.root)
         projected = [
             norm(linear(state)) for state, linear, norm in zip(states, self.projections, self.norms, strict=True)
@@ -53,19 +54,28 @@ class SelectorNetwork(nn.Module):
         return self.layers(torch.cat([*projected, features.scalars], -1))
 
 
-def throughput(logits: Tensor, tokens: Tensor, seconds: Tensor) -> Tensor:
-    """(B,) expected tokens divided by expected seconds if the tree is drawn from the softmax of the logits: Eq. (4).
+def throughput(
+    logits: Float[Tensor, "B trees"], tokens: Float[Tensor, "B trees"], seconds: Float[Tensor, "B trees"]
+) -> Float[Tensor, " B"]:
+    """Expected tokens divided by expected seconds if the tree is drawn from the softmax of the logits: Eq. (4).
 
     Args:
-        logits: (B, trees).
-        tokens: (B, trees) E[tau] of each tree.
-        seconds: (B, trees) seconds of a cycle with each tree.
+        logits: one for each tree.
+        tokens: E[tau] of each tree.
+        seconds: seconds of a cycle with each tree.
     """
     chances = logits.softmax(-1)
     return (chances * tokens).sum(-1) / (chances * seconds).sum(-1)
 
 
-def objective(logits: Tensor, tokens: Tensor, seconds: Tensor, base: Tensor, penalty: float, worst: float) -> Tensor:
+def objective(
+    logits: Float[Tensor, "B trees"],
+    tokens: Float[Tensor, "B trees"],
+    seconds: Float[Tensor, "B trees"],
+    base: Float[Tensor, " B"],
+    penalty: float,
+    worst: float,
+) -> Float[Tensor, ""]:
     """The loss of Eq. (12): mean -log(ratio) + penalty * mean over the worst roots of max(1 - ratio, 0)^2.
 
     The ratio at a root is the throughput of the policy divided by the throughput of the static tree. The
@@ -74,10 +84,10 @@ def objective(logits: Tensor, tokens: Tensor, seconds: Tensor, base: Tensor, pen
     takes long has more weight.
 
     Args:
-        logits: (B, trees).
-        tokens: (B, trees) E[tau] of each tree.
-        seconds: (B, trees) seconds of a cycle with each tree.
-        base: (B,) throughput of the static tree at each root.
+        logits: one for each tree.
+        tokens: E[tau] of each tree.
+        seconds: seconds of a cycle with each tree.
+        base: throughput of the static tree at each root.
         penalty: lambda of the source, which does not state its value.
         worst: alpha of the source, above 0 and at most 1, not stated either.
     """

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -101,8 +102,8 @@ class Selector:
             )
 
     @torch.inference_mode()
-    def chosen(self, features: Features, sampling: Sampling) -> Tensor:
-        """(B,) numbers of the trees with the highest logits at B roots."""
+    def chosen(self, features: Features, sampling: Sampling) -> Int[Tensor, " B"]:
+        """Numbers of the trees with the highest logits at B roots."""
         return self.network(self.standardised(features, sampling)).argmax(-1)
 
     def tree(self, features: Features, sampling: Sampling) -> Action:

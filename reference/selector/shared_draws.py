@@ -16,11 +16,12 @@ from itertools import pairwise
 from typing import Any
 
 from reference.selector.actions import ActionSpace
+from spectheory.core.arrays import Vector
 from spectheory.otlp import Solver
 
-Rows = Callable[[int, int], Sequence[Any]]
-"""Function that returns the draft's distributions (V,) at the nodes from one number to another."""
-Children = Callable[[Sequence[Any], Sequence[int]], list[list[int]]]
+Rows = Callable[[int, int], Sequence[Vector]]
+"""Function that returns the draft's distributions at the nodes from one number to another."""
+Children = Callable[[Sequence[Vector], Sequence[int]], list[list[int]]]
 """Function that draws as many tokens from each distribution as the second list says."""
 
 
@@ -68,7 +69,7 @@ class SharedDraws:
 
     space: ActionSpace
     trie: Trie
-    q: list[Any]
+    q: list[Vector]
     trunks: list[list[int]]
     branches: list[list[list[list[int]]]]
 
@@ -105,7 +106,7 @@ class SharedDraws:
                 found += paths
         return found
 
-    def expected_tokens(self, solver: Solver, p: Sequence[Any]) -> list[list[Any]]:
+    def expected_tokens(self, solver: Solver, p: Sequence[Vector]) -> list[list[Any]]:
         """E[tau] of a node solver, given what is drawn, for each draw and each of `space.trees`.
 
         The sum of Eq. (3) is over the nodes of a tree. The nodes of each level are replaced by their mean over their
@@ -141,7 +142,7 @@ class SharedDraws:
 class _Solved:
     """What a node solver does at the nodes of a trie; each is computed once."""
 
-    def __init__(self, trie: Trie, solver: Solver, p: Sequence[Any], q: Sequence[Any]) -> None:
+    def __init__(self, trie: Trie, solver: Solver, p: Sequence[Vector], q: Sequence[Vector]) -> None:
         self.trie, self.solver, self.p, self.q = trie, solver, p, q
         self.acceptances: dict[tuple[int, int], Any] = {}
         self.distributions: dict[tuple[int, tuple[int, ...]], list[Any]] = {}

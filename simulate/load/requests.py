@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from jaxtyping import Float64, Int64
 
 from spectheory.core.checks import SHORTEST, check_array, check_whole
 from spectheory.core.errors import InputError
@@ -21,11 +22,11 @@ class Requests:
     """Requests in the order in which they arrive.
 
     Attributes:
-        arrival_seconds: (N,) float64, non-decreasing times from 0 to `LATEST`. All are 0 in a closed loop. Times
-            below 1e-30 s count as 0.
-        prompt_tokens: (N,) int64, tokens of each prompt, at least 1.
-        output_tokens: (N,) int64, tokens of each answer, at least 1.
-        kinds: (N,) int64, index of the class of acceptance of each request; None is class 0 for all.
+        arrival_seconds: non-decreasing times from 0 to `LATEST`. All are 0 in a closed loop. Times below 1e-30 s
+            count as 0.
+        prompt_tokens: tokens of each prompt, at least 1.
+        output_tokens: tokens of each answer, at least 1.
+        kinds: index of the class of acceptance of each request; None is class 0 for all.
         concurrency: closed loop: at most this many requests are in the system, and the next one arrives when an earlier
             one completes. None: requests arrive at `arrival_seconds`.
 
@@ -34,10 +35,10 @@ class Requests:
             number of tokens is out of range, or a closed loop has arrival times.
     """
 
-    arrival_seconds: np.ndarray
-    prompt_tokens: np.ndarray
-    output_tokens: np.ndarray
-    kinds: np.ndarray = None  # type: ignore[assignment]
+    arrival_seconds: Float64[np.ndarray, " requests"]
+    prompt_tokens: Int64[np.ndarray, " requests"]
+    output_tokens: Int64[np.ndarray, " requests"]
+    kinds: Int64[np.ndarray, " requests"] = None  # type: ignore[assignment]
     concurrency: int | None = None
 
     def __post_init__(self) -> None:
@@ -70,10 +71,17 @@ class Requests:
         return None if self.concurrency is not None or last <= 0 else len(self) / last
 
     @classmethod
-    def closed(cls, concurrency: int, prompt_tokens: Any, output_tokens: Any, kinds: Any = None) -> Self:
+    def closed(
+        cls,
+        concurrency: int,
+        prompt_tokens: Any,
+        output_tokens: Any,
+        kinds: Any = None,
+    ) -> Self:
         """A closed loop of requests with these numbers of tokens."""
         count = len(check_array("output_tokens", output_tokens))
-        return cls(np.zeros(count), prompt_tokens, output_tokens, kinds, concurrency)
+        given: Any = kinds
+        return cls(np.zeros(count), prompt_tokens, output_tokens, given, concurrency)
 
 
 def _set(requests: Requests, name: str, value: np.ndarray) -> None:

@@ -16,236 +16,34 @@ tokens that the request has emitted, so that all schedules meet the same numbers
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
+from simulate.serving.engine_state import (
+    ACCEPTED,
+    ADMITTED,
+    AREA,
+    ARRIVED,
+    COMPLETED,
+    CONTEXT,
+    CYCLES,
+    DECODING,
+    DONE,
+    DRAFTED,
+    FULL,
+    GAP_BATCH,
+    KV_USED,
+    NO_TIER,
+    NOW,
+    PREFILLED,
+    PREFILLING,
+    TIME_OVER,
+    Machine,
+    State,
+    Steps,
+    Work,
+)
 from simulate.serving.rules import ACCEPTANCE_GATE, SURVIVAL_BUDGET, choose_tier, completed, remember
+from simulate.serving.step_budget import INLINED, budget_seconds, choose_budget, step_seconds, verified
+from simulate.serving.uniform_numbers import uniform
 from spectheory.core.compiling import compiler
-
-FULL, DONE, TIME_OVER, NO_TIER = range(4)
-"""Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
-ARRIVED, ADMITTED, PREFILLING, DECODING, COMPLETED, KV_USED, CONTEXT, ACCEPTED, PREFILLED, GAP_BATCH = range(10)
-CYCLES, DRAFTED = range(10, 12)
-"""Places in `State.counts`. Requests from `PREFILLING` up to `ADMITTED` read their prompts, `PREFILLED` tokens of the
-first one are read. `CONTEXT` is the number of tokens in the caches of all decoding sequences."""
-NOW, AREA = range(2)
-"""Places in `State.clock`: the time, and the integral of the number of requests in the system up to it."""
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
-UNIT = 2.0**-53
-INLINED = compiler(cache=True, inline="always")
-
-
-class Work(NamedTuple):
-    """The requests: their arrival times, lengths, classes, and the keys of their uniform numbers, all (N,)."""
-
-    arrivals: np.ndarray
-    prompts: np.ndarray
-    outputs: np.ndarray
-    kinds: np.ndarray
-    keys: np.ndarray
-
-
-class Machine(NamedTuple):
-    """The engine and its controller.
-
-    Attributes:
-        seconds: (tiers, batch sizes + 1, contexts, prefills) seconds of a step. Batch size 0 only reads prompts.
-        contexts: (contexts,) float64, mean tokens in the cache of a decoding sequence.
-        prefills: (prefills,) float64, tokens of prompts in a step, from 0 on.
-        survival: (tiers, classes, depths + 1) probability that a cycle accepts at least 0, 1, ... tokens.
-        kv_tokens: tokens that fit into the KV memory.
-        reserve: tokens that each sequence reserves besides its own.
-        max_sequences: most sequences that are admitted.
-        batched_tokens: token budget of a step.
-        nodes: (tiers,) drafted tokens of a cycle.
-        concurrency: most requests in the system in a closed loop; 0 is an open one.
-        until: the time at which the loop stops.
-        rule, table, numbers: of the controller, see `rules`.
-    """
-
-    seconds: np.ndarray
-    contexts: np.ndarray
-    prefills: np.ndarray
-    survival: np.ndarray
-    kv_tokens: int
-    reserve: int
-    max_sequences: int
-    batched_tokens: int
-    nodes: np.ndarray
-    concurrency: int
-    until: float
-    rule: int
-    table: np.ndarray
-    numbers: np.ndarray
-
-
-class State(NamedTuple):
-    """What changes from step to step.
-
-    Attributes:
-        clock: (2,) float64, see `NOW`.
-        counts: (12,) int64, see `ARRIVED`.
-        decoding: (max_sequences,) int64, the requests that decode; the first `counts[DECODING]` entries count.
-        emitted: (N,) int64, tokens that each request has emitted.
-        began: (N,) int64, decoding steps before the first one of each request.
-        arrival, first, last: (N,) float64, times of the arrival, the first token and the last token of each request.
-        memory: float64 memory of the controller.
-        classes: (classes,) int64, decoding requests of each class.
-        most: (classes,) int64, drafted tokens that are verified of each request of a class, by `choose_budget`.
-        more: (classes,) int64, requests of a class of which one more is verified.
-    """
-
-    clock: np.ndarray
-    counts: np.ndarray
-    decoding: np.ndarray
-    emitted: np.ndarray
-    began: np.ndarray
-    arrival: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    memory: np.ndarray
-    classes: np.ndarray
-    most: np.ndarray
-    more: np.ndarray
-
-
-class Steps(NamedTuple):
-    """The steps of a run, all (S,).
-
-    Attributes:
-        end: time at which the step ends.
-        seconds: its seconds.
-        batch: sequences that decode; 0 in a step that only reads prompts.
-        tier: the tier of the cycle; 0 where nothing decodes.
-        emitted: tokens that the cycles emit, without the first tokens of requests.
-        prompt: tokens of prompts that it reads.
-    """
-
-    end: np.ndarray
-    seconds: np.ndarray
-    batch: np.ndarray
-    tier: np.ndarray
-    emitted: np.ndarray
-    prompt: np.ndarray
-
-
-@compiler(cache=True)
-def hashed(value: np.uint64) -> np.uint64:
-    """The hash of splitmix64."""
-    value = (value ^ (value >> SHIFTS[0])) * FIRST
-    value = (value ^ (value >> SHIFTS[1])) * SECOND
-    return value ^ (value >> SHIFTS[2])
-
-
-@compiler(cache=True)
-def uniform(key: np.uint64, position: int) -> float:
-    """The uniform number of a request at a position of its answer."""
-    return float(hashed(key + GOLDEN * np.uint64(position)) >> SHIFTS[3]) * UNIT
-
-
-@compiler(cache=True)
-def keys_of(seed: int, count: int) -> np.ndarray:
-    """(count,) keys of the uniform numbers of each request."""
-    start, keys = hashed(np.uint64(seed) + GOLDEN), np.empty(count, np.uint64)
-    for request in range(count):
-        keys[request] = hashed(start + GOLDEN * np.uint64(request + 1))
-    return keys
-
-
-@compiler(cache=True)
-def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
-    """The interval of `grid` that holds `at`, and the share of the interval before it; the ends beyond the grid."""
-    if len(grid) == 1 or at <= grid[0]:
-        return 0, 0.0
-    interval = 0
-    while interval < len(grid) - 2 and at > grid[interval + 1]:
-        interval += 1
-    return interval, min(1.0, (at - grid[interval]) / (grid[interval + 1] - grid[interval]))
-
-
-@INLINED
-def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt: int) -> float:
-    """Seconds of a step, linear between the entries of the table."""
-    table = machine.seconds[tier, batch]
-    row, share = position_on(machine.contexts, context)
-    below = min(row + 1, len(machine.contexts) - 1)
-    if prompt == 0:
-        return table[row, 0] + share * (table[below, 0] - table[row, 0])
-    column, part = position_on(machine.prefills, prompt)
-    beside = min(column + 1, len(machine.prefills) - 1)
-    upper = table[row, column] + part * (table[row, beside] - table[row, column])
-    lower = table[below, column] + part * (table[below, beside] - table[below, column])
-    return upper + share * (lower - upper)
-
-
-@compiler(cache=True)
-def budget_seconds(machine: Machine, drafted: int, batch: int, context: float, prompt: int) -> float:
-    """Seconds of a step that verifies `drafted` tokens of all sequences together, linear between whole means."""
-    if batch == 0:
-        return step_seconds(machine, 0, 0, context, prompt)
-    tier, rest = drafted // batch, drafted % batch
-    seconds = step_seconds(machine, tier, batch, context, prompt)
-    if rest:
-        seconds += rest / batch * (step_seconds(machine, tier + 1, batch, context, prompt) - seconds)
-    return seconds
-
-
-@compiler(cache=True)
-def choose_budget(machine: Machine, state: State, batch: int, context: float) -> int:
-    """How many drafted tokens of all sequences to verify, so that most tokens are emitted in a second.
-
-    Each token of each sequence is worth its survival, the probability that it is accepted. The most valuable ones are
-    verified first; among equals, the shallower tokens. Tokens of one class and depth are a group. Between the ends of
-    groups and the multiples of the batch, emitted tokens and seconds are linear, so the best number is one of these.
-    `state.most` and `state.more` get what is verified of each class.
-    """
-    survival, classes = machine.survival[-1], len(state.classes)
-    deepest = survival.shape[1] - 1
-    taken = np.zeros(classes, np.int64)
-    count, emitted = 0, float(batch)
-    best, best_rate = 0, batch / budget_seconds(machine, 0, batch, context, 0)
-    state.most[:] = 0
-    state.more[:] = 0
-    while True:
-        group, worth = -1, -1.0
-        for one in range(classes):
-            if state.classes[one] == 0 or taken[one] == deepest:
-                continue
-            here = survival[one, taken[one] + 1]
-            if here > worth or (here == worth and taken[one] < taken[group]):
-                group, worth = one, here
-        if group < 0:
-            return best
-        end = count + state.classes[group]
-        at = min((count // batch + 1) * batch, end)
-        while True:
-            rate = (emitted + (at - count) * worth) / budget_seconds(machine, at, batch, context, 0)
-            if rate > best_rate:
-                best, best_rate = at, rate
-                state.most[:] = taken
-                state.more[:] = 0
-                if at == end:
-                    state.most[group] += 1
-                else:
-                    state.more[group] = at - count
-            if at == end:
-                break
-            at = min(at + batch, end)
-        emitted += (end - count) * worth
-        count = end
-        taken[group] += 1
-
-
-@compiler(cache=True)
-def verified(state: State, kind: int) -> int:
-    """Drafted tokens that are verified of the next request of a class; the first requests get those that are left."""
-    if state.more[kind] > 0:
-        state.more[kind] -= 1
-        return state.most[kind] + 1
-    return state.most[kind]
 
 
 @INLINED

@@ -23,7 +23,7 @@ BY_TABLE, BY_LAST_BATCH, MOVING_AVERAGE, ACCEPTANCE_GATE, SURVIVAL_BUDGET = rang
 - `ACCEPTANCE_GATE`: `BY_TABLE` until the gate has closed, and the last tier of all from then on, see
   `acceptance_gate`.
 - `SURVIVAL_BUDGET`: tier d verifies d tokens of each sequence. How many of each are verified is chosen in every step,
-  see `engine_loop.choose_budget`.
+  see `step_budget.choose_budget`.
 """
 GAP = -1
 """The controller has no tier for this batch size."""

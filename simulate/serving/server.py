@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from simulate.load import Requests
 from simulate.serving.controllers import GAP, Controller
+from simulate.serving.engine_state import (
+    ACCEPTED,
+    AREA,
+    ARRIVED,
+    COMPLETED,
+    DRAFTED,
+    FULL,
+    GAP_BATCH,
+    NO_TIER,
+    NOW,
+    Machine,
+    State,
+    Steps,
+    Work,
+)
 from simulate.serving.step_times import StepTimes
 from simulate.serving.tiers import Rates, Tier
 from spectheory import Latency, Plan, Provenance, Schedule, Tree
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.results.serving_run import Figures, ServingRun
-
-if TYPE_CHECKING:
-    from simulate.serving.engine_loop import Machine, State, Steps, Work
 
 BUFFER = 1 << 17
 """Steps that the compiled loop runs at a time."""
@@ -196,24 +208,24 @@ def _simulated(
     controller: Controller, requests: Requests, server: Server, seed: int, until: float
 ) -> tuple[State, Steps]:
     """Run the compiled loop; returns its last state and all steps."""
-    from simulate.serving import engine_loop as loop
+    from simulate.serving.engine_loop import advance
 
     work, machine, state = prepared(controller, requests, server, seed, until)
     parts = []
     while True:
-        buffer = loop.Steps(*(np.empty(BUFFER), np.empty(BUFFER), *(np.empty(BUFFER, np.int64) for _ in range(4))))
-        count, ended = loop.advance(work, machine, state, buffer)
+        buffer = Steps(*(np.empty(BUFFER), np.empty(BUFFER), *(np.empty(BUFFER, np.int64) for _ in range(4))))
+        count, ended = advance(work, machine, state, buffer)
         parts.append([column[:count] for column in buffer])
         if len(parts) * BUFFER > MOST_STEPS:
-            done = int(state.counts[loop.COMPLETED])
+            done = int(state.counts[COMPLETED])
             raise InputError(
                 f"requests must be complete after {MOST_STEPS:,} steps, but {done:,} of {len(requests):,} are: give "
                 "fewer requests, shorter answers, or the seconds after which to stop"
             )
-        if ended == loop.NO_TIER:
-            _refuse_gap(controller, int(state.counts[loop.GAP_BATCH]))
-        if ended != loop.FULL:
-            return state, loop.Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        if ended == NO_TIER:
+            _refuse_gap(controller, int(state.counts[GAP_BATCH]))
+        if ended != FULL:
+            return state, Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 @WRAPPING
@@ -221,7 +233,7 @@ def prepared(
     controller: Controller, requests: Requests, server: Server, seed: int, until: float
 ) -> tuple[Work, Machine, State]:
     """The arrays of the loop: the requests, the engine, and the state in which it starts."""
-    from simulate.serving import engine_loop as loop
+    from simulate.serving.uniform_numbers import keys_of
 
     count, largest = len(requests), server.sequences
     seconds, contexts, prompts = server.times.table(controller.tiers, largest, server.batched_tokens)
@@ -232,7 +244,7 @@ def prepared(
     table = np.full((len(controller.tiers), largest + 1), GAP)
     width = min(largest + 1, controller.table.shape[1])
     table[:, :width] = controller.table[:, :width]
-    machine = loop.Machine(
+    machine = Machine(
         seconds=seconds,
         contexts=contexts,
         prefills=prompts,
@@ -248,7 +260,7 @@ def prepared(
         table=table,
         numbers=controller.numbers,
     )
-    state = loop.State(
+    state = State(
         clock=np.array([requests.arrival_seconds[0], 0.0]),
         counts=np.zeros(12, np.int64),
         decoding=np.zeros(largest, np.int64),
@@ -262,12 +274,12 @@ def prepared(
         most=np.zeros(controller.classes, np.int64),
         more=np.zeros(controller.classes, np.int64),
     )
-    work = loop.Work(
+    work = Work(
         arrivals=requests.arrival_seconds.copy(),
         prompts=requests.prompt_tokens.copy(),
         outputs=requests.output_tokens.copy(),
         kinds=requests.kinds.copy(),
-        keys=loop.keys_of(seed, count),
+        keys=keys_of(seed, count),
     )
     return work, machine, state
 
@@ -283,8 +295,6 @@ def _refuse_gap(controller: Controller, batch: int) -> NoReturn:
 
 def _run_of(controller: Controller, requests: Requests, state: State, steps: Steps, *, keep_steps: bool) -> ServingRun:
     """The record of a run, without its limits and its provenance."""
-    from simulate.serving import engine_loop as loop
-
     done, decoding = np.flatnonzero(state.last >= 0), steps.batch > 0
     seconds, batch, tier = steps.seconds[decoding], steps.batch[decoding], steps.tier[decoding]
     together = steps.emitted[decoding].sum() - batch.sum()
@@ -297,18 +307,18 @@ def _run_of(controller: Controller, requests: Requests, state: State, steps: Ste
         prompt_tokens=requests.prompt_tokens[done],
         output_tokens=requests.output_tokens[done],
         kinds=requests.kinds[done],
-        unfinished=int(state.counts[loop.ARRIVED]) - len(done),
+        unfinished=int(state.counts[ARRIVED]) - len(done),
         trees=tuple(tier.tree for tier in controller.tiers),
         tier_steps=np.bincount(tier, minlength=len(controller.tiers)),
         prompt_steps=int((~decoding).sum()),
-        drafted=int(state.counts[loop.DRAFTED]),
-        accepted=int(state.counts[loop.ACCEPTED]),
+        drafted=int(state.counts[DRAFTED]),
+        accepted=int(state.counts[ACCEPTED]),
         inter_token_seconds=Figures.of(np.append(seconds, 0.0), np.append(batch, together)),
-        seconds=float(state.clock[loop.NOW] - requests.arrival_seconds[0]),
+        seconds=float(state.clock[NOW] - requests.arrival_seconds[0]),
         busy_seconds=float(steps.seconds.sum()),
         decode_seconds=float(seconds.sum()),
         batch_seconds=float(seconds @ batch),
-        request_seconds=float(state.clock[loop.AREA]),
+        request_seconds=float(state.clock[AREA]),
         step_seconds=steps.end if keep_steps else None,
         step_batch=steps.batch if keep_steps else None,
         step_tier=steps.tier if keep_steps else None,

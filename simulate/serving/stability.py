@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from simulate.load import Requests
 from simulate.serving.controllers import Controller
+from simulate.serving.engine_state import Machine
 from simulate.serving.server import Server, _simulated, controller_for, prepared
 from simulate.serving.tiers import Rates, Tier
 from spectheory import Plan, Schedule, Tree
 from spectheory.core.errors import InputError
-
-if TYPE_CHECKING:
-    from simulate.serving.engine_loop import Machine
 
 MIDDLE = 0.25, 0.75
 """Shares of the completions of a saturated run between which its rate is counted."""
@@ -117,8 +115,8 @@ class Capacity:
         return float(self.by_sequences.max())
 
 
-def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
-    """(N,) mean number of cycles that answers of these numbers of tokens take, exactly.
+def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> Float[np.ndarray, " answers"]:
+    """Mean number of cycles that answers of these numbers of tokens take, exactly.
 
     The first token comes from the prompt. With pmf(a) the probability that a cycle accepts a tokens, m tokens take
     n(m) = 1 + sum_a pmf(a) n(max(0, m - a - 1)) cycles.
@@ -252,8 +250,8 @@ class Work:
         """The index of the tier at a batch size."""
         return int(self.controller.table[0, batch])
 
-    def seconds(self, batch: int) -> np.ndarray:
-        """(P,) seconds of a step at the mean context, with each of the timed numbers of prompt tokens."""
+    def seconds(self, batch: int) -> Float[np.ndarray, " prompts"]:
+        """Seconds of a step at the mean context, with each of the timed numbers of prompt tokens."""
         number = self.number(batch)
         rows = self.machine.seconds[number, batch].T
         return np.array([np.interp(self.contexts[number], self.machine.contexts, row) for row in rows])
@@ -286,8 +284,8 @@ class Work:
         given_back = np.array([rate * self.residence(batch, rate) for batch in sizes])
         return SelfConsistent(rate, given_back, tuple(self.tier(batch).name for batch in sizes))
 
-    def rates(self) -> np.ndarray:
-        """(largest,) requests per second with each number of sequences, see `rate`."""
+    def rates(self) -> Float[np.ndarray, " sequences"]:
+        """Requests per second with each number of sequences, see `rate`."""
         return np.array([self.rate(sequences) for sequences in range(1, self.largest + 1)])
 
     def rate(self, sequences: int) -> float:
@@ -306,8 +304,8 @@ class Work:
         return float(ended / np.interp(prompt, self.machine.prefills, rows))
 
 
-def _cycles_of(tier: Tier, requests: Requests) -> np.ndarray:
-    """(N,) mean cycles of each request."""
+def _cycles_of(tier: Tier, requests: Requests) -> Float[np.ndarray, " answers"]:
+    """Mean cycles of each request."""
     found = np.zeros(len(requests))
     for kind in np.unique(requests.kinds):
         of_kind = requests.kinds == kind

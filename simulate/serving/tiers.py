@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory import Acceptance, Plan, RequestClasses, Schedule, Tree, reach
 from spectheory.core.checks import check_array
@@ -84,13 +85,13 @@ class Tier:
         return len(self.survival)
 
     @property
-    def tau(self) -> np.ndarray:
-        """(classes,) tokens of a cycle, on average, far from the end of an answer."""
+    def tau(self) -> Float[np.ndarray, " classes"]:
+        """Tokens of a cycle, on average, far from the end of an answer."""
         return self.survival.sum(1)
 
 
-def _node_rows(tree: Tree, rates: Rates) -> list[np.ndarray]:
-    """(budget + 1,) probability that each node is accepted, for each class."""
+def _node_rows(tree: Tree, rates: Rates) -> list[Float[np.ndarray, " nodes"]]:
+    """Probability that each node is accepted, for each class."""
     if isinstance(rates, Acceptance):
         return [reach(tree, rates)]
     if isinstance(rates, RequestClasses):
@@ -105,8 +106,8 @@ def _node_rows(tree: Tree, rates: Rates) -> list[np.ndarray]:
     ]
 
 
-def _reach_of_chain(tree: Tree, given: Sequence[float] | np.ndarray, name: str) -> np.ndarray:
-    """(budget + 1,) reach of a chain, from the probabilities of each number of accepted tokens of a longer one."""
+def _reach_of_chain(tree: Tree, given: Sequence[float] | np.ndarray, name: str) -> Float[np.ndarray, " nodes"]:
+    """Reach of a chain, from the probabilities of each number of accepted tokens of a longer one."""
     probabilities = check_array(name, given)
     if probabilities.ndim != 1 or probabilities.dtype.kind not in "iuf" or not (probabilities >= 0).all():
         raise InputError(f"{name} must be probabilities of 0, 1, ... accepted tokens, got {probabilities!r:.80}")
@@ -119,8 +120,8 @@ def _reach_of_chain(tree: Tree, given: Sequence[float] | np.ndarray, name: str) 
     return probabilities[::-1].cumsum()[::-1][: tree.budget + 1] / probabilities.sum()
 
 
-def _by_depth(tree: Tree, values: np.ndarray) -> np.ndarray:
-    """(depth + 1,) sum of the reach of the nodes of each depth, which is the survival of the tree."""
+def _by_depth(tree: Tree, values: np.ndarray) -> Float[np.ndarray, " lengths"]:
+    """Sum of the reach of the nodes of each depth, which is the survival of the tree."""
     survival = np.bincount(tree.depth, values, minlength=tree.max_depth + 1)
     survival[0] = 1.0
     return np.minimum.accumulate(survival.clip(0, 1))

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from spectheory import Draft, DrawPolicy, DrawRule, InputError, MarkovDraft, Tree, World, branches
+from spectheory.core.random_source import RandomSource
 from spectheory.core.world import Growth
 from spectheory.search.policy_comparison import Policy
 from spectheory.yields.expected import MOST_DRAFTS
@@ -28,7 +29,7 @@ def check_shape(shape: Any, rule: DrawRule | None) -> None:
         raise InputError(f"rule must be left out for a policy, or be the rule of the policy, {own.name}, got {rule}")
 
 
-def drawn(shape: Shape, rule: DrawRule | None, world: World, draft: MarkovDraft, rng: Any) -> Draft:
+def drawn(shape: Shape, rule: DrawRule | None, world: World, draft: MarkovDraft, rng: RandomSource) -> Draft:
     """Draw one draft. `rng` is a `numpy.random.Generator`, or a `Branch` to enumerate all drafts."""
     if isinstance(shape, Tree):
         assert rule
@@ -57,7 +58,7 @@ def every(shape: Shape, rule: DrawRule | None, world: World, draft: MarkovDraft)
     return [(one, chance) for one, chance in found if chance]
 
 
-def _filled(tree: Tree, rule: DrawRule, world: World, start: int, rng: Any) -> Draft:
+def _filled(tree: Tree, rule: DrawRule, world: World, start: int, rng: RandomSource) -> Draft:
     """A static tree filled with tokens. Distinct draws fill the children in order; nodes without one are left out."""
     growth, planned = Growth(rule, start), [0]
     for node, place in enumerate(planned):  # the list grows during the loop

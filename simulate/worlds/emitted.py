@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory import InputError, Tree
 
@@ -45,8 +46,13 @@ class EmittedTokens:
         object.__setattr__(self, "probabilities", rows)
 
     @classmethod
-    def of_reach(cls, tree: Tree, reach: np.ndarray, shares: np.ndarray | None = None) -> Self:
-        """From the probability (C, budget + 1) that a cycle of each class accepts each node of a tree."""
+    def of_reach(
+        cls,
+        tree: Tree,
+        reach: Float[np.ndarray, "*classes nodes"],
+        shares: Float[np.ndarray, " classes"] | None = None,
+    ) -> Self:
+        """From the probability that a cycle of each class accepts each node of a tree."""
         reach = np.atleast_2d(reach)
         stop = reach * 1
         for node in range(tree.budget, 0, -1):

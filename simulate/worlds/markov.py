@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from simulate.worlds.drafting import Shape, check_shape, drawn, every
 from simulate.worlds.emitted import EmittedTokens
@@ -129,8 +130,8 @@ class MarkovWorld(SimulatedWorld):
 
     def cycle_outcomes(
         self, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None
-    ) -> np.ndarray:
-        """(V, L + 1, V) probability that a cycle after each token keeps 0..L drafted tokens and then emits each token.
+    ) -> Shaped[np.ndarray, "V lengths V"]:
+        """Probability that a cycle after each token keeps 0..L drafted tokens and then emits each token.
 
         Every draft is enumerated, and the verifier's own distribution is summed over them.
 

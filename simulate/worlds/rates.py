@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Shaped
 
 from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.simulated_world import SimulatedWorld, require_own_verifier
@@ -20,8 +21,8 @@ class _EdgeWorld(SimulatedWorld):
     verifier: Verifier | None
 
     @abstractmethod
-    def edges(self, tree: Tree) -> np.ndarray:
-        """(budget + 1,) probability that each node is accepted once its parent is; 1 for the root."""
+    def edges(self, tree: Tree) -> Shaped[np.ndarray, " nodes"]:
+        """Probability that each node is accepted once its parent is; 1 for the root."""
 
     def walks(
         self,
@@ -58,8 +59,8 @@ class RateWorld(_EdgeWorld):
     acceptance: Acceptance
     verifier: Verifier | None = None
 
-    def edges(self, tree: Tree) -> np.ndarray:
-        """(budget + 1,) probability that each node is accepted once its parent is; 1 for the root."""
+    def edges(self, tree: Tree) -> Shaped[np.ndarray, " nodes"]:
+        """Probability that each node is accepted once its parent is; 1 for the root."""
         rates = self.acceptance
         return np.array(
             [
@@ -105,8 +106,8 @@ class ReachWorld(_EdgeWorld):
                 f"{np.shape(self.reach)}"
             )
 
-    def edges(self, tree: Tree) -> np.ndarray:
-        """(budget + 1,) probability that each node is accepted once its parent is; 1 for the root."""
+    def edges(self, tree: Tree) -> Shaped[np.ndarray, " nodes"]:
+        """Probability that each node is accepted once its parent is; 1 for the root."""
         above = np.maximum(self.reach[tree.parent.clip(0)], np.finfo(float).tiny)
         return np.clip(self.reach / above, 0, 1)
 

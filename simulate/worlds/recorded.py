@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Shaped
 
 from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.simulated_world import SimulatedWorld
@@ -104,8 +105,8 @@ def _given(verifier: Verifier | None) -> Verifier:
     return verifier
 
 
-def _require_chances(chain: CycleChain, verifier: Verifier | None) -> np.ndarray:
-    """(n, L + 1) the chances that a cycle from each position keeps exactly 0..L tokens, if they are between 0 and 1."""
+def _require_chances(chain: CycleChain, verifier: Verifier | None) -> Shaped[np.ndarray, "n lengths"]:
+    """The chances that a cycle from each position keeps exactly 0..L tokens, if they are between 0 and 1."""
     if len(chain.ends) and not chain.ends.min() >= -ROUNDING:
         raise InputError(
             f"the chances of {verifier} must be at least 0 at every position, so that cycles can be drawn, got "

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory import InputError
 
 
-def stationary(steps: np.ndarray, what: str) -> Any:
-    """(S,) the stationary distribution of a chain with transition probabilities `steps` (S, S).
+def stationary(steps: Shaped[np.ndarray, "states states"], what: str) -> Shaped[np.ndarray, " states"]:
+    """The stationary distribution of a chain with transition probabilities `steps`.
 
     States are eliminated one after the other without a subtraction, so that nothing cancels in floating point
     (Grassmann, Taksar and Heyman 1985), and Fractions stay exact.

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory import InputError, Provenance, Tally, Tree
 from spectheory.core.checks import check_whole
 
-Choose = Callable[[np.ndarray], np.ndarray]
+Choose = Callable[[Int[np.ndarray, " walks"]], Int[np.ndarray, " walks"]]
 """Draws, for an array of accepted nodes, the child of each that is accepted next, or -1."""
 
 
@@ -45,8 +46,8 @@ def check_sizes(requests: int, cycles: int) -> None:
     check_whole("cycles", cycles, 1, ": give the number of cycles of each request")
 
 
-def descend(tree: Tree, choose: Choose, cycles: int) -> np.ndarray:
-    """(cycles,) number of accepted tokens of walks from the root down, all at once, level by level."""
+def descend(tree: Tree, choose: Choose, cycles: int) -> Int[np.ndarray, " cycles"]:
+    """Number of accepted tokens of walks from the root down, all at once, level by level."""
     node, accepted = np.zeros(cycles, np.int64), np.zeros(cycles, np.int64)
     walking = np.arange(cycles)
     for _ in range(tree.max_depth):
@@ -56,7 +57,7 @@ def descend(tree: Tree, choose: Choose, cycles: int) -> np.ndarray:
     return accepted
 
 
-def by_edges(tree: Tree, edges: np.ndarray, rng: np.random.Generator) -> Choose:
+def by_edges(tree: Tree, edges: Float[np.ndarray, " nodes"], rng: np.random.Generator) -> Choose:
     """Walks in which at most one child is accepted: node u, if its parent is accepted, with probability `edges[u]`."""
     child, share = children_by_rank(tree), np.zeros((tree.budget + 1, int(tree.rank.max()) + 1))
     drafted = np.arange(1, tree.budget + 1)
@@ -70,8 +71,8 @@ def by_edges(tree: Tree, edges: np.ndarray, rng: np.random.Generator) -> Choose:
     return choose
 
 
-def children_by_rank(tree: Tree) -> np.ndarray:
-    """(budget + 1, R + 1) the child of each node by rank, -1 where there is none; the last column is always -1."""
+def children_by_rank(tree: Tree) -> Int[np.ndarray, "nodes children"]:
+    """The child of each node by rank, -1 where there is none; the last column is always -1."""
     child = np.full((tree.budget + 1, int(tree.rank.max()) + 2), -1)
     drafted = np.arange(1, tree.budget + 1)
     child[tree.parent[drafted], tree.rank[drafted]] = drafted

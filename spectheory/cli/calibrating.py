@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from spectheory.cli.options import Force, GpuName, Json, TargetModel
+from spectheory.cli.options import ONE_GPU, DeploymentOptions, Force, GpuName, Json, TargetModel
 from spectheory.cli.output import Output, console, require_free, show, warn
 from spectheory.core.errors import InputError
 from spectheory.engines import read_runs
 from spectheory.hardware.calibrated_costs import calibrate as calibrated
-from spectheory.hardware.placement import Parallel
 from spectheory.hardware.runs import Conditions, Run
 
 SPECULATIVE = (
@@ -104,32 +103,7 @@ def calibrate(
         float | None,
         typer.Option("--output-tokens", help="Mean tokens of an answer in --runs, if the file does not say it."),
     ] = None,
-    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
-    parallel: Annotated[
-        Parallel | None,
-        typer.Option(
-            "--parallel",
-            help="How the GPUs share a model, as for `spectheory schedule`.",
-            show_default="layers for hf and llama.cpp, otherwise tensor",
-        ),
-    ] = None,
-    draft_gpus: Annotated[
-        int | None, typer.Option("--draft-gpus", help="Number of GPUs that share the draft.", show_default="all")
-    ] = None,
-    quant: Annotated[
-        str | None,
-        typer.Option(
-            "--quant",
-            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m.",
-            show_default="as in the config",
-        ),
-    ] = None,
-    kv_dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--kv-dtype", help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config"
-        ),
-    ] = None,
+    machine: DeploymentOptions = ONE_GPU,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the calibrated costs, for `spectheory schedule --costs`.")
     ] = None,
@@ -166,12 +140,8 @@ def calibrate(
         gpu=gpu,
         target=target,
         draft=draft,
-        gpus=gpus,
         engine=engine,
-        parallel=parallel,
-        draft_gpus=draft_gpus,
-        quant=quant,
-        kv_dtype=kv_dtype,
+        **asdict(machine),
     )
     assumed = (sentence for one in read for sentence in one.assumed)
     found = replace(found, provenance=found.provenance.assuming(*assumed))

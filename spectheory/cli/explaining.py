@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.options import Force, Json
+from spectheory.cli.options import USUAL_CHAIN, Force, Json, ReplayedTree
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.cli.replaying import Drafter, Source, texts_in
 from spectheory.cli.tree_files import tree_file
@@ -22,20 +22,10 @@ from spectheory.replay import explain as explained_on
 from spectheory.results.tally import Tally
 from spectheory.verify import Verifier, verifier_of
 
-USUAL = 5
-"""Length of the chain that is explained if no tree is given."""
-
 
 def explain(
     source: Source,
-    tree: Annotated[
-        Path | None,
-        typer.Option(
-            "--tree",
-            help="File of the tree: a plan, whose verifier is then taken too, or a parent array such as [-1, 0, 0].",
-            show_default=f"a chain of {USUAL}",
-        ),
-    ] = None,
+    tree: ReplayedTree = None,
     verifier: Annotated[
         str | None,
         typer.Option(
@@ -91,7 +81,7 @@ def _chosen(texts: Replays, file: Path | None, named: str | None) -> tuple[Tree,
     if texts.greedy and named not in (None, "Greedy"):
         raise InputError(f"--verifier must be left out for greedy text and recorded lengths, got {named!r:.60}")
     if file is None:
-        fitting = [n for n in range(1, USUAL + 1) if n <= texts.deepest and texts.can_replay(Tree.chain(n))]
+        fitting = [n for n in range(1, USUAL_CHAIN + 1) if n <= texts.deepest and texts.can_replay(Tree.chain(n))]
         return Tree.chain(fitting[-1] if fitting else 1), _verifier(texts, named), None
     tree, planned, rule = tree_file(file)
     return tree, _verifier(texts, named or planned), rule if named is None and not texts.greedy else None

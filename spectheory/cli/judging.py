@@ -12,11 +12,13 @@ from spectheory.cli.measuring import TopK, TopP
 from spectheory.cli.options import (
     SHIPPED,
     SHIPPED_PROMPTS,
+    USUAL_CHAIN,
     Count,
     Force,
     Json,
     PairOptions,
     PromptOptions,
+    ReplayedTree,
     Seed,
     Skip,
     Temperature,
@@ -34,9 +36,6 @@ from spectheory.verify import verifier_of
 if TYPE_CHECKING:
     from reference.judging import JudgedPolicy
     from reference.sampling import Sampling
-
-USUAL = 5
-"""Length of the chain that is drafted if no tree is given."""
 
 
 def evaluate(
@@ -64,14 +63,7 @@ def evaluate(
             "first generates texts from --prompts.",
         ),
     ] = None,
-    tree: Annotated[
-        Path | None,
-        typer.Option(
-            "--tree",
-            help="File of the tree: a plan, whose verifier is then taken too, or a parent array such as [-1, 0, 0].",
-            show_default=f"a chain of {USUAL}",
-        ),
-    ] = None,
+    tree: ReplayedTree = None,
     search: Annotated[
         str | None,
         typer.Option(
@@ -189,7 +181,7 @@ def _policy(sampling: Sampling, file: Path | None, search: str | None, named: st
         if file is not None or named is not None:
             raise InputError("--search grows its own trees, kept by the longest match: leave out --tree and --verifier")
         return searched(search)
-    shape, planned, rule = TreeFile(Tree.chain(USUAL)) if file is None else tree_file(file)
+    shape, planned, rule = TreeFile(Tree.chain(USUAL_CHAIN)) if file is None else tree_file(file)
     if sampling.greedy:
         if named not in (None, "Greedy"):
             raise InputError(f"--verifier must be left out for greedy text, got {named!r:.60}")

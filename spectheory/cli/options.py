@@ -19,6 +19,7 @@ from spectheory.cli.output import loaded
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.hardware.placement import Parallel
 
 if TYPE_CHECKING:
     from reference.models import Pair
@@ -70,6 +71,18 @@ KvTokens = Annotated[
         "--kv-tokens",
         help="Tokens that fit into the KV memory.",
         show_default="what the weights leave, if GPU and models are known",
+    ),
+]
+SloTtft = Annotated[float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")]
+SloTpot = Annotated[float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")]
+USUAL_CHAIN = 5
+"""Length of the chain that is replayed if no tree is given."""
+ReplayedTree = Annotated[
+    Path | None,
+    typer.Option(
+        "--tree",
+        help="File of the tree: a plan, whose verifier is then taken too, or a parent array such as [-1, 0, 0].",
+        show_default=f"a chain of {USUAL_CHAIN}",
     ),
 ]
 GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
@@ -213,7 +226,44 @@ class LimitOptions:
 
 
 UNLIMITED = LimitOptions()
-GROUPS = (PairOptions, PromptOptions, LimitOptions)
+
+
+@dataclass(frozen=True)
+class DeploymentOptions:
+    """Options for the GPUs that share the models, and for the formats in which the models are kept."""
+
+    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1
+    parallel: Annotated[
+        Parallel | None,
+        typer.Option(
+            "--parallel",
+            help="How the GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or "
+            "a split by layers.",
+            show_default="layers for hf and llama.cpp, otherwise tensor",
+        ),
+    ] = None
+    draft_gpus: Annotated[
+        int | None, typer.Option("--draft-gpus", help="Number of GPUs that share the draft.", show_default="all")
+    ] = None
+    quant: Annotated[
+        str | None,
+        typer.Option(
+            "--quant",
+            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
+            "name: llama-3.2-1b-q8_0.",
+            show_default="as in the config",
+        ),
+    ] = None
+    kv_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--kv-dtype", help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config"
+        ),
+    ] = None
+
+
+ONE_GPU = DeploymentOptions()
+GROUPS = (PairOptions, PromptOptions, LimitOptions, DeploymentOptions)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,9 @@ from rich.text import Text
 
 from spectheory.cli.exporting import Exports, engines_of, found_engines
 from spectheory.cli.options import (
+    ONE_GPU,
     UNLIMITED,
+    DeploymentOptions,
     Force,
     GpuName,
     Json,
@@ -31,7 +34,7 @@ from spectheory.engines import ALL
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel
+from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
@@ -188,34 +191,7 @@ def schedule(
             "drafts. Engine settings will contain its name.",
         ),
     ],
-    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
-    parallel: Annotated[
-        Parallel | None,
-        typer.Option(
-            "--parallel",
-            help="How the GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or "
-            "a split by layers.",
-            show_default="layers for hf and llama.cpp, otherwise tensor",
-        ),
-    ] = None,
-    draft_gpus: Annotated[
-        int | None, typer.Option("--draft-gpus", help="Number of GPUs that share the draft.", show_default="all")
-    ] = None,
-    quant: Annotated[
-        str | None,
-        typer.Option(
-            "--quant",
-            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
-            "name: llama-3.2-1b-q8_0.",
-            show_default="as in the config",
-        ),
-    ] = None,
-    kv_dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--kv-dtype", help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config"
-        ),
-    ] = None,
+    machine: DeploymentOptions = ONE_GPU,
     measured: Annotated[
         Path | None,
         typer.Option(
@@ -292,15 +268,11 @@ def schedule(
         gpu,
         target,
         draft,
-        gpus,
-        context,
-        measured,
-        smooth,
-        quant,
-        kv_dtype,
-        timed,
-        parallel,
-        draft_gpus,
+        context=context,
+        measured=measured,
+        smooth=smooth,
+        engine=timed,
+        **asdict(machine),
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
         costs=calibrated,
@@ -310,7 +282,7 @@ def schedule(
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     if report is not None:
-        write_whole(report, schedule_page(f"{target} with {place.draft_name} on {gpus} x {gpu}", planned))
+        write_whole(report, schedule_page(f"{target} with {place.draft_name} on {machine.gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
     notes = [*confidence_lines(planned.confidence)]

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import names_of
-from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed
+from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft
 from spectheory.cli.output import Output, require_free, show
 from spectheory.core.errors import InputError
 from spectheory.core.record import load as load_record
@@ -66,12 +66,8 @@ def simulate(
             "draft_len_schedule).",
         ),
     ] = None,
-    slo_ttft: Annotated[
-        float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")
-    ] = None,
-    slo_tpot: Annotated[
-        float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")
-    ] = None,
+    slo_ttft: SloTtft = None,
+    slo_tpot: SloTpot = None,
     seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the counts of the cycles, or for the serving runs.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.exporting import Exports, engines_of, found_engines
-from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed
+from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft
 from spectheory.cli.output import Output, loaded, progress, require_free, show
 from spectheory.cli.planning import EngineNames
 from spectheory.planning.fitting import Fitting
@@ -28,12 +28,8 @@ def tune(
             "BurstGPT, Mooncake, AIPerf, vLLM bench).",
         ),
     ],
-    slo_ttft: Annotated[
-        float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")
-    ] = None,
-    slo_tpot: Annotated[
-        float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")
-    ] = None,
+    slo_ttft: SloTtft = None,
+    slo_tpot: SloTpot = None,
     replications: Annotated[
         int,
         typer.Option(

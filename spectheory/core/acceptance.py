@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Float, Float64, Int, Int64, Real
 
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
@@ -42,9 +43,9 @@ class Acceptance(Record):
     `from_counts`.
 
     Attributes:
-        table: (D, R) float64.
-        hits: (D, R) int64 or None: how often the child of rank r was accepted.
-        trials: (D,) int64 or None: how often a node at depth d was accepted, so that one of its children could be.
+        table: the rates.
+        hits: how often the child of rank r of a node at depth d was accepted; None if nothing was counted.
+        trials: how often a node at depth d was accepted, so that one of its children could be; None as `hits`.
         cycles_of: the tree whose cycles were counted, such as the chain that an engine ran; None if every position of
             a text was counted, or if nothing was.
     """
@@ -52,9 +53,9 @@ class Acceptance(Record):
     kind: ClassVar[str] = "acceptance"
     schema: ClassVar[int] = 3
 
-    table: np.ndarray
-    hits: np.ndarray | None = None
-    trials: np.ndarray | None = None
+    table: Float64[np.ndarray, "depths ranks"]
+    hits: Int64[np.ndarray, "depths ranks"] | None = None
+    trials: Int64[np.ndarray, " depths"] | None = None
     provenance: Provenance = UNKNOWN
     cycles_of: Tree | None = None
 
@@ -93,29 +94,29 @@ class Acceptance(Record):
             object.__setattr__(self, "trials", trials)
 
     @classmethod
-    def by_rank(cls, rates: Sequence[float] | np.ndarray) -> Self:
-        """The same rates at every depth, as in Sequoia's positional acceptance. `rates` has shape (R,)."""
+    def by_rank(cls, rates: Sequence[float] | Real[np.ndarray, " ranks"]) -> Self:
+        """The same rates at every depth, as in Sequoia's positional acceptance."""
         row = np.asarray(rates, dtype=np.float64)
         if row.ndim != 1:
             raise InputError(f"rates must have shape (ranks,), got shape {row.shape}")
         return cls(row[None, :])
 
     @classmethod
-    def by_depth_and_rank(cls, table: Sequence[Sequence[float]] | np.ndarray) -> Self:
-        """Row d has the rates of children at depth d + 1. The last row also holds for deeper children. Shape (D, R)."""
+    def by_depth_and_rank(cls, table: Sequence[Sequence[float]] | Real[np.ndarray, "depths ranks"]) -> Self:
+        """Row d has the rates of children at depth d + 1. The last row also holds for deeper children."""
         return cls(np.asarray(table, dtype=np.float64))
 
     @classmethod
     def from_counts(
         cls,
-        hits: np.ndarray,
-        trials: np.ndarray,
+        hits: Int[np.ndarray, "depths ranks"],
+        trials: Int[np.ndarray, " depths"],
         provenance: Provenance = UNKNOWN,
         *,
         min_trials: int = MIN_TRIALS,
         cycles_of: Tree | None = None,
     ) -> Self:
-        """Measured rates, hits / trials. `hits` has shape (D, R) and `trials` shape (D,).
+        """Measured rates, hits / trials.
 
         The table ends before the first depth that has fewer than `min_trials` trials. Its last row also holds for the
         depths that were left out. `cycles_of` is the tree whose cycles were counted. Raises TooFewTrialsError if no
@@ -131,7 +132,7 @@ class Acceptance(Record):
     @classmethod
     def from_ranks(
         cls,
-        texts: Iterable[np.ndarray],
+        texts: Iterable[Int[np.ndarray, " n"]],
         *,
         ranks: int,
         max_depth: int = 16,
@@ -199,8 +200,8 @@ class Acceptance(Record):
         """Whether the rates of every row are non-increasing in rank. Best-first search is then exact."""
         return bool((np.diff(self.table, axis=1) <= 0).all())
 
-    def row(self, depth: int) -> np.ndarray:
-        """(R,) rates of the children of a node at `depth`."""
+    def row(self, depth: int) -> Float[np.ndarray, " ranks"]:
+        """Rates of the children of a node at `depth`."""
         return self.table[min(depth, self.depths - 1)]
 
     def smoothed(self) -> Self:
@@ -215,8 +216,10 @@ class Acceptance(Record):
         said = [] if self.is_non_increasing else ["rates are smoothed to be non-increasing in rank"]
         return replace(self, table=np.array(rows), provenance=stamp.assuming(*said))
 
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper Clopper-Pearson limits of each rate, both of shape (D, R), for independent positions.
+    def interval(
+        self, level: float = 0.95
+    ) -> tuple[Float[np.ndarray, "depths ranks"], Float[np.ndarray, "depths ranks"]]:
+        """Lower and upper Clopper-Pearson limits of each rate, for independent positions.
 
         Raises:
             InputError: the rates have no counts.
@@ -231,13 +234,13 @@ class Acceptance(Record):
         return low, high
 
 
-def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
+def cycle_starts(ranks: Int[np.ndarray, " n"], tree: Tree) -> Int[np.ndarray, " cycles"]:
     """The positions of a text at which draft-and-verify cycles with `tree` start, from position 1.
 
     No cycle emits the token at position 0: the target emits it when it reads the prompt.
 
     Args:
-        ranks: (tokens,) rank of each token among the draft's candidates, -1 if it is not among them.
+        ranks: rank of each token among the draft's candidates, -1 if it is not among them.
         tree: the tree that every cycle drafts.
     """
     starts, position = [], 1

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from jaxtyping import Shaped
+
 from spectheory.core.errors import InputError
 
-Vector = Any
-"""A distribution on the vocabulary, shape (V,): float64, object array of Fraction, or torch tensor."""
+Vector = Shaped[Any, " V"]
+"""A distribution on the vocabulary: float64, object array of Fraction, or torch tensor."""
+Distributions = Shaped[Any, "nodes V"]
+"""One distribution for each node: a list, an array of rows, or an object that computes row `u` when it is read."""
 
 SUM_TOLERANCE = 1e-5
 """How far the sum of a floating-point distribution may be from 1. The softmax of a large vocabulary is closer to 1."""

@@ -18,6 +18,7 @@ import numpy as np
 from spectheory.core.arrays import Vector, excess
 from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
+from spectheory.core.random_source import RandomSource
 
 Result = TypeVar("Result")
 
@@ -40,7 +41,9 @@ class BranchError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
-def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
+def draw(
+    distribution: Vector, rng: RandomSource, *, less: Vector | None = None, otherwise: Vector | None = None
+) -> int:
     """Draw a token from `distribution` (V,), or from (distribution - less)+. The weights need not sum to 1.
 
     Args:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from spectheory.core.arrays import Vector, copy_of, set_zero, without
+from jaxtyping import Shaped
+
+from spectheory.core.arrays import Distributions, Vector, copy_of, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
+from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 
 
@@ -32,7 +35,7 @@ class DrawRule(Enum):
                 f"k must be {'1 or 2 for DrawRule.HUB' if self is DrawRule.HUB else 'at least 1'}, got {k}"
             )
 
-    def children(self, q: Vector, k: int, rng: Any) -> list[int]:
+    def children(self, q: Vector, k: int, rng: RandomSource) -> list[int]:
         """Draw the tokens of up to k children from q, in draw order, with repeats.
 
         The result has fewer than k tokens if q has no further token of positive probability. Of equal probabilities the
@@ -65,7 +68,7 @@ def top_tokens(q: Vector, k: int) -> list[int]:
     return found
 
 
-def _draw_apart(q: Vector, k: int, rng: Any) -> list[int]:
+def _draw_apart(q: Vector, k: int, rng: RandomSource) -> list[int]:
     """Up to k draws from q without replacement."""
     drawn: list[int] = []
     while len(drawn) < k and q.sum() > 0:
@@ -80,8 +83,8 @@ class Draft:
 
     Attributes:
         tree: the tree, with n drafted nodes.
-        tokens: (n + 1,) token of each node; the token of the root is the last committed token.
-        q: (n + 1, V) distribution from which the children of each node were drawn; rows of leaves are not read.
+        tokens: token of each of the n + 1 nodes; the token of the root is the last committed token.
+        q: distribution from which the children of each node were drawn; those of leaves are not read.
         draws: draws[u] lists the child nodes of node u in draw order, with repeats.
         rule: how the children were drawn.
 
@@ -91,8 +94,8 @@ class Draft:
     """
 
     tree: Tree
-    tokens: Any
-    q: Any
+    tokens: Shaped[Any, " nodes"]
+    q: Distributions
     draws: tuple[tuple[int, ...], ...]
     rule: DrawRule
 
@@ -120,14 +123,21 @@ class Draft:
             raise InputError(f"draws contains a child twice, which {self.rule} never draws: use DrawRule.IID")
 
     @classmethod
-    def _unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
+    def _unchecked(
+        cls,
+        tree: Tree,
+        tokens: Shaped[Any, " nodes"],
+        q: Distributions,
+        draws: tuple[tuple[int, ...], ...],
+        rule: DrawRule,
+    ) -> Draft:
         """`Draft(...)` without checks, for code that builds thousands of drafts that are correct by construction."""
         draft = object.__new__(cls)
         vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)
         return draft
 
     @classmethod
-    def in_order(cls, tree: Tree, tokens: Any, q: Any, rule: DrawRule) -> Draft:
+    def in_order(cls, tree: Tree, tokens: Shaped[Any, " nodes"], q: Distributions, rule: DrawRule) -> Draft:
         """A draft without repeats, in which the children of each node were drawn in order of rank."""
         return cls(tree, tokens, q, tree.child_lists, rule)
 

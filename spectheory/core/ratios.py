@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float, Real
 
 from spectheory.core.errors import InputError
 
@@ -12,18 +13,22 @@ def clusters(denominators: np.ndarray) -> int:
     return int((denominators > 0).sum())
 
 
-def influence(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-    """(clusters,) how much each cluster moves sum(numerators) / sum(denominators), to first order; the sum is 0."""
+def influence(
+    numerators: Real[np.ndarray, " clusters"], denominators: Real[np.ndarray, " clusters"]
+) -> Float[np.ndarray, " clusters"]:
+    """How much each cluster moves sum(numerators) / sum(denominators), to first order; the sum is 0."""
     total = denominators.sum()
     return (numerators - numerators.sum() / total * denominators) / total
 
 
-def ratio_half_width(numerators: np.ndarray, denominators: np.ndarray, level: float = 0.95) -> float:
+def ratio_half_width(
+    numerators: Real[np.ndarray, " clusters"], denominators: Real[np.ndarray, " clusters"], level: float = 0.95
+) -> float:
     """Half the confidence interval of sum(numerators) / sum(denominators): linearised estimator, Student's t.
 
     Args:
-        numerators: (clusters,) such as the tokens of each request.
-        denominators: (clusters,) such as the cycles of each request. Clusters count as independent, see `clusters`.
+        numerators: such as the tokens of each request.
+        denominators: such as the cycles of each request. Clusters count as independent, see `clusters`.
         level: of the interval.
 
     Raises:

@@ -256,7 +256,7 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
         return Tree(_array(name, value))
     if hint is Provenance:
         return Provenance.from_dict(value)
-    if hint is np.ndarray:
+    if getattr(hint, "array_type", hint) is np.ndarray:
         return _array(name, value)
     if isinstance(hint, type) and issubclass(hint, Record):
         return hint.from_dict(value, hint.kind)

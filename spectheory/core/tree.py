@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float, Int, Int32, Int64, Shaped
 
 from spectheory.core.errors import InputError
 from spectheory.core.html import tree_svg
@@ -23,8 +24,8 @@ class Tree:
     """A draft tree. Node 0 is the last committed token, nodes 1..budget are drafted.
 
     Args:
-        parent: (budget + 1,) integers, the parent of each node: `parent[0] == -1` and `0 <= parent[u] < u`. The ranks
-            of siblings follow the order of their indices.
+        parent: the parent of each node: `parent[0] == -1` and `0 <= parent[u] < u`. The ranks of siblings follow the
+            order of their indices.
 
     Raises:
         InputError: `parent` is empty, not one-dimensional, not whole numbers, or has a parent after its child.
@@ -32,9 +33,9 @@ class Tree:
 
     __slots__ = ("__dict__", "parent")
 
-    parent: np.ndarray
+    parent: Int32[np.ndarray, " nodes"]
 
-    def __init__(self, parent: Sequence[int] | np.ndarray) -> None:
+    def __init__(self, parent: Sequence[int] | Int[np.ndarray, " nodes"]) -> None:
         given: Any = np.asarray(parent)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
             raise InputError(f"parent must be a list of whole numbers, [-1] for the root alone, got {parent!r:.80}")
@@ -106,13 +107,13 @@ class Tree:
         return len(self.parent) - 1
 
     @cached_property
-    def depth(self) -> np.ndarray:
-        """(budget + 1,) int32, number of edges from the root to each node."""
+    def depth(self) -> Int32[np.ndarray, " nodes"]:
+        """Number of edges from the root to each node."""
         return along_paths(self.parent, np.append(np.int32(0), np.ones(self.budget, np.int32)), np.add)
 
     @cached_property
-    def rank(self) -> np.ndarray:
-        """(budget + 1,) int32, 0-based position among siblings in index order; 0 for the root."""
+    def rank(self) -> Int32[np.ndarray, " nodes"]:
+        """0-based position among siblings in index order; 0 for the root."""
         order = np.argsort(self.parent, kind="stable")
         sorted_parent = self.parent[order]
         first = np.searchsorted(sorted_parent, sorted_parent)
@@ -120,8 +121,8 @@ class Tree:
         rank[order] = np.arange(len(order)) - first
         return rank
 
-    def children(self, node: int) -> np.ndarray:
-        """(children,) int64, the children of `node` in order of rank."""
+    def children(self, node: int) -> Int64[np.ndarray, " children"]:
+        """The children of `node` in order of rank."""
         if not 0 <= node <= self.budget:
             raise InputError(f"node must be between 0 and {self.budget}, got {node}")
         return np.array(self.child_lists[node], np.int64)
@@ -145,8 +146,8 @@ class Tree:
         return self.max_depth == self.budget
 
     @cached_property
-    def rows(self) -> np.ndarray:
-        """(budget + 1,) row of each node in a drawing: 0, 1, ... for leaves, the middle of the children for others."""
+    def rows(self) -> Float[np.ndarray, " nodes"]:
+        """Row of each node in a drawing: 0, 1, ... for leaves, the middle of the children for others."""
         rows = np.zeros(self.budget + 1)
         waiting, row = [0], 0
         while waiting:
@@ -160,8 +161,8 @@ class Tree:
                 rows[node] = (rows[children[0]] + rows[children[-1]]) / 2
         return rows
 
-    def ancestor_mask(self) -> np.ndarray:
-        """(budget + 1, budget + 1) bool, the tree attention mask: [u, v] is true if v is u or an ancestor of u."""
+    def ancestor_mask(self) -> Bool[np.ndarray, "nodes nodes"]:
+        """The tree attention mask: [u, v] is true if v is u or an ancestor of u."""
         mask = np.eye(len(self.parent), dtype=bool)
         for node, parent in enumerate(self.parent[1:].tolist(), start=1):
             mask[node] |= mask[parent]
@@ -174,8 +175,8 @@ class Tree:
             paths.append((*paths[self.parent[node]], int(self.rank[node])))
         return paths[1:]
 
-    def level_widths(self) -> np.ndarray:
-        """(max_depth,) number of nodes with children at depth 0, 1, ...: the tokens of each draft forward.
+    def level_widths(self) -> Int64[np.ndarray, " levels"]:
+        """Number of nodes with children at depth 0, 1, ...: the tokens of each draft forward.
 
         Entry 0 is for the root: a chain of n nodes has n ones, and the root alone has no entry.
         """
@@ -201,7 +202,9 @@ class Tree:
         return tree_svg(self.parent, self.depth, self.rows)
 
 
-def along_paths(parent: np.ndarray, entries: np.ndarray, combine: np.ufunc) -> np.ndarray:
+def along_paths(
+    parent: Int[np.ndarray, " nodes"], entries: Shaped[np.ndarray, "*rows nodes"], combine: np.ufunc
+) -> Shaped[np.ndarray, "*rows nodes"]:
     """Combine `entries` (..., budget + 1) along the path from the root to each node. The root's must be neutral."""
     total, ancestor = entries, np.maximum(parent, 0)
     while ancestor.any():  # pointer doubling: log2(depth) rounds reach the root from every node

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
+from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 
 Context = tuple[int, ...]
@@ -36,10 +38,10 @@ class World:
         return cls(lambda _: p, lambda _: q)
 
     @classmethod
-    def markov(cls, p: Any, q: Any, start: int = 0) -> World:
+    def markov(cls, p: Shaped[Any, "V V"], q: Shaped[Any, "V V"], start: int = 0) -> World:
         """A world whose distributions depend on the last token only: p[token] and q[token].
 
-        `p` and `q` have shape (V, V). `start` is the last committed token.
+        Row t holds after token t. `start` is the last committed token.
         """
         return cls(lambda context: p[(start, *context)[-1]], lambda context: q[(start, *context)[-1]])
 
@@ -70,7 +72,7 @@ class DrawPolicy(ABC):
     def draws(self, depth: int, multiplicity: int) -> int:
         """Number of draws below a node at `depth` that was drawn `multiplicity` times."""
 
-    def grow(self, world: World, rng: Any) -> Draft:
+    def grow(self, world: World, rng: RandomSource) -> Draft:
         """Draw one draft. `rng` is a `numpy.random.Generator`, or a `Branch` to enumerate all drafts."""
         growth = Growth(self.rule)
         for node, _ in enumerate(growth.tokens):  # the list grows during the loop

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
+from jaxtyping import Bool, Float64
 
 from spectheory.core.checks import check_probabilities
 from spectheory.core.errors import InputError
@@ -47,19 +48,19 @@ class SpineTree:
 
     Attributes:
         tree: the tree.
-        is_spine: (budget + 1,) bool, whether each node is on the spine; the root is on the spine.
+        is_spine: whether each node is on the spine; the root is on the spine.
         block_efficiency: E[tau], the bonus token included.
     """
 
     tree: Tree
-    is_spine: np.ndarray
+    is_spine: Bool[np.ndarray, " nodes"]
     block_efficiency: float
 
     @classmethod
     def valued(
         cls,
         tree: Tree,
-        is_spine: Sequence[bool] | np.ndarray,
+        is_spine: Sequence[bool] | Bool[np.ndarray, " nodes"],
         p_spine: float,
         p_branch: float,
         *,
@@ -85,9 +86,9 @@ class SpineTree:
 
 
 def two_source_reach(
-    tree: Tree, is_spine: np.ndarray, p_spine: float, p_branch: float, siblings: Siblings
-) -> np.ndarray:
-    """(budget + 1,) float64: the probability that each node is accepted; 1 for the root. Errors as in `valued`."""
+    tree: Tree, is_spine: Bool[np.ndarray, " nodes"], p_spine: float, p_branch: float, siblings: Siblings
+) -> Float64[np.ndarray, " nodes"]:
+    """The probability that each node is accepted; 1 for the root. Errors as in `valued`."""
     check_probabilities(p_spine=p_spine, p_branch=p_branch)
     again, most = sibling_rule(float(p_branch), siblings)
     if is_spine.shape != tree.parent.shape or not is_spine[0]:

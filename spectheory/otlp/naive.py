@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from spectheory.core.arrays import Vector, accept_ratio, excess, power, residual
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
+from spectheory.core.random_source import RandomSource
 from spectheory.otlp.solver import Solver
 
 
@@ -36,7 +37,7 @@ class Naive(Solver):
         distribution[first] += accepted
         return distribution
 
-    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
         """See Solver.sample."""
         first = drafts[0]
         if rng.random() * q[first] < p[first]:

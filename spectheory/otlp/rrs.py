@@ -10,6 +10,7 @@ from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normal
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
+from spectheory.core.random_source import RandomSource
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.specinfer import after_rejection
 from spectheory.otlp.tries import distribution_of_tries
@@ -54,7 +55,7 @@ class RRS(Solver):
             rest = without(rest, token)
         return distribution_of_tries(tries, normalised(left, otherwise=p))
 
-    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
         """See Solver.sample."""
         left, rest, mass = p, q, 1
         for token in dict.fromkeys(drafts):

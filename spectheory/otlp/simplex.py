@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.arrays import Vector, check_distribution
 from spectheory.core.checks import check_whole
@@ -33,8 +34,8 @@ class Accepted:
     optimum: float
 
 
-def simplex(tokens: int, steps: int) -> np.ndarray:
-    """(N, tokens) all distributions on `tokens` tokens whose probabilities are multiples of 1 / `steps`.
+def simplex(tokens: int, steps: int) -> Float[np.ndarray, "points tokens"]:
+    """All distributions on `tokens` tokens whose probabilities are multiples of 1 / `steps`.
 
     >>> simplex(2, 2).tolist()
     [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]

@@ -10,6 +10,7 @@ from spectheory.core.arrays import Vector, check_distribution, check_tokens
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
+from spectheory.core.random_source import RandomSource
 
 
 class Solver(ABC):
@@ -66,7 +67,7 @@ class Solver(ABC):
         return self._acceptance(p, q, k)
 
     @final
-    def sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+    def sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
         """Draw the emitted token given the drafts; `rng` is a `numpy.random.Generator` or a `Branch`.
 
         Raises:
@@ -82,7 +83,7 @@ class Solver(ABC):
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """`acceptance`, unchecked."""
 
-    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
         """`sample`, unchecked: a draw from `_distribution`.
 
         A solver that can draw without computing the whole distribution overrides this method.

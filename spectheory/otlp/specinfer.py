@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, zeros_like
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
+from spectheory.core.random_source import RandomSource
 from spectheory.otlp.solver import Solver
 
 
@@ -50,7 +51,7 @@ class SpecInfer(Solver):
             distribution[token] += chance
         return distribution
 
-    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
         """See Solver.sample."""
         left, mass = p, 1
         for token in rng.permutation(drafts).tolist():

@@ -12,6 +12,7 @@ from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, pos
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
+from spectheory.core.random_source import RandomSource
 from spectheory.otlp.smallest_factor import gap, smallest_factor
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.tries import distribution_of_tries
@@ -97,7 +98,7 @@ class SpecTr(Solver):
         tries = ((token, accept_ratio(p[token], q[token] * rho)) for token in drafts)
         return distribution_of_tries(tries, normalised(positive_part(left), otherwise=p))
 
-    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
         """See Solver.sample. rho* is computed only if a draft is accepted by some factors from 1 to k but not by all.
 
         Raises:

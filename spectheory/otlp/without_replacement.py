@@ -18,6 +18,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from jaxtyping import Float
 
 NEGLIGIBLE = 40
 """Events of probability below e^-NEGLIGIBLE are left out."""
@@ -29,8 +30,8 @@ FIRST = 1e-5
 """Start of the integration. Two clocks ring before this time with probability below 1e-10 / 2, weighted by 1e-5."""
 
 
-def kept_within(q: np.ndarray, k: int) -> np.ndarray:
-    """(V,) probability that k >= 2 draws without replacement all fall among the first v tokens, for v = 1 to V.
+def kept_within(q: np.ndarray, k: int) -> Float[np.ndarray, " V"]:
+    """Probability that k >= 2 draws without replacement all fall among the first v tokens, for v = 1 to V.
 
     If fewer than k tokens have positive probability, all of them are drawn. The error is below 1e-12, apart from
     rounding.

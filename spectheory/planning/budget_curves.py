@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.planning.candidates import Candidates
 
 
 class BudgetCurves(NamedTuple):
-    """The best predictions for N budgets. Each array has shape (N,); the first entry is without speculation.
+    """The best predictions for N budgets. The first entry is without speculation.
 
     Attributes:
         budgets: the budgets, increasing from 0: all within the limits, or those at which trees were replayed.
@@ -20,11 +21,11 @@ class BudgetCurves(NamedTuple):
         chain_block_efficiency, chain_speedup: block efficiency and speedup of the chain.
     """
 
-    budgets: np.ndarray
-    tree_block_efficiency: np.ndarray
-    tree_speedup: np.ndarray
-    chain_block_efficiency: np.ndarray
-    chain_speedup: np.ndarray
+    budgets: Int[np.ndarray, " N"]
+    tree_block_efficiency: Float[np.ndarray, " N"]
+    tree_speedup: Float[np.ndarray, " N"]
+    chain_block_efficiency: Float[np.ndarray, " N"]
+    chain_speedup: Float[np.ndarray, " N"]
 
     @property
     def fastest_chain(self) -> int:
@@ -41,7 +42,7 @@ class BudgetCurves(NamedTuple):
         return float(np.max([*self.tree_speedup[1:], *self.chain_speedup[1:]], initial=0.0))
 
 
-def curves_of(candidates: Candidates, speedups: np.ndarray) -> BudgetCurves:
+def curves_of(candidates: Candidates, speedups: Float[np.ndarray, " candidates"]) -> BudgetCurves:
     """The best predictions for every budget, by the rates; `speedups` is that of each candidate."""
     return BudgetCurves(
         np.arange(len(candidates.free)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
@@ -42,6 +43,6 @@ class ByRates:
             return self.classes.block_efficiency_interval(tree)
         return None if self.acceptance.trials is None else block_efficiency_interval(tree, self.acceptance)
 
-    def reach(self, tree: Tree) -> np.ndarray:
-        """(budget + 1,) predicted probability that each node is accepted."""
+    def reach(self, tree: Tree) -> Float[np.ndarray, " nodes"]:
+        """Predicted probability that each node is accepted."""
         return reach(tree, self.acceptance) if self.classes is None else self.classes.reach(tree)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_budget, check_whole
@@ -146,8 +147,8 @@ class Candidates:
         """The tree of the candidate with the index `number`."""
         return self._pool.tree(number)
 
-    def speedups(self, latency: Latency, context: int) -> np.ndarray:
-        """(M,) predicted speedup of each candidate over plain decoding."""
+    def speedups(self, latency: Latency, context: int) -> Float[np.ndarray, " candidates"]:
+        """Predicted speedup of each candidate over plain decoding."""
         draft, target = latency.curves(len(self.free), context)
         by_tokens = np.append(0, draft)
         seconds = by_tokens[self._depth] if latency.drafts_at_once else self._pool.draft_seconds(by_tokens)
@@ -161,13 +162,13 @@ class Candidates:
         """The numbers of the candidates with this many drafted nodes."""
         return np.flatnonzero(self._budget == budget)
 
-    def fastest(self, speedups: np.ndarray, among: np.ndarray | None = None) -> int:
+    def fastest(self, speedups: Float[np.ndarray, " candidates"], among: Int[np.ndarray, " some"] | None = None) -> int:
         """The index of the fastest candidate, or of the fastest in `among`. Ties go to the smallest tree."""
         numbers = np.arange(len(self._budget)) if among is None else among
         return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
 
-    def fastest_by_budget(self, speedups: np.ndarray) -> np.ndarray:
-        """(max_budget + 1,) for each budget, the highest speedup over all depth and width limits."""
+    def fastest_by_budget(self, speedups: Float[np.ndarray, " candidates"]) -> Float[np.ndarray, " budgets"]:
+        """For each budget, the highest speedup over all depth and width limits."""
         fastest = speedups[self._by_budget].max(0)
         np.maximum.at(fastest, self._budget, speedups)
         return fastest
@@ -207,8 +208,14 @@ class _Pool:
             found.append(self._known[name])
         return np.array(found)
 
-    def add(self, parent: np.ndarray, budgets: np.ndarray, tau: np.ndarray, widths: np.ndarray) -> None:
-        """Add the prefixes of `parent` with `budgets` drafted nodes, their tau (n,) and their level widths (n, levels).
+    def add(
+        self,
+        parent: Int[np.ndarray, " nodes"],
+        budgets: Int[np.ndarray, " n"],
+        tau: Float[np.ndarray, " n"],
+        widths: Int[np.ndarray, "n levels"],
+    ) -> None:
+        """Add the prefixes of `parent` with `budgets` drafted nodes, their tau and their level widths.
 
         Raises:
             InputError: the candidates need more than the available memory.

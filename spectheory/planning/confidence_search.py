@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.tree import Tree
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors
@@ -39,8 +40,8 @@ class Drafted:
         rows = [row for row in zip(trees, map(float, tau), verifiers, strict=True) if row[0].budget]
         return cls(tuple(row[0] for row in rows), tuple(row[1] for row in rows), tuple(row[2] for row in rows), context)
 
-    def speedups(self, latencies: Sequence[Latency]) -> np.ndarray:
-        """(B, T) predicted speedup of each tree at each latency."""
+    def speedups(self, latencies: Sequence[Latency]) -> Float[np.ndarray, "batches trees"]:
+        """Predicted speedup of each tree at each latency."""
         speeds = speeds_of(self.trees, np.array(self.tau), self.verifiers, latencies, self.context)
         return speeds * np.array([[latency.plain(self.context)] for latency in latencies])
 

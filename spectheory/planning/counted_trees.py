@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
@@ -45,8 +46,8 @@ def counted_paths(
     visits = np.flatnonzero(weights)
     ranks = min(acceptance.ranks, fanout)
 
-    def chances(path: tuple[int, ...], positions: np.ndarray) -> np.ndarray:
-        """(ranks,) chance of each rank after a path that cycles follow up to `positions`, given that they do."""
+    def chances(path: tuple[int, ...], positions: np.ndarray) -> Float[np.ndarray, " ranks"]:
+        """Chance of each rank after a path that cycles follow up to `positions`, given that they do."""
         taken, weight = rows[min(len(path), len(rows) - 1)][positions], weights[positions - len(path)]
         counts = np.bincount(taken + 1, weight, ranks + 1)[1 : ranks + 1]
         shrunk = (counts + WEIGHT * acceptance.row(len(path))[:ranks]) / (weight.sum() + WEIGHT)

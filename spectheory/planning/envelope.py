@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_whole
@@ -89,8 +90,8 @@ class Envelopes:
         rates, scores = acceptance.table, draft_scores(acceptance)
         self._grown = [list(beam(rates[:, :k], scores[:, :k], k, levels, max_budget)) for k in branchings]
 
-    def yields(self) -> np.ndarray:
-        """(max_budget + 1,) for each number of nodes, the highest block efficiency of an envelope."""
+    def yields(self) -> Float[np.ndarray, " budgets"]:
+        """For each number of nodes, the highest block efficiency of an envelope."""
         most = self._max_budget + 1
         yields = [grown.yields() for by_level in self._grown for grown in by_level]
         return np.max([np.ones(most), *(np.pad(tau, (0, most - len(tau)), mode="edge") for tau in yields)], axis=0)

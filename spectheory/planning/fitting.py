@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 import numpy as np
+from jaxtyping import Int
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
@@ -334,8 +335,8 @@ class Fitting:
         return (f"{self.draft} is not a checkpoint: write the folder or repository of {title} for this target instead",)
 
 
-LengthRule = Callable[[Fitting], np.ndarray]
-"""A function that returns (B,) the length of the chain at each planned batch size."""
+LengthRule = Callable[[Fitting], Int[np.ndarray, " batches"]]
+"""A function that returns the length of the chain at each planned batch size."""
 MostNodes = Callable[[int, int], int]
 """A function of (levels, branching) that returns the maximum number of nodes that an engine verifies."""
 

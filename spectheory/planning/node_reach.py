@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
@@ -37,8 +38,8 @@ def node_reach(tree: Tree, rates: ByRates, replayed: Replayed | None) -> NodeRea
     return NodeReach(values, "nodes by replay of recorded texts")
 
 
-def kept_by_depth(replayed: Replayed) -> np.ndarray:
-    """(L + 1,) share of the cycles that keep at least 0..L drafted tokens, which is the reach of a chain."""
+def kept_by_depth(replayed: Replayed) -> Float[np.ndarray, " lengths"]:
+    """Share of the cycles that keep at least 0..L drafted tokens, which is the reach of a chain."""
     return replayed.accepted[::-1].cumsum()[::-1] / replayed.accepted.sum()
 
 

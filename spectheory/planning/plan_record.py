@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -182,8 +183,8 @@ class Plan(Record):
         )
 
     @property
-    def reach(self) -> np.ndarray:
-        """(budget + 1,) predicted probability that each node is accepted; see `reach_source`."""
+    def reach(self) -> Float[np.ndarray, " nodes"]:
+        """Predicted probability that each node is accepted; see `reach_source`."""
         return node_reach(self.tree, self.rates, self.replayed).values
 
     @property

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
@@ -80,12 +81,12 @@ def check_replayed(
 
 
 def check_choices(
-    choices: Mapping[str, np.ndarray],
+    choices: Mapping[str, Int[np.ndarray, " batches"]],
     trees: Sequence[Tree],
-    tau: np.ndarray,
+    tau: Float[np.ndarray, " trees"],
     verifiers: Sequence[str | None],
     latencies: Sequence[Latency],
-    batches: np.ndarray,
+    batches: Int[np.ndarray, " batches"],
     context: int,
 ) -> None:
     """Check that neither a tree of the schedule nor plain decoding is faster than its `choice`, nor a chain than its
@@ -100,12 +101,12 @@ def check_choices(
 
 def speeds_of(
     trees: Sequence[Tree],
-    tau: np.ndarray,
+    tau: Float[np.ndarray, " trees"],
     verifiers: Sequence[str | None],
     latencies: Sequence[Latency],
     context: int,
-) -> np.ndarray:
-    """(B, T) tokens per second of each tree with its verifier, at each latency."""
+) -> Float[np.ndarray, "batches trees"]:
+    """Tokens per second of each tree with its verifier, at each latency."""
     budgets, rows = [tree.budget for tree in trees], [tree.level_widths() for tree in trees]
     widths = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
     depths, found = [tree.max_depth for tree in trees], []
@@ -120,9 +121,13 @@ def speeds_of(
 
 
 def check_fastest(
-    name: str, choice: np.ndarray, speeds: np.ndarray, trees: Sequence[Tree], batches: np.ndarray
+    name: str,
+    choice: Int[np.ndarray, " batches"],
+    speeds: Float[np.ndarray, "batches trees"],
+    trees: Sequence[Tree],
+    batches: Int[np.ndarray, " batches"],
 ) -> None:
-    """Check that the chosen tree is the fastest at each batch size, by its `speeds` (B, T)."""
+    """Check that the chosen tree is the fastest at each batch size, by its `speeds`."""
     chosen = speeds[np.arange(len(choice)), choice]
     if (slower := chosen < (1 - SLACK) * speeds.max(1)).any():
         row = int(slower.argmax())

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -45,12 +46,12 @@ class Schedule(Record):
     Attributes:
         acceptance: the acceptance rates from which the speed is predicted.
         context: number of tokens in the KV cache of each sequence.
-        batches: (B,) batch sizes, increasing.
+        batches: batch sizes, increasing.
         latencies: the forward times from which the speed is predicted, one Latency for each batch size. Computed ones
             are without their inputs.
         trees: every tree that is the fastest, or the fastest chain, at some batch size.
-        choice: (B,) index into `trees` of the fastest tree at each batch size.
-        chain_choice: (B,) index into `trees` of the fastest chain at each batch size. No speculation counts as a chain.
+        choice: index into `trees` of the fastest tree at each batch size.
+        chain_choice: index into `trees` of the fastest chain at each batch size. No speculation counts as a chain.
         limits: the limits of the search.
         verifiers: for each tree the name of its verifier, as in `Plan`; empty if tau is predicted from rates.
         rules: for each tree the name of its draw rule; empty as `verifiers`.
@@ -84,11 +85,11 @@ class Schedule(Record):
 
     acceptance: Acceptance
     context: int
-    batches: np.ndarray
+    batches: Int[np.ndarray, " batches"]
     latencies: tuple[Latency, ...]
     trees: tuple[Tree, ...]
-    choice: np.ndarray
-    chain_choice: np.ndarray
+    choice: Int[np.ndarray, " batches"]
+    chain_choice: Int[np.ndarray, " batches"]
     limits: Limits
     provenance: Provenance
     verifiers: tuple[str | None, ...] = ()
@@ -149,13 +150,13 @@ class Schedule(Record):
         return answer_of(self.trees[self.choice[row]])
 
     @cached_property
-    def block_efficiency(self) -> np.ndarray:
-        """(T,) predicted tau of each tree in `trees`: replayed where it was, otherwise from the rates."""
+    def block_efficiency(self) -> Float[np.ndarray, " trees"]:
+        """Predicted tau of each tree in `trees`: replayed where it was, otherwise from the rates."""
         return np.array([one.tau if one else self.rates.tau(tree) for tree, one in self._replayed])
 
     @cached_property
-    def block_efficiency_interval(self) -> np.ndarray | None:
-        """(T, 2) 95% interval of each tau, over the texts of a trace or from the counts of the rates; None for one text
+    def block_efficiency_interval(self) -> Float[np.ndarray, "trees 2"] | None:
+        """95% interval of each tau, over the texts of a trace or from the counts of the rates; None for one text
         and for rates without counts.
         """
         if self.tried is None and self.acceptance.trials is None:
@@ -171,33 +172,33 @@ class Schedule(Record):
         return (self.rates.interval(tree) if tree.budget else None) or (1.0, 1.0)
 
     @property
-    def block_efficiency_low(self) -> np.ndarray | None:
-        """(T,) lower ends of `block_efficiency_interval`; None if there is no interval."""
+    def block_efficiency_low(self) -> Float[np.ndarray, " trees"] | None:
+        """Lower ends of `block_efficiency_interval`; None if there is no interval."""
         return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 0]
 
     @property
-    def block_efficiency_high(self) -> np.ndarray | None:
-        """(T,) upper ends of `block_efficiency_interval`; None if there is no interval."""
+    def block_efficiency_high(self) -> Float[np.ndarray, " trees"] | None:
+        """Upper ends of `block_efficiency_interval`; None if there is no interval."""
         return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 1]
 
     @property
-    def speedup(self) -> np.ndarray:
-        """(B,) predicted speedup of the fastest choice over plain decoding."""
+    def speedup(self) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup of the fastest choice over plain decoding."""
         return self.speedup_of(self.choice)
 
     @property
-    def rates_speedup(self) -> np.ndarray:
-        """(B,) what the rates predict for the same choice, to compare with what cannot be replayed."""
+    def rates_speedup(self) -> Float[np.ndarray, " batches"]:
+        """What the rates predict for the same choice, to compare with what cannot be replayed."""
         tau = np.array([self.rates.tau(tree) for tree in self.trees])
         return self.speedup * (tau / self.block_efficiency)[self.choice]
 
     @property
-    def chain_speedup(self) -> np.ndarray:
-        """(B,) predicted speedup of the fastest chain over plain decoding."""
+    def chain_speedup(self) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup of the fastest chain over plain decoding."""
         return self.speedup_of(self.chain_choice)
 
-    def speedup_of(self, choice: np.ndarray) -> np.ndarray:
-        """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
+    def speedup_of(self, choice: Int[np.ndarray, " batches"]) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
         tau = self.block_efficiency.tolist()
         return np.array(
             [
@@ -207,28 +208,28 @@ class Schedule(Record):
         )
 
     @cached_property
-    def computed(self) -> np.ndarray:
-        """(B,) whether the forward times are computed (True) or measured (False)."""
+    def computed(self) -> Bool[np.ndarray, " batches"]:
+        """Whether the forward times are computed (True) or measured (False)."""
         return np.array([latency.computed for latency in self.latencies])
 
     @cached_property
-    def plain_seconds(self) -> np.ndarray:
-        """(B,) seconds of one step of plain decoding, which emits one token for each sequence."""
+    def plain_seconds(self) -> Float[np.ndarray, " batches"]:
+        """Seconds of one step of plain decoding, which emits one token for each sequence."""
         return np.array([latency.plain(self.context) for latency in self.latencies])
 
     @property
-    def draft_seconds(self) -> np.ndarray:
-        """(B,) seconds of draft forwards in a cycle of the fastest choice."""
+    def draft_seconds(self) -> Float[np.ndarray, " batches"]:
+        """Seconds of draft forwards in a cycle of the fastest choice."""
         return np.array([at.draft_levels(tree, self.context) for at, tree in self._chosen])
 
     @property
-    def target_seconds(self) -> np.ndarray:
-        """(B,) seconds of the target forward in a cycle of the fastest choice."""
+    def target_seconds(self) -> Float[np.ndarray, " batches"]:
+        """Seconds of the target forward in a cycle of the fastest choice."""
         return np.array([at.target(tree.budget + 1, self.context) for at, tree in self._chosen])
 
     @property
-    def overhead_seconds(self) -> np.ndarray:
-        """(B,) seconds outside the forwards in a cycle of the fastest choice, with the prompts of new requests."""
+    def overhead_seconds(self) -> Float[np.ndarray, " batches"]:
+        """Seconds outside the forwards in a cycle of the fastest choice, with the prompts of new requests."""
         rows = zip(self._chosen, self.choice, strict=True)
         return np.array(
             [
@@ -269,13 +270,13 @@ class Schedule(Record):
         return found
 
     @property
-    def tokens_per_second(self) -> np.ndarray:
-        """(B,) predicted tokens per second of all sequences of the batch together."""
+    def tokens_per_second(self) -> Float[np.ndarray, " batches"]:
+        """Predicted tokens per second of all sequences of the batch together."""
         return self.batches * self.speedup / self.plain_seconds
 
     @property
-    def speedup_interval(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lower and upper limits (B,) of the 95% interval of the speedup, from `block_efficiency_interval`.
+    def speedup_interval(self) -> tuple[Float[np.ndarray, " batches"] | None, Float[np.ndarray, " batches"] | None]:
+        """Lower and upper limits of the 95% interval of the speedup, from `block_efficiency_interval`.
 
         Forward times are taken as exact. Both limits are None if that is None.
         """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -34,13 +35,13 @@ class ScheduleSpeeds:
         return self.schedule.limits.longest_chain
 
     @cached_property
-    def chain_lengths(self) -> np.ndarray:
-        """(B,) length of the fastest chain at each planned batch size."""
+    def chain_lengths(self) -> Int[np.ndarray, " batches"]:
+        """Length of the fastest chain at each planned batch size."""
         return np.array([self.schedule.trees[i].budget for i in self.schedule.chain_choice])
 
     @cached_property
-    def chain_speedups(self) -> np.ndarray:
-        """(B, longest + 1) predicted speedup of the chain of each length at each planned batch size.
+    def chain_speedups(self) -> Float[np.ndarray, "batches lengths"]:
+        """Predicted speedup of the chain of each length at each planned batch size.
 
         Beside replayed trees it is replayed, and 0 for a length that was not, so that no other length is exported.
         """
@@ -59,12 +60,12 @@ class ScheduleSpeeds:
         return np.array(rows)
 
     @property
-    def tree_speedups(self) -> np.ndarray:
-        """(B,) predicted speedup of `tree` at each planned batch size."""
+    def tree_speedups(self) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup of `tree` at each planned batch size."""
         return self.schedule.speedup_of(np.full(len(self.latencies), self.schedule.choice[0]))
 
-    def envelope_speedups(self, found: EnvelopePlan) -> np.ndarray:
-        """(B,) predicted speedup of an envelope at each planned batch size.
+    def envelope_speedups(self, found: EnvelopePlan) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup of an envelope at each planned batch size.
 
         Its tree depends on the draft, so it is not replayed. Beside replayed trees it has the share of the plan's speed
         that it has by the rates.
@@ -77,12 +78,12 @@ class ScheduleSpeeds:
         """The fastest envelope at the first batch size."""
         return self.schedule.envelopes.fastest(self.latencies[0], self.schedule.context)
 
-    def share(self, speedups: np.ndarray) -> float:
-        """The mean of `speedups` (B,) divided by the plan's speedups."""
+    def share(self, speedups: Float[np.ndarray, " batches"]) -> float:
+        """The mean of `speedups` divided by the plan's speedups."""
         return float((speedups / self.schedule.speedup).mean())
 
-    def loss(self, speedups: np.ndarray) -> str:
-        """How much slower than the plan `speedups` (B,) are, on average and at worst, in words."""
+    def loss(self, speedups: Float[np.ndarray, " batches"]) -> str:
+        """How much slower than the plan `speedups` are, on average and at worst, in words."""
         lost = 1 - speedups / self.schedule.speedup
         worst = int(lost.argmax())
         if lost[worst] < 5e-4:

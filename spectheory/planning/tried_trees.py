@@ -9,6 +9,7 @@ from math import isclose
 from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.errors import InputError
 from spectheory.core.record import Record
@@ -31,7 +32,7 @@ class TriedTrees(Record):
     Attributes:
         trees: the trees; each has a drafted node.
         verifiers: (N,) names of their verifiers.
-        tau: (N,) float64, replayed tokens per target call.
+        tau: replayed tokens per target call.
 
     Raises:
         InputError: the lengths disagree, a tree has no drafted node, a verifier is unknown or does not verify its tree,
@@ -43,7 +44,7 @@ class TriedTrees(Record):
 
     trees: tuple[Tree, ...]
     verifiers: tuple[str, ...]
-    tau: np.ndarray
+    tau: Float[np.ndarray, " trees"]
 
     def __post_init__(self) -> None:
         tau = np.asarray(self.tau, np.float64)
@@ -84,13 +85,13 @@ class TriedTrees(Record):
             held = ", ".join(f"tau {value:.6g}" for value in found) or "nothing"
             raise InputError(f"tried must hold {tree} with {verifier} and tau {tau:.6g}, got {held}")
 
-    def speedups(self, latency: Latency, context: int) -> np.ndarray:
-        """(N,) predicted speedup of each tree over plain decoding."""
+    def speedups(self, latency: Latency, context: int) -> Float[np.ndarray, " trees"]:
+        """Predicted speedup of each tree over plain decoding."""
         rows = zip(self.trees, self.tau.tolist(), self.verifiers, strict=True)
         return np.array([latency.speedup(tree, tau, context, verifier) for tree, tau, verifier in rows])
 
-    def chain_speedups(self, latency: Latency, context: int, longest: int) -> np.ndarray:
-        """(longest + 1,) predicted speedup of the chain of each length with its fastest verifier.
+    def chain_speedups(self, latency: Latency, context: int, longest: int) -> Float[np.ndarray, " lengths"]:
+        """Predicted speedup of the chain of each length with its fastest verifier.
 
         Entry 0 is plain decoding; a length that was not replayed has 0, so that it is never chosen.
         """

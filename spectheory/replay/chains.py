@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.replay.text import LEAST, TargetText
 from spectheory.verify.greedy_multi_path import _quotient
@@ -11,8 +12,8 @@ LARGEST = 1 / LEAST
 """Products of likelihood ratios are cut here: they only count where they are below 1."""
 
 
-def kept_by_ratio(ratios: np.ndarray) -> np.ndarray:
-    """(n, L + 1) the smallest of 1 and the products of the first 1, ..., d of `ratios` (n, L), for d = 0..L.
+def kept_by_ratio(ratios: Shaped[np.ndarray, "n length"]) -> Shaped[np.ndarray, "n lengths"]:
+    """The smallest of 1 and the products of the first 1, ..., d of `ratios`, for d = 0 to the length.
 
     With w_0 = 1, w_d = min(1, w_(d-1) p_d / q_d), block verification keeps d drafted tokens with probability w_d given
     the path, so that a text t is kept with q(t_1..t_d) w_d / p(t_1..t_d) = min(R_d, the value for d - 1), where R_d is
@@ -34,13 +35,13 @@ def _product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return np.minimum(one * other, LARGEST)
 
 
-def chain_ratios(text: TargetText, length: int) -> np.ndarray:
-    """(n, length) q / p at the token d positions after each position, q that of depth d; 0 after the end."""
+def chain_ratios(text: TargetText, length: int) -> Shaped[np.ndarray, "n length"]:
+    """Q / p at the token d positions after each position, q that of depth d; 0 after the end."""
     chance = text.at_tokens(text.p)
     return np.stack([_from(text.at_tokens(text.draft_rows(depth)) / chance, depth) for depth in range(length)], 1)
 
 
-def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) -> np.ndarray:
+def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) -> Shaped[np.ndarray, "n length"]:
     """As `chain_ratios`, with the distribution of the best of i.i.d. paths after a trunk in place of q.
 
     That distribution is autoregressive (see GreedyMultiPathBlock). So two numbers of each position suffice: q of the
@@ -60,8 +61,8 @@ def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) 
     return np.stack(ratios, 1)
 
 
-def _mass_before(text: TargetText, q: np.ndarray) -> np.ndarray:
-    """(n,) mass of q on the tokens that come before the text's in the order of p / q, ties by token."""
+def _mass_before(text: TargetText, q: Shaped[np.ndarray, "n V"]) -> Shaped[np.ndarray, " n"]:
+    """Mass of q on the tokens that come before the text's in the order of p / q, ties by token."""
     with np.errstate(over="ignore"):
         ratio = text.p / (q + (q == 0))
     own, tokens = text.at_tokens(ratio)[:, None], text.tokens[:, None]
@@ -69,8 +70,8 @@ def _mass_before(text: TargetText, q: np.ndarray) -> np.ndarray:
     return (q * before).sum(1)
 
 
-def _from(column: np.ndarray, depth: int) -> np.ndarray:
-    """`column` (n,) read `depth` positions later; 0 after the end."""
+def _from(column: Shaped[np.ndarray, " n"], depth: int) -> Shaped[np.ndarray, " n"]:
+    """`column` read `depth` positions later; 0 after the end."""
     later = column * 0
     later[: max(0, len(column) - depth)] = column[depth:]
     return later

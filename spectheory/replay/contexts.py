@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.core.draft import DrawRule
 from spectheory.core.ratios import clusters, ratio_half_width
@@ -76,8 +77,8 @@ def context_groups(replays: Replays, tree: Tree, verifier: Verifier, rule: DrawR
         )
 
 
-def _recent(kept: np.ndarray) -> np.ndarray:
-    """(n,) mean of `kept` over the `RECENT` positions before each, or as many as there are; 0.5 at the first one."""
+def _recent(kept: np.ndarray) -> Shaped[np.ndarray, " n"]:
+    """Mean of `kept` over the `RECENT` positions before each, or as many as there are; 0.5 at the first one."""
     total = np.append(0, np.minimum(kept, 1).cumsum())
     places = np.arange(len(kept))
     first = np.maximum(places - RECENT, 0)

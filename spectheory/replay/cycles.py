@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
@@ -30,7 +31,7 @@ class CycleChain:
     estimates of W that are unbiased, and independent from position to position, keep it unbiased.
 
     Attributes:
-        kept: (n, L + 1) chance that a cycle that starts at each position keeps at least 0..L drafted tokens, A; the
+        kept: chance that a cycle that starts at each position keeps at least 0..L drafted tokens, A; the
             first column is 1. What lies after the end of the text is not read.
         first: where the first cycle starts; 1 by default, since the target emits the first token with the prompt.
 
@@ -38,7 +39,7 @@ class CycleChain:
         InputError: `kept` is not a table of at least one column, or `first` is not a position.
     """
 
-    kept: np.ndarray
+    kept: Shaped[np.ndarray, "n lengths"]
     first: int = 1
 
     def __post_init__(self) -> None:
@@ -48,25 +49,25 @@ class CycleChain:
             raise InputError(f"first must be a position of the text, at least 0, got {self.first}")
 
     @cached_property
-    def ends(self) -> np.ndarray:
-        """(n, L + 1) chance that a cycle that starts at each position keeps exactly 0..L drafted tokens, W."""
+    def ends(self) -> Shaped[np.ndarray, "n lengths"]:
+        """Chance that a cycle that starts at each position keeps exactly 0..L drafted tokens, W."""
         ends = self.kept * 1
         ends[:, :-1] -= self.kept[:, 1:]
         return ends
 
     @cached_property
-    def expected_cycles(self) -> np.ndarray:
-        """(n + 1,) expected number of cycles from a boundary before each position to the end of the text."""
+    def expected_cycles(self) -> Shaped[np.ndarray, " boundaries"]:
+        """Expected number of cycles from a boundary before each position to the end of the text."""
         return self._run(_expected_cycles)
 
     @cached_property
-    def cycle_variance(self) -> np.ndarray:
-        """(n + 1,) variance of that number, given the text. Exact where `kept` is exact, not where it is sampled."""
+    def cycle_variance(self) -> Shaped[np.ndarray, " boundaries"]:
+        """Variance of that number, given the text. Exact where `kept` is exact, not where it is sampled."""
         return self._run(_cycle_variance, self.expected_cycles)
 
     @cached_property
-    def starts(self) -> np.ndarray:
-        """(n,) probability that a cycle starts at each position: what every other statistic is averaged with."""
+    def starts(self) -> Shaped[np.ndarray, " n"]:
+        """Probability that a cycle starts at each position: what every other statistic is averaged with."""
         return self._run(_starts, self.first)
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.errors import InputError
 from spectheory.core.record import Record
@@ -29,14 +30,14 @@ class Explained(Record):
         tree: the tree.
         verifier: name of the verifier; None if it is the verifier of the record.
         replayed: the cycles of each text.
-        reach: (budget + 1,) share of the cycles that keep each node.
-        perfect: (L,) tau of a draft that never misses at one depth: there the first child of each node is always the
+        reach: share of the cycles that keep each node.
+        perfect: tau of a draft that never misses at one depth: there the first child of each node is always the
             next token of the text, and is kept; at other depths the draft is the recorded one. Entry d is for the
             children of nodes at depth d. Empty for records of accepted lengths.
-        next_child: (L,) share of the cycles that end at a node at depth d with children, although the token of the text
+        next_child: share of the cycles that end at a node at depth d with children, although the token of the text
             is the very next candidate after these: one more child of each node there would have kept it. Empty unless
             the texts are greedy.
-        missed: (2, M + 1) share of the cycles that end where the token of the text has rank 0, ..., M - 1 among the
+        missed: share of the cycles that end where the token of the text has rank 0, ..., M - 1 among the
             draft's candidates, most probable first; the last entry is for all other tokens. The first row is for nodes
             with children, the second for leaves. Empty for records of accepted lengths.
         contexts: the cycles by how well the draft did just before.
@@ -52,10 +53,10 @@ class Explained(Record):
     tree: Tree
     verifier: str | None
     replayed: Replayed
-    reach: np.ndarray
-    perfect: np.ndarray
-    next_child: np.ndarray
-    missed: np.ndarray
+    reach: Float[np.ndarray, " nodes"]
+    perfect: Float[np.ndarray, " depths"]
+    next_child: Float[np.ndarray, " depths"]
+    missed: Float[np.ndarray, "2 ranks"]
     contexts: tuple[ContextGroup, ...]
     what_if: tuple[WhatIf, ...]
     measured: Tally | None = None
@@ -93,34 +94,34 @@ class Explained(Record):
         return interval(self.replayed)
 
     @property
-    def reached(self) -> np.ndarray:
-        """(L + 1,) share of the cycles that keep at least 0..L tokens."""
+    def reached(self) -> Float[np.ndarray, " lengths"]:
+        """Share of the cycles that keep at least 0..L tokens."""
         return np.bincount(self.tree.depth, self.reach)
 
     @property
-    def ended_at_leaf(self) -> np.ndarray:
-        """(L + 1,) share of the cycles that end at depth 0..L because nothing was drafted below."""
+    def ended_at_leaf(self) -> Float[np.ndarray, " lengths"]:
+        """Share of the cycles that end at depth 0..L because nothing was drafted below."""
         leaves = np.bincount(self.tree.parent[1:], minlength=self.tree.budget + 1) == 0
         return np.bincount(self.tree.depth, self.reach * leaves)
 
     @property
-    def ended_by_miss(self) -> np.ndarray:
-        """(L + 1,) share of the cycles that end at depth 0..L because no child was the text's token and was kept."""
+    def ended_by_miss(self) -> Float[np.ndarray, " lengths"]:
+        """Share of the cycles that end at depth 0..L because no child was the text's token and was kept."""
         return self.reached - np.append(self.reached[1:], 0) - self.ended_at_leaf
 
     @property
-    def kept_by_rank(self) -> np.ndarray:
-        """(fanout,) drafted tokens that a cycle keeps through children of rank 0, 1, ..., on average."""
+    def kept_by_rank(self) -> Float[np.ndarray, " ranks"]:
+        """Drafted tokens that a cycle keeps through children of rank 0, 1, ..., on average."""
         return np.bincount(self.tree.rank[1:], self.reach[1:])
 
     @property
-    def request_tau(self) -> np.ndarray:
-        """(R,) expected tokens over expected cycles of each text; NaN where no cycle fits."""
+    def request_tau(self) -> Float[np.ndarray, " texts"]:
+        """Expected tokens over expected cycles of each text; NaN where no cycle fits."""
         return _ratio(self.replayed.emitted, self.replayed.cycles)
 
     @property
-    def request_deviation(self) -> np.ndarray:
-        """(R,) standard deviation of a request's tau over draws and coins, given its text, to first order.
+    def request_deviation(self) -> Float[np.ndarray, " texts"]:
+        """Standard deviation of a request's tau over draws and coins, given its text, to first order.
 
         The text itself is another source of differences, so that other texts of the same prompts vary more.
         """
@@ -128,8 +129,8 @@ class Explained(Record):
         return self.request_tau * _ratio(spread, self.replayed.cycles)
 
     @property
-    def measured_tau(self) -> np.ndarray | None:
-        """(R,) measured tau of each request; None if nothing was measured."""
+    def measured_tau(self) -> Float[np.ndarray, " texts"] | None:
+        """Measured tau of each request; None if nothing was measured."""
         return None if self.measured is None else _ratio(self.measured.emitted, self.measured.cycles)
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from spectheory.core.arrays import Vector, one_of, without
 from spectheory.core.draft import DrawRule, top_tokens
+from spectheory.core.random_source import RandomSource
 
 WeightedDrafts = list[tuple[Any, list[int]]]
 
 
-def forced_draws(rule: DrawRule, q: Vector, k: int, token: int, rng: Any) -> WeightedDrafts:
+def forced_draws(rule: DrawRule, q: Vector, k: int, token: int, rng: RandomSource) -> WeightedDrafts:
     """Drafts that all contain `token`, each with a weight: the sum of weight * f(drafts) is an unbiased estimate of
     E[1{token is drafted} f(drafts)], for every f, over k drafts from q by `rule`.
 
@@ -72,6 +73,6 @@ def in_every_place(q: Vector, token: int, others: list[int]) -> WeightedDrafts:
     return weighted
 
 
-def _one_draw(q: Vector, rng: Any) -> list[int]:
+def _one_draw(q: Vector, rng: RandomSource) -> list[int]:
     """One draw from q; none where q is all 0."""
     return DrawRule.NO_REPLACEMENT.children(q, 1, rng)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int, Shaped
 
 from spectheory.core.checks import check_array, check_whole
 from spectheory.core.errors import InputError
@@ -17,7 +18,7 @@ class GreedyText:
     """A text of n tokens that greedy decoding of the target generated, as the draft ranks it.
 
     Attributes:
-        ranks: (n,) rank of each token among the draft's candidates at its position, -1 where it is none of them.
+        ranks: rank of each token among the draft's candidates at its position, -1 where it is none of them.
             (D, n) for a draft whose ranks depend on how deep in the cycle it is; the last row holds for deeper nodes.
 
         candidates: number of candidates that were ranked; wider trees cannot be replayed. None if all tokens were.
@@ -26,7 +27,7 @@ class GreedyText:
         InputError: the ranks are not whole numbers, or not between -1 and `candidates` - 1.
     """
 
-    ranks: np.ndarray
+    ranks: Int[np.ndarray, "depths n"]
     candidates: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,14 +62,14 @@ class ChainText:
     are replayed exactly, whatever the draft and the verifier were: a shorter chain keeps the beginning of a longer one.
 
     Attributes:
-        accepted: (n,) number of drafted tokens that a cycle from each position keeps.
+        accepted: number of drafted tokens that a cycle from each position keeps.
         longest: number of drafted tokens of the recorded chain.
 
     Raises:
         InputError: the lengths are not whole numbers between 0 and `longest`.
     """
 
-    accepted: np.ndarray
+    accepted: Int[np.ndarray, " n"]
     longest: int
 
     def __post_init__(self) -> None:
@@ -87,8 +88,8 @@ class ChainText:
         return len(self.accepted)
 
 
-def kept_of_chain(text: ChainText, tree: Tree) -> np.ndarray:
-    """(n, L + 1) 1 where a cycle with a chain keeps at least 0..L tokens, 0 where not.
+def kept_of_chain(text: ChainText, tree: Tree) -> Shaped[np.ndarray, "n lengths"]:
+    """1 where a cycle with a chain keeps at least 0..L tokens, 0 where not.
 
     Raises:
         InputError: the tree is not a chain, or is longer than the recorded chain.
@@ -98,8 +99,8 @@ def kept_of_chain(text: ChainText, tree: Tree) -> np.ndarray:
     return (text.accepted[:, None] >= np.arange(tree.budget + 1)).astype(np.float64)
 
 
-def passed_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
-    """(n, budget + 1) 1 where a cycle from each position keeps a node of the tree, 0 where not."""
+def passed_greedily(text: GreedyText, tree: Tree) -> Shaped[np.ndarray, "n nodes"]:
+    """1 where a cycle from each position keeps a node of the tree, 0 where not."""
     _require_ranked(text, tree)
     children = np.full((tree.budget + 1, int(tree.rank.max()) + 1), -1)
     drafted = np.arange(1, tree.budget + 1)
@@ -123,8 +124,8 @@ def _passed(ranks: np.ndarray, children: np.ndarray) -> np.ndarray:
     return passed
 
 
-def passed_in_expectation(text: GreedyText, tree: Tree, closer: float) -> np.ndarray:
-    """(n, budget + 1) the mean of `passed_greedily` over drafts that rank each token first with probability `closer`.
+def passed_in_expectation(text: GreedyText, tree: Tree, closer: float) -> Shaped[np.ndarray, "n nodes"]:
+    """The mean of `passed_greedily` over drafts that rank each token first with probability `closer`.
 
     They do so independently at each position, and rank it as recorded otherwise. A sequence of cycles reads each
     position once, so the expected number of cycles is exact too.

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -120,14 +121,14 @@ class Cycle:
         """Whether the compiled loops over siblings know the shape: trees of children drawn without replacement."""
         return isinstance(self.shape, Tree) and (self.rule is DrawRule.NO_REPLACEMENT or self.shape.is_chain)
 
-    def passed(self, one: OneText) -> np.ndarray:
-        """(n, nodes) chance that a cycle from each position keeps each node of a tree; of a policy, each depth."""
+    def passed(self, one: OneText) -> Shaped[np.ndarray, "n nodes"]:
+        """Chance that a cycle from each position keeps each node of a tree; of a policy, each depth."""
         if self.closer and isinstance(one.text, TargetText):
             return replace(self, closer=0.0).passed(one.closer(self.closer))
         return KERNELS[type(self.verifier)](one, self)
 
-    def kept(self, one: OneText) -> np.ndarray:
-        """(n, L + 1) chance that a cycle from each position keeps at least 0..L drafted tokens."""
+    def kept(self, one: OneText) -> Shaped[np.ndarray, "n lengths"]:
+        """Chance that a cycle from each position keeps at least 0..L drafted tokens."""
         return self.by_depth(self.passed(one))
 
     def by_depth(self, passed: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Int
 
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -38,8 +39,8 @@ def misses(replays: Replays, tree: Tree, verifier: Verifier, rule: DrawRule) -> 
     return next_child / cycles if greedy else np.zeros(0), missed / cycles
 
 
-def ranks_of(text: Text) -> np.ndarray:
-    """(D, n) rank of each token of a text among the draft's candidates, the most probable first; -1 if there is none.
+def ranks_of(text: Text) -> Int[np.ndarray, "depths n"]:
+    """Rank of each token of a text among the draft's candidates, the most probable first; -1 if there is none.
 
     Raises:
         InputError: the text has accepted lengths only.

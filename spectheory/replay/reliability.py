@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Shaped
 
 RANKS = 4
 """Ranks of the draft's tokens that are judged, the most probable one first."""
@@ -10,8 +11,10 @@ BINS = 10
 """Equal parts of the probabilities from 0 to 1; a probability on a boundary is in the upper part."""
 
 
-def ranked(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, `RANKS`) the draft's largest probabilities, and the target's of the same tokens; ties: lower token first.
+def ranked(
+    p: Shaped[np.ndarray, "n V"], q: Shaped[np.ndarray, "n V"]
+) -> tuple[Shaped[np.ndarray, "n ranks"], Shaped[np.ndarray, "n ranks"]]:
+    """The draft's largest probabilities, and the target's of the same tokens; ties: lower token first.
 
     Args:
         p: (n, V) the target's distributions.
@@ -26,8 +29,10 @@ def ranked(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return promised, hits
 
 
-def reliability(visits: np.ndarray, promised: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """(`RANKS`, `BINS`, 3) sums of visits, of the draft's and of the target's probabilities, by rank and part.
+def reliability(
+    visits: Shaped[np.ndarray, " n"], promised: Shaped[np.ndarray, "n ranks"], hits: Shaped[np.ndarray, "n ranks"]
+) -> Shaped[np.ndarray, "ranks bins 3"]:
+    """Sums of visits, of the draft's and of the target's probabilities, by rank and part.
 
     Args:
         visits: (n,) expected number of visits of each position.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -29,11 +30,11 @@ class Replayed(Record):
     """The cycles of one tree and verifier on R texts, as the replay theorem counts them.
 
     Attributes:
-        emitted: (R,) float64, expected tokens of the cycles that start in each text.
-        cycles: (R,) float64, expected number of these cycles.
-        variance: (R,) float64, variance of that number, given the text.
-        accepted: (L + 1,) float64, expected number of cycles that keep 0..L drafted tokens.
-        reach: (budget + 1,) float64, share of the cycles that keep each node of a static tree, see `Replays.reach`;
+        emitted: expected tokens of the cycles that start in each text.
+        cycles: expected number of these cycles.
+        variance: variance of that number, given the text.
+        accepted: expected number of cycles that keep 0..L drafted tokens.
+        reach: share of the cycles that keep each node of a static tree, see `Replays.reach`;
             None where it was not computed.
 
     Where siblings are sampled these are unbiased estimates, of which single ones may be negative.
@@ -48,11 +49,11 @@ class Replayed(Record):
     derived: ClassVar[tuple[str, ...]] = ("tau",)
     repair: ClassVar[str] = "plan again with the trace"
 
-    emitted: np.ndarray
-    cycles: np.ndarray
-    variance: np.ndarray
-    accepted: np.ndarray
-    reach: np.ndarray | None = None
+    emitted: Float[np.ndarray, " texts"]
+    cycles: Float[np.ndarray, " texts"]
+    variance: Float[np.ndarray, " texts"]
+    accepted: Float[np.ndarray, " lengths"]
+    reach: Float[np.ndarray, " nodes"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("emitted", "cycles", "variance", "accepted", *(() if self.reach is None else ("reach",))):
@@ -167,8 +168,8 @@ class Replays:
         cycle = self._cycle(tree, verifier, rule)
         return [cycle.passed(one) for one in self._each]
 
-    def reach(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> np.ndarray:
-        """(budget + 1,) the share of the cycles that keep each node of a static tree.
+    def reach(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> Shaped[np.ndarray, " nodes"]:
+        """The share of the cycles that keep each node of a static tree.
 
         The cycles are those that `replay` counts, and so the shares of all nodes sum to tau. Where siblings are sampled
         the shares are unbiased up to the number of cycles that they are divided by, and single ones may be above 1.

@@ -7,6 +7,7 @@ Most of the work of replaying sampled trees is here. The same in plain Python, f
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Int, Shaped
 
 from spectheory.core.compiling import compiler
 from spectheory.core.tree import Tree
@@ -33,8 +34,8 @@ class Siblings:
         self._drawn = np.empty((len(text.q), len(text), 0), np.int64)
         self._chances = self._weighted()
 
-    def drawn(self, count: int) -> np.ndarray:
-        """(D, n, count or more) tokens by depth in the cycle and position; -1 where the draft has no more tokens."""
+    def drawn(self, count: int) -> Int[np.ndarray, "depths n count"]:
+        """Tokens by depth in the cycle and position; -1 where the draft has no more tokens."""
         if (have := self._drawn.shape[2]) < count:
             columns = [
                 np.random.default_rng([*self.seed, column]).random(self._drawn.shape[:2]) for column in range(count)
@@ -43,13 +44,13 @@ class Siblings:
             self._chances = self._weighted()
         return self._drawn if have >= count else self.drawn(count)
 
-    def chances(self, count: int) -> np.ndarray:
-        """(D, n, count + 1 or more) weight of the text's token at each place among them; see `forced_draws`."""
+    def chances(self, count: int) -> Shaped[np.ndarray, "depths n places"]:
+        """Weight of the text's token at each place among them; see `forced_draws`."""
         self.drawn(count)
         return self._chances
 
-    def edges(self, solver: Solver, k: int, depth: int) -> np.ndarray:
-        """(n, k) edges of NSS, Naive or RRS below nodes with k drafts, see `top_down.edges`."""
+    def edges(self, solver: Solver, k: int, depth: int) -> Shaped[np.ndarray, "n k"]:
+        """Edges of NSS, Naive or RRS below nodes with k drafts, see `top_down.edges`."""
         text, chances = self.text, self.chances(k - 1)[depth, :, :k]
         if isinstance(solver, NSS):
             return chances
@@ -66,8 +67,8 @@ class Siblings:
             edges[:, 1:] = chances[:, 1:] * (rejected * corrected / target)[:, None]
         return edges
 
-    def traversal(self, tree: Tree, perfect: int | None = None) -> np.ndarray:
-        """(n, budget + 1) `passed_by_traversal` of a static tree whose children are drawn without replacement."""
+    def traversal(self, tree: Tree, perfect: int | None = None) -> Shaped[np.ndarray, "n nodes"]:
+        """`passed_by_traversal` of a static tree whose children are drawn without replacement."""
         text, fanout = self.text, np.bincount(tree.parent[1:], minlength=tree.budget + 1)
         chances = self.chances(max(0, int(fanout.max()) - 1))
         sure = -1 if perfect is None else perfect

@@ -7,6 +7,7 @@ from numbers import Rational
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64, Shaped
 
 from spectheory.core.arrays import SUM_TOLERANCE
 from spectheory.core.checks import check_array
@@ -21,10 +22,10 @@ class TargetText:
     """A text of n tokens that the target generated, and what both models predict at each of its positions.
 
     Attributes:
-        tokens: (n,) int64, the text, without its prompt.
-        p: (n, V) the target's distribution of the token at each position, given the prompt and the tokens before it.
-        q: (n, V) the draft's distribution there. (D, n, V) for a draft whose distribution depends on how deep in the
-            cycle it is: q[d] holds for children of a node at depth d, the last one for deeper nodes too.
+        tokens: the text, without its prompt.
+        p: the target's distribution of the token at each position, given the prompt and the tokens before it.
+        q: the draft's distribution there: q[d] holds for children of a node at depth d, the last one for deeper nodes
+            too. Rows (n, V) are given for a draft whose distribution does not depend on how deep in the cycle it is.
 
     p and q are float64, or arrays of `Fraction`.
 
@@ -33,9 +34,9 @@ class TargetText:
             of the text a probability below `LEAST`.
     """
 
-    tokens: np.ndarray
-    p: np.ndarray
-    q: np.ndarray
+    tokens: Int64[np.ndarray, " n"]
+    p: Shaped[np.ndarray, "n V"]
+    q: Shaped[np.ndarray, "*depths n V"]
 
     def __post_init__(self) -> None:
         tokens, p, q = check_array("tokens", self.tokens), _numbers("p", self.p), _numbers("q", self.q)
@@ -67,12 +68,12 @@ class TargetText:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def draft_rows(self, depth: int) -> np.ndarray:
-        """(n, V) the draft's distribution at each position, where it drafts children of a node at `depth`."""
+    def draft_rows(self, depth: int) -> Shaped[np.ndarray, "n V"]:
+        """The draft's distribution at each position, where it drafts children of a node at `depth`."""
         return self.q[min(depth, len(self.q) - 1)]
 
-    def at_tokens(self, rows: np.ndarray) -> np.ndarray:
-        """(n,) the entries of (n, V) rows at the tokens of the text."""
+    def at_tokens(self, rows: Shaped[np.ndarray, "n V"]) -> Shaped[np.ndarray, " n"]:
+        """The entries of rows at the tokens of the text."""
         return rows[np.arange(len(self)), self.tokens]
 
 
@@ -86,8 +87,8 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     return rows
 
 
-def _check_rows(name: str, rows: np.ndarray) -> None:
-    """Refuse (n, V) rows that are not distributions."""
+def _check_rows(name: str, rows: Shaped[np.ndarray, "n V"]) -> None:
+    """Refuse rows that are not distributions."""
     if not len(rows):
         return
     lowest: Any = rows.min(1)

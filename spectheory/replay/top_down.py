@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.core.draft import DrawRule
+from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 from spectheory.otlp import Solver
 from spectheory.replay.forced_draws import forced_draws
@@ -20,7 +21,7 @@ Edges = Mapping[tuple[int, int], np.ndarray]
 
 
 def edges(
-    text: TargetText, solver: Solver, rule: DrawRule, k: int, rng: Any, *, depth: int = 0, samples: int = 1
+    text: TargetText, solver: Solver, rule: DrawRule, k: int, rng: RandomSource, *, depth: int = 0, samples: int = 1
 ) -> Edges:
     """The edges below a node with k drafts, at every position of a text.
 
@@ -56,8 +57,10 @@ def child_of(drafts: list[int], token: int, rule: DrawRule) -> tuple[int, int]:
     return list(dict.fromkeys(drafts)).index(token), drafts.count(token)
 
 
-def kept_top_down(text: TargetText, shape: Shape, edges_below: Callable[[int, int], Edges]) -> np.ndarray:
-    """(n, L + 1) chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
+def kept_top_down(
+    text: TargetText, shape: Shape, edges_below: Callable[[int, int], Edges]
+) -> Shaped[np.ndarray, "n lengths"]:
+    """Chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
 
     Args:
         text: the text.
@@ -68,8 +71,10 @@ def kept_top_down(text: TargetText, shape: Shape, edges_below: Callable[[int, in
     return np.stack([sum(level.values(), start=zero) for level in _levels(text, shape, edges_below)], 1)
 
 
-def passed_top_down(text: TargetText, tree: Tree, shape: Shape, edges_below: Callable[[int, int], Edges]) -> np.ndarray:
-    """(n, budget + 1) chance that a cycle from each position keeps each node of a static tree; see `kept_top_down`."""
+def passed_top_down(
+    text: TargetText, tree: Tree, shape: Shape, edges_below: Callable[[int, int], Edges]
+) -> Shaped[np.ndarray, "n nodes"]:
+    """Chance that a cycle from each position keeps each node of a static tree; see `kept_top_down`."""
     passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
     for level in _levels(text, shape, edges_below):
         for node, reach in level.items():

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.draft import DrawRule
+from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 from spectheory.replay.chains import LARGEST
 from spectheory.replay.forced_draws import forced_draws
@@ -18,8 +20,10 @@ from spectheory.replay.top_down import child_of
 from spectheory.verify.shortfall import coin, shortfall
 
 
-def kept_by_traversal(text: TargetText, shape: Shape, rng: Any, samples: int = 1) -> np.ndarray:
-    """(n, L + 1) chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
+def kept_by_traversal(
+    text: TargetText, shape: Shape, rng: RandomSource, samples: int = 1
+) -> Shaped[np.ndarray, "n lengths"]:
+    """Chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
 
     A child that is visited with weight a is kept, itself or something below it, with probability a on average over what
     is drafted below it. So the children before the text's own are rejected with probability 1 - a each, whatever p and
@@ -47,9 +51,9 @@ def kept_by_traversal(text: TargetText, shape: Shape, rng: Any, samples: int = 1
 
 
 def passed_by_traversal(
-    text: TargetText, tree: Tree, shape: Shape, rng: Any, samples: int = 1, perfect: int | None = None
-) -> np.ndarray:
-    """(n, budget + 1) chance that a cycle from each position keeps each node of a static tree, itself or some below it.
+    text: TargetText, tree: Tree, shape: Shape, rng: RandomSource, samples: int = 1, perfect: int | None = None
+) -> Shaped[np.ndarray, "n nodes"]:
+    """Chance that a cycle from each position keeps each node of a static tree, itself or some below it.
 
     Args:
         text: the text.
@@ -72,7 +76,9 @@ Level = list[tuple[State, Any, Any]]
 """The states at one depth, each with its share, and the weight with which it is visited."""
 
 
-def _levels(text: TargetText, shape: Shape, start: int, rng: Any, perfect: int | None = None) -> Iterator[Level]:
+def _levels(
+    text: TargetText, shape: Shape, start: int, rng: RandomSource, perfect: int | None = None
+) -> Iterator[Level]:
     """The states that the text visits from one position, for one draw of the siblings, depth by depth."""
     one = one_of(text.p[start])
     level: Level = [(shape.root, one, one)]
@@ -92,7 +98,7 @@ def _levels(text: TargetText, shape: Shape, start: int, rng: Any, perfect: int |
 
 
 def _children(
-    text: TargetText, shape: Shape, depth: int, position: int, state: State, share: Any, weight: Any, rng: Any
+    text: TargetText, shape: Shape, depth: int, position: int, state: State, share: Any, weight: Any, rng: RandomSource
 ) -> list[tuple[State, Any, Any]]:
     """(State, share, weight) of the children through which the token at `position` may be kept."""
     k = shape.draws(depth, state)

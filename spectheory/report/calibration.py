@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from spectheory.report.figures import SERIES
-from spectheory.report.page import figure_html, folded_table, prose_html, shell, sources_html
+from spectheory.report.page import words_page
 from spectheory.report.svg import INK, MARKERS, MUTED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.calibration import BOUND, Calibrated, Calibration
@@ -109,15 +109,8 @@ def calibration_figure(calibration: Calibration) -> str:
 
 def calibration_page(title: str, calibration: Calibration) -> str:
     """The calibration as one HTML page."""
-    lead, *words = calibration_words(calibration)
-    return shell(
-        title,
-        f'<p class="lead">{prose_html(lead)}</p>',
-        *(f"<p>{prose_html(line)}</p>" for line in words),
-        figure_html(calibration_figure(calibration)),
-        *(folded_table(table, is_open=True) for table in calibration_rows(calibration)),
-        sources_html({"calibration": calibration.provenance}),
-    )
+    figures, stamps = [calibration_figure(calibration)], {"calibration": calibration.provenance}
+    return words_page(title, calibration_words(calibration), figures, calibration_rows(calibration), stamps)
 
 
 def _table(sampling: str, rows: list[Calibrated]) -> TextTable:

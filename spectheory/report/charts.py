@@ -10,6 +10,7 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.tree import Tree
 from spectheory.report.svg import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
@@ -49,7 +50,7 @@ def one_of(colours: Mapping[str, str], title: str | None = None) -> alt.Color:
     return alt.Color("name:N", scale=scale, title=title, legend=alt.Legend(orient="top"))
 
 
-def tree_chart(tree: Tree, reach: np.ndarray, newest: int | None = None) -> AnyChart:
+def tree_chart(tree: Tree, reach: Float[np.ndarray, " nodes"], newest: int | None = None) -> AnyChart:
     """A tree that grows from left to right. A node is as large as it is likely to be reached; `newest` has a ring."""
     depth, line = tree.depth, -tree.rows
     at = [{"depth": int(depth[node]), "row": float(line[node])} for node in range(tree.budget + 1)]
@@ -84,8 +85,8 @@ def tree_chart(tree: Tree, reach: np.ndarray, newest: int | None = None) -> AnyC
     return alt.layer(lines, dots, marked)
 
 
-def corners(distributions: np.ndarray) -> np.ndarray:
-    """(N, 2) the places of distributions (N, 3) on three tokens in a triangle with sides of length 1."""
+def corners(distributions: Float[np.ndarray, "points 3"]) -> Float[np.ndarray, "points 2"]:
+    """The places of distributions on three tokens in a triangle with sides of length 1."""
     return distributions @ np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 
 

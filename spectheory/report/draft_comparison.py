@@ -9,10 +9,11 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from spectheory.replay.reliability import BINS, RANKS
 from spectheory.report.figures import SERIES
-from spectheory.report.page import figure_html, folded_table, prose_html, shell, sources_html
+from spectheory.report.page import words_page
 from spectheory.report.svg import INK, MARKERS, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.results.draft_comparison import LEVEL, POWER, DraftComparison, DraftRow, DraftRun, calibration_error
+from spectheory.results.draft_comparison import LEVEL, POWER, DraftComparison, DraftRow
+from spectheory.results.draft_run import DraftRun, calibration_error
 
 MOST_DEPTHS = 6
 """Depths that a table shows."""
@@ -149,15 +150,8 @@ def judged_figure(comparison: DraftComparison) -> str:
 
 def judged_page(title: str, comparison: DraftComparison) -> str:
     """The comparison as one HTML page."""
-    lead, *words = judged_words(comparison)
-    return shell(
-        title,
-        f'<p class="lead">{prose_html(lead)}</p>',
-        *(f"<p>{prose_html(line)}</p>" for line in words),
-        figure_html(judged_figure(comparison)),
-        *(folded_table(table, is_open=True) for table in judged_rows(comparison)),
-        sources_html({"comparison": comparison.provenance}),
-    )
+    figures, stamps = [judged_figure(comparison)], {"comparison": comparison.provenance}
+    return words_page(title, judged_words(comparison), figures, judged_rows(comparison), stamps)
 
 
 def _named(row: DraftRow) -> str:

@@ -9,7 +9,7 @@ from spectheory.replay.contexts import RECENT
 from spectheory.replay.explained_record import Explained, drafted
 from spectheory.replay.misses import MOST_RANKS
 from spectheory.replay.other_choices import WhatIf
-from spectheory.report.page import figure_html, folded_table, prose_html, shell
+from spectheory.report.page import words_page
 from spectheory.report.svg import BLUE, GREY, INK, ORANGE, PAPER, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 
@@ -289,15 +289,9 @@ def request_figure(explained: Explained) -> str:
 
 def explained_page(title: str, explained: Explained) -> str:
     """The explanation as one HTML page."""
-    lead, *words = explained_words(explained)
     drawings = [depth_figure(explained), *([what_if_figure(explained)] if explained.what_if else [])]
-    return shell(
-        title,
-        f'<p class="lead">{prose_html(lead)}</p>',
-        *(f"<p>{prose_html(line)}</p>" for line in words),
-        *map(figure_html, [*drawings, request_figure(explained)]),
-        *(folded_table(table, is_open=True) for table in explained_rows(explained)),
-    )
+    figures = [*drawings, request_figure(explained)]
+    return words_page(title, explained_words(explained), figures, explained_rows(explained), {})
 
 
 def _between(ends: tuple[float, float] | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
@@ -90,7 +91,7 @@ def latency_figure(latency: Latency) -> str:
 
 
 @styled
-def tree_figure(tree: Tree, reach: np.ndarray, source: str = "") -> str:
+def tree_figure(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = "") -> str:
     """The tree from left to right. Labels give the reach of a node in percent; edges widen with reach.
 
     `source` is a clause for the title on where the reach is from, such as "nodes by the rates".

@@ -7,7 +7,7 @@ mode.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -102,6 +102,25 @@ def shell(title: str, *parts: str) -> str:
             *parts,
             "</body>\n</html>\n",
         ]
+    )
+
+
+def words_page(
+    title: str,
+    words: Sequence[str],
+    drawings: Iterable[str],
+    tables: Iterable[TextTable],
+    stamps: Mapping[str, Provenance],
+) -> str:
+    """A complete page: words, first the lead; SVG drawings; open tables; the sources of the records."""
+    lead, *more = words
+    return shell(
+        title,
+        f'<p class="lead">{prose_html(lead)}</p>',
+        *(f"<p>{prose_html(line)}</p>" for line in more),
+        *map(figure_html, drawings),
+        *(folded_table(table, is_open=True) for table in tables),
+        *([sources_html(stamps)] if stamps else []),
     )
 
 

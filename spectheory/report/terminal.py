@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 from rich.console import Group
 from rich.text import Text
 from rich.tree import Tree as RichTree
@@ -28,7 +29,7 @@ def confidence_lines(confidence: Confidence | None) -> list[Text]:
     return [] if confidence is None else [Text(line) for line in confidence.lines]
 
 
-def tree_drawing(tree: Tree, reach: np.ndarray, source: str = "") -> RichTree:
+def tree_drawing(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = "") -> RichTree:
     """A drawing of `tree` with the rank and the reach of each node.
 
     In the drawing, `#0 0.71 · #0 0.52` is a node and its only child, and `#1 0.08, #2 0.04` are sibling leaves.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance, model_name
@@ -193,8 +194,8 @@ def _other(one: str | None, another: str | None) -> bool:
     return bool(one and another) and Path(str(one)).resolve() != Path(str(another)).resolve()
 
 
-def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:
-    """(max_depth + 1,) probability that exactly 0, 1, ... tokens of `tree` are accepted.
+def accepted_distribution(tree: Tree, reach: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, " lengths"]:
+    """Probability that exactly 0, 1, ... tokens of `tree` are accepted.
 
     At least `a` tokens are accepted exactly when a node at depth `a` is accepted, and at most one node per
     depth is accepted.

@@ -8,90 +8,18 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Int
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
-from spectheory.replay.reliability import BINS, RANKS
+from spectheory.results.draft_run import DraftRun
 from spectheory.results.paired_difference import PairedDifference, Ratio, mean_half_width, paired_difference
 
 LEVEL, POWER = 0.95, 0.8
 """Level of all intervals, and the power of the smallest difference that is called detectable."""
-ROUNDING = 1e-6
-"""Relative rounding error of sums of expected counts."""
 IDENTITY = ("target", "temperature", "top_k", "top_p", "tree", "verifier")
 """Comparisons can only be added if they agree in these fields of their provenance."""
-
-
-@dataclass(frozen=True, eq=False)
-class DraftRun:
-    """One draft on the texts of P prompts: a draft model or a head, as one run of training left it.
-
-    Attributes:
-        group: name of the row; runs of one group differ in the seed of training only.
-        name: folder of the draft.
-        weights: hash of its weights.
-        emitted: (P,) expected tokens of the cycles in the texts of each prompt.
-        cycles: (P,) expected number of these cycles.
-        root_tokens: (P,) sum over the roots of the expected tokens of a cycle that starts there; None for dynamic
-            trees, which are drafted only where cycles start.
-        accepted: (L + 1,) expected number of cycles that keep 0..L drafted tokens.
-        reliability: (L, `RANKS`, `BINS`, 3) what the draft promised where cycles have kept 0..L-1 tokens: for its
-            tokens of rank 0, 1, ... and for `BINS` equal parts of the probabilities from 0 to 1, the expected number
-            of such places, the sum of the draft's probabilities, and the sum of the target's probabilities of the same
-            tokens. At temperature 0 the target's are 0 or 1, and the draft's are those of temperature 1.
-    """
-
-    group: str
-    name: str
-    weights: str
-    emitted: np.ndarray
-    cycles: np.ndarray
-    root_tokens: np.ndarray | None
-    accepted: np.ndarray
-    reliability: np.ndarray
-
-    @property
-    def tau(self) -> float:
-        """Expected tokens per target call, over the texts."""
-        return float(self.emitted.sum() / self.cycles.sum())
-
-    @property
-    def acceptance(self) -> np.ndarray:
-        """(L,) share of the cycles that keep a token at depth 1..L, of those that kept one before; NaN where none."""
-        kept = self.accepted[::-1].cumsum()[::-1]
-        return _ratio(kept[1:], kept[:-1])
-
-    @property
-    def hits(self) -> np.ndarray:
-        """(L, `RANKS`) how often the draft's token of each rank is the target's token, by depth; NaN without visits."""
-        _, _, hits = np.moveaxis(self.reliability.sum(2), -1, 0)
-        return _ratio(hits, self.reliability[..., 0].sum(2))
-
-    @property
-    def confidence(self) -> np.ndarray:
-        """(L, `RANKS`) by depth and rank: the mean draft probability of its token of that rank; NaN without visits."""
-        return _ratio(self.reliability[..., 1].sum(2), self.reliability[..., 0].sum(2))
-
-    @property
-    def calibration_error(self) -> np.ndarray:
-        """(L, `RANKS`) expected calibration error by depth and rank; NaN without visits. See `calibration_error`."""
-        return calibration_error(self.reliability)
-
-
-def calibration_error(reliability: np.ndarray) -> np.ndarray:
-    """The expected calibration error (ECE) of tables (..., bins, 3); NaN without visits.
-
-    In each bin, how far the mean probability of the draft is from the target's, weighted with the visits. Chance alone
-    makes it larger than 0, and more so with fewer visits.
-    """
-    visits, promised, hits = np.moveaxis(reliability, -1, 0)
-    return _ratio(abs(promised - hits).sum(-1), visits.sum(-1))
-
-
-def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-    known = denominators > 0
-    return np.where(known, numerators / np.where(known, denominators, 1), np.nan)
 
 
 @dataclass(frozen=True)
@@ -135,7 +63,7 @@ class DraftComparison(Record):
         verifier: name of the verifier.
         baseline: the group that the others are compared with.
         prompts: (P,) hashes of the prompts. Their texts are the clusters.
-        roots: (P,) number of positions of the texts of each prompt at which a whole cycle fits.
+        roots: number of positions of the texts of each prompt at which a whole cycle fits.
         runs: the drafts; drafts of one group follow each other.
 
     Raises:
@@ -152,7 +80,7 @@ class DraftComparison(Record):
     verifier: str
     baseline: str
     prompts: tuple[str, ...]
-    roots: np.ndarray
+    roots: Int[np.ndarray, " prompts"]
     runs: tuple[DraftRun, ...]
     provenance: Provenance = UNKNOWN
 
@@ -169,7 +97,7 @@ class DraftComparison(Record):
             raise InputError(f"roots must be one whole number of at least 0 for each prompt, got {roots!r:.60}")
         object.__setattr__(self, "roots", roots)
         for run in self.runs:
-            _check_run(run, len(self.prompts))
+            run.check(len(self.prompts))
         check_groups({name: _weights(runs) for name, runs in self.groups.items() if runs}, self.baseline)
 
     @property
@@ -263,7 +191,7 @@ class DraftComparison(Record):
             self,
             prompts=self.prompts + other.prompts,
             roots=np.concatenate([self.roots, other.roots]),
-            runs=tuple(_added(*pair) for pair in zip(self.runs, other.runs, strict=True)),
+            runs=tuple(one.joined(other) for one, other in zip(self.runs, other.runs, strict=True)),
         )
 
     def __radd__(self, other: int) -> Self:
@@ -284,46 +212,8 @@ def _identity(comparison: DraftComparison) -> Mapping[str, object]:
     )
 
 
-def _added(one: DraftRun, other: DraftRun) -> DraftRun:
-    """The run on the prompts of both."""
-    tokens = None
-    if one.root_tokens is not None and other.root_tokens is not None:
-        tokens = np.concatenate([one.root_tokens, other.root_tokens])
-    return replace(
-        one,
-        emitted=np.concatenate([one.emitted, other.emitted]),
-        cycles=np.concatenate([one.cycles, other.cycles]),
-        root_tokens=tokens,
-        accepted=one.accepted + other.accepted,
-        reliability=one.reliability + other.reliability,
-    )
-
-
 def _weights(runs: list[DraftRun]) -> list[str]:
     return sorted(run.weights for run in runs)
-
-
-def _check_run(run: DraftRun, prompts: int) -> None:
-    """Refuse a run whose arrays do not fit each other or contradict each other."""
-    depths = len(run.accepted) - 1
-    shapes = {
-        "emitted": (prompts,),
-        "cycles": (prompts,),
-        "root_tokens": (prompts,),
-        "accepted": (depths + 1,),
-        "reliability": (depths, RANKS, BINS, 3),
-    }
-    for name, shape in shapes.items():
-        values = getattr(run, name)
-        if values is not None and (np.shape(values) != shape or not np.isfinite(values).all()):
-            raise InputError(f"{name} of {run.name} must be finite and have the shape {shape}, got {np.shape(values)}")
-    if not run.cycles.sum() > 0:
-        raise InputError(f"cycles of {run.name} must be above 0 in all: give texts that are longer than a cycle")
-    for name, counted in (("cycles", run.accepted.sum()), ("emitted", run.accepted @ np.arange(1, depths + 2))):
-        if abs((total := getattr(run, name).sum()) - counted) > ROUNDING * max(1, counted):
-            raise InputError(
-                f"the sum of {name} of {run.name} must be {counted:.9g}, computed from accepted, got {total:.9g}"
-            )
 
 
 def check_groups(groups: Mapping[str, Sequence[str]], baseline: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters, influence
@@ -16,12 +17,12 @@ class Ratio:
     """The sums of one run over the clusters, such as tokens and cycles of each prompt.
 
     Attributes:
-        numerators: (clusters,) float64.
-        denominators: (clusters,) float64, with a sum above 0.
+        numerators: one for each cluster.
+        denominators: one for each cluster, with a sum above 0.
     """
 
-    numerators: np.ndarray
-    denominators: np.ndarray
+    numerators: Float[np.ndarray, " clusters"]
+    denominators: Float[np.ndarray, " clusters"]
 
     @property
     def value(self) -> float:
@@ -29,8 +30,8 @@ class Ratio:
         return float(self.numerators.sum() / self.denominators.sum())
 
     @property
-    def influence(self) -> np.ndarray:
-        """(clusters,) how much each cluster moves `value`."""
+    def influence(self) -> Float[np.ndarray, " clusters"]:
+        """How much each cluster moves `value`."""
         return influence(self.numerators, self.denominators)
 
 

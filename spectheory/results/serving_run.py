@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from spectheory.core.checks import check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
@@ -58,14 +59,14 @@ class ServingRun(Record):
 
     Attributes:
         name: the schedule that ran, such as `off`.
-        request: (N,) number of each completed request in the load, increasing.
-        arrival_seconds: (N,) time at which it arrived.
-        first_token_seconds: (N,) time of its first token.
-        completion_seconds: (N,) time of its last token.
-        prompt_tokens, output_tokens, kinds: (N,) its lengths, and its class of acceptance.
+        request: number of each completed request in the load, increasing.
+        arrival_seconds: time at which it arrived.
+        first_token_seconds: time of its first token.
+        completion_seconds: time of its last token.
+        prompt_tokens, output_tokens, kinds: its lengths, and its class of acceptance.
         unfinished: requests that were in the system when the time was over.
         trees: the tree of each tier; the root alone means no speculation.
-        tier_steps: (T,) decoding steps of each tier.
+        tier_steps: decoding steps of each tier.
         prompt_steps: steps that only read prompts.
         drafted: drafted tokens of all cycles.
         accepted: drafted tokens that became part of an answer.
@@ -78,7 +79,7 @@ class ServingRun(Record):
         request_seconds: integral over time of the number of requests in the system.
         slo_ttft_seconds, slo_tpot_seconds: limits on the time to the first token and on the time per output token;
             None means no limit.
-        step_seconds, step_batch, step_tier: (S,) end of each step, its number of decoding sequences and its tier, if
+        step_seconds, step_batch, step_tier: end of each step, its number of decoding sequences and its tier, if
             they were kept.
         stability_limit: requests per second that the server sustains with the schedule, at the best batch size; None if
             it was not computed.
@@ -95,16 +96,16 @@ class ServingRun(Record):
     repair: ClassVar[str] = "simulate again with `spectheory simulate` or `simulate.serve`"
 
     name: str
-    request: np.ndarray
-    arrival_seconds: np.ndarray
-    first_token_seconds: np.ndarray
-    completion_seconds: np.ndarray
-    prompt_tokens: np.ndarray
-    output_tokens: np.ndarray
-    kinds: np.ndarray
+    request: Int[np.ndarray, " requests"]
+    arrival_seconds: Float[np.ndarray, " requests"]
+    first_token_seconds: Float[np.ndarray, " requests"]
+    completion_seconds: Float[np.ndarray, " requests"]
+    prompt_tokens: Int[np.ndarray, " requests"]
+    output_tokens: Int[np.ndarray, " requests"]
+    kinds: Int[np.ndarray, " requests"]
     unfinished: int
     trees: tuple[Tree, ...]
-    tier_steps: np.ndarray
+    tier_steps: Int[np.ndarray, " tiers"]
     prompt_steps: int
     drafted: int
     accepted: int
@@ -116,11 +117,11 @@ class ServingRun(Record):
     inter_token_seconds: Figures | None = None
     slo_ttft_seconds: float | None = None
     slo_tpot_seconds: float | None = None
-    step_seconds: np.ndarray | None = field(default=None, metadata={"optional": True})
-    step_batch: np.ndarray | None = field(default=None, metadata={"optional": True})
-    step_tier: np.ndarray | None = field(default=None, metadata={"optional": True})
+    step_seconds: Float[np.ndarray, " steps"] | None = field(default=None, metadata={"optional": True})
+    step_batch: Int[np.ndarray, " steps"] | None = field(default=None, metadata={"optional": True})
+    step_tier: Int[np.ndarray, " steps"] | None = field(default=None, metadata={"optional": True})
     stability_limit: float | None = field(default=None, metadata={"optional": True})
-    settled_batches: np.ndarray | None = field(default=None, metadata={"optional": True})
+    settled_batches: Int[np.ndarray, " batches"] | None = field(default=None, metadata={"optional": True})
     provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
@@ -192,25 +193,25 @@ class ServingRun(Record):
         return "; ".join([*parts, f"{self.tokens_per_second:,.0f} tokens/s at a mean batch of {self.mean_batch:.1f}"])
 
     @property
-    def ttft_seconds(self) -> np.ndarray:
-        """(N,) time to the first token of each request."""
+    def ttft_seconds(self) -> Float[np.ndarray, " requests"]:
+        """Time to the first token of each request."""
         return self.first_token_seconds - self.arrival_seconds
 
     @property
-    def tpot_seconds(self) -> np.ndarray:
-        """(N,) mean time per token after the first one; NaN for answers of one token."""
+    def tpot_seconds(self) -> Float[np.ndarray, " requests"]:
+        """Mean time per token after the first one; NaN for answers of one token."""
         more = self.output_tokens - 1
         decode = self.completion_seconds - self.first_token_seconds
         return np.where(more > 0, decode / np.maximum(more, 1), np.nan)
 
     @property
-    def end_to_end_seconds(self) -> np.ndarray:
-        """(N,) time from the arrival to the last token of each request."""
+    def end_to_end_seconds(self) -> Float[np.ndarray, " requests"]:
+        """Time from the arrival to the last token of each request."""
         return self.completion_seconds - self.arrival_seconds
 
     @property
-    def meets_slo(self) -> np.ndarray:
-        """(N,) whether each request meets both limits. An answer of one token meets every limit on the tpot."""
+    def meets_slo(self) -> Bool[np.ndarray, " requests"]:
+        """Whether each request meets both limits. An answer of one token meets every limit on the tpot."""
         ttft = np.inf if self.slo_ttft_seconds is None else self.slo_ttft_seconds
         tpot = np.inf if self.slo_tpot_seconds is None else self.slo_tpot_seconds
         return (self.ttft_seconds <= ttft) & ~(self.tpot_seconds > tpot)
@@ -257,8 +258,8 @@ class ServingRun(Record):
         return self._per_second(self.request_seconds)
 
     @property
-    def tier_shares(self) -> np.ndarray:
-        """(T,) share of the decoding steps that ran each tier."""
+    def tier_shares(self) -> Float[np.ndarray, " tiers"]:
+        """Share of the decoding steps that ran each tier."""
         return self.tier_steps / max(1, self.tier_steps.sum())
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Int
 
 from spectheory.core.checks import check_seconds, check_whole
 from spectheory.core.errors import InputError
@@ -28,9 +29,9 @@ class Tally(Record):
     """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, sampling and pair can be added.
 
     Attributes:
-        emitted: (requests,) tokens emitted by the cycles: the accepted tokens, plus one token per cycle.
-        cycles: (requests,) number of cycles. Each is one target call; the call that reads the prompt does not count.
-        accepted_histogram: (max depth + 1,) number of cycles with exactly 0, 1, ... accepted tokens.
+        emitted: tokens emitted by the cycles: the accepted tokens, plus one token per cycle.
+        cycles: number of cycles. Each is one target call; the call that reads the prompt does not count.
+        accepted_histogram: number of cycles with exactly 0, 1, ... accepted tokens.
         new_tokens: tokens of text produced in `seconds`. Tokens of a request's last cycle beyond the end of its text do
             not count.
         seconds: wall-clock seconds of decoding after the prompt; 0 if nothing was timed.
@@ -45,9 +46,9 @@ class Tally(Record):
     kind: ClassVar[str] = "tally"
     schema: ClassVar[int] = 2
 
-    emitted: np.ndarray
-    cycles: np.ndarray
-    accepted_histogram: np.ndarray
+    emitted: Int[np.ndarray, " requests"]
+    cycles: Int[np.ndarray, " requests"]
+    accepted_histogram: Int[np.ndarray, " lengths"]
     new_tokens: int = 0
     seconds: float = 0.0
     target_seconds: float = 0.0

@@ -7,6 +7,7 @@ from math import sqrt
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.checks import check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
@@ -37,10 +38,10 @@ class Tuned(Record):
     Attributes:
         schedule: the tuned schedule: its fastest trees, and its fastest chains for engines that run chains only.
         names: (C,) names of the judged schedules, `tuned` first.
-        goodput: (C, R) completed requests per second within the limits, in each judged replication.
-        ttft_seconds: (C, R) mean time to the first token.
-        tpot_seconds: (C, R) mean time per output token after the first.
-        seeds: (R,) seeds of the judged replications.
+        goodput: completed requests per second within the limits, in each judged replication.
+        ttft_seconds: mean time to the first token.
+        tpot_seconds: mean time per output token after the first.
+        seeds: seeds of the judged replications.
         searched: number of replications on which the schedule was chosen.
         tried: number of schedules that were tried on them.
         load_text: the load, as `simulate.load.parse` reads it.
@@ -58,10 +59,10 @@ class Tuned(Record):
 
     schedule: Schedule
     names: tuple[str, ...]
-    goodput: np.ndarray
-    ttft_seconds: np.ndarray
-    tpot_seconds: np.ndarray
-    seeds: np.ndarray
+    goodput: Float[np.ndarray, "schedules replications"]
+    ttft_seconds: Float[np.ndarray, "schedules replications"]
+    tpot_seconds: Float[np.ndarray, "schedules replications"]
+    seeds: Int[np.ndarray, " replications"]
     searched: int
     tried: int
     load_text: str
@@ -105,8 +106,8 @@ class Tuned(Record):
         return table_html(self.summary, ("batch", "verify"), rows)
 
     @property
-    def mean_goodput(self) -> np.ndarray:
-        """(C,) mean goodput of each schedule over the judged replications."""
+    def mean_goodput(self) -> Float[np.ndarray, " schedules"]:
+        """Mean goodput of each schedule over the judged replications."""
         return self.goodput.mean(1)
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.checks import SHORTEST, check_array, check_seconds
 from spectheory.core.errors import InputError
@@ -57,17 +58,17 @@ class WallClock(Record):
     planned: tuple[Plan | None, ...]
     plan: Plan
     rivals: tuple[Plan, ...]
-    tokens: np.ndarray
-    seconds: np.ndarray
-    decode_seconds: np.ndarray
-    target_seconds: np.ndarray
-    draft_seconds: np.ndarray
-    cycles: np.ndarray
-    emitted: np.ndarray
-    fourgrams: np.ndarray
-    repeated_fourgrams: np.ndarray
-    first_difference: np.ndarray
-    margin: np.ndarray
+    tokens: Int[np.ndarray, "prompts decoders"]
+    seconds: Float[np.ndarray, "prompts decoders"]
+    decode_seconds: Float[np.ndarray, "prompts decoders"]
+    target_seconds: Float[np.ndarray, "prompts decoders"]
+    draft_seconds: Float[np.ndarray, "prompts decoders"]
+    cycles: Int[np.ndarray, "prompts decoders"]
+    emitted: Int[np.ndarray, "prompts decoders"]
+    fourgrams: Int[np.ndarray, "prompts decoders"]
+    repeated_fourgrams: Int[np.ndarray, "prompts decoders"]
+    first_difference: Int[np.ndarray, "prompts decoders"]
+    margin: Float[np.ndarray, "prompts decoders"]
     provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
@@ -165,30 +166,30 @@ class WallClock(Record):
         return len(self.tokens)
 
     @property
-    def speed(self) -> np.ndarray:
-        """(decoders,) tokens per second, median over prompts. The time includes reading the prompt."""
+    def speed(self) -> Float[np.ndarray, " decoders"]:
+        """Tokens per second, median over prompts. The time includes reading the prompt."""
         return np.median(self.tokens / self.seconds, axis=0)
 
     @property
-    def tau(self) -> np.ndarray:
-        """(decoders,) tokens per target call; NaN for a decoder without cycles."""
+    def tau(self) -> Float[np.ndarray, " decoders"]:
+        """Tokens per target call; NaN for a decoder without cycles."""
         cycles = self.cycles.sum(0)
         return np.where(cycles > 0, self.emitted.sum(0) / np.maximum(cycles, 1), np.nan)
 
     @property
-    def outside_share(self) -> np.ndarray:
-        """(decoders,) share of `decode_seconds` outside the forwards of both models; NaN if `decode_seconds` is 0."""
+    def outside_share(self) -> Float[np.ndarray, " decoders"]:
+        """Share of `decode_seconds` outside the forwards of both models; NaN if `decode_seconds` is 0."""
         inside, whole = (self.target_seconds + self.draft_seconds).sum(0), self.decode_seconds.sum(0)
         return np.where(whole > 0, 1 - inside / np.where(whole > 0, whole, 1), np.nan)
 
     @property
-    def repeated_share(self) -> np.ndarray:
-        """(decoders,) share of four-token runs that occurred earlier in the same text."""
+    def repeated_share(self) -> Float[np.ndarray, " decoders"]:
+        """Share of four-token runs that occurred earlier in the same text."""
         return self.repeated_fourgrams.sum(0) / np.maximum(self.fourgrams.sum(0), 1)
 
     @property
-    def loop_speedup(self) -> np.ndarray:
-        """(decoders,) speedup over plain decoding in the same loop, prompt excluded: the median over prompts.
+    def loop_speedup(self) -> Float[np.ndarray, " decoders"]:
+        """Speedup over plain decoding in the same loop, prompt excluded: the median over prompts.
 
         Plans predict this speedup.
         """

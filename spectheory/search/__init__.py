@@ -12,6 +12,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import numpy as np
+from jaxtyping import Float64
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_budget, check_whole
@@ -80,7 +81,9 @@ def best_trees(
     return [Tree.chain(0), *_search(table, budget).trees(table, range(1, budget + 1), limit)]
 
 
-def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fanout: int | None = None) -> np.ndarray:
+def yield_table(
+    acceptance: Acceptance, budget: int, *, max_depth: int, max_fanout: int | None = None
+) -> Float64[np.ndarray, "depths budgets"]:
     """The best block efficiency for every depth and budget.
 
     Args:
@@ -90,8 +93,8 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
         max_fanout: maximum number of children of a node; None sets no limit.
 
     Returns:
-        (max_depth + 1, budget + 1) float64. Entry [d, n] is the highest block efficiency, in tokens per target call, of
-        a tree of at most n drafted nodes, none deeper than d.
+        Entry [d, n] is the highest block efficiency, in tokens per target call, of a tree of at most n drafted nodes,
+        none deeper than d, for d = 0..max_depth and n = 0..budget.
 
     Raises:
         InputError: an argument is out of range, or the table needs more memory than is available.

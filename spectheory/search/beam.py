@@ -19,12 +19,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Float64, Int, Int64
 
 from spectheory.core.acceptance import Acceptance
 
 
 class Grown(NamedTuple):
-    """The root and the m best drafted nodes, in order of score. Every field has shape (m + 1,); every prefix is a tree.
+    """The root and the m best drafted nodes, in order of score: every prefix is a tree.
 
     Attributes:
         score: product of the draft scores on the path; 1 for the root.
@@ -34,31 +35,37 @@ class Grown(NamedTuple):
         parent: index of the parent; -1 for the root.
     """
 
-    score: np.ndarray
-    value: np.ndarray
-    depth: np.ndarray
-    rank: np.ndarray
-    parent: np.ndarray
+    score: Float[np.ndarray, " prefixes"]
+    value: Float[np.ndarray, " prefixes"]
+    depth: Int[np.ndarray, " prefixes"]
+    rank: Int[np.ndarray, " prefixes"]
+    parent: Int[np.ndarray, " prefixes"]
 
-    def yields(self) -> np.ndarray:
-        """(m + 1,) float64: the block efficiency of each prefix."""
+    def yields(self) -> Float64[np.ndarray, " prefixes"]:
+        """The block efficiency of each prefix."""
         return self.value.cumsum()
 
-    def parents(self) -> np.ndarray:
-        """(m + 1, levels) int64: for each prefix, the number of nodes with children at each depth."""
+    def parents(self) -> Int64[np.ndarray, "prefixes levels"]:
+        """For each prefix, the number of nodes with children at each depth."""
         nodes, first = np.unique(self.parent[1:], return_index=True)
         new = np.zeros((len(self.depth), self.depth.max(initial=0) + 1), np.int64)
         new[first + 1, self.depth[nodes]] = 1
         return new.cumsum(0)
 
 
-def draft_scores(acceptance: Acceptance) -> np.ndarray:
-    """(D, R) float64: the rates by which a draft would order its tokens, non-increasing in rank and at most 1."""
+def draft_scores(acceptance: Acceptance) -> Float64[np.ndarray, "depths ranks"]:
+    """The rates by which a draft would order its tokens, non-increasing in rank and at most 1."""
     table = acceptance.table if acceptance.is_non_increasing else acceptance.smoothed().table
     return np.minimum.accumulate(np.minimum(table, 1), axis=1)
 
 
-def beam(rates: np.ndarray, scores: np.ndarray, width: int, max_levels: int, max_budget: int) -> Iterator[Grown]:
+def beam(
+    rates: Float[np.ndarray, "depths ranks"],
+    scores: Float[np.ndarray, "depths ranks"],
+    width: int,
+    max_levels: int,
+    max_budget: int,
+) -> Iterator[Grown]:
     """Yield the best nodes of the first level, of the first two levels, and so on.
 
     The iteration ends after `max_levels` levels, or earlier, after the last level that changes the best nodes.

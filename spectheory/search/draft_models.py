@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from jaxtyping import Float, Float64, Int, Int64
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.arrays import SUM_TOLERANCE, check_distribution
@@ -21,15 +22,17 @@ DraftedPath = tuple[int, ...]
 class DraftModel(Protocol):
     """A draft model: it returns the tokens that may follow a path of drafted tokens, and their probabilities."""
 
-    def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
+    def expand(
+        self, paths: Sequence[DraftedPath]
+    ) -> tuple[Int[np.ndarray, "paths children"], Float[np.ndarray, "paths children"]]:
         """The children of each path, from one draft forward.
 
         Args:
-            paths: P different paths. Each holds the drafted tokens after the last committed token; () is the root.
+            paths: different paths. Each holds the drafted tokens after the last committed token; () is the root.
 
         Returns:
-            tokens (P, C) integers and probabilities (P, C) of these tokens given the path. Each row is sorted by
-            falling probability, and tokens of equal probability by number. The draft chooses C, at most the size of the
+            Tokens, and probabilities of these tokens given the path. Each row is sorted by falling probability, and
+            tokens of equal probability by number. The draft chooses the number of children, at most the size of the
             vocabulary. If a path has fewer children, fill its row with probability 0: policies never draft such a
             token. A policy of budget n reads at most the first n columns.
 
@@ -38,7 +41,9 @@ class DraftModel(Protocol):
         ...
 
 
-def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> tuple[np.ndarray, np.ndarray]:
+def ask(
+    draft: DraftModel, paths: Sequence[DraftedPath], fanout: int
+) -> tuple[Int64[np.ndarray, "paths children"], Float64[np.ndarray, "paths children"]]:
     """The first `fanout` columns of what the draft returns, as int64 and float64; a trusted draft's answer unchanged.
 
     Raises:
@@ -71,7 +76,7 @@ class MarkovDraft:
     """A draft whose next token depends on the last token only, for tests and small examples.
 
     Attributes:
-        q: (V, V) float64; row t is the distribution of the token after token t.
+        q: row t is the distribution of the token after token t.
         start: the last committed token.
 
     >>> MarkovDraft(np.array([[0.2, 0.8], [0.5, 0.5]]), 0).expand([(), (1,)])[0]
@@ -79,7 +84,7 @@ class MarkovDraft:
            [0, 1]])
     """
 
-    q: np.ndarray
+    q: Float64[np.ndarray, "V V"]
     start: int = 0
 
     def __post_init__(self) -> None:
@@ -99,8 +104,10 @@ class MarkovDraft:
         tokens = np.argsort(-self.q, axis=1, kind="stable")
         return tokens, np.take_along_axis(self.q, tokens, axis=1)
 
-    def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See `DraftModel.expand`; C = V."""
+    def expand(
+        self, paths: Sequence[DraftedPath]
+    ) -> tuple[Int[np.ndarray, "paths children"], Float[np.ndarray, "paths children"]]:
+        """See `DraftModel.expand`; the children are all tokens."""
         last = [path[-1] if path else self.start for path in paths]
         tokens, probabilities = self._by_rank
         return tokens[last], probabilities[last]
@@ -135,8 +142,10 @@ class RatesDraft:
         tokens = np.argsort(-self.acceptance.table, axis=1, kind="stable")
         return tokens, np.take_along_axis(self.acceptance.table, tokens, axis=1)
 
-    def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See `DraftModel.expand`; C is the number of ranks."""
+    def expand(
+        self, paths: Sequence[DraftedPath]
+    ) -> tuple[Int[np.ndarray, "paths children"], Float[np.ndarray, "paths children"]]:
+        """See `DraftModel.expand`; the children are all ranks."""
         row = [min(len(path), self.acceptance.depths - 1) for path in paths]
         tokens, probabilities = self._by_rank
         return tokens[row], probabilities[row]

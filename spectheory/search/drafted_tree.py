@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float64, Int64
 
 from spectheory.core.tree import Tree
 
@@ -20,16 +21,16 @@ class Drafted:
 
     Attributes:
         tree: the tree. Siblings are in the order of the draft's probabilities.
-        tokens: (n + 1,) int64; `UNKNOWN_TOKEN` for the root.
-        probability: (n + 1,) float64, the product of the draft's probabilities on the path; 1 for the root.
+        tokens: token of each node; `UNKNOWN_TOKEN` for the root.
+        probability: the product of the draft's probabilities on the path; 1 for the root.
         budget: maximum number of drafted nodes that the policy was allowed; n is smaller if the policy stopped earlier.
         draft_calls: number of draft forwards.
         draft_tokens: number of nodes that these forwards expanded, the root included.
     """
 
     tree: Tree
-    tokens: np.ndarray
-    probability: np.ndarray
+    tokens: Int64[np.ndarray, " nodes"]
+    probability: Float64[np.ndarray, " nodes"]
     budget: int
     draft_calls: int
     draft_tokens: int

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.tree import Tree
 from spectheory.search.draft_models import DraftedPath, DraftModel, ask
@@ -114,7 +115,12 @@ def total(nodes: Sequence[Node]) -> float:
 
 
 def _best_children(
-    nodes: Sequence[Node], tokens: np.ndarray, distribution: np.ndarray, fanout: int, most: int, least: float
+    nodes: Sequence[Node],
+    tokens: Int[np.ndarray, "paths children"],
+    distribution: Float[np.ndarray, "paths children"],
+    fanout: int,
+    most: int,
+    least: float,
 ) -> list[Node]:
     """The `most` best children; see `Frontier.expand`. Rows of `distribution` fall: a dropped child ends its row."""
     children: list[Node] = []

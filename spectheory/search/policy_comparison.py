@@ -8,6 +8,7 @@ from functools import cache
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from spectheory.core.checks import check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
@@ -36,12 +37,12 @@ class Means(NamedTuple):
     """Means over the drafts, and their standard errors, for each policy.
 
     Attributes:
-        value: (policies,) float64.
-        standard_error: (policies,) float64, for independent drafts; NaN if there is only one draft.
+        value: the means.
+        standard_error: of the means, for independent drafts; NaN if there is only one draft.
     """
 
-    value: np.ndarray
-    standard_error: np.ndarray
+    value: Float[np.ndarray, " policies"]
+    standard_error: Float[np.ndarray, " policies"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,12 +51,12 @@ class PolicyComparison(Record):
 
     Attributes:
         names: the names of the policies.
-        budget: (P, D) maximum number of drafted nodes that the policy was allowed.
-        nodes, depth: (P, D) number of drafted nodes and depth of the tree; the root is not counted.
-        draft_calls, draft_tokens: (P, D) number of draft forwards, and number of nodes that they expanded in all.
-        expected: (P, D) E, the tokens per target call if the target accepts with the draft's probabilities.
-        optimum: (P, D) the highest E of any tree within the budget of that policy.
-        cycle_seconds: (P, D) seconds of one cycle, each draft call timed by its width; None without a latency.
+        budget: maximum number of drafted nodes that the policy was allowed.
+        nodes, depth: number of drafted nodes and depth of the tree; the root is not counted.
+        draft_calls, draft_tokens: number of draft forwards, and number of nodes that they expanded in all.
+        expected: E, the tokens per target call if the target accepts with the draft's probabilities.
+        optimum: the highest E of any tree within the budget of that policy.
+        cycle_seconds: seconds of one cycle, each draft call timed by its width; None without a latency.
         plain_seconds: seconds per token of plain decoding; None without a latency.
         context: tokens in the KV cache for which the seconds hold; None without a latency.
     """
@@ -63,14 +64,14 @@ class PolicyComparison(Record):
     kind: ClassVar[str] = "policy_comparison"
 
     names: tuple[str, ...]
-    budget: np.ndarray
-    nodes: np.ndarray
-    depth: np.ndarray
-    draft_calls: np.ndarray
-    draft_tokens: np.ndarray
-    expected: np.ndarray
-    optimum: np.ndarray
-    cycle_seconds: np.ndarray | None = None
+    budget: Int[np.ndarray, "policies drafts"]
+    nodes: Int[np.ndarray, "policies drafts"]
+    depth: Int[np.ndarray, "policies drafts"]
+    draft_calls: Int[np.ndarray, "policies drafts"]
+    draft_tokens: Int[np.ndarray, "policies drafts"]
+    expected: Float[np.ndarray, "policies drafts"]
+    optimum: Float[np.ndarray, "policies drafts"]
+    cycle_seconds: Float[np.ndarray, "policies drafts"] | None = None
     plain_seconds: float | None = None
     context: int | None = None
     provenance: Provenance = UNKNOWN
@@ -116,13 +117,13 @@ class PolicyComparison(Record):
         return f"{self.expected.shape[1]} drafts; expected tokens: {worth}"
 
     @property
-    def distance(self) -> np.ndarray:
-        """(P, D) tokens per cycle that a tree lacks, compared with the best tree of its policy's budget; at least 0."""
+    def distance(self) -> Float[np.ndarray, "policies drafts"]:
+        """Tokens per cycle that a tree lacks, compared with the best tree of its policy's budget; at least 0."""
         return np.maximum(self.optimum - self.expected, 0.0)
 
     @property
     def speedup(self) -> Means | None:
-        """(P,) tokens per second of each policy divided by the tokens per second of plain decoding.
+        """Tokens per second of each policy divided by the tokens per second of plain decoding.
 
         The tokens per second of a policy are its mean tokens per cycle divided by its mean seconds per cycle, as in a
         long run. The standard error is the first-order error of this ratio of means. None without a latency.
@@ -135,8 +136,8 @@ class PolicyComparison(Record):
         return Means(self.plain_seconds * rate[:, 0], self.plain_seconds * error)
 
 
-def means(values: np.ndarray) -> Means:
-    """The mean of each row of (P, D) values, and its standard error."""
+def means(values: Float[np.ndarray, "policies drafts"]) -> Means:
+    """The mean of each row of values, and its standard error."""
     drafts = values.shape[1]
     error = values.std(1, ddof=1) / drafts**0.5 if drafts > 1 else np.full(len(values), np.nan)
     return Means(values.mean(1), error)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from spectheory.core.arrays import check_distribution, check_tokens
+from spectheory.core.arrays import Distributions, check_distribution, check_tokens
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.verify.outcome import Outcome
@@ -32,10 +32,10 @@ class Verifier(ABC):
         """`outcome`, unchecked."""
 
     @final
-    def outcome(self, draft: Draft, p: Any) -> Outcome:
+    def outcome(self, draft: Draft, p: Distributions) -> Outcome:
         """The distribution of (last accepted node, next token).
 
-        `p` has shape (n + 1, V), the target's distribution at each node.
+        `p` has the target's distribution at each of the n + 1 nodes.
 
         Raises:
             InputError: `p` does not have one row for each node, a row of p or q is not a distribution, a drafted token
@@ -45,7 +45,7 @@ class Verifier(ABC):
         return self._outcome(draft, p)
 
     @final
-    def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+    def sample(self, draft: Draft, p: Distributions, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token). Arguments and errors are the same as for `outcome`."""
         self._check(draft, p)
         return self._sample(draft, p, rng)
@@ -54,7 +54,7 @@ class Verifier(ABC):
         """`sample`, unchecked."""
         return self._outcome(draft, p).sample(rng)
 
-    def _check(self, draft: Draft, p: Any) -> None:
+    def _check(self, draft: Draft, p: Distributions) -> None:
         if draft.rule not in self.rules:
             named = ", ".join(rule.name for rule in self.rules)
             raise InputError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}: draft by one of these")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Num, Real
 
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import ratio_half_width
@@ -33,30 +34,30 @@ class ClassCounts:
     """How often nodes at each depth were accepted, and how often the cycle went on from there, by request.
 
     Attributes:
-        hits: (requests, D) how often a child of a node at depth d was accepted.
-        trials: (requests, D) how often a node at depth d was accepted, so that one of its children could be. With
+        hits: how often a child of a node at depth d was accepted.
+        trials: how often a node at depth d was accepted, so that one of its children could be. With
             several requests, every cycle tries all depths that it reaches.
-        others: (D,) probability that a child of another rank is accepted, given that the child of rank 0 is not. 0 if
+        others: probability that a child of another rank is accepted, given that the child of rank 0 is not. 0 if
             only rank 0 was drafted, or counted.
     """
 
-    hits: np.ndarray
-    trials: np.ndarray
-    others: np.ndarray
+    hits: Real[np.ndarray, "requests depths"]
+    trials: Real[np.ndarray, "requests depths"]
+    others: Float[np.ndarray, " depths"]
 
     @property
-    def rates(self) -> np.ndarray:
-        """(D,) counted rates."""
+    def rates(self) -> Float[np.ndarray, " depths"]:
+        """Counted rates."""
         return self.hits.sum(0) / self.trials.sum(0)
 
     @property
-    def survival(self) -> np.ndarray:
-        """(D,) counted share of the cycles that accept at least 1..D tokens (Kaplan-Meier)."""
+    def survival(self) -> Float[np.ndarray, " depths"]:
+        """Counted share of the cycles that accept at least 1..D tokens (Kaplan-Meier)."""
         return np.cumprod(self.rates)
 
     @property
-    def outcomes(self) -> np.ndarray:
-        """(2 D,) number of cycles that ended at depths 0..D-1, and that were still going on at depths 1..D when their
+    def outcomes(self) -> Num[np.ndarray, " outcomes"]:
+        """Number of cycles that ended at depths 0..D-1, and that were still going on at depths 1..D when their
         draft or the counting ended.
         """
         hits, trials = self.hits.sum(0), self.trials.sum(0)
@@ -87,20 +88,22 @@ class FittedClasses:
     """The most likely classes.
 
     Attributes:
-        weights: (C,) share of each class among the cycles that were counted.
-        rates: (C,) rate of rank 0 in each class, at depth 0.
-        falls: (D,) the factor on these rates at each depth, which all classes share.
-        survival: (D,) share of the cycles that accept at least 1..D tokens, all classes together.
+        weights: share of each class among the cycles that were counted.
+        rates: rate of rank 0 in each class, at depth 0.
+        falls: the factor on these rates at each depth, which all classes share.
+        survival: share of the cycles that accept at least 1..D tokens, all classes together.
     """
 
-    weights: np.ndarray
-    rates: np.ndarray
-    falls: np.ndarray
-    survival: np.ndarray
+    weights: Float[np.ndarray, " classes"]
+    rates: Float[np.ndarray, " classes"]
+    falls: Float[np.ndarray, " depths"]
+    survival: Float[np.ndarray, " depths"]
 
 
-def survival(rates: np.ndarray, falls: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(D + 1, C) the probability that a cycle of each class gets to depth 0..D."""
+def survival(
+    rates: Float[np.ndarray, " classes"], falls: Float[np.ndarray, " depths"], others: Float[np.ndarray, " depths"]
+) -> Float[np.ndarray, "lengths classes"]:
+    """The probability that a cycle of each class gets to depth 0..D."""
     first = falls[:, None] * rates
     return np.cumprod(np.vstack([np.ones_like(rates), first + (1 - first) * others[:, None]]), axis=0)
 
@@ -125,8 +128,8 @@ def fitted_classes(counts: ClassCounts, level: float) -> FittedClasses:
     return FittedClasses(*_merged(weights), falls, fitted)
 
 
-def _falls(counts: ClassCounts) -> np.ndarray:
-    """(D,) factors on the rates of all classes, non-increasing and 1 at depth 0.
+def _falls(counts: ClassCounts) -> Float[np.ndarray, " depths"]:
+    """Factors on the rates of all classes, non-increasing and 1 at depth 0.
 
     The rates of a mixture rise with depth, because the easy contexts survive. Where the counted rates fall, drafts must
     have become worse for all classes. One fall after another is added, each at the depth where it raises the
@@ -179,8 +182,8 @@ def _saturated(counts: ClassCounts) -> float:
     return log_likelihood(_cells(reached[:, None]), counts.outcomes, np.ones(1))
 
 
-def _cells(reached: np.ndarray) -> np.ndarray:
-    """(2 D, C) the probability of each of `ClassCounts.outcomes` in each class."""
+def _cells(reached: np.ndarray) -> Float[np.ndarray, "outcomes classes"]:
+    """The probability of each of `ClassCounts.outcomes` in each class."""
     return np.vstack([reached[:-1] - reached[1:], reached[1:]])
 
 

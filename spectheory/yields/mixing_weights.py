@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float, Real
 
 MOST_STEPS = 200
 """Maximum number of Newton steps. Ten are usual."""
@@ -14,15 +15,17 @@ HEAVY = 1e4
 """Weight of the equation that the mixing weights sum to 1, in least squares."""
 
 
-def mixing_weights(cells: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(G,) the weights w, at least 0 and of sum 1, for which sum(counts * log(cells @ w)) is largest.
+def mixing_weights(
+    cells: Float[np.ndarray, "outcomes columns"], counts: Real[np.ndarray, " outcomes"]
+) -> Float[np.ndarray, " columns"]:
+    """The weights w, at least 0 and of sum 1, for which sum(counts * log(cells @ w)) is largest.
 
     The function is concave in w. At the maximum the gradient is at most the number of counts in every component, and
     what it exceeds that number by bounds what is missing to the maximum (Lindsay's theorem), which ends the steps.
 
     Args:
-        cells: (M, G) the probability of each of M outcomes under each of G distributions.
-        counts: (M,) how often each outcome was seen; at least one of them more than 0.
+        cells: the probability of each of M outcomes (rows) under each of G distributions (columns).
+        counts: how often each outcome was seen; at least one of them more than 0.
 
     Cost: each step is one least-squares problem of M + 1 equations with G unknowns that are at least 0.
 
@@ -45,7 +48,11 @@ def mixing_weights(cells: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return weights
 
 
-def log_likelihood(cells: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> float:
+def log_likelihood(
+    cells: Float[np.ndarray, "outcomes columns"],
+    counts: Real[np.ndarray, " outcomes"],
+    weights: Float[np.ndarray, " columns"],
+) -> float:
     """Sum of counts * log(cells @ weights) over the outcomes that were seen; minus infinity if one is impossible."""
     seen = counts > 0
     with np.errstate(divide="ignore"):

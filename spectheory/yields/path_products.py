@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float64
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree, along_paths
 
 
-def reach(tree: Tree, acceptance: Acceptance) -> np.ndarray:
-    """(budget + 1,) float64: the probability that each node is accepted; 1 for the root.
+def reach(tree: Tree, acceptance: Acceptance) -> Float64[np.ndarray, " nodes"]:
+    """The probability that each node is accepted; 1 for the root.
 
     The reach of a node is the product of the rates on its path.
 

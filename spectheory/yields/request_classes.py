@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Float
 
 from spectheory.core.acceptance import MIN_TRIALS, ROUNDING, Acceptance, TooFewTrialsError
 from spectheory.core.errors import InputError
@@ -45,13 +46,13 @@ class RequestClasses(Record):
     Make it with `from_histogram` or `from_acceptance`.
 
     Attributes:
-        shares: (C,) share of the tokens in each class.
-        rates: (C,) rate of rank 0 at depth 0 in each class.
-        falls: (D,) factor on the rates at each depth, non-increasing from 1. The last one holds for deeper nodes too.
-        later: (D, R - 1) probability that a child of rank 1, 2, ... is accepted, given that the child of rank 0 is not.
+        shares: share of the tokens in each class.
+        rates: rate of rank 0 at depth 0 in each class.
+        falls: factor on the rates at each depth, non-increasing from 1. The last one holds for deeper nodes too.
+        later: probability that a child of rank 1, 2, ... is accepted, given that the child of rank 0 is not.
         any_rank: whether the counts are of children of all ranks together. False: of rank 0 only.
         counted: the tree whose cycles were counted; None if every position was counted.
-        low, high: (D,) limits of the share of cycles, over all classes, that accept at least 1..D tokens. They hold for
+        low, high: limits of the share of cycles, over all classes, that accept at least 1..D tokens. They hold for
             all depths at once.
         level: the confidence level of these limits.
 
@@ -62,14 +63,14 @@ class RequestClasses(Record):
     kind: ClassVar[str] = "request_classes"
     repair: ClassVar[str] = "fit the classes again"
 
-    shares: np.ndarray
-    rates: np.ndarray
-    falls: np.ndarray
-    later: np.ndarray
+    shares: Float[np.ndarray, " classes"]
+    rates: Float[np.ndarray, " classes"]
+    falls: Float[np.ndarray, " depths"]
+    later: Float[np.ndarray, "depths later_ranks"]
     any_rank: bool
     counted: Tree | None
-    low: np.ndarray
-    high: np.ndarray
+    low: Float[np.ndarray, " depths"]
+    high: Float[np.ndarray, " depths"]
     level: float = 0.95
     provenance: Provenance = UNKNOWN
 
@@ -211,16 +212,16 @@ class RequestClasses(Record):
         later = _later(acceptance)
         return replace(self, later=later[np.minimum(np.arange(len(self.falls)), len(later) - 1)])
 
-    def reach_by_class(self, tree: Tree) -> np.ndarray:
-        """(C, budget + 1) probability in each class that a cycle accepts each node."""
+    def reach_by_class(self, tree: Tree) -> Float[np.ndarray, "classes nodes"]:
+        """Probability in each class that a cycle accepts each node."""
         return _reach(tree, self._tables(self.rates))
 
-    def by_class(self, tree: Tree) -> np.ndarray:
-        """(C,) tokens per target call in each class."""
+    def by_class(self, tree: Tree) -> Float[np.ndarray, " classes"]:
+        """Tokens per target call in each class."""
         return self.reach_by_class(tree).sum(-1)
 
-    def reach(self, tree: Tree) -> np.ndarray:
-        """(budget + 1,) probability that a cycle accepts each node, over the cycles of all classes."""
+    def reach(self, tree: Tree) -> Float[np.ndarray, " nodes"]:
+        """Probability that a cycle accepts each node, over the cycles of all classes."""
         reached = self.reach_by_class(tree)
         cycles = self.shares / reached.sum(-1)
         return cycles @ reached / cycles.sum()
@@ -252,14 +253,14 @@ class RequestClasses(Record):
             ends.append(predicted if found.x is None else float(found.x.sum()))
         return min(ends[0], predicted), max(ends[1], predicted)
 
-    def _tables(self, rates: np.ndarray) -> np.ndarray:
-        """(C, D, R) rates by depth and rank of classes with these rates."""
+    def _tables(self, rates: np.ndarray) -> Float[np.ndarray, "classes depths ranks"]:
+        """Rates by depth and rank of classes with these rates."""
         first = rates[:, None, None] * self.falls[:, None]
         return np.concatenate([first, (1 - first) * self.later], axis=-1)
 
 
-def _later(acceptance: Acceptance) -> np.ndarray:
-    """(D, R - 1) probability that a child of rank 1, 2, ... is accepted, given that the child of rank 0 is not."""
+def _later(acceptance: Acceptance) -> Float[np.ndarray, "depths later_ranks"]:
+    """Probability that a child of rank 1, 2, ... is accepted, given that the child of rank 0 is not."""
     others, missed = acceptance.table[:, 1:], 1 - acceptance.table[:, :1]
     later = np.divide(others, missed, out=np.zeros_like(others), where=missed > 0)
     return later / np.maximum(1, later.sum(1, keepdims=True))

@@ -30,7 +30,7 @@ def on(grid: list[float], at: float) -> tuple[int, int, float]:
 
 
 class PlainEngine:
-    """One engine that serves `work` with `machine` (see `simulate.serving.engine_loop`), with the numbers of a seed."""
+    """One engine that serves `work` with `machine` (of `serving.engine_state`), with the numbers of a seed."""
 
     def __init__(self, work: Any, machine: Any, seed: int, start: float, last_tier: int = 0) -> None:
         self.machine, self.seed, self.now, self.last_tier = machine, seed, start, last_tier

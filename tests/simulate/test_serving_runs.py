@@ -12,8 +12,8 @@ import pytest
 import spectheory as st
 from simulate import Controller, Requests, Server, StepTimes, Tier, compare_schedules, serve
 from simulate.serving import require_sustained, schedules_in
-from simulate.serving.engine_loop import step_seconds
 from simulate.serving.server import prepared
+from simulate.serving.step_budget import step_seconds
 from spectheory.core.errors import InputError
 from spectheory.results.serving_comparison import batch_means, differences, over_replications
 from spectheory.results.serving_run import Figures

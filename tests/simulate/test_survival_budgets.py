@@ -9,8 +9,8 @@ from simulate import Server, serve
 from simulate.controllers import vllm_adaptive
 from simulate.load import Geometric, Requests, poisson
 from simulate.serving import Controller, StepTimes, Tier
-from simulate.serving.engine_loop import budget_seconds, choose_budget
 from simulate.serving.server import prepared
+from simulate.serving.step_budget import budget_seconds, choose_budget
 from spectheory import Acceptance, Latency, Provenance, Tree
 
 LONGEST, LARGEST = 4, 8
