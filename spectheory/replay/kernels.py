@@ -20,7 +20,7 @@ from spectheory.replay.shape import Shape, shape_of
 from spectheory.replay.text import TargetText
 from spectheory.replay.top_down import Edges, edges, kept_top_down, passed_top_down
 from spectheory.replay.traversal import kept_by_traversal, passed_by_traversal
-from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify import HSD, Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
 Text = TargetText | GreedyText | ChainText
 """What can be replayed."""
@@ -214,6 +214,7 @@ KERNELS: dict[type[Verifier], Callable[[OneText, Cycle], np.ndarray]] = {
     TopDown: _top_down,
     Traversal: _traversal,
     Block: _block,
+    HSD: _block,
     TreeMonteCarlo: _block,
     GreedyMultiPathBlock: _best_path,
 }
