@@ -21,19 +21,19 @@ from spectheory.otlp.transport_weights import transport_weights
 
 @dataclass(frozen=True)
 class GlobalResolution(Solver):
-    """Choose one draft, or none, by weights e^(a_i); emit it with probability min(1, p / r), else draw from N((p - r)+).
+    """Choose one draft, or none, by weights; accept it with probability min(1, p / r), else draw from N((p - r)+).
 
     H is the set of tokens with the smallest p(H) - q(H)^k, so that p(H) + 1 - q(H)^k is the optimal acceptance
     (Theorem 3.1 of the paper). If a draft is outside H, one of the drafts outside H is chosen, with probabilities
     proportional to their weights. If all drafts are in H, draft i is chosen with probability
-    e^(a_i) / (1 + sum e^(a_j)), and none with the rest (Theorems 6.4 and 6.5). r is the distribution of the chosen draft
-    over all sets of drafts. The weights are sought such that r = p on H, and that r is as large as possible, but not
-    above p, outside H (Theorem 6.2).
+    e^(a_i) / (1 + sum e^(a_j)), and none with the rest (Theorems 6.4 and 6.5). r is the distribution of the chosen
+    draft over all sets of drafts. The weights are sought such that r = p on H, and that r is as large as possible, but
+    not above p, outside H (Theorem 6.2).
 
-    The paper emits the chosen draft. As its convex problem is solved to a tolerance t, the output then differs from p by
-    up to 15 t in L1 norm (Lemma 6.6), so the published rule is lossy. Here the last step is rejection sampling with the
-    exact r, as in `Khisti`. This is lossless for any weights, and the tolerance costs acceptance only. If the naive rule
-    accepts at least sum min(p, r), for example for p = q, it is used.
+    The paper emits the chosen draft. Its convex problem is solved to a tolerance t, so the output differs from p by up
+    to 15 t in L1 norm (Lemma 6.6), and the published rule is lossy. Here the last step is rejection sampling with the
+    exact r, as in `Khisti`. This is lossless for any weights, and the tolerance costs acceptance only. If the naive
+    rule accepts at least sum min(p, r), for example for p = q, it is used.
 
     All sets of drafts are listed (no truncation), so the vocabulary must be small. The weights are computed in
     float64, by the multiplicative updates of choice models, which raise the concave objective in each sweep, and are

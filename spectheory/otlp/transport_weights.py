@@ -72,7 +72,7 @@ def _carried(p: np.ndarray, q: np.ndarray, k: int, inside: np.ndarray, rest: np.
 
 
 def _swept(members: np.ndarray, chances: np.ndarray, demand: np.ndarray, slack: np.ndarray, sweeps: int) -> np.ndarray:
-    """(V,) weights whose choice probabilities carry `demand`: each sweep multiplies a weight by demand / mass carried."""
+    """(V,) weights that carry `demand` to the tokens. Each sweep multiplies a weight by its demand / mass carried."""
     weights = np.maximum(demand, FLOOR)
     for _ in range(sweeps):
         carried = weights * (members.T @ (chances / np.maximum(members @ weights + slack, FLOOR)))
