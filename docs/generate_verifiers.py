@@ -87,7 +87,7 @@ step. Along texts of real models, the mean of the summed errors of the steps is 
 The table is for p = (1/2, 1/3, 1/6) and q = (1/6, 1/3, 1/2) at all nodes, one draft a node, two levels, and texts of 3
 tokens; `FLy` has three levels. The error is the total variation to p, or to greedy decoding for rules that replace it.
 
-| rule | error of a step | acceptance, best lossless | error of a text | by cycles | by steps | tokens per call, lossless |
+| rule | error of a step | accepted, best lossless | error of text | by cycles | by steps | tokens per call, lossless |
 | --- | --- | --- | --- | --- | --- | --- |
 """
 LOSSY = (

@@ -10,6 +10,7 @@ import pytest
 
 import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, World, branches, expected_block_efficiency
+from spectheory.core.chance import draw
 from spectheory.otlp import RRS, GreedyTopK, Khisti, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
 from spectheory.verify import HSD, Block, BottomUp, TopDown, Traversal, UniVer, Verifier
 from tests.enumeration import exact, random_distribution
@@ -129,7 +130,7 @@ def naive_hsd(draft: Draft, world: World, rng: Any) -> tuple[int, ...]:
                 break
     text = context[:kept]
     while len(text) < last:
-        text = (*text, st.core.chance.draw(missing(text), rng))
+        text = (*text, draw(missing(text), rng))
     return text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar
 
 from spectheory.core.arrays import Vector, check_distribution, copy_of, positive_part, zero_of, zeros_like
@@ -98,16 +97,17 @@ def lossy_step(rule: LossyRule, p: Vector, q: Vector, k: int = 1, drawn: DrawRul
 def _lossy_step(rule: LossyRule, p: Vector, q: Vector, k: int, drawn: DrawRule) -> tuple[Vector, Vector]:
     """(distribution of the emitted token, its part that is among the drafts)."""
     source, exact = rule.drawn_from(q), p.dtype == object
-    drafts = list(islice(branches(lambda rng: tuple(drawn.children(source, k, rng))), MOST_DRAFTS + 1))
-    if len(drafts) > MOST_DRAFTS:
+    free = {DrawRule.TOP_K: 0, DrawRule.TOP_K_THEN_ONE: 1}.get(drawn, k)
+    tokens = int((source > 0).sum())
+    if tokens**free > MOST_DRAFTS:
         raise InputError(
-            f"k = {k} drafts from {len(q)} tokens can be drawn in more than {MOST_DRAFTS:,} ways: use a smaller k, or "
+            f"k = {k} drafts from {tokens} tokens can be drawn in more than {MOST_DRAFTS:,} ways: use a smaller k, or "
             "keep the most probable tokens only"
         )
     distribution, accepted = zeros_like(p) + zero_of(p), zeros_like(p) + zero_of(p)
-    for tokens, chance in drafts:
-        emitted = rule._distribution(p, q, tokens) * (chance if exact else float(chance))
+    for drafts, chance in branches(lambda rng: tuple(drawn.children(source, k, rng))):
+        emitted = rule._distribution(p, q, drafts) * (chance if exact else float(chance))
         distribution = distribution + emitted
-        for token in set(tokens):
+        for token in set(drafts):
             accepted[token] += emitted[token]
     return distribution, accepted
