@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, check_distribution, copy_of, positive_part, zero_of, zeros_like
+from spectheory.core.arrays import Vector, check_distribution, copy_of, positive_part, zeros_like
 from spectheory.core.chance import branches
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -104,7 +104,7 @@ def _lossy_step(rule: LossyRule, p: Vector, q: Vector, k: int, drawn: DrawRule) 
             f"k = {k} drafts from {tokens} tokens can be drawn in more than {MOST_DRAFTS:,} ways: use a smaller k, or "
             "keep the most probable tokens only"
         )
-    distribution, accepted = zeros_like(p) + zero_of(p), zeros_like(p) + zero_of(p)
+    distribution, accepted = zeros_like(p), zeros_like(p)
     for drafts, chance in branches(lambda rng: tuple(drawn.children(source, k, rng))):
         emitted = rule._distribution(p, q, drafts) * (chance if exact else float(chance))
         distribution = distribution + emitted

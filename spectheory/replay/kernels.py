@@ -97,8 +97,8 @@ class Cycle:
             )
         if type(self.verifier) not in KERNELS:
             raise InputError(
-                f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, TreeMonteCarlo, Traversal, "
-                "GreedyMultiPathBlock, and TopDown of any node solver"
+                f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, HSD, TreeMonteCarlo, "
+                "Traversal, GreedyMultiPathBlock, and TopDown of any node solver"
             )
         if isinstance(self.verifier, Greedy):
             if not isinstance(self.shape, Tree):

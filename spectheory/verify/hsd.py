@@ -32,7 +32,7 @@ class HSD(SinglePath):
     Two other forms are not here. Without the cap (Algorithm 1 of the paper, "naive") the tokens after the first
     corrected one are drawn from further residuals, up to the length of the draft, for which the target is called again:
     the text after the next token is not a continuation by the target, so it is not a verifier of this package; the test
-    of its losslessness is in `tests/test_hsd.py`. The code of the authors keeps the whole path by the ratio without cap
+    of its losslessness is in `tests/test_bottom_up.py`. The code of the authors keeps the whole path by the ratio without cap
     and emits one token; it is lossy, and the zoo has it ("hsd-clever").
 
     Acceptance: sum_i i h_i prod_(j > i) (1 - h_j) tokens given the path; on average over paths sum_i E[min(1, r*)].
