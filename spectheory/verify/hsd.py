@@ -19,21 +19,21 @@ class HSD(SinglePath):
     """Keep the longest prefix of the path whose coin succeeds; the coins compare missing and excess mass of branches.
 
     r(x_1..x_i) is the ratio of the joint probabilities of target and draft. The capped ratio r* starts again at 1 after
-    the prefix at which r was largest, if r was above 1 there (Definitions 4 and 5 of the paper). With the missing mass
-    D(p, q) = sum (r* q - q)+ and the excess mass D(q, p) = sum (q - r* q)+ of the tokens after x_1..x_i, as parts of q,
-    the coins are h_L = min(1, r*) and h_i = D(p, q) / max(D(p, q), D(q, p)) for i < L. After the prefix a token of
-    N((r* q - q)+) is emitted, after the whole path a token of p.
+    the prefix at which r was largest, if r was above 1 there (Definitions 4 and 5 of the paper). Summed over the next
+    tokens y after x_1..x_i, with the r* of x_1..x_i y, the missing mass is D(p, q) = sum (r* q - q)+ and the excess
+    mass D(q, p) = sum (q - r* q)+. The coins are h_L = min(1, r*) and h_i = D(p, q) / max(D(p, q), D(q, p)) for i < L.
+    After the prefix a token of N((r* q - q)+) is emitted, after the whole path a token of p.
 
     This is `Block`, coin by coin, although the paper reports more accepted tokens than block verification. r* divides r
     by the largest r so far, so min(1, r*(x_1..x_i)) is the weight w_i = min(1, w_(i-1) p / q) of Block, r* of a next
     token y is w_i p(y) / q(y), D(p, q) is S_i, and D(q, p) = S_i + 1 - w_i. Block keeps as many tokens of one path as
     any lossless rule can, so no rule of this kind keeps more.
 
-    Two other forms are not here. Without the cap (Algorithm 1 of the paper, "naive") the tokens after the first
-    corrected one are drawn from further residuals, up to the length of the draft, for which the target is called again:
-    the text after the next token is not a continuation by the target, so it is not a verifier of this package; the test
-    of its losslessness is in `tests/test_bottom_up.py`. The code of the authors keeps the whole path by the ratio without cap
-    and emits one token; it is lossy, and the zoo has it ("hsd-clever").
+    Two other forms are not here. Without the cap (Algorithm 1 of the paper, "naive"), the tokens after the first
+    corrected one are drawn from further residuals, up to the length of the draft, with a target call for each. They are
+    not a continuation by the target, so this is not a verifier of this package; `tests/test_bottom_up.py` shows that it
+    is lossless. The code of the authors keeps the whole path by the ratio without cap, and emits one token. It is
+    lossy, and is in the zoo of the certifier as "hsd-clever".
 
     Acceptance: sum_i i h_i prod_(j > i) (1 - h_j) tokens given the path; on average over paths sum_i E[min(1, r*)].
     Cost: O(L V).
