@@ -41,12 +41,12 @@ class GlobalResolution(Solver):
 
     Acceptance: the sum over all sets of drafts of the probability to emit one of them; at most the optimum, and below
         it by what the weights miss.
-    Cost: 300 sweeps over all sets of drafts, at least C(V, k) of them; cached for p, q and k.
+    Cost: at most 300 sweeps over all sets of drafts, at least C(V, k) of them; cached for p, q and k.
     Source: arXiv 2511.15898 (Thomas and Pal), Theorems 3.1, 5.1, 6.2, 6.4 and 6.5, read from a public summary of the
         paper that states them.
 
     Attributes:
-        sweeps: number of updates of the weights.
+        sweeps: maximum number of updates of the weights.
 
     Raises:
         InputError: sweeps is below 1.
@@ -110,7 +110,7 @@ class GlobalResolution(Solver):
         return bool(p.clip(max=q).sum() >= p.clip(max=r).sum())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _chosen(
     p: tuple[Any, ...], q: tuple[Any, ...], k: int, sweeps: int, exact: bool
 ) -> tuple[dict[frozenset[int], dict[int, Any]], dict[int, Any]]:

@@ -11,6 +11,8 @@ from spectheory.otlp.draft_sets import draft_sets
 
 FLOOR = 2.0**-40
 """Least weight, relative to the largest: where the best weights do not exist, ratios of weights grow without bound."""
+CLOSE = 1e-10
+"""The sweeps end when all masses are this close to the demand."""
 ROUNDING = 1e-12
 """Two values of p(H) - q(H)^k that differ by less are equal; the smaller set is taken."""
 
@@ -24,7 +26,7 @@ def transport_weights(
         p: (V,) the target's distribution.
         q: (V,) the draft's distribution.
         k: number of independent drafts.
-        sweeps: number of updates of the weights.
+        sweeps: maximum number of updates of the weights.
 
     Raises:
         InputError: k drafts form more sets than can be listed.
@@ -74,7 +76,9 @@ def _carried(p: np.ndarray, q: np.ndarray, k: int, inside: np.ndarray, rest: np.
 def _swept(members: np.ndarray, chances: np.ndarray, demand: np.ndarray, slack: np.ndarray, sweeps: int) -> np.ndarray:
     """(V,) weights that carry `demand` to the tokens. Each sweep multiplies a weight by its demand / mass carried."""
     weights = np.maximum(demand, FLOOR)
-    for _ in range(sweeps):
+    for sweep in range(sweeps):
         carried = weights * (members.T @ (chances / np.maximum(members @ weights + slack, FLOOR)))
+        if sweep % 20 == 0 and np.abs(carried - demand).max() < CLOSE:
+            break
         weights = np.clip(weights * demand / np.maximum(carried, FLOOR), FLOOR, 1 / FLOOR)
     return weights
