@@ -26,6 +26,7 @@ OTHERS = [
 ]
 WIDE = [Levels((2, 2), DrawRule.NO_REPLACEMENT), Levels((2, 2), DrawRule.IID_APART), Paths(2, 2, 1, DrawRule.IID_APART)]
 HUBS = [Levels(counts, DrawRule.HUB) for counts in [(2,), (2, 1), (1, 2), (2, 2)]]
+TOPS = [Levels(counts, DrawRule.TOP_K_THEN_ONE) for counts in [(1,), (2,), (3,), (1, 2), (2, 1), (1, 1, 2), (2, 2)]]
 
 
 def random_world(rng: np.random.Generator, size: int, depth: int, new: Callable = random_distribution) -> World:

@@ -15,12 +15,26 @@ import torch
 import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, Tree, World, branches, expected_block_efficiency
 from spectheory.otlp import Naive
-from spectheory.verify import ALL, Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify import (
+    ALL,
+    HSD,
+    Block,
+    GreedyMultiPathBlock,
+    TopDown,
+    Traversal,
+    TreeMonteCarlo,
+    UniVer,
+    Verifier,
+)
 from tests.enumeration import CASES, exact
-from tests.random_drafts import CHAINS, HUBS, OTHERS, PATHS, TREES, WIDE, grown, joint, played, random_world
+from tests.random_drafts import CHAINS, HUBS, OTHERS, PATHS, TOPS, TREES, WIDE, grown, joint, played, random_world
 
-SHAPES: dict[str, list[Any]] = {"chains": CHAINS, "paths": PATHS, "trees": [*TREES, *PATHS, *OTHERS, *WIDE, *HUBS]}
-BEST = (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock())
+SHAPES: dict[str, list[Any]] = {
+    "chains": CHAINS,
+    "paths": PATHS,
+    "trees": [*TREES, *PATHS, *OTHERS, *WIDE, *HUBS, *TOPS],
+}
+BEST = (Block(), HSD(), TreeMonteCarlo(), Traversal(), UniVer(), GreedyMultiPathBlock())
 """Verifiers that keep as many tokens of one path as any verifier can."""
 POLICIES: list[tuple[Verifier, list[Any]]] = [
     (verifier, [policy for policy in SHAPES[verifier.takes] if policy.rule in verifier.rules])
@@ -74,7 +88,8 @@ def test_published_and_checked_values() -> None:
     """p = (1/3, 2/3), q = (2/3, 1/3) is the example of arXiv 2403.10444; where p = q, more paths can accept less."""
     thirds, chains = (exact(1, 2), exact(2, 1)), [Levels((1,) * length) for length in (1, 2, 3)]
     for verifier in BEST:
-        assert [efficiency(verifier, *thirds, chain) - 1 for chain in chains] == [
+        drawn = [replace(chain, rule=verifier.rules[0]) for chain in chains]
+        assert [efficiency(verifier, *thirds, chain) - 1 for chain in drawn] == [
             Fraction(*x) for x in ((2, 3), (11, 9), (5, 3))
         ]
     naive = [efficiency(TopDown(Naive()), *thirds, chain) - 1 for chain in chains]
@@ -134,7 +149,7 @@ def test_rounding_leaves_a_distribution(number: type) -> None:
     tokens = [0, *(int(rng.choice(20, p=row / row.sum())) for row in q[:-1].astype(float))]
     draft = st.Draft.in_order(st.Tree.chain(300), tokens, q, DrawRule.IID)
     for verifier in ALL:
-        outcome = verifier.outcome(draft, p)
+        outcome = verifier.outcome(replace(draft, rule=verifier.rules[0]), p)
         assert min(outcome.stop) >= 0
         assert sum(outcome.stop) == pytest.approx(1, abs=1e-4)
         if verifier in BEST:

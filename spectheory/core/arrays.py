@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from jaxtyping import Shaped
 
 from spectheory.core.errors import InputError
@@ -80,6 +81,13 @@ def one_of(v: Vector) -> Any:
 def set_zero(v: Vector, tokens: int | list[int]) -> None:
     """Set the entry of a token, or of several, to 0 in place."""
     v[tokens] = v[tokens] * 0
+
+
+def extended(v: Vector, entry: Any) -> Vector:
+    """(V + 1,) `v` and one more entry at its end."""
+    longer = v.new_empty(len(v) + 1) if hasattr(v, "new_empty") else np.empty(len(v) + 1, v.dtype)
+    longer[:-1], longer[-1] = v, entry
+    return longer
 
 
 def positive_part(v: Vector) -> Vector:

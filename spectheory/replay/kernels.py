@@ -21,7 +21,7 @@ from spectheory.replay.shape import Shape, shape_of
 from spectheory.replay.text import TargetText
 from spectheory.replay.top_down import Edges, edges, kept_top_down, passed_top_down
 from spectheory.replay.traversal import kept_by_traversal, passed_by_traversal
-from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify import HSD, Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
 Text = TargetText | GreedyText | ChainText
 """What can be replayed."""
@@ -98,8 +98,8 @@ class Cycle:
             )
         if type(self.verifier) not in KERNELS:
             raise InputError(
-                f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, TreeMonteCarlo, Traversal, "
-                "GreedyMultiPathBlock, and TopDown of any node solver"
+                f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, HSD, TreeMonteCarlo, "
+                "Traversal, GreedyMultiPathBlock, and TopDown of any node solver"
             )
         if isinstance(self.verifier, Greedy):
             if not isinstance(self.shape, Tree):
@@ -215,6 +215,7 @@ KERNELS: dict[type[Verifier], Callable[[OneText, Cycle], np.ndarray]] = {
     TopDown: _top_down,
     Traversal: _traversal,
     Block: _block,
+    HSD: _block,
     TreeMonteCarlo: _block,
     GreedyMultiPathBlock: _best_path,
 }

@@ -5,22 +5,28 @@ from spectheory.core.plugins import plugins, require_usable
 from spectheory.otlp import ALL as OWN_SOLVERS
 from spectheory.otlp import Solver, solvers
 from spectheory.verify.block import Block
+from spectheory.verify.bottom_up import BottomUp
 from spectheory.verify.greedy import Greedy
 from spectheory.verify.greedy_multi_path import GreedyMultiPathBlock
+from spectheory.verify.hsd import HSD
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.top_down import TopDown, walk
 from spectheory.verify.traversal import Traversal
 from spectheory.verify.tree_monte_carlo import TreeMonteCarlo
+from spectheory.verify.univer import UniVer
 from spectheory.verify.verifier import Verifier
 
 __all__ = [
+    "HSD",
     "Block",
+    "BottomUp",
     "Greedy",
     "GreedyMultiPathBlock",
     "Outcome",
     "TopDown",
     "Traversal",
     "TreeMonteCarlo",
+    "UniVer",
     "Verifier",
     "name_of",
     "verifier_of",
@@ -28,9 +34,9 @@ __all__ = [
     "walk",
 ]
 
-ALL: tuple[Verifier, ...] = (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock())
+ALL: tuple[Verifier, ...] = (Block(), HSD(), TreeMonteCarlo(), Traversal(), UniVer(), GreedyMultiPathBlock())
 """All lossless path and tree verifiers of this package, without the node solvers of `spectheory.otlp.ALL`, which
-`TopDown` applies to trees, and without `Greedy`, which keeps greedy decoding."""
+`TopDown` and `BottomUp` apply to trees, and without `Greedy`, which keeps greedy decoding."""
 
 
 def name_of(verifier: Verifier) -> str:
