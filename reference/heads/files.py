@@ -19,7 +19,7 @@ from reference.heads.fields import Fields
 from reference.heads.layouts import LAYOUTS, Layout, layout_named
 from reference.heads.modules import Eagle3Head, Head, new_head
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, whole_file, write_whole
+from spectheory.core.files import read_json, whole_file, write_whole
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 FILES = (CONFIG, WEIGHTS, INDEX)
@@ -186,12 +186,7 @@ def _check_identity(file: HeadFile) -> None:
 
 
 def _json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{file} cannot be read as JSON: {error}") from None
+    found = read_json(file)
     if not isinstance(found, dict):
         raise InputError(f"{file} must be a JSON object, got {found!r:.60}")
     return found

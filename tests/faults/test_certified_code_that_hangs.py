@@ -133,7 +133,10 @@ def test_code_that_takes_the_timers_away_is_ended_for_its_silence(
 def test_an_interruption_ends_the_code_under_test_too(tmp_path: Path) -> None:
     write_pid = "open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'written'); time.sleep(600)"
     (tmp_path / "code_that_ends.py").write_text(MODULE.format(end=write_pid, at_import=True))
-    command = [sys.executable, "-c", "from spectheory.cli import app; app()", "certify", "code_that_ends:right"]
+    start = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from spectheory.cli import app; app()"
+    )
+    command = [sys.executable, "-c", start, "certify", "code_that_ends:right"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         while not (tmp_path / "written").exists():
             assert process.poll() is None

@@ -150,17 +150,3 @@ def test_any_refusal_of_the_system_is_one_line(files: Run, monkeypatch: pytest.M
     result = files(*COMMAND)
     assert result.exit_code == 2
     assert result.stderr == "error: No space left on device: name another file or folder, or free what is missing\n"
-
-
-@POSIX
-def test_an_interruption_while_the_command_line_is_imported_is_one_line() -> None:
-    code = (
-        "import sys, importlib.abc\n"
-        "class Interrupted(importlib.abc.MetaPathFinder):\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'spectheory.cli.main': raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupted())\n"
-        "from spectheory.cli import app"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
