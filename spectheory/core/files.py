@@ -131,7 +131,7 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{path} is not text in UTF-8 ({error}): save it as UTF-8") from error
 
 
-def json_value(text: str, **reading: Any) -> Any:
+def from_json(text: str, **reading: Any) -> Any:
     """The value in a JSON text. `reading` are further arguments of `json.loads`.
 
     Raises:
@@ -153,6 +153,6 @@ def read_json(path: str | Path) -> Any:
     """
     text = read_text(path)
     try:
-        return json_value(text)
+        return from_json(text)
     except ValueError as error:
-        raise InputError(f"{path} is damaged: not JSON ({error}); copy the file again") from error
+        raise InputError(f"{path} cannot be read as JSON ({error}): copy the file again") from error

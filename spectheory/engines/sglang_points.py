@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import json_value
+from spectheory.core.files import from_json
 from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.report_values import FLOAT, agree, count, mapping, missing, number, within
 from spectheory.planning.runnable import Envelope
@@ -34,7 +34,7 @@ def from_bench_speculative(text: str) -> list[BenchPoint]:
 
 def _record(line: str, where: str) -> Mapping[str, Any]:
     try:
-        value = json_value(line)
+        value = from_json(line)
     except ValueError as error:
         raise InputError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
     return mapping(where, value)

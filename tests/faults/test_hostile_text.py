@@ -46,6 +46,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "recorded text": ("explain", "FILE"),
     "costs": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft",
               "ngram", "--costs", "FILE"),
+    "a configuration": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--draft", "ngram",
+                        "--target", "FILE"),
+    "a benchmark": ("calibrate", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--runs", "FILE"),
+    "statistics of an engine": ("import", "sglang-response", "FILE", "--out", "new.json"),
+    "a load": ("simulate", "--plan", "plan.json", "--load", "FILE"),
+    "a schedule": ("tune", "--schedule", "FILE", "--load", "poisson:1"),
     "standard input": ("plan", "--latency", "latency.json", "--acceptance", "-"),
 }  # fmt: skip
 
@@ -53,8 +59,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 @pytest.fixture
 def files(run: Run) -> Run:
     """Run commands in a folder with rates, times and a plan."""
-    st.Acceptance.by_rank([0.7]).save("acceptance.json")
-    st.Latency.constant(draft_seconds=0.1).save("latency.json")
+    rates, times = st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1)
+    rates.save("acceptance.json")
+    times.save("latency.json")
+    st.plan(rates, times, max_budget=2).save("plan.json")
     return run
 
 
@@ -90,7 +98,6 @@ def test_names_are_printed_without_markup(name: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_text_with_a_lone_surrogate_is_refused(files: Run) -> None:
-    st.plan(st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1), max_budget=2).save("plan.json")
     result = files("generate", "a\udc80b", "--plan", "plan.json")
     assert (result.exit_code, result.stderr) == (2, "error: TEXT is not text in UTF-8: convert it to UTF-8\n")
 
