@@ -27,7 +27,7 @@ from reference.divergence import first_divergence
 from reference.drafters import Drafter, Drawn, PlannedTree, SuffixArray, Variant
 from reference.measuring import count_fourgrams
 from reference.models import Pair
-from reference.part_files import LOCK, STAMP, claim, read_part, short_hash, stamp_of, write_part
+from reference.part_files import STAMP, claim, only_writer, read_part, short_hash, stamp_of, write_part
 from reference.predictions import Positional, conditional
 from reference.random_streams import streams
 from reference.replaying import OffTextError, replay_drafter, replays
@@ -35,7 +35,6 @@ from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from spectheory import DrawPolicy, DrawRule, RequestClasses, Tally, Tree
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned
 from spectheory.core.ratios import clusters
 from spectheory.otlp import Naive
 from spectheory.replay import Replayed, Replays
@@ -156,7 +155,7 @@ class Matrix:
         `done` is called with the number of finished combinations and the number of all.
         """
         rows = []
-        with owned(self.folder, self.folder / LOCK, "name another folder"):
+        with only_writer(self.folder):
             for combination in chosen:
                 rows.append(self._calibrated(combination))
                 done(len(rows), len(chosen))

@@ -33,6 +33,19 @@ class ForeignFolderError(InputError):
 
 
 @contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Context manager that makes this process the only writer of `folder`, and removes what a killed writer left.
+
+    Raises:
+        InputError: another process writes to the folder, or a file has its name.
+    """
+    with _locked(folder):
+        for left in folder.glob("*.partial"):
+            left.unlink(missing_ok=True)
+        yield
+
+
+@contextmanager
 def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
     """Context manager that reserves `folder` as `claim` does, and makes this process its only writer.
 
@@ -40,24 +53,30 @@ def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
         InputError: as `claim`, or another process writes to the folder.
         ForeignFolderError: as `claim`.
     """
-    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
-        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
-    with owned(folder, folder / LOCK, "name another folder"):
-        stamp = _stamped(folder, what, **fields)
-        for left in folder.glob("*.partial"):
-            left.unlink(missing_ok=True)
-        yield stamp
+    with only_writer(folder):
+        yield _stamped(folder, what, **fields)
 
 
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
-    """Reserve `folder` for `what`, "trace" or "matrix", and return the provenance that has these `fields`.
+    """Reserve `folder` for `what`, such as "matrix", and return the provenance that has these `fields`.
+
+    Other processes may write to the folder meanwhile, and afterwards.
 
     Raises:
         InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    with claimed(folder, what, **fields) as stamp:
-        return stamp
+    with _locked(folder):
+        return _stamped(folder, what, **fields)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Context manager that holds the lock of a folder."""
+    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
+        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
+    with owned(folder, folder / LOCK, "name another folder"):
+        yield
 
 
 def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:

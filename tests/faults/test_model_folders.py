@@ -280,7 +280,7 @@ def test_a_checkpoint_of_the_training_runs_nothing(tmp_path: Path, marker: Path)
     torch.save({"step": Bomb(marker)}, tmp_path / "model.pt")
     model = torch.nn.Linear(2, 2)
     with pytest.raises(ValueError, match="model.pt is damaged: remove it"):
-        loop.fit(model, lambda step: torch.zeros(()), loop.LearningRates(1), tmp_path / "model.pt", "test")
+        loop.fit(model, lambda step: torch.zeros(()), loop.LearningRates(1), tmp_path / "model.pt")
 
 
 SAFE = {"torch": ("weights_only", True), "np": ("allow_pickle", False), "numpy": ("allow_pickle", False)}
