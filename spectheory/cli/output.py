@@ -8,7 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,11 +46,12 @@ def warn(said: str) -> None:
 class _Remaining:
     """Lines about a stage that takes long: how long it takes as soon as that is known, then what is left.
 
-    `shorter` is advice such as "lower --count". `repeated` is whether lines follow the first, as off a terminal.
+    `shorter` is advice such as "lower --count"; `share` is the share of the steps that --quick would leave, 1 if the
+    command has no such option. `repeated` is whether lines follow the first, as off a terminal.
     """
 
-    def __init__(self, label: str, shorter: str, repeated: bool) -> None:
-        self.label, self.shorter, self.repeated = label, shorter, repeated
+    def __init__(self, label: str, shorter: str, share: float, repeated: bool) -> None:
+        self.label, self.shorter, self.share, self.repeated = label, shorter, share, repeated
         self.begun: tuple[int, float] | None = None
         self.entered, self.said = time.monotonic(), 0.0
 
@@ -65,8 +68,10 @@ class _Remaining:
         if not self.said:
             if seconds + left < LONG:
                 return
+            whole = seconds / done * total
             shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
-            warned = f"{self.label}: takes about {duration(seconds + left)} on this machine{shorter}"
+            quick = f", or give --quick: about {duration(self.share * whole)}" if self.share < 1 else ""
+            warned = f"{self.label}: takes about {duration(seconds + left)} on this machine{shorter}{quick}"
             errors.print(warned, soft_wrap=True, highlight=False, markup=False)
         elif self.repeated:
             line = f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left"
@@ -82,16 +87,21 @@ def duration(seconds: float) -> str:
     return f"{max(1, round(seconds))} seconds" if round(seconds) > 1 else "1 second"
 
 
+LOWERED: ContextVar[dict[str, float]] = ContextVar("lowered")
+"""For each option that --quick would lower in the running command: its lower value divided by its value."""
+
+
 @contextmanager
-def progress(label: str, shorter: str = "") -> Iterator[Callable[[int, int], None]]:
+def progress(label: str, shorter: str = "", *scaling: str) -> Iterator[Callable[[int, int], None]]:
     """Context manager that reports the progress of a stage. It gives a function to call with (finished, total).
 
     On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
     prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as the first
-    steps show it, and `shorter`, advice such as "lower --count".
+    steps show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the options
+    `scaling`, which --quick may lower.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    lines = _Remaining(label, shorter, not errors.is_terminal)
+    lines = _Remaining(label, shorter, prod(LOWERED.get({}).get(name, 1.0) for name in scaling), not errors.is_terminal)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.measuring import TopK, TopP, long_enough
-from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
+from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers, quick
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -22,6 +22,7 @@ ONLY = (
 SHORTER = PromptOptions(new_tokens=64)
 
 
+@quick(skip=10, count=2)
 def matrix(
     out: Annotated[
         Path, typer.Option("--out", help="Folder for the results. To continue an interrupted run, repeat the command.")
@@ -72,12 +73,12 @@ def matrix(
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
         measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
-        with progress("trace", "lower --skip or --new-tokens") as done:
+        with progress("trace", "lower --skip or --new-tokens", "skip") as done:
             every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
         _require_name(only, [combination.name for combination in offered])
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
-        with progress("matrix", "lower --count or --new-tokens, or choose by --only") as done:
+        with progress("matrix", "lower --count or --new-tokens, or choose by --only", "count") as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     _show(found, out, as_json)
 

@@ -136,14 +136,14 @@ def test_judged_drafts_heads_and_trainings_have_one_writer(tiny: Pair, tmp_path:
     record_trace(tiny, PROMPTS, SETTINGS, tmp_path / "trace")
     judged, drafts = HeldOutTexts.of_trace(tmp_path / "trace"), {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
     once = HeadRecipe(Eagle(), steps=1, rows=2)
-    writers: dict[str, Callable[[Path], object]] = {
-        "writer.lock": lambda place: judge(judged, drafts, JudgeSettings(chain), place),
-        "./writer.lock": lambda place: write_head(head(tiny, "eagle1"), place, "eagle"),
-        ".//writer.lock": lambda place: train_pair(tmp_path / "pair", place, Recipe()),
-        "writer-0-of-1.lock": lambda place: write_own_texts(tiny, corpus(tiny), TEXTS, place),
-        "training.lock": lambda place: train_head(tiny, texts, place, once, config(tiny, "eagle1")),
-    }
-    for number, (lock, write) in enumerate(writers.items()):
+    writers: list[tuple[str, Callable[[Path], object]]] = [
+        ("writer.lock", lambda place: judge(judged, drafts, JudgeSettings(chain), place)),
+        ("writer.lock", lambda place: write_head(head(tiny, "eagle1"), place, "eagle")),
+        ("writer.lock", lambda place: train_pair(tmp_path / "pair", place, Recipe())),
+        ("writer-0-of-1.lock", lambda place: write_own_texts(tiny, corpus(tiny), TEXTS, place)),
+        ("training.lock", lambda place: train_head(tiny, texts, place, once, config(tiny, "eagle1"))),
+    ]
+    for number, (lock, write) in enumerate(writers):
         place = tmp_path / str(number)
         with held(place, place / lock), pytest.raises(st.InputError, match=f"{number} is in use by process"):
             write(place)
