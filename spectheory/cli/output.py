@@ -54,10 +54,18 @@ class _Remaining:
         self.label, self.shorter, self.share, self.repeated = label, shorter, share, repeated
         self.begun: tuple[int, float] | None = None
         self.entered, self.said = time.monotonic(), 0.0
+        self.last: tuple[int, int, float] | None = None
 
     def update(self, finished: int, total: int) -> None:
-        """Print a line if one is due. Steps that an earlier, interrupted run finished do not count as fast ones."""
+        """Print a line if one is due.
+
+        Steps that an earlier, interrupted run finished do not count as fast ones. Other steps that follow, with another
+        total, are timed anew, and nothing is known about what --quick would leave of them.
+        """
         now = time.monotonic()
+        if self.last is not None and (finished < self.last[0] or total != self.last[1]):
+            self.begun, self.entered, self.said, self.share = None, self.last[2], 0.0, 1.0
+        self.last = finished, total, now
         if self.begun is None:
             instantly = now - self.entered < INSTANT
             self.begun = (finished, now) if instantly else (0, self.entered)

@@ -135,6 +135,13 @@ def test_every_long_command_has_a_quick_run(long: Callable[..., None]) -> None:
     assert all(f"--{name.replace('_', '-')} {value}" in stated for name, value in values.items())
 
 
+def test_a_second_part_of_a_stage_is_timed_for_itself(lines: Callable[..., list[str]]) -> None:
+    """The trace and the profile of a plan: after 40 quick prompts, 10 rounds of 10 seconds."""
+    found = lines([(0.5 * n, n, 40) for n in range(1, 41)] + [(20 + 10.0 * n, n, 10) for n in range(1, 11)])
+    assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
+    assert found[1] == "clock: 3 of 10, about 70 seconds left"
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
