@@ -48,10 +48,13 @@ COUNTS = [pytest.param(6, id="small shapes"), pytest.param(None, id="all shapes"
 
 
 def policies(specimen: Specimen, count: int | None) -> Sequence[st.DrawPolicy]:
-    """The specimen's own policies, with a `count` the first two, or the first `count` shapes of each of its rules."""
+    """The specimen's own policies, or the first `count` shapes of each of its draw rules.
+
+    With a `count`, only the first of its own policies is taken unless they are chains, since larger trees take long.
+    """
     rules = getattr(specimen.given, "rules", (st.DrawRule.IID,))
-    if specimen.policies:
-        return specimen.policies[: 2 if count else None]
+    if own := specimen.policies:
+        return own if count is None or own[0] == st.Levels((1,)) else own[:1]
     return [shape for rule in rules for shape in strategies.shapes(rule)[:count]]
 
 
