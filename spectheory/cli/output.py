@@ -33,9 +33,8 @@ console = _Console(stderr=False, markup=False)
 errors = _Console(stderr=True, markup=False)
 STANDARD_INPUT = "-"
 PAGE = "page"
-LONG, EVERY, INSTANT = 45.0, 20.0, 0.05
-"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds. A
-first step that is reported within INSTANT was finished before."""
+LONG, EVERY = 45.0, 20.0
+"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds."""
 
 
 def warn(said: str) -> None:
@@ -59,27 +58,26 @@ class _Remaining:
     def update(self, finished: int, total: int) -> None:
         """Print a line if one is due.
 
-        Steps that an earlier, interrupted run finished do not count as fast ones. Other steps that follow, with another
-        total, are timed anew, and nothing is known about what --quick would leave of them.
+        The first report does not count for the speed: it holds what happens once, such as compiling, and the steps of
+        an earlier, interrupted run. Other steps that follow, with another total, are timed anew, and nothing is known
+        about what --quick would leave of them.
         """
         now = time.monotonic()
         if self.last is not None and (finished < self.last[0] or total != self.last[1]):
             self.begun, self.entered, self.said, self.share = None, self.last[2], 0.0, 1.0
         self.last = finished, total, now
-        if self.begun is None:
-            instantly = now - self.entered < INSTANT
-            self.begun = (finished, now) if instantly else (0, self.entered)
+        self.begun = self.begun or (finished, now)
         done, seconds = finished - self.begun[0], now - self.begun[1]
         if done < 1 or finished >= total or now - self.said < EVERY:
             return
         left = seconds / done * (total - finished)
         if not self.said:
-            if seconds + left < LONG:
+            if now - self.entered + left < LONG:
                 return
             whole = seconds / done * total
             shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
             quick = f", or give --quick: about {duration(self.share * whole)}" if self.share < 1 else ""
-            warned = f"{self.label}: takes about {duration(seconds + left)} on this machine{shorter}{quick}"
+            warned = f"{self.label}: takes about {duration(now - self.entered + left)} on this machine{shorter}{quick}"
             errors.print(warned, soft_wrap=True, highlight=False, markup=False)
         elif self.repeated:
             line = f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left"
@@ -105,8 +103,8 @@ def progress(label: str, shorter: str = "", *scaling: str) -> Iterator[Callable[
 
     On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
     prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as the first
-    steps show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the options
-    `scaling`, which --quick may lower.
+    two steps show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the
+    options `scaling`, which --quick may lower.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     lines = _Remaining(label, shorter, prod(LOWERED.get({}).get(name, 1.0) for name in scaling), not errors.is_terminal)

@@ -62,7 +62,7 @@ class _Bar:
 def test_a_long_stage_off_a_terminal_speaks(lines: Callable[..., list[str]]) -> None:
     assert lines([(180.0 * n, n, 8) for n in range(1, 9)]) == [
         "clock: takes about 24 minutes on this machine; lower --count to shorten it",
-        *[f"clock: {n} of 8, about {3 * (8 - n)} minutes left" for n in range(2, 8)],
+        *[f"clock: {n} of 8, about {3 * (8 - n)} minutes left" for n in range(3, 8)],
     ]
 
 
@@ -82,6 +82,13 @@ def test_many_quick_steps_give_few_lines(lines: Callable[..., list[str]]) -> Non
     assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
     assert len(found) == 5
     assert found[-1].endswith("about 20 seconds left")
+
+
+def test_what_happens_once_does_not_count_for_the_speed(lines: Callable[..., list[str]]) -> None:
+    """A first step of a minute, which compiles, and 38 steps of 2 seconds."""
+    found = lines([(60 + 2.0 * (n - 1), n, 39) for n in range(1, 39)])
+    assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
+    assert found[1] == "clock: 12 of 39, about 54 seconds left"
 
 
 def test_steps_of_an_earlier_run_are_not_counted_as_fast_ones(lines: Callable[..., list[str]]) -> None:
@@ -139,7 +146,7 @@ def test_a_second_part_of_a_stage_is_timed_for_itself(lines: Callable[..., list[
     """The trace and the profile of a plan: after 40 quick prompts, 10 rounds of 10 seconds."""
     found = lines([(0.5 * n, n, 40) for n in range(1, 41)] + [(20 + 10.0 * n, n, 10) for n in range(1, 11)])
     assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
-    assert found[1] == "clock: 3 of 10, about 70 seconds left"
+    assert found[1] == "clock: 4 of 10, about 60 seconds left"
 
 
 @pytest.mark.parametrize(
