@@ -131,7 +131,8 @@ def evaluate(
         texts = HeldOutTexts.of_trace(trace)
     policy = _policy(texts.sampling, tree, search, verifier)
     settings = JudgeSettings(policy, baseline, seed)
-    with progress("texts", "lower --count or --new-tokens", "count") as tell:
+    shorter = ("lower --count or --new-tokens", "count") if trace is None else ("give a shorter --trace",)
+    with progress("texts", *shorter) as tell:
         found = judge(texts, read_groups(texts.pair, group, policy.deepest), settings, out, tell)
     contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
     for (path, _), content in zip(_files(out), contents, strict=True):

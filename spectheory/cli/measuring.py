@@ -285,7 +285,7 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    with only_writer(out), progress("decode", "lower --count or --new-tokens", "count") as done:
+    with only_writer(out), progress("decode", "lower --count", "count") as done:
         total = Tally.load(out) if out is not None and out.exists() else None
         verifier = verifier_at(settings["temperature"], plan)
         run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)
