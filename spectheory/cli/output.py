@@ -33,8 +33,9 @@ console = _Console(stderr=False, markup=False)
 errors = _Console(stderr=True, markup=False)
 STANDARD_INPUT = "-"
 PAGE = "page"
-LONG, EVERY = 45.0, 20.0
-"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds."""
+LONG, EVERY, ENOUGH = 45.0, 20.0, 5.0
+"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds. It
+knows its speed once it has timed steps for ENOUGH seconds."""
 
 
 def warn(said: str) -> None:
@@ -68,7 +69,7 @@ class _Remaining:
         self.last = finished, total, now
         self.begun = self.begun or (finished, now)
         done, seconds = finished - self.begun[0], now - self.begun[1]
-        if done < 1 or finished >= total or now - self.said < EVERY:
+        if done < 1 or seconds < ENOUGH or finished >= total or now - self.said < EVERY:
             return
         left = seconds / done * (total - finished)
         if not self.said:

@@ -81,14 +81,14 @@ def test_many_quick_steps_give_few_lines(lines: Callable[..., list[str]]) -> Non
     found = lines([(0.1 * n, n, 1000) for n in range(1, 1000)])
     assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
     assert len(found) == 5
-    assert found[-1].endswith("about 20 seconds left")
+    assert found[-1].endswith("about 15 seconds left")
 
 
 def test_what_happens_once_does_not_count_for_the_speed(lines: Callable[..., list[str]]) -> None:
     """A first step of a minute, which compiles, and 38 steps of 2 seconds."""
     found = lines([(60 + 2.0 * (n - 1), n, 39) for n in range(1, 39)])
     assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
-    assert found[1] == "clock: 12 of 39, about 54 seconds left"
+    assert found[1] == "clock: 14 of 39, about 50 seconds left"
 
 
 def test_steps_of_an_earlier_run_are_not_counted_as_fast_ones(lines: Callable[..., list[str]]) -> None:
