@@ -80,6 +80,13 @@ def depth_of(shape: Tree | DrawPolicy) -> int:
     return next(depth for depth in count() if not shape.draws(depth, 1))
 
 
+def possible_names(sampling: Sampling) -> list[str]:
+    """The names that combinations can have, before a tree is planned: some verifiers fit only a chain, or no chain."""
+    corpus = SuffixArray.build([[0]])
+    trees = Tree.chain(1), Tree.k_ary(2, 2)
+    return [one.name for tree in trees for one in lossless_combinations(sampling, tree, corpus)]
+
+
 def _unsaid(drafter: Drafter) -> list[int]:
     """What the `repr` of a drafter does not show: the parents of a tree's nodes, or a hash of a corpus."""
     if isinstance(drafter, PlannedTree):

@@ -24,7 +24,7 @@ from reference.divergence import first_divergence
 from reference.drafters import PlannedTree, SuffixArray, Variant
 from reference.matrix_scores import repeated_share, replay_z_score, z_score
 from reference.models import Pair
-from reference.part_files import LOCK, STAMP, claim, read_part, short_hash, stamp_of, write_part
+from reference.part_files import STAMP, claim, only_writer, read_part, short_hash, stamp_of, write_part
 from reference.predictions import conditional
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -32,7 +32,6 @@ from reference.traced_predictions import UNKNOWN, TracedPredictions
 from reference.tracing import TraceSettings
 from spectheory import DrawRule, Tally, Tree
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned
 from spectheory.core.ratios import clusters
 from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Greedy
@@ -146,7 +145,7 @@ class Matrix:
         `done` is called with the number of finished combinations and the number of all.
         """
         rows = []
-        with owned(self.folder, self.folder / LOCK, "name another folder"):
+        with only_writer(self.folder):
             for combination in chosen:
                 rows.append(self._calibrated(combination))
                 done(len(rows), len(chosen))

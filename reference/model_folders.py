@@ -8,7 +8,6 @@ tokenizer itself.
 
 from __future__ import annotations
 
-import json
 import math
 import os.path
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from transformers import (
 from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
 from spectheory.core.errors import InputError
+from spectheory.core.files import read_json
 from spectheory.core.memory import available_bytes
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -217,7 +217,7 @@ def _inside(name: str) -> bool:
 
 def _settings(file: Path) -> dict[str, Any]:
     """The JSON object in a file; empty if there is no file."""
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return read_json(file) if file.is_file() else {}
 
 
 def _undecodable(config: Any) -> str | None:

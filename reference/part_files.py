@@ -36,6 +36,19 @@ class ForeignFolderError(InputError):
 
 
 @contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Context manager that makes this process the only writer of `folder`, and removes what a killed writer left.
+
+    Raises:
+        InputError: another process writes to the folder, or a file has its name.
+    """
+    with _locked(folder):
+        for left in folder.glob("*.partial"):
+            left.unlink(missing_ok=True)
+        yield
+
+
+@contextmanager
 def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
     """Context manager that reserves `folder` as `claim` does, and makes this process its only writer.
 
@@ -44,15 +57,14 @@ def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
         InUseError: another process writes to the folder.
         ForeignFolderError: as `claim`.
     """
-    with _locked(folder):
-        stamp = _stamped(folder, what, **fields)
-        for left in folder.glob("*.partial"):
-            left.unlink(missing_ok=True)
-        yield stamp
+    with only_writer(folder):
+        yield _stamped(folder, what, **fields)
 
 
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
-    """Reserve `folder` for `what`, "trace" or "matrix", and return the provenance that has these `fields`.
+    """Reserve `folder` for `what`, such as "matrix", and return the provenance that has these `fields`.
+
+    Other processes may write to the folder meanwhile, and afterwards.
 
     Processes that share the folder may claim it at the same time: each waits for the others, up to a second.
 

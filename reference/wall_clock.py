@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -159,10 +160,12 @@ def clock(
     running: list[Entrant],
     settings: ClockSettings,
     so_far: WallClock | None = None,
+    done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Iterator[WallClock]:
     """Decode every prompt that is not in `so_far` with the decoders `running`; yields the record after each prompt.
 
-    `so_far` is the record of an interrupted call. `plans` are the plans that `entrants` was called with.
+    `so_far` is the record of an interrupted call. `plans` are the plans that `entrants` was called with. `done` is
+    called with the number of texts that this call has decoded, and of all that it decodes.
 
     Raises:
         InputError: there are no prompts, or `so_far` has other models, prompts, settings, versions or machine.
@@ -176,8 +179,11 @@ def clock(
     if record.prompts < len(prompts):
         for entrant in running:
             entrant.decode(prompts[-1], min(settings.new_tokens, WARM_UP_TOKENS), len(prompts))
+    texts = settings.rounds * len(running)
+    total, counted = texts * (len(prompts) - record.prompts), count(1)
     for request in range(record.prompts, len(prompts)):
-        record = record.with_prompt(**_row(pair, prompts[request], request, running, settings))
+        row = _row(pair, prompts[request], request, running, settings, lambda: done(next(counted), total))
+        record = record.with_prompt(**row)
         yield record
 
 
@@ -191,9 +197,17 @@ class _Run:
 
 
 def _row(
-    pair: Pair, prompt: list[int], request: int, running: Sequence[Entrant], settings: ClockSettings
+    pair: Pair,
+    prompt: list[int],
+    request: int,
+    running: Sequence[Entrant],
+    settings: ClockSettings,
+    tell: Callable[[], None],
 ) -> dict[str, list[float]]:
-    """Decode one prompt with every decoder; the columns of the record from each decoder's run of median time."""
+    """Decode one prompt with every decoder; the columns of the record from each decoder's run of median time.
+
+    `tell` is called after each text.
+    """
     runs: list[list[_Run]] = [[] for _ in running]
     for turn in range(settings.rounds):
         for number in np.random.default_rng([settings.seed, request, turn]).permutation(len(running)):
@@ -202,6 +216,7 @@ def _row(
                 text = running[number].decode(prompt, settings.new_tokens, request)
                 seconds = time.perf_counter() - started
             runs[number].append(_Run(text, seconds, meter.since(text.started)))
+            tell()
     middle = [sorted(several, key=lambda run: run.seconds)[len(several) // 2] for several in runs]
     columns = [_columns(pair, prompt, run, middle[0].text.tokens, settings.sampling.greedy) for run in middle]
     return {name: [column[name] for column in columns] for name in columns[0]}

@@ -161,8 +161,8 @@ def test_an_error_of_the_code_itself_is_not_put_down_to_the_replay() -> None:
 
 
 def test_the_command_falls_back_to_the_black_box() -> None:
-    """WITHIN 0.1 at level 0.01."""
-    arguments = ["tests.certified:to_torch", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"]
+    """WITHIN 0.2 at level 0.01."""
+    arguments = ["tests.certified:to_torch", "--shape", "1", "--tv", "0.2", "--alpha", "0.01"]
     result = CliRunner().invoke(app, ["certify", *arguments])
     assert result.exit_code == 0, result.output
     assert "WITHIN" in result.output
@@ -171,12 +171,12 @@ def test_the_command_falls_back_to_the_black_box() -> None:
 @pytest.mark.parametrize("rule", [min_p, top_p, drops_below_epsilon, top_4])
 def test_rules_that_act_on_small_probabilities_or_many_tokens_are_met(rule: Any) -> None:
     """Exact: a token of probability 1e-6 to 1e-2 is never emitted, or the fifth of six tokens."""
-    found = st.certify_verifier(own_sample(rule), policies=[st.Levels((1,))], cases=120)
+    found = st.certify_verifier(own_sample(rule), policies=[st.Levels((1,))], cases=60)
     assert found.verdict is Verdict.LOSSY, found.lines()
 
 
 def test_the_certificate_says_what_was_met() -> None:
-    found = st.certify_verifier(st.otlp.Naive(), policies=[st.Levels((1,)), st.Levels((1, 1))], cases=200)
+    found = st.certify_verifier(st.otlp.Naive(), policies=[st.Levels((1,)), st.Levels((1, 1))], cases=120)
     (line, others) = found.met
     counts = {low: int(n) for low, n in re.findall(r"(< [\de.-]+) (\d+)", line.split("; ")[0])}
     assert list(counts) == ["< 0.1", "< 0.01", "< 0.001", "< 0.0001", "< 1e-05", "< 1e-06"]

@@ -268,7 +268,7 @@ def test_an_update_cut_in_two_is_not_saved(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(torch.optim.AdamW, "step", cut)
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0)
     with pytest.raises(KeyboardInterrupt):
-        loop.fit(model, loss, loop.LearningRates(10), tmp_path / "model.pt", "test")
+        loop.fit(model, loss, loop.LearningRates(10), tmp_path / "model.pt")
     assert torch.load(tmp_path / "model.pt")["step"] == 3
 
 

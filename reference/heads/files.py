@@ -19,9 +19,11 @@ from reference.heads.fields import Fields
 from reference.heads.layouts import LAYOUTS, Layout, layout_named
 from reference.heads.modules import Eagle3Head, Head, new_head
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, whole_file, write_whole
+from spectheory.core.files import owned, read_json, whole_file, write_whole
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+LOCK = "writer.lock"
+"""Name of the file that exists while a process writes a head."""
 FILES = (CONFIG, WEIGHTS, INDEX)
 """The files of a head; the last one replaces the second where the weights are in several files."""
 EMBEDDINGS = "embed_tokens.weight"
@@ -132,7 +134,8 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
     """Write a head in a layout; return the paths of the weights and of config.json.
 
     Raises:
-        InputError: the layout cannot express the head, or a file exists and `overwrite` is False.
+        InputError: the layout cannot express the head, or a file exists and `overwrite` is False, or another process
+            writes to the folder.
     """
     place, folder = layout_named(layout), Path(folder)
     if what := place.refusal(head.config):
@@ -146,9 +149,10 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
     if _identity_map(head.config, place):
         size = head.config.vocab_size
         tensors |= {"d2t": torch.zeros(size, dtype=torch.int64), "t2d": torch.ones(size, dtype=torch.bool)}
-    _save(tensors, files[0])
-    (folder / INDEX).unlink(missing_ok=True)
-    write_whole(files[1], json.dumps(place.written(head.config, head.dtype), indent=2) + "\n")
+    with owned(folder, folder / LOCK, "name another folder"):
+        _save(tensors, files[0])
+        (folder / INDEX).unlink(missing_ok=True)
+        write_whole(files[1], json.dumps(place.written(head.config, head.dtype), indent=2) + "\n")
     return files
 
 
@@ -186,12 +190,7 @@ def _check_identity(file: HeadFile) -> None:
 
 
 def _json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{file} cannot be read as JSON: {error}") from None
+    found = read_json(file)
     if not isinstance(found, dict):
         raise InputError(f"{file} must be a JSON object, got {found!r:.60}")
     return found

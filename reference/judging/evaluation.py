@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from reference.judging.drafts import ForcedBatch, ForcedDraft
 from reference.judging.policies import ForcedRows, JudgedPolicy
 from reference.judging.texts import HeldOutTexts
-from reference.part_files import claim, read_part, write_part
+from reference.part_files import claimed, only_writer, read_part, write_part
 from reference.sampling import Sampling
 from reference.teacher_forcing import BATCH, normalised, rounding_errors, target_rows
 from spectheory import Provenance, TargetText
@@ -93,18 +93,19 @@ def judge(
         InputError: there are fewer than two groups, or they cannot be compared (see `DraftComparison`); a draft has
             another vocabulary, its context is too short, or the static tree is deeper than its drafts; the target
             cannot have generated a text, or no whole cycle fits into the texts; the policy does not suit their
-            sampling; or `folder` holds something else.
+            sampling; or `folder` holds something else, or another process writes to it.
         LogitsError: a model returns logits that are not distributions.
     """
     _check(texts, groups, settings)
     drafts = {draft.weights: draft for runs in groups.values() for draft in runs}
-    files = {weights: _Files(folder, weights, texts, settings) for weights in drafts}
-    total = len(texts.texts)
-    for first in range(0, total, PART):
-        lacking = {weights: draft for weights, draft in drafts.items() if not files[weights].part(first).exists()}
-        if lacking:
-            _write(texts, lacking, files, settings, range(first, min(first + PART, total)))
-        done(min(first + PART, total), total)
+    with only_writer(folder):
+        files = {weights: _Files(folder, weights, texts, settings) for weights in drafts}
+        total = len(texts.texts)
+        for first in range(0, total, PART):
+            lacking = {weights: draft for weights, draft in drafts.items() if not files[weights].part(first).exists()}
+            if lacking:
+                _write(texts, lacking, files, settings, range(first, min(first + PART, total)))
+            done(min(first + PART, total), total)
     read = {weights: one.read(texts, settings.policy.deepest) for weights, one in files.items()}
     return DraftComparison(
         policy=settings.policy.name,
@@ -168,7 +169,8 @@ class _Files:
 
     def __init__(self, folder: Path, weights: str, texts: HeldOutTexts, settings: JudgeSettings) -> None:
         self.folder, self.count = folder / f"draft-{weights}", len(texts.texts)
-        claim(self.folder, "draft comparison", **_facts(texts, settings, draft=weights))
+        with claimed(self.folder, "draft comparison", **_facts(texts, settings, draft=weights)):
+            pass
 
     def part(self, first: int) -> Path:
         """The file of the texts from `first` on."""

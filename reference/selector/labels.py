@@ -20,7 +20,7 @@ from reference.candidates import child_tokens
 from reference.host_arrays import numpy_on_host
 from reference.judging import HeldOutTexts
 from reference.models import Pair
-from reference.part_files import claim, read_part, stamp_of, write_part
+from reference.part_files import claimed, read_part, stamp_of, write_part
 from reference.sampling import Sampling
 from reference.selector.actions import ActionSpace
 from reference.selector.features import KNOWN, Features, known_scalars
@@ -188,13 +188,13 @@ def write_labels(
     stamp = {"texts": texts.identity, **asdict(PairFacts.of(texts.pair)), **settings.stamp}
     total = len(texts.texts)
     sampled = texts.sampling.stamp
-    claim(folder, SOURCE, **texts.pair.stamp, **sampled, seed=settings.seed, requests=total, settings=stamp)
-    for first in range(0, total, PART):
-        numbers = range(first, min(first + PART, total))
-        part = folder / f"part-{first:06d}.parquet"
-        if not part.exists():
-            write_part(part, (row for number in numbers for row in _rows(texts, settings, number)), COLUMNS)
-        done(numbers.stop, total)
+    with claimed(folder, SOURCE, **texts.pair.stamp, **sampled, seed=settings.seed, requests=total, settings=stamp):
+        for first in range(0, total, PART):
+            numbers = range(first, min(first + PART, total))
+            part = folder / f"part-{first:06d}.parquet"
+            if not part.exists():
+                write_part(part, (row for number in numbers for row in _rows(texts, settings, number)), COLUMNS)
+            done(numbers.stop, total)
 
 
 def read_labels(folder: Path) -> Labels:

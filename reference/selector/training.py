@@ -21,7 +21,7 @@ from reference.selector.selector import CARD, Selector, SelectorCard, network_of
 from spectheory import Latency, Provenance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.files import whole_file
+from spectheory.core.files import owned, whole_file
 
 CHECKPOINT = "checkpoint.pt"
 """File of an unfinished training."""
@@ -123,15 +123,15 @@ def train_selector(
         return found
     card, examples = _prepared(labels, latency, settings, identity)
     kept, held = _split(labels, settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    run = _Run(folder / CHECKPOINT, identity, settings, card)
-    run.fit(examples.at(kept), examples.at(held), done)
-    network = network_of(card.pair, card.space)
-    network.load_state_dict(run.best if len(held) else run.network.state_dict())
-    selector = Selector(card, network.eval())
-    selector.save(folder)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    return selector
+    with owned(folder, folder / "training.lock", "name another folder"):
+        run = _Run(folder / CHECKPOINT, identity, settings, card)
+        run.fit(examples.at(kept), examples.at(held), done)
+        network = network_of(card.pair, card.space)
+        network.load_state_dict(run.best if len(held) else run.network.state_dict())
+        selector = Selector(card, network.eval())
+        selector.save(folder)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+        return selector
 
 
 class _Run:

@@ -14,13 +14,13 @@ from transformers import PreTrainedModel
 from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_head
 from reference.losses import ChainLoss, Gto, Loss
 from reference.models import Pair, weights_hash
-from reference.part_files import claimed
-from reference.train.loop import LearningRates, fit
+from reference.part_files import claim
+from reference.train.loop import Done, LearningRates, fit
 from reference.train.objectives import Batching, DraftModelObjective, DraftTrees, Objective, objective_of
 from reference.train.own_texts import OwnTexts
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
+from spectheory.core.files import owned, write_whole
 
 CHECKPOINT, RECORD = "training.pt", "training.json"
 LAYOUTS_OF: dict[Kind, str] = {
@@ -125,7 +125,14 @@ def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int, most: int = 10
     return own.bincount(minlength=vocabulary).argsort(descending=True, stable=True)[:count].sort().values
 
 
-def train_head(pair: Pair, texts: OwnTexts, folder: Path, recipe: HeadRecipe, config: HeadConfig | None = None) -> None:
+def train_head(
+    pair: Pair,
+    texts: OwnTexts,
+    folder: Path,
+    recipe: HeadRecipe,
+    config: HeadConfig | None = None,
+    done: Done = lambda finished, total: None,
+) -> None:
     """Train a new head, or with `config` None the draft of `pair` from its present weights, and write it to `folder`.
 
     After an interruption the same call continues; once the draft is there, it does nothing.
@@ -136,6 +143,7 @@ def train_head(pair: Pair, texts: OwnTexts, folder: Path, recipe: HeadRecipe, co
         folder: empty folder, or folder of the same training.
         recipe: the loss and how it is trained.
         config: configuration of a new head; the draft of `pair` is then not used.
+        done: see `fit`.
 
     Raises:
         InputError: the texts or the draft belong to another target, the loss does not suit the draft, or `folder` holds
@@ -145,11 +153,12 @@ def train_head(pair: Pair, texts: OwnTexts, folder: Path, recipe: HeadRecipe, co
     objective = _objective(pair, draft, texts, recipe, started=config is None)
     begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
+    claim(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings)
+    if (folder / RECORD).exists():
+        return
     rates = LearningRates(recipe.steps, recipe.matrix_rate, recipe.vector_rate)
-    with claimed(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings):
-        if (folder / RECORD).exists():
-            return
-        seconds = fit(draft, objective, rates, folder / CHECKPOINT, folder.name)
+    with owned(folder, folder / "training.lock", "name another folder"):
+        seconds = fit(draft, objective, rates, folder / CHECKPOINT, done)
         _write(draft, pair, folder)
         record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}
         write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")

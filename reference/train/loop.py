@@ -9,12 +9,13 @@ from pathlib import Path
 from time import monotonic, process_time
 
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
 
+Done = Callable[[int, int], None]
+"""A callback with the numbers of finished steps and of all."""
 CHECKPOINT_SECONDS = 15.0
 """Time between two checkpoints: what a killed training computes again."""
 
@@ -56,29 +57,29 @@ def fit(
     loss: Callable[[int], Tensor],
     schedule: LearningRates,
     checkpoint: Path,
-    label: str,
+    done: Done = lambda finished, total: None,
 ) -> float:
     """Train `model` in place to minimise `loss(step)`; if the file `checkpoint` exists, continue from it.
 
     A checkpoint is written whole or not at all, every 15 seconds and when the training is interrupted between two
-    updates of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`.
+    updates of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`, and `done` is
+    called with the number of steps of this call that are finished, and of all.
 
     Returns:
         The CPU time of all steps in seconds, those before an interruption included.
     """
     run = _Run(model, _optimizers(model, schedule), schedule, checkpoint)
     run.resume()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    first = run.step
     model.train()
-    with Progress(*columns) as progress, checkpoint.with_suffix(".jsonl").open("a") as log:
-        bar = progress.add_task(label, total=schedule.steps, completed=run.step)
+    with checkpoint.with_suffix(".jsonl").open("a") as log:
         try:
             while run.step < schedule.steps:
                 value = run.advance(loss)
                 if run.step % 10 == 0:
                     log.write(json.dumps({"step": run.step, "loss": round(value, 4)}) + "\n")
                     log.flush()
-                    progress.update(bar, completed=run.step, description=f"{label} loss {value:.3f}")
+                    done(run.step - first, schedule.steps - first)
                 if monotonic() - run.saved_at > CHECKPOINT_SECONDS:
                     run.save()
         finally:

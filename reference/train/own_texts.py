@@ -22,7 +22,7 @@ from reference.part_files import STAMP, claim, short_hash, stamp_of
 from reference.sampling import Sampling
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.files import whole_file
+from spectheory.core.files import owned, whole_file
 
 WHAT = "texts of a target"
 STORED = torch.float16
@@ -135,15 +135,16 @@ def write_own_texts(
     stated = {"target": pair.names[0], "dtype": str(pair.target.dtype), "seed": settings.seed}
     claim(folder, WHAT, **stated, settings=numbers | lists | hashes)
     firsts = range(0, settings.rows, settings.batch)
-    for number, first in enumerate(firsts):
-        part = folder / settings.part(first)
-        if number % share[1] == share[0] and not part.exists():
-            rows = prompts[first : first + settings.batch]
-            temperature = settings.temperatures[number % len(settings.temperatures)]
-            tensors = _generate(pair, rows, settings, states, Sampling(temperature), first)
-            with whole_file(part) as partial:
-                save_file(tensors, partial)
-        done(min(settings.rows, first + settings.batch), settings.rows)
+    with owned(folder, folder / f"writer-{share[0]}-of-{share[1]}.lock", "name another folder or share"):
+        for number, first in enumerate(firsts):
+            part = folder / settings.part(first)
+            if number % share[1] == share[0] and not part.exists():
+                rows = prompts[first : first + settings.batch]
+                temperature = settings.temperatures[number % len(settings.temperatures)]
+                tensors = _generate(pair, rows, settings, states, Sampling(temperature), first)
+                with whole_file(part) as partial:
+                    save_file(tensors, partial)
+            done(min(settings.rows, first + settings.batch), settings.rows)
 
 
 def _listed(numbers: Iterable[float]) -> str:

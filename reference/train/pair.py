@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from reference.library_sources import SourceFile, standard_library
 from reference.train.card import model_card
 from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, train_tokenizer
-from reference.train.loop import LearningRates, fit
+from reference.train.loop import Done, LearningRates, fit
 from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.errors import InputError
-from spectheory.core.files import whole_file, write_whole
+from spectheory.core.files import owned, read_json, whole_file, write_whole
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Corpus:
 
 
 Files = Callable[[], list[SourceFile]]
+Stage = Callable[[str], AbstractContextManager[Done]]
+"""A function from the name of a training to a context, in which the given function is called with finished steps."""
+
+
+def _silent(_: str) -> AbstractContextManager[Done]:
+    return nullcontext(lambda finished, total: None)
 
 
 def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Corpus:
@@ -53,7 +60,7 @@ def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Co
         Tokenizer.from_file(str(tokenizer_file)),
         tokens["train"],
         tokens["held_out"],
-        json.loads(split_file.read_text()),
+        read_json(split_file),
     )
 
 
@@ -87,7 +94,9 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
     return torch.minimum(p, q).sum(-1).mean()
 
 
-def train_target(recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu") -> LlamaForCausalLM:
+def train_target(
+    recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu", done: Done = lambda finished, total: None
+) -> LlamaForCausalLM:
     """Train the target by next-token cross-entropy on the training files."""
     torch.manual_seed(recipe.seed)
     model = new_model(recipe.target, recipe).to(device)  # type: ignore[arg-type]
@@ -97,12 +106,17 @@ def train_target(recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu"
         predicted = logits(model, tokens)[:, :-1].flatten(0, 1)
         return torch.nn.functional.cross_entropy(predicted, tokens[:, 1:].flatten())
 
-    fit(model, loss, LearningRates(recipe.target_steps), work / "target.pt", "target")
+    fit(model, loss, LearningRates(recipe.target_steps), work / "target.pt", done)
     return model
 
 
 def train_draft(
-    recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path, device: str = "cpu"
+    recipe: Recipe,
+    corpus: Corpus,
+    target: LlamaForCausalLM,
+    work: Path,
+    device: str = "cpu",
+    done: Done = lambda finished, total: None,
 ) -> LlamaForCausalLM:
     """Train the draft by the total variation between both models' next-token distributions on the training files.
 
@@ -123,7 +137,7 @@ def train_draft(
         share = max(0.0, 1 - 2 * step / recipe.draft_steps)
         return 1 - overlap(p, q.exp()) - share * (p * q).sum(-1).mean()
 
-    fit(model, loss, LearningRates(recipe.draft_steps), work / "draft.pt", "draft")
+    fit(model, loss, LearningRates(recipe.draft_steps), work / "draft.pt", done)
     return model
 
 
@@ -134,13 +148,20 @@ def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
     wrapped.save_pretrained(folder)
 
 
-def build_pair(folder: Path, work: Path, recipe: Recipe | None = None, say: Callable[[str], None] = print) -> None:
+def build_pair(
+    folder: Path,
+    work: Path,
+    recipe: Recipe | None = None,
+    say: Callable[[str], None] = print,
+    stage: Stage = _silent,
+) -> None:
     """Train the pair and write `folder`: target, draft, split.json, held_out.jsonl and the model card README.md.
 
-    The folder `work` holds the checkpoints: after an interruption, the same call continues.
+    The folder `work` holds the checkpoints: after an interruption, the same call continues. `stage` gives each of the
+    two trainings the function that is called with its finished steps and all.
     """
     recipe = recipe or Recipe()
-    corpus = train_pair(folder, work, recipe, say=say)
+    corpus = train_pair(folder, work, recipe, say=say, stage=stage)
     write_whole(folder / "README.md", model_card(folder, corpus.held_out, recipe, work))
     say(f"wrote {folder}")
 
@@ -153,20 +174,23 @@ def train_pair(
     files: Files | None = None,
     device: str = "cpu",
     say: Callable[[str], None] = print,
+    stage: Stage = _silent,
 ) -> Corpus:
     """Train a pair on any files and any device, without a model card, and return the corpus."""
-    work.mkdir(parents=True, exist_ok=True)
-    remember = work / "recipe.json"
-    if remember.exists() and json.loads(remember.read_text()) != asdict(recipe):
-        raise InputError(f"{work} holds the work of another recipe: name an empty folder or remove this one")
-    write_whole(remember, json.dumps(asdict(recipe), indent=1) + "\n")
-    corpus = prepare_corpus(recipe, work, files)
-    say(f"corpus: {len(corpus.train):,} training tokens, {len(corpus.held_out):,} held-out tokens")
-    target = train_target(recipe, corpus, work, device)
-    draft = train_draft(recipe, corpus, target, work, device)
-    export(target, corpus.tokenizer, folder / "target")
-    export(draft, corpus.tokenizer, folder / "draft")
-    write_whole(folder / "split.json", json.dumps(corpus.split, indent=0) + "\n")
-    prompts = held_out_prompts(corpus.tokenizer, corpus.held_out, recipe.prompts, recipe.seed)
-    write_whole(folder / "held_out.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in prompts))
+    with owned(work, work / "writer.lock", "name another folder"):
+        remember = work / "recipe.json"
+        if remember.exists() and read_json(remember) != asdict(recipe):
+            raise InputError(f"{work} holds the work of another recipe: name an empty folder or remove this one")
+        write_whole(remember, json.dumps(asdict(recipe), indent=1) + "\n")
+        corpus = prepare_corpus(recipe, work, files)
+        say(f"corpus: {len(corpus.train):,} training tokens, {len(corpus.held_out):,} held-out tokens")
+        with stage("target") as done:
+            target = train_target(recipe, corpus, work, device, done)
+        with stage("draft") as done:
+            draft = train_draft(recipe, corpus, target, work, device, done)
+        export(target, corpus.tokenizer, folder / "target")
+        export(draft, corpus.tokenizer, folder / "draft")
+        write_whole(folder / "split.json", json.dumps(corpus.split, indent=0) + "\n")
+        prompts = held_out_prompts(corpus.tokenizer, corpus.held_out, recipe.prompts, recipe.seed)
+        write_whole(folder / "held_out.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in prompts))
     return corpus

@@ -124,7 +124,10 @@ class _Kept:
             raise InputError(f"{self.name} has no request that can be used: give a file with requests")
         seconds, prompts, outputs = (np.array(column) for column in (self.seconds, self.prompts, self.outputs))
         order = np.argsort(seconds, kind="stable")
-        return Requests(seconds[order] - seconds[order[0]], prompts[order], outputs[order])
+        try:
+            return Requests(seconds[order] - seconds[order[0]], prompts[order], outputs[order])
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from None
 
 
 def _rows(path: Path) -> tuple[TraceFormat, Iterator[Row]]:
@@ -154,7 +157,7 @@ def _recognised(path: Path, names: Any, formats: tuple[TraceFormat, ...]) -> Tra
             "replayed, or profile_export.jsonl of AIPerf"
         )
     known = "; ".join(f"{form.title} ({', '.join(form.fields)})" for form in EVERY)
-    shown = ", ".join(map(str, itertools.islice(names, 8)))
+    shown = ", ".join(f"{name!s:.40}" for name in itertools.islice(names, 8))
     raise InputError(f"{path} has the fields {shown or 'of no request'}, but a trace has the fields of one of: {known}")
 
 

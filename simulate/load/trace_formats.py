@@ -24,6 +24,9 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 
+LONGEST = 10**9
+"""Maximum number of tokens of a prompt or an answer."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -110,6 +113,8 @@ def _vllm(where: str, result: Mapping[str, Any]) -> Iterator[Row]:
         )
     lists = [result[name] for name in names]
     errors = result.get("errors") or [""] * len(lists[0])
+    if not isinstance(errors, list):
+        raise InputError(f"{where}: errors must be a list, got {errors!r:.60}: give the file as it was written")
     if len({len(one) for one in (*lists, errors)}) > 1:
         raise InputError(
             f"{where}: start_times, input_lens, output_lens and errors must be equally long: save it again"
@@ -138,11 +143,11 @@ def _number(where: str, name: str, value: Any) -> float:
 
 
 def _whole(where: str, name: str, value: Any) -> int:
-    """A whole number of at least 0."""
+    """A number of tokens."""
     found = _number(where, name, value)
-    if found != int(found) or found < 0:
+    if found != int(found) or not 0 <= found <= LONGEST:
         raise InputError(
-            f"{where}: {name} must be a whole number of at least 0, got {value!r:.60}: correct or remove it"
+            f"{where}: {name} must be a whole number from 0 to {LONGEST:,}, got {value!r:.60}: correct or remove it"
         )
     return int(found)
 

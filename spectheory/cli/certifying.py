@@ -88,7 +88,7 @@ def certify(
         seed=seed,
         page=report is not None,
     )
-    with progress("worlds and runs") as tell:
+    with progress("worlds and runs", "lower --cases or --max-samples") as tell:
         answer = answer_of_child(request, lambda message: _report(message, tell, request))
     if report is not None:
         write_whole(report, answer["page"])

@@ -43,7 +43,7 @@ def check(
     require_free([], Output(report, PAGE))
     chosen = [one for name in claims for one in named(name, CLAIMS)] if claims else in_order(CLAIMS)
     found = []
-    with progress("claims") as tell:
+    with progress("claims", "name fewer claims, or leave out --exhaustive,") as tell:
         for done, name in enumerate(chosen):
             tell(done, len(chosen))
             found.append(check_claim(name, effort=2 if exhaustive else 1))

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectheory.cli.measuring import TopK, TopP, long_enough, warn_of_mismatches
-from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, Json, PairOptions, PromptOptions, Seed, Temperature
+from spectheory.cli.options import (
+    SHIPPED,
+    SHIPPED_PROMPTS,
+    Count,
+    Json,
+    PairOptions,
+    PromptOptions,
+    Seed,
+    Temperature,
+    quick,
+)
 from spectheory.cli.output import only_writer, progress, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from reference.wall_clock import ClockSettings
 
 
+@quick(count=2, new_tokens=64, rounds=1)
 def clock(
     pair: PairOptions = SHIPPED,
     skip: Annotated[
@@ -76,11 +87,10 @@ def clock(
             )
         warn_of_mismatches(plans[0], models, settings.sampling.stamp)
         running = entrants(models, plans, settings, library(models))
-        with progress("clock", "lower --count, --new-tokens or --rounds") as done:
-            for longer in run(models, rows, plans, running, settings, record):
+        with progress("clock", "lower --count, --new-tokens or --rounds", "count", "new_tokens", "rounds") as done:
+            for longer in run(models, rows, plans, running, settings, record, done):
                 if out is not None:
                     longer.save(out)
-                done(longer.prompts, len(rows))
                 record = longer
     assert record is not None
     words = [f"{sentence}\n" for sentence in clock_words(record)]
@@ -94,7 +104,7 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a plan with --plan"
     )
-    with enough, progress("plan", "lower --skip or --new-tokens, or give a --plan") as done:
+    with enough, progress("plan", "lower --skip or --new-tokens, or give a --plan", "new_tokens") as done:
         return measured_plans(
             pair,
             prompts,

@@ -61,7 +61,7 @@ def policies(
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed() if seconds else None
     draft, timing = RatesDraft(rates), {"latency": seconds, "context": context}
-    with progress("policies") as tell:
+    with progress("policies", "lower --budget") as tell:
         found = compare_policies(draft, standard_policies(draft, budget, **timing), progress=tell, **timing)
     notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
     if report is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectheory.cli.measuring import measured
-from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
+from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed, quick
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from reference.models import Pair
     from spectheory.report.page import Run
 
-PROMPT_TOKENS, NEW_TOKENS, TRACED, DECODED = 64, 128, 48, 20
+PROMPT_TOKENS, NEW_TOKENS = 64, 128
 
 
+@quick(rounds=3, traced=12, count=4)
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
     pair: PairOptions = SHIPPED,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of times that each forward is timed.")] = 15,
+    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 48,
+    count: Annotated[int, typer.Option("--count", min=1, help="Number of other prompts to decode.")] = 20,
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, and compare the prediction with the measurement."""
@@ -40,12 +44,12 @@ def demo(
     models = pair.load()
     console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
     page.unlink(missing_ok=True)  # the records beside an earlier page are written anew
-    latency = _profile(models, out, seed)
+    latency = _profile(models, out, rounds, seed)
     console.rule("latency")
     console.print(latency_rows(latency))
     runs = []
     for temperature in (0.0, 1.0):
-        run = _loop(models, latency, out / f"temperature-{temperature:g}", temperature, seed)
+        run = _loop(models, latency, out / f"temperature-{temperature:g}", temperature, (traced, count), seed)
         runs.append(run)
         chosen = run.comparison.plan
         console.rule(run.heading)
@@ -59,35 +63,36 @@ def demo(
     print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")
 
 
-def _profile(pair: Pair, out: Path, seed: int) -> Latency:
+def _profile(pair: Pair, out: Path, rounds: int, seed: int) -> Latency:
     from reference.profiling import profile
 
-    with progress("profile") as done:
-        latency = profile(pair, seed=seed, done=done)
+    with progress("profile", "lower --rounds", "rounds") as done:
+        latency = profile(pair, rounds=rounds, seed=seed, done=done)
     latency.save(out / "latency.json")
     return latency
 
 
-def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: int) -> Run:
-    """Trace some held-out prompts, plan, decode other prompts, and simulate."""
+def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts: tuple[int, int], seed: int) -> Run:
+    """Trace some held-out prompts, plan, decode other prompts, and simulate. `counts` are the numbers of prompts."""
     import simulate
     from reference.part_files import ForeignFolderError
     from reference.planning_loop import RATES, TRACE, measured_plans
     from spectheory.report.page import Run
 
-    prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, TRACED + DECODED)
+    prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, sum(counts))
+    traced = counts[0]
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
-    with progress("trace") as done:
-        traced = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
+    with progress("trace", "lower --traced", "traced") as done:
+        kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
-            chosen, *_ = measured_plans(pair, prompts[:TRACED], **settings, **traced)
-        except ForeignFolderError:  # an earlier demo, with other models or another seed
+            chosen, *_ = measured_plans(pair, prompts[:traced], **settings, **kept)
+        except ForeignFolderError:  # an earlier demo, with other models, another seed or other prompts
             shutil.rmtree(folder / TRACE)
-            chosen, *_ = measured_plans(pair, prompts[:TRACED], **settings, **traced)
+            chosen, *_ = measured_plans(pair, prompts[:traced], **settings, **kept)
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
     (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
-    tally = measured(pair, chosen, prompts[TRACED:], folder / "measured.json", TRACED, **settings)
+    tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, **settings)
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
     return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))

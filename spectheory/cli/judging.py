@@ -22,6 +22,7 @@ from spectheory.cli.options import (
     Seed,
     Skip,
     Temperature,
+    quick,
 )
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.cli.tree_files import TreeFile, tree_file
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from reference.sampling import Sampling
 
 
+@quick(count=16)
 def evaluate(
     group: Annotated[
         list[str],
@@ -121,7 +123,8 @@ def evaluate(
         texts = HeldOutTexts.of_trace(trace)
     policy = _policy(texts.sampling, tree, search, verifier)
     settings = JudgeSettings(policy, baseline, seed)
-    with progress("texts") as tell:
+    shorter = ("lower --count or --new-tokens", "count") if trace is None else ("give a shorter --trace",)
+    with progress("texts", *shorter) as tell:
         found = judge(texts, read_groups(texts.pair, group, policy.deepest), settings, out, tell)
     contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
     for (path, _), content in zip(_files(out), contents, strict=True):
@@ -166,7 +169,7 @@ def _recorded(
         top_k=sampling.top_k,
         top_p=sampling.top_p,
     )
-    with progress("texts of the target") as tell:
+    with progress("texts of the target", "lower --count or --new-tokens", "count") as tell:
         record_trace(pair, text.encoded(pair, skip, count), settings, folder, tell)
     return folder
 

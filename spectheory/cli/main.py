@@ -37,6 +37,7 @@ from spectheory.cli import (
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
+from spectheory.core.starting import INTERRUPTED, begun
 
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
@@ -71,12 +72,14 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*arguments: Any, **given: Any) -> None:
         try:
+            begun()
             command(*arguments, **given)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except KeyboardInterrupt:
             _end(
-                "interrupted: all files written so far are complete; repeat the command to continue or restart it", 130
+                "interrupted: all files written so far are complete; repeat the command to continue or restart it",
+                INTERRUPTED,
             )
         except BrokenPipeError:
             if sys.stdout is not None:

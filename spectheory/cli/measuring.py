@@ -21,6 +21,7 @@ from spectheory.cli.options import (
     Skip,
     Temperature,
     numbers,
+    quick,
 )
 from spectheory.cli.output import Output, errors, only_writer, progress, require_free, show, warn
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
@@ -77,6 +78,7 @@ def warn_of_mismatches(plan: Plan, pair: Pair, sampling: dict[str, Any]) -> None
         warn(said)
 
 
+@quick(count=8)
 def trace(
     out: Annotated[
         Path, typer.Option("--out", help="Folder for the trace. To continue an interrupted trace, repeat the command.")
@@ -127,13 +129,14 @@ def trace(
         text.read(skip, count)
         models = pair.load()
         rows = text.encoded(models, skip, count)
-        with progress("trace", "lower --count or --new-tokens") as done:
+        with progress("trace", "lower --count or --new-tokens", "count") as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
     show(acceptance, acceptance_rows(acceptance), as_json=as_json, out=out / "acceptance.json")
 
 
+@quick(rounds=3)
 def profile(
     out: Annotated[Path, typer.Option("--out", help="File for the latency record.")],
     pair: PairOptions = SHIPPED,
@@ -165,7 +168,7 @@ def profile(
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
     check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
-    with progress("profile", "lower --rounds or --largest") as done:
+    with progress("profile", "lower --rounds or --largest", "rounds") as done:
         latency = measure_latency(
             pair.load(),
             tokens=forward_sizes(largest),
@@ -180,6 +183,7 @@ def profile(
     show(latency, latency_rows(latency), as_json=as_json, out=out)
 
 
+@quick(count=4)
 def decode(
     plan: PlanFile,
     pair: PairOptions = SHIPPED,
@@ -281,7 +285,7 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    with only_writer(out), progress("decode", "lower --count or --new-tokens") as done:
+    with only_writer(out), progress("decode", "lower --count", "count") as done:
         total = Tally.load(out) if out is not None and out.exists() else None
         verifier = verifier_at(settings["temperature"], plan)
         run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)

@@ -8,7 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,9 +33,9 @@ console = _Console(stderr=False, markup=False)
 errors = _Console(stderr=True, markup=False)
 STANDARD_INPUT = "-"
 PAGE = "page"
-LONG, EVERY, INSTANT = 45.0, 20.0, 0.05
-"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds. A
-first step that is reported within INSTANT was finished before."""
+LONG, EVERY, ENOUGH = 45.0, 20.0, 5.0
+"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds. It
+knows its speed once it has timed steps for ENOUGH seconds."""
 
 
 def warn(said: str) -> None:
@@ -44,29 +46,39 @@ def warn(said: str) -> None:
 class _Remaining:
     """Lines about a stage that takes long: how long it takes as soon as that is known, then what is left.
 
-    `shorter` is advice such as "lower --count". `repeated` is whether lines follow the first, as off a terminal.
+    `shorter` is advice such as "lower --count"; `share` is the share of the steps that --quick would leave, 1 if the
+    command has no such option. `repeated` is whether lines follow the first, as off a terminal.
     """
 
-    def __init__(self, label: str, shorter: str, repeated: bool) -> None:
-        self.label, self.shorter, self.repeated = label, shorter, repeated
+    def __init__(self, label: str, shorter: str, share: float, repeated: bool) -> None:
+        self.label, self.shorter, self.share, self.repeated = label, shorter, share, repeated
         self.begun: tuple[int, float] | None = None
         self.entered, self.said = time.monotonic(), 0.0
+        self.last: tuple[int, int, float] | None = None
 
     def update(self, finished: int, total: int) -> None:
-        """Print a line if one is due. Steps that an earlier, interrupted run finished do not count as fast ones."""
+        """Print a line if one is due.
+
+        The first report does not count for the speed: it holds what happens once, such as compiling, and the steps of
+        an earlier, interrupted run. Other steps that follow, with another total, are timed anew, and nothing is known
+        about what --quick would leave of them.
+        """
         now = time.monotonic()
-        if self.begun is None:
-            instantly = now - self.entered < INSTANT
-            self.begun = (finished, now) if instantly else (0, self.entered)
+        if self.last is not None and (finished < self.last[0] or total != self.last[1]):
+            self.begun, self.entered, self.said, self.share = None, self.last[2], 0.0, 1.0
+        self.last = finished, total, now
+        self.begun = self.begun or (finished, now)
         done, seconds = finished - self.begun[0], now - self.begun[1]
-        if done < 1 or finished >= total or now - self.said < EVERY:
+        if done < 1 or seconds < ENOUGH or finished >= total or now - self.said < EVERY:
             return
         left = seconds / done * (total - finished)
         if not self.said:
-            if seconds + left < LONG:
+            if now - self.entered + left < LONG:
                 return
+            whole = seconds / done * total
             shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
-            warned = f"{self.label}: takes about {duration(seconds + left)} on this machine{shorter}"
+            quick = f", or give --quick: about {duration(self.share * whole)}" if self.share < 1 else ""
+            warned = f"{self.label}: takes about {duration(now - self.entered + left)} on this machine{shorter}{quick}"
             errors.print(warned, soft_wrap=True, highlight=False, markup=False)
         elif self.repeated:
             line = f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left"
@@ -82,16 +94,21 @@ def duration(seconds: float) -> str:
     return f"{max(1, round(seconds))} seconds" if round(seconds) > 1 else "1 second"
 
 
+LOWERED: ContextVar[dict[str, float]] = ContextVar("lowered")
+"""For each option that --quick would lower in the running command: its lower value divided by its value."""
+
+
 @contextmanager
-def progress(label: str, shorter: str = "") -> Iterator[Callable[[int, int], None]]:
+def progress(label: str, shorter: str = "", *scaling: str) -> Iterator[Callable[[int, int], None]]:
     """Context manager that reports the progress of a stage. It gives a function to call with (finished, total).
 
     On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
     prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as the first
-    steps show it, and `shorter`, advice such as "lower --count".
+    two steps show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the
+    options `scaling`, which --quick may lower.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    lines = _Remaining(label, shorter, not errors.is_terminal)
+    lines = _Remaining(label, shorter, prod(LOWERED.get({}).get(name, 1.0) for name in scaling), not errors.is_terminal)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.measuring import TopK, TopP, long_enough
-from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
+from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers, quick
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -22,6 +22,7 @@ ONLY = (
 SHORTER = PromptOptions(new_tokens=64)
 
 
+@quick(skip=10, count=2)
 def matrix(
     out: Annotated[
         Path, typer.Option("--out", help="Folder for the results. To continue an interrupted run, repeat the command.")
@@ -52,6 +53,7 @@ def matrix(
     Tau is the number of tokens per target call.
     """
     degrees = numbers("--temperatures", temperatures, float)
+    from reference.combinations import possible_names
     from reference.matrix import Matrix, MatrixSettings, Texts
     from reference.measuring import require_cycle
     from reference.predictions import LEAST_TRIALS
@@ -60,26 +62,31 @@ def matrix(
 
     require_cycle(text.new_tokens)
     settings = MatrixSettings(text.dataset, text.new_tokens, seed, top_k, top_p)
-    for temperature in degrees:
-        settings.sampling(temperature)
+    samplings = [settings.sampling(temperature) for temperature in degrees]
     if not any(degrees):
         require_drawing(Sampling(0, top_k, top_p))
     with long_enough(skip * text.new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
         require_free([], Output(out / "index.html", PAGE))
+        _require_name(only, [name for sampling in samplings for name in possible_names(sampling)])
         text.read(skip, count, least_skip=1)
         models = pair.load()
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
         measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
-        with progress("trace", "lower --skip or --new-tokens") as done:
+        with progress("trace", "lower --skip or --new-tokens", "skip") as done:
             every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
+        _require_name(only, [combination.name for combination in offered])
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
-        if not wanted:
-            raise InputError(f"no combination's name contains --only {only!r}: a valid name is {offered[0].name!r}")
-        with progress("matrix", "lower --count or --new-tokens, or choose by --only") as done:
+        with progress("matrix", "lower --count or --new-tokens, or choose by --only", "count") as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     _show(found, out, as_json)
+
+
+def _require_name(only: str, names: list[str]) -> None:
+    """Check that one of the names of combinations contains the value of --only."""
+    if not any(only.lower() in name.lower() for name in names):
+        raise InputError(f"no combination's name contains --only {only!r:.80}: a valid name is {names[0]!r}")
 
 
 def _show(found: Calibration, out: Path, as_json: bool) -> None:

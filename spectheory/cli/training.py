@@ -53,7 +53,7 @@ def pair(
     """
     with _in_a_checkout():
         from reference.train.pair import build_pair
-    build_pair(out, work)
+    build_pair(out, work, stage=progress)
 
 
 def texts(
@@ -117,7 +117,7 @@ def texts(
     loaded = _pair(target, None, device)
     read = None if corpus is None else loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
     pieces = training_texts(loaded) if read is None else [list(row) for row in read]  # type: ignore[arg-type]
-    with progress("texts") as done:
+    with progress("texts", "lower --rows or --new-tokens") as done:
         write_own_texts(loaded, pieces, settings, out, done, which)
     print(f"wrote {out}")
 
@@ -186,7 +186,8 @@ def head(
         config = head_config(
             loaded.target, made, intermediate_size=intermediate, draft_vocab_size=vocabulary, name=name
         )
-    train_head(loaded, stored, out, recipe, config)
+    with progress("training", "lower --steps or --rows") as done:
+        train_head(loaded, stored, out, recipe, config, done)
     print(f"wrote {out}")
 
 
@@ -223,10 +224,10 @@ def selector(
     measured, labels = Latency.load(latency), [out / f"labels-{number}" for number in range(len(traces))]
     asked = LabelSettings((verifier,), every=every, draws=draws, seed=seed)
     for folder, trace in zip(labels, traces, strict=True):
-        with progress(f"labels of {trace}") as done:
+        with progress(f"labels of {trace}", "raise --every, or lower --draws") as done:
             write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
     settings = SelectorTraining(verifier, steps=steps, seed=seed)
-    with progress("training") as done:
+    with progress("training", "lower --steps") as done:
         train_selector([read_labels(folder) for folder in labels], measured, settings, out, done)
     print(f"wrote {out}")
 

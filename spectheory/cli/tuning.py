@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.exporting import Exports, engines_of, found_engines
-from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft
+from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft, quick
 from spectheory.cli.output import Output, loaded, progress, require_free, show
 from spectheory.cli.planning import EngineNames
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.schedule_record import Schedule
 
 
+@quick(replications=4, tries=30)
 def tune(
     schedule: Annotated[
         Path, typer.Option("--schedule", help="Schedule to start from, from `spectheory schedule --batch 1:M`.")
@@ -68,7 +69,7 @@ def tune(
     require_free(*files, force=force)
     planned = loaded(Schedule, schedule)
     server = Server.of(planned, max_sequences=max_sequences, batched_tokens=batched_tokens, kv_tokens=kv_tokens)
-    with progress("schedules") as tell:
+    with progress("schedules", "lower --replications or --tries", "replications", "tries") as tell:
         tuned = search(
             planned,
             load,

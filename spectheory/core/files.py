@@ -1,14 +1,16 @@
-"""Reading text files, writing files whole or not at all, and the lock of a file or folder that has one writer."""
+"""Reading text and JSON, writing files whole or not at all, and the lock of a file or folder that has one writer."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from spectheory.core.errors import InputError
 
@@ -133,3 +135,30 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8 ({error}): save it as UTF-8") from error
+
+
+def from_json(text: str, **reading: Any) -> Any:
+    """The value in a JSON text. `reading` are further arguments of `json.loads`.
+
+    Raises:
+        ValueError: the text is not JSON, is nested too deeply, or has a lone surrogate.
+    """
+    try:
+        value = json.loads(text, **reading)
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_json(path: str | Path) -> Any:
+    """The value in a JSON file of another program, which may hold NaN and infinity.
+
+    Raises:
+        InputError: the file does not exist, cannot be read, or is not JSON in UTF-8.
+    """
+    text = read_text(path)
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read as JSON ({error}): copy the file again") from error

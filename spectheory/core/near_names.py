@@ -12,8 +12,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     spelled = {known_name.lower(): known_name for known_name in names}
     near = [spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=4, cutoff=0.5)]
     if near:
-        return f"unknown {what} {name!r}: did you mean {_listed(near, 'or')}? {len(names)} names are known"
-    return f"unknown {what} {name!r}: known names are {_listed(names, 'and')}"
+        return f"unknown {what} {name!r:.80}: did you mean {_listed(near, 'or')}? {len(names)} names are known"
+    return f"unknown {what} {name!r:.80}: known names are {_listed(names, 'and')}"
 
 
 def _listed(names: list[str], last: str) -> str:

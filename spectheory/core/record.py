@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, write_whole
+from spectheory.core.files import from_json, read_text, write_whole
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 
@@ -156,12 +156,10 @@ def check_header(data: Any, kind: str, schema: int, where: str) -> None:
 def parse(text: str, where: str) -> Any:
     """The value in a JSON text. Raises RecordError for text that is not JSON, NaN, infinity and a repeated field."""
     try:
-        value = json.loads(
+        return from_json(
             text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_duplicates
         )
-        json.dumps(value, ensure_ascii=False).encode()
-        return value
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordError(f"{where} is damaged: not JSON ({error})") from error
 
 

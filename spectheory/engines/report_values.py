@@ -22,7 +22,7 @@ def json_value(text: str) -> Any:
     while start := re.compile(r"\S").search(text, at):
         try:
             value, at = json.JSONDecoder().raw_decode(text, start.start())
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"the report must hold JSON: {error}") from None
         found.append(value)
     return found[0] if len(found) == 1 else found
@@ -56,9 +56,19 @@ def mapping(what: str, data: Any) -> Mapping[str, Any]:
     return data
 
 
+def mappings(what: str, data: Any) -> list[Mapping[str, Any]]:
+    """The dictionaries in `data`, a list of them or a single one."""
+    items = data if isinstance(data, list | tuple) else [data]
+    return [mapping(what, item) for item in items]
+
+
 def number(name: str, value: Any) -> float:
     """`value` as a float, after a check that it is finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    try:
+        finite = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        finite = False
+    if not finite:
         raise InputError(f"{name} must be a finite number, got {value!r:.40}")
     return float(value)
 

@@ -12,6 +12,9 @@ from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.engine import Engine
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics, added, assume_constant, from_positions
 
+ONLY = "the report"
+"""What messages call the only report if it is given as text."""
+
 
 def read(
     engine: Engine, kind: str, reports: Sequence[str | Path], min_trials: int, constant: int | None
@@ -42,7 +45,7 @@ def _texts(engine: Engine, reports: Sequence[str | Path]) -> dict[str, str]:
     texts: dict[str, str] = {}
     contents: dict[bytes, str] = {}
     for number, report in enumerate(reports, 1):
-        name = str(report) if isinstance(report, Path) else f"report {number}" if len(reports) > 1 else "the report"
+        name = str(report) if isinstance(report, Path) else f"report {number}" if len(reports) > 1 else ONLY
         if not isinstance(report, Path):
             _require_no_path(report)
         elif not report.is_file():
@@ -73,15 +76,14 @@ def _require_no_path(text: str) -> None:
 
 def _read(engine: Engine, kind: str, texts: dict[str, str], min_trials: int) -> Statistics | list[BenchPoint]:
     reader = engine.readers[kind]
-    if len(texts) == 1:
-        (text,) = texts.values()
-        return reader(text, min_trials)
     parts = []
     for name, text in texts.items():
         try:
-            parts.append(reader(text, 1))
+            parts.append(reader(text, min_trials if len(texts) == 1 else 1))
         except InputError as error:
-            raise InputError(f"{name}: {error}") from None
+            raise InputError(str(error) if name == ONLY else f"{name}: {error}") from None
+    if len(parts) == 1:
+        return parts[0]
     reports = [part for part in parts if isinstance(part, Statistics)]
     if not reports:
         return [point for part in parts for point in part]

@@ -22,6 +22,7 @@ from spectheory.engines.report_values import (
     counts,
     json_value,
     mapping,
+    mappings,
     missing,
     number,
     pick,
@@ -55,8 +56,7 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
     Raises:
         InputError: no known name is found, or the figures contradict each other.
     """
-    items = [data] if isinstance(data, Mapping) else data
-    infos = [mapping("meta_info", mapping("data", item).get("meta_info", item)) for item in items]
+    infos = [mapping("meta_info", item.get("meta_info", item)) for item in mappings("data", data)]
     known = (*CYCLES, *ACCEPTED, *DRAFTED, *HISTOGRAM)
     if not any(name in info for info in infos for name in known):
         raise missing("meta_info", known, (name for info in infos for name in info))

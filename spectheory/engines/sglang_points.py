@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spectheory.core.errors import InputError
+from spectheory.core.files import from_json
 from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.report_values import FLOAT, agree, count, mapping, missing, number, within
 from spectheory.planning.runnable import Envelope
@@ -34,9 +34,10 @@ def from_bench_speculative(text: str) -> list[BenchPoint]:
 
 def _record(line: str, where: str) -> Mapping[str, Any]:
     try:
-        return mapping(where, json.loads(line))
-    except json.JSONDecodeError as error:
+        value = from_json(line)
+    except ValueError as error:
         raise InputError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
+    return mapping(where, value)
 
 
 def point(record: Mapping[str, Any], where: str) -> BenchPoint:

@@ -14,7 +14,7 @@ from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, missing, number, pick
+from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.engines.tensorrt_llm_config import VERSIONS, WITHOUT_MODEL, export, export_without_model
 from spectheory.hardware.model_config import ModelConfig
@@ -38,8 +38,8 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
 
     Iterations without drafts are left out. With attention DP, only rank 0 counts, because other ranks report copies.
     """
-    rows = [mapping("data", row) for row in ([data] if isinstance(data, Mapping) else data)]
-    blocks = [(pick(row, BLOCK), row) for row in rows]
+    rows = mappings("data", data)
+    blocks = [(mapping(BLOCK[0], pick(row, BLOCK) or {}), row) for row in rows]
     if not any(block for block, _ in blocks):
         inner = [row for row in rows if any(name in row for name in (*DRAFTED, *ACCEPTED))]
         if not inner:

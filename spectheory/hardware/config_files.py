@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError
+from spectheory.core.files import from_json
 
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], str]:
@@ -18,7 +18,7 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], str]:
     """
     try:
         path = path / "config.json" if path.is_dir() else path
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
     except (OSError, ValueError) as error:
@@ -33,7 +33,7 @@ def _with_quantisation(config: Mapping[str, Any], beside: Path) -> Mapping[str, 
     if "quantization_config" in config or not beside.is_file():
         return config
     try:
-        found = json.loads(beside.read_text(encoding="utf-8"))["quantization"]
+        found = from_json(beside.read_text(encoding="utf-8"))["quantization"]
         return {**config, "quantization_config": {"quant_method": "modelopt", **found}}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{beside} cannot be read as a hf_quant_config.json: {error!r:.80}") from error

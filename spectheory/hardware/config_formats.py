@@ -58,7 +58,7 @@ def _linear(packing: Packing) -> Rule:
 
 def _fp8(config: Section) -> Rule:
     block = config.values.get("weight_block_size") or [128, 128]
-    whole = isinstance(block, list) and all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in block)
+    whole = isinstance(block, list) and all(type(n) is int and 0 < n < 2**31 for n in block)
     if not whole or len(block) != 2:
         raise InputError(f"{config.where} must have two whole numbers as weight_block_size, got {block!r:.40}")
     skipped = config.patterns("modules_to_not_convert", "ignored_layers")

@@ -50,6 +50,7 @@ CASES = [
     ("profile", "--largest", 0, "--largest must be at least 1, got 0"),
     ("matrix", "--temperatures", "0,-1", "temperature must be"),
     ("matrix", "--temperatures", "a", "--temperatures must be numbers"),
+    ("matrix", "--only", "no such verifier", "no combination's name contains --only 'no such verifier'"),
     ("generate", "--plan", "absent.json", "there is no file absent.json"),
     ("decode", "--plan", "absent.json", "there is no file absent.json"),
     ("clock", "--plan", "absent.json", "there is no file absent.json"),

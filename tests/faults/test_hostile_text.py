@@ -46,6 +46,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "recorded text": ("explain", "FILE"),
     "costs": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft",
               "ngram", "--costs", "FILE"),
+    "a configuration": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--draft", "ngram",
+                        "--target", "FILE"),
+    "a benchmark": ("calibrate", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--runs", "FILE"),
+    "statistics of an engine": ("import", "sglang-response", "FILE", "--out", "new.json"),
+    "a load": ("simulate", "--plan", "plan.json", "--load", "FILE"),
+    "a schedule": ("tune", "--schedule", "FILE", "--load", "poisson:1"),
     "standard input": ("plan", "--latency", "latency.json", "--acceptance", "-"),
 }  # fmt: skip
 
@@ -53,8 +59,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 @pytest.fixture
 def files(run: Run) -> Run:
     """Run commands in a folder with rates, times and a plan."""
-    st.Acceptance.by_rank([0.7]).save("acceptance.json")
-    st.Latency.constant(draft_seconds=0.1).save("latency.json")
+    rates, times = st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1)
+    rates.save("acceptance.json")
+    times.save("latency.json")
+    st.plan(rates, times, max_budget=2).save("plan.json")
     return run
 
 
@@ -90,7 +98,6 @@ def test_names_are_printed_without_markup(name: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_text_with_a_lone_surrogate_is_refused(files: Run) -> None:
-    st.plan(st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1), max_budget=2).save("plan.json")
     result = files("generate", "a\udc80b", "--plan", "plan.json")
     assert (result.exit_code, result.stderr) == (2, "error: TEXT is not text in UTF-8: convert it to UTF-8\n")
 
@@ -150,17 +157,3 @@ def test_any_refusal_of_the_system_is_one_line(files: Run, monkeypatch: pytest.M
     result = files(*COMMAND)
     assert result.exit_code == 2
     assert result.stderr == "error: No space left on device: name another file or folder, or free what is missing\n"
-
-
-@POSIX
-def test_an_interruption_while_the_command_line_is_imported_is_one_line() -> None:
-    code = (
-        "import sys, importlib.abc\n"
-        "class Interrupted(importlib.abc.MetaPathFinder):\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'spectheory.cli.main': raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupted())\n"
-        "from spectheory.cli import app"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import pytest
+import typer
 from rich.console import Console
+from typer.testing import CliRunner
 
 from spectheory.cli import output
+from spectheory.cli.clocking import clock
+from spectheory.cli.demo import demo
+from spectheory.cli.judging import evaluate
+from spectheory.cli.measuring import decode, profile, trace
+from spectheory.cli.options import SHIPPED_PROMPTS, Count, PromptOptions, quick, with_groups
+from spectheory.cli.predicted_tau import matrix
+from spectheory.cli.tuning import tune
 
 Steps = list[tuple[float, int, int]]
 
@@ -16,13 +26,15 @@ Steps = list[tuple[float, int, int]]
 def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """The lines of a stage, from the steps (seconds since its start, finished, total)."""
 
-    def of(steps: Steps, shorter: str = "lower --count", terminal: bool = False) -> list[str]:
+    def of(
+        steps: Steps, shorter: str = "lower --count", terminal: bool = False, scaling: tuple[str, ...] = ()
+    ) -> list[str]:
         now = [1000.0]
         monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
         console = Console(stderr=True, record=True, force_terminal=terminal, width=200, quiet=False)
         monkeypatch.setattr(output, "errors", console)
         monkeypatch.setattr(output, "Progress", lambda *columns, **options: _Bar())
-        with output.progress("clock", shorter) as done:
+        with output.progress("clock", shorter, *scaling) as done:
             for seconds, finished, total in steps:
                 now[0] = 1000.0 + seconds
                 done(finished, total)
@@ -50,7 +62,7 @@ class _Bar:
 def test_a_long_stage_off_a_terminal_speaks(lines: Callable[..., list[str]]) -> None:
     assert lines([(180.0 * n, n, 8) for n in range(1, 9)]) == [
         "clock: takes about 24 minutes on this machine; lower --count to shorten it",
-        *[f"clock: {n} of 8, about {3 * (8 - n)} minutes left" for n in range(2, 8)],
+        *[f"clock: {n} of 8, about {3 * (8 - n)} minutes left" for n in range(3, 8)],
     ]
 
 
@@ -69,7 +81,14 @@ def test_many_quick_steps_give_few_lines(lines: Callable[..., list[str]]) -> Non
     found = lines([(0.1 * n, n, 1000) for n in range(1, 1000)])
     assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
     assert len(found) == 5
-    assert found[-1].endswith("about 20 seconds left")
+    assert found[-1].endswith("about 15 seconds left")
+
+
+def test_what_happens_once_does_not_count_for_the_speed(lines: Callable[..., list[str]]) -> None:
+    """A first step of a minute, which compiles, and 38 steps of 2 seconds."""
+    found = lines([(60 + 2.0 * (n - 1), n, 39) for n in range(1, 39)])
+    assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
+    assert found[1] == "clock: 14 of 39, about 50 seconds left"
 
 
 def test_steps_of_an_earlier_run_are_not_counted_as_fast_ones(lines: Callable[..., list[str]]) -> None:
@@ -78,6 +97,56 @@ def test_steps_of_an_earlier_run_are_not_counted_as_fast_ones(lines: Callable[..
         "clock: takes about 10 minutes on this machine; lower --count to shorten it",
         "clock: 92 of 100, about 8 minutes left",
     ]
+
+
+def test_a_quick_run_is_offered_with_the_time_that_it_would_take(lines: Callable[..., list[str]]) -> None:
+    """A quarter of the prompts and a third of the rounds take a twelfth of 24 minutes, the finished part included."""
+    before = output.LOWERED.set({"count": 0.25, "rounds": 1 / 3, "skip": 0.1})
+    found = lines([(180.0 * n, n, 8) for n in range(1, 3)], scaling=("count", "rounds"))
+    output.LOWERED.reset(before)
+    assert found[0] == (
+        "clock: takes about 24 minutes on this machine; lower --count to shorten it, or give --quick: about 2 minutes"
+    )
+
+
+@quick(count=4, new_tokens=16)
+def command(count: Count = 20, text: PromptOptions = SHIPPED_PROMPTS) -> None:
+    print(count, text.new_tokens, dict(sorted(output.LOWERED.get().items())))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "20 128 {'count': 0.2, 'new_tokens': 0.125}"),
+        ("--quick", "4 16 {}"),
+        ("--count 40 --quick", "40 16 {}"),
+        ("--quick --count 20", "20 16 {}"),
+        ("--count 40", "40 128 {'new_tokens': 0.125}"),
+    ],
+)
+def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
+    app = typer.Typer()
+    app.command()(with_groups(command))
+    assert CliRunner().invoke(app, given.split()).stdout == f"{said}\n"
+
+
+LONG: list[Callable[..., None]] = [trace, profile, decode, clock, matrix, demo, evaluate, tune]
+
+
+@pytest.mark.parametrize("long", LONG, ids=lambda one: one.__name__)
+def test_every_long_command_has_a_quick_run(long: Callable[..., None]) -> None:
+    options = inspect.signature(with_groups(long)).parameters
+    values: dict[str, int] = getattr(long, "quick")  # noqa: B009
+    assert all(value < options[name].default for name, value in values.items())
+    stated = options["quick"].annotation.__metadata__[0].help
+    assert all(f"--{name.replace('_', '-')} {value}" in stated for name, value in values.items())
+
+
+def test_a_second_part_of_a_stage_is_timed_for_itself(lines: Callable[..., list[str]]) -> None:
+    """The trace and the profile of a plan: after 40 quick prompts, 10 rounds of 10 seconds."""
+    found = lines([(0.5 * n, n, 40) for n in range(1, 41)] + [(20 + 10.0 * n, n, 10) for n in range(1, 11)])
+    assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
+    assert found[1] == "clock: 4 of 10, about 60 seconds left"
 
 
 @pytest.mark.parametrize(

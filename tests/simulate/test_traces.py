@@ -128,7 +128,10 @@ def test_failed_requests_are_counted_and_refused_or_left_out(
         ([*AZURE, AZURE[1]], "line 5: the request arrives 60.052 s before the one at"),
         ([BURST_GPT[0], *BURST_GPT[:0:-1], BURST_GPT[1]], "line 4: the request arrives 40 s before"),
         (MOONCAKE[::-1], "line 2: the request arrives 27.482 s before"),
-        ([*AZURE, "2023-11-16 18:19:00,-5,3"], "line 5: ContextTokens must be a whole number of at least 0, got '-5'"),
+        (
+            [*AZURE, "2023-11-16 18:19:00,-5,3"],
+            "line 5: ContextTokens must be a whole number from 0 to",
+        ),
         ([*AZURE, "2023-11-16 18:19:00,5,2.5"], "line 5: GeneratedTokens must be a whole number"),
         ([*AZURE, "18 o'clock,5,2"], "line 5: TIMESTAMP must be a date"),
         ([*AZURE, "2023-11-16 18:19:00,5"], "line 5 must have 3 cells, got 2"),

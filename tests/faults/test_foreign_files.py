@@ -1,0 +1,175 @@
+"""Files of other programs in which any one value is hostile: they are read, or refused in one short line."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spectheory as st
+from simulate.load.trace_files import read_trace
+from spectheory.engines import Conditions, read_runs
+from spectheory.hardware.config_files import read_config
+
+NESTED: list[Any] = []
+for _ in range(60):
+    NESTED = [NESTED]
+HOSTILE = [None, True, -1, 0.5, 1e308, 10**400, math.nan, "", "9" * 2000, NESTED, [], {"a": 1}]
+Values = dict[str, Any]
+
+
+def shipped(name: str) -> Values:
+    return json.loads(files("spectheory").joinpath("data", "models", f"{name}.json").read_text())
+
+
+def read_model(file: Path) -> None:
+    config, where = read_config(file)
+    model = st.ModelConfig.from_hf(config, name=where)
+    for name in dir(type(model)):
+        if isinstance(getattr(type(model), name), property):
+            getattr(model, name)
+
+
+def report(kind: str) -> Callable[[Path], object]:
+    return lambda file: st.read_report(file, kind, min_trials=1)
+
+
+def runs(**said: float) -> Callable[[Path], object]:
+    return lambda file: read_runs(file, Conditions(**said))
+
+
+Read = Callable[[Path], object]
+FILES: dict[str, tuple[Read, Values]] = {
+    "configuration of experts": (read_model, shipped("deepseek-v3")),
+    "configuration of a head": (read_model, shipped("eagle1-llama-2-7b")),
+    "response of SGLang": (
+        report("sglang-response"),
+        {
+            "spec_verify_ct": 1000,
+            "spec_accept_token_num": 1500,
+            "spec_accept_histogram": [200, 300, 300, 200],
+            "spec_accept_length": 2.5,
+            "spec_draft_token_num": 3000,
+            "spec_accept_rate": 0.5,
+        },
+    ),
+    "points of SGLang": (
+        report("sglang-bench"),
+        {
+            "batch_size": 1,
+            "steps": 3,
+            "topk": 1,
+            "num_draft_tokens": 4,
+            "acc_length": 2.1,
+            "step_time": 0.01,
+            "speed": 210.0,
+            "completion_tokens": 100,
+        },
+    ),
+    "statistics of TensorRT-LLM": (
+        report("trtllm-stats"),
+        {
+            "specDecodingStats": {
+                "numDraftTokens": 3000,
+                "numAcceptedTokens": 1500,
+                "numRequestsWithDraftTokens": 1000,
+                "acceptanceLength": 2.5,
+            }
+        },
+    ),
+    "llama-bench": (
+        runs(),
+        {
+            "model_filename": "m.gguf",
+            "n_gen": 128,
+            "n_prompt": 0,
+            "n_depth": 0,
+            "avg_ts": 50.0,
+            "avg_ns": 2560000000,
+            "gpu_info": "x",
+        },
+    ),
+    "vllm bench serve": (
+        runs(),
+        {
+            "model_id": "m",
+            "max_concurrency": 4,
+            "duration": 10.0,
+            "completed": 100,
+            "total_input_tokens": 10000,
+            "total_output_tokens": 20000,
+            "output_throughput": 2000.0,
+            "mean_tpot_ms": 2.0,
+            "mean_itl_ms": 2.0,
+            "mean_ttft_ms": 20.0,
+        },
+    ),
+    "bench_one_batch": (
+        runs(),
+        {
+            "run_name": "default",
+            "batch_size": 1,
+            "input_len": 1024,
+            "output_len": 16,
+            "median_decode_latency": 0.01,
+            "median_decode_throughput": 100.0,
+            "prefill_latency": 0.1,
+            "total_latency": 0.25,
+            "overall_throughput": 4000.0,
+        },
+    ),
+    "vllm bench latency": (
+        runs(batch=4.0, input_tokens=100.0, output_tokens=200.0),
+        {"avg_latency": 1.0, "latencies": [1.0, 1.0], "percentiles": {"50": 1.0}},
+    ),
+    "trace of Mooncake": (read_trace, {"timestamp": 10, "input_length": 10, "output_length": 5, "hash_ids": [1]}),
+    "trace of vllm bench serve": (
+        read_trace,
+        {"start_times": [0.0, 1.0], "input_lens": [5, 6], "output_lens": [7, 8], "errors": ["", ""]},
+    ),
+}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to every value in nested dictionaries and lists, of a list to its first item only."""
+    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """A copy of `value` with `new` at the end of `path`."""
+    if not path:
+        return new
+    twin = copy.copy(value)
+    twin[path[0]] = changed(value[path[0]], path[1:], new)
+    return twin
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_sound_file_is_read(tmp_path: Path, name: str) -> None:
+    read, data = FILES[name]
+    (tmp_path / "given").write_text(json.dumps(data))
+    read(tmp_path / "given")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_hostile_value_is_read_or_refused(tmp_path: Path, name: str) -> None:
+    """Any other exception than InputError is raised here."""
+    (read, data), file = FILES[name], tmp_path / "given"
+    said: dict[str, tuple[Any, ...]] = {}
+    for path in places(data):
+        for new in HOSTILE:
+            file.write_text(json.dumps(changed(data, path, new)))
+            try:
+                read(file)
+            except st.InputError as error:
+                said[str(error)] = path, new
+    assert {text: place for text, place in said.items() if len(text) > 1000 or str(file) not in text} == {}
