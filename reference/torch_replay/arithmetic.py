@@ -83,6 +83,13 @@ MOVES = set(
 )
 """Operations that move entries and do not compute with them."""
 
+KEEPS = set(
+    "alias as_strided cat clone copy_ detach expand flip gather index index_select lift lift_fresh narrow permute "
+    "repeat reshape roll select slice split split_with_sizes squeeze squeeze_ stack t transpose unbind unsqueeze "
+    "unsqueeze_ view where _reshape_alias _unsafe_view".split()
+)
+"""Operations that move indices and do not look at them."""
+
 SHAPES = set(
     "empty_like empty_strided full_like is_same_size new_empty new_empty_strided new_full new_ones new_zeros ones_like "
     "sym_numel sym_size sym_stride zeros_like".split()

@@ -57,18 +57,20 @@ class Draws:
     ) -> torch.Tensor:
         """`torch.multinomial`. Where no weight is left, the order is the one of torch."""
         found = torch.multinomial(weights, num_samples, replacement, generator=_other_generator())
-        rows = [self._row(row, num_samples, replacement) for row in weights.reshape(-1, weights.shape[-1])]
-        return torch.stack(rows).reshape(found.shape)
+        rows = [[exact(weight) for weight in row] for row in weights.reshape(-1, weights.shape[-1]).tolist()]
+        self.branch.is_used = True
+        if num_samples == 1 or replacement:
+            return torch.tensor(
+                [self.tags.choice(lambda row=row: self.branch.pick(row)) for row in rows for _ in range(num_samples)]
+            ).reshape(found.shape)
+        return torch.stack([self._without_repeats(row, num_samples) for row in rows]).reshape(found.shape)
 
-    def _row(self, weights: torch.Tensor, count: int, replacement: bool) -> torch.Tensor:
-        exactly = [exact(weight) for weight in weights.tolist()]
-        positive = count if replacement else min(count, sum(weight > 0 for weight in exactly))
-        drawn = self.branch.picks(exactly, positive, replacement)
-        if positive == count:
-            return torch.tensor(drawn)
-        order = torch.zeros(len(exactly))
+    def _without_repeats(self, weights: Sequence[Any], count: int) -> torch.Tensor:
+        positive = min(count, sum(weight > 0 for weight in weights))
+        drawn = self.branch.picks(weights, positive, replace=False)
+        order = torch.zeros(len(weights))
         order[drawn] = torch.arange(positive, 0, -1).float()
-        return order.topk(count).indices
+        return torch.tensor(drawn) if positive == count else order.topk(count).indices
 
     def randint(self, *bounds: Any, dtype: Any = torch.int64, **_: Any) -> torch.Tensor:
         """`torch.randint`."""

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reference.torch_replay.arithmetic import BY_ENTRY, MOVES, SHAPES
+from reference.torch_replay.arithmetic import BY_ENTRY, KEEPS, MOVES, SHAPES
 from reference.torch_replay.draws import DRAWS, Draws, States
 from reference.torch_replay.selections import SELECTIONS
 from reference.torch_replay.tags import LAYOUTS, Tags
@@ -82,9 +82,16 @@ class _Operations(TorchDispatchMode):
         self.draws = Draws(branch, self.tags)
         self.refused: BranchError | None = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False, so that torch does not import its compiler, which takes seconds."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         is_draw = torch.Tag.nondeterministic_seeded in func.tags
+        if self.tags.choices:
+            self._look(func._schema.name.removeprefix("aten::"), args, kwargs)
         if not is_draw and (not self.tags.known or not any(map(self._is_random, _tensors(args, kwargs)))):
             return func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
@@ -96,6 +103,17 @@ class _Operations(TorchDispatchMode):
         except (TypeError, AttributeError, OverflowError) as error:
             self.refused = BranchError(f"torch.{name.rstrip('_')} of a random number cannot be enumerated{_place()}")
             raise self.refused from error
+
+    def _look(self, name: str, args: Any, kwargs: Any) -> None:
+        """Draw the choices that an operation looks at."""
+        pending = [tensor for tensor in _tensors(args, kwargs) if self.tags.is_pending(tensor)]
+        if not pending or name in SHAPES:
+            return
+        data = list(_tensors(args, kwargs) if name in ("cat", "stack", "copy_") else args[1:] if name == "where" else args[:1])
+        data = [tensor for tensor in data if isinstance(tensor, torch.Tensor)]
+        for tensor in pending:
+            if name not in KEEPS or all(tensor is not each for each in data) or any(each.dtype != torch.int64 for each in data):
+                self.tags.settle(tensor)
 
     def _is_random(self, tensor: Any) -> bool:
         return self.tags.of(tensor) is not None
@@ -192,6 +210,8 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         read = READS.get(func)
+        if read and self.tags.is_pending(args[0]):
+            self.tags.settle(args[0])
         if read and self.tags.known and self.tags.of(args[0]) is not None:
             return read(self.tags.entries(args[0]))
         if func in MAKES and args:
@@ -242,6 +262,7 @@ READS: dict[Any, Callable[[np.ndarray], Any]] = {
     torch.Tensor.__bool__: lambda entries: bool(entries.item()),
     torch.Tensor.__float__: lambda entries: float(entries.item()),
     torch.Tensor.__int__: lambda entries: int(entries.item()),
+    torch.Tensor.__index__: lambda entries: int(entries.item()),
     torch.Tensor.__repr__: str,
 }
 """What reads the entries of a tensor, as a function of the entries."""

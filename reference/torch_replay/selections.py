@@ -21,6 +21,15 @@ def ranked(tags: Tags, tensor: torch.Tensor, dim: int, count: int, largest: bool
     return found.movedim(-1, dim) if tensor.ndim else found.reshape(())
 
 
+def leading(tags: Tags, tensor: torch.Tensor, dim: int, largest: bool) -> torch.Tensor:
+    """The index of the largest or smallest entry along a dimension, with a length of 1 there; drawn when it is read."""
+    moved = tensor.movedim(dim, -1) if tensor.ndim else tensor.reshape(1)
+    rows = tags.entries(moved).reshape(-1, moved.shape[-1])
+    found = torch.tensor([tags.choice(lambda row=row: best(row, largest)) for row in rows])
+    found = found.reshape(*moved.shape[:-1], 1)
+    return found.movedim(-1, dim) if tensor.ndim else found.reshape(())
+
+
 def _ranked(row: np.ndarray, count: int, largest: bool) -> list[int]:
     left, found = list(range(len(row))), []
     for _ in range(count):
@@ -34,13 +43,16 @@ def extreme(largest: bool, with_values: bool) -> Callable[..., Any]:
     def choose(tags: Tags, tensor: torch.Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is None:
             flat = tensor.reshape(-1)
-            index = ranked(tags, flat, 0, 1, largest)
+            index = ranked(tags, flat, 0, 1, largest) if with_values else leading(tags, flat, 0, largest)
             return flat[index[0]] if with_values else index[0].reshape([1] * tensor.ndim if keepdim else ())
+        if not with_values:
+            index = leading(tags, tensor, dim, largest)
+            return index if keepdim or not tensor.ndim else index.squeeze(dim)
         index = ranked(tags, tensor, dim, 1, largest)
         value = tensor.gather(dim, index) if tensor.ndim else tensor
         if not keepdim and tensor.ndim:
             index, value = index.squeeze(dim), value.squeeze(dim)
-        return (value, index) if with_values else index
+        return value, index
 
     return choose
 

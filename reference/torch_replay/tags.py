@@ -1,11 +1,13 @@
 """Tensors with entries that have no value: such an entry is a NaN whose low bits are the number of a random number.
 
 Copies, views, gathers and everything else that moves entries keep the bits, so only arithmetic has to look at them.
+An index that was drawn is a choice that nobody has looked at yet: an int64 far below 0. It is drawn when something else
+than a move reads it, so that draws that are never used have one outcome only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,55 @@ LAYOUTS = {
 """For each number type: the type of its bits, the bits of a NaN, and how many low bits a NaN has to itself."""
 
 
+PENDING = -(1 << 62)
+"""A choice that is not drawn yet is this number plus its own number."""
+
+
+class Choice:
+    """An index that is drawn when it is asked for."""
+
+    def __init__(self, draw: Callable[[], int]) -> None:
+        self.draw = draw
+        self.index: int | None = None
+
+    def drawn(self) -> int:
+        """The index."""
+        if self.index is None:
+            self.index = self.draw()
+        return self.index
+
+
 class Tags:
-    """The random numbers of one branch, by their numbers in the bits of a NaN; 0 is a NaN of the program itself."""
+    """The random numbers of one branch, by their numbers in the bits of a NaN; 0 is a NaN of the program itself.
+
+    Attributes:
+        choices: the choices of the branch.
+    """
 
     def __init__(self) -> None:
+        self.choices: list[Choice] = []
         self.known: list[Unknown] = []
         self.numbers: dict[int, int] = {}
+
+    def choice(self, draw: Callable[[], int]) -> int:
+        """An entry of an int64 tensor for an index that `draw` draws."""
+        self.choices.append(Choice(draw))
+        return PENDING + len(self.choices) - 1
+
+    def is_pending(self, tensor: Any) -> bool:
+        """Whether an entry is a choice that is not drawn yet."""
+        if not self.choices or not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.int64:
+            return False
+        if tensor.device.type != "cpu" or not tensor.numel():
+            return False
+        return bool((tensor.detach().numpy() < PENDING // 2).any())
+
+    def settle(self, tensor: torch.Tensor) -> None:
+        """Draw all choices in a tensor, in its memory."""
+        entries = tensor.detach().numpy()
+        for i in zip(*np.nonzero(entries < PENDING // 2), strict=True) if entries.ndim else [()]:
+            if entries[i] - PENDING < len(self.choices):
+                entries[i] = self.choices[int(entries[i] - PENDING)].drawn()
 
     def of(self, tensor: Any) -> np.ndarray | None:
         """The number of the random number in each entry, or 0; None if no entry has one."""
@@ -37,7 +82,10 @@ class Tags:
             return None
         kind, nan, low = LAYOUTS[tensor.dtype]
         bits = tensor.detach().view(kind).numpy()
-        numbers = np.where((bits & nan) == nan, bits & ((1 << low) - 1), 0)
+        is_nan = (bits & nan) == nan
+        if not is_nan.any():
+            return None
+        numbers = np.where(is_nan, bits & ((1 << low) - 1), 0)
         numbers = np.where(numbers <= len(self.known), numbers, 0)
         return numbers if numbers.any() else None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -89,8 +90,8 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
         def program(rng: Branch) -> tuple[Branch, int, int, Exception | None]:
             try:
                 with replays.replayed(rng):
-                    node, token = within(seconds, verify, _copied(draft), p.copy(), rng)
-                check_ending(node, token, draft)
+                    node, token = map(index, within(seconds, verify, _copied(draft), p.copy(), rng))
+                    check_ending(node, token, draft)
             except (BranchError, TimeoutError, CodeEndedError):
                 raise
             except Exception as error:
