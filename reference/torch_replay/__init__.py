@@ -6,7 +6,8 @@
     selections.py   argmax, topk, sort, searchsorted, sums
     replay.py       TorchReplay: the modes of torch that put these in the place of its operations
 
-`spectheory certify` finds `TorchReplay` by the entry-point group `spectheory.replays` once a program has imported torch.
+`spectheory certify` finds `TorchReplay` by the entry-point group `spectheory.replays`, once a program has imported
+torch.
 """
 
 from reference.torch_replay.replay import TorchReplay

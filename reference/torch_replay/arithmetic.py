@@ -38,6 +38,10 @@ def _any(*entries: Any) -> bool:
     return any(isinstance(entry, Unknown) for entry in entries)
 
 
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 BY_ENTRY: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "add": (torch.add, operator.add),
     "sub": (torch.sub, operator.sub),
@@ -73,25 +77,25 @@ BY_ENTRY: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 """For each operation: its result where no entry is random, and the operation on one set of entries."""
 
-MOVES = set(
+MOVES = _names(
     "alias as_strided cat clone constant_pad_nd copy_ detach diagonal expand fill_ flip gather index index_copy "
     "index_copy_ index_fill index_fill_ index_put index_put_ index_select lift lift_fresh masked_fill masked_fill_ "
     "masked_scatter masked_scatter_ masked_select movedim narrow permute repeat reshape resize_ roll rot90 scatter "
     "scatter_ select select_scatter set_ slice slice_scatter split split_with_sizes squeeze squeeze_ stack t t_ take "
     "to transpose transpose_ tril triu unbind unfold unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ view "
-    "where zero_ _reshape_alias _reshape_copy _unsafe_view".split()
+    "where zero_ _reshape_alias _reshape_copy _unsafe_view"
 )
 """Operations that move entries and do not compute with them."""
 
-KEEPS = set(
+KEEPS = _names(
     "alias as_strided cat clone copy_ detach expand flip gather index index_select lift lift_fresh narrow permute "
     "repeat reshape roll select slice split split_with_sizes squeeze squeeze_ stack t transpose unbind unsqueeze "
-    "unsqueeze_ view where _reshape_alias _unsafe_view".split()
+    "unsqueeze_ view where _reshape_alias _unsafe_view"
 )
 """Operations that move indices and do not look at them."""
 
-SHAPES = set(
+SHAPES = _names(
     "empty_like empty_strided full_like is_same_size new_empty new_empty_strided new_full new_ones new_zeros ones_like "
-    "sym_numel sym_size sym_stride zeros_like".split()
+    "sym_numel sym_size sym_stride zeros_like"
 )
 """Operations that read the shape of a tensor only."""

@@ -23,6 +23,10 @@ class Draws:
     def __init__(self, branch: Branch, tags: Tags) -> None:
         self.branch, self.tags = branch, tags
 
+    def can(self, name: str) -> bool:
+        """Whether the draws of an operation can be enumerated."""
+        return name in vars(Draws) and name != "can"
+
     def rand(self, size: Sequence[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
         """`torch.rand`."""
         return self._made(torch.empty(list(size), dtype=dtype), self._uniform)
@@ -52,9 +56,7 @@ class Draws:
         wanted = chances.expand(tensor.shape).reshape(-1).tolist()
         return self._made(tensor, lambda _: [self.branch.pick([1 - exact(c), exact(c)]) for c in wanted])
 
-    def multinomial(
-        self, weights: torch.Tensor, num_samples: int, replacement: bool = False, **_: Any
-    ) -> torch.Tensor:
+    def multinomial(self, weights: torch.Tensor, num_samples: int, replacement: bool = False, **_: Any) -> torch.Tensor:
         """`torch.multinomial`. Where no weight is left, the order is the one of torch."""
         found = torch.multinomial(weights, num_samples, replacement, generator=_other_generator())
         rows = [[exact(weight) for weight in row] for row in weights.reshape(-1, weights.shape[-1]).tolist()]
@@ -101,12 +103,6 @@ class Draws:
         entries = np.empty(tensor.numel(), dtype=object)
         entries[:] = fill(tensor.numel())
         return tensor.copy_(self.tags.tensor(entries.reshape(tuple(tensor.shape)), tensor.dtype))
-
-
-DRAWS = frozenset(
-    "rand rand_like uniform_ exponential_ bernoulli bernoulli_ multinomial randint randint_like random_ randperm".split()
-)
-"""The operations that draw and can be enumerated."""
 
 
 def _other_generator() -> torch.Generator:

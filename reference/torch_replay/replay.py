@@ -14,15 +14,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from reference.torch_replay.arithmetic import BY_ENTRY, KEEPS, MOVES, SHAPES
-from reference.torch_replay.draws import DRAWS, Draws, States
+from reference.torch_replay.draws import Draws, States
 from reference.torch_replay.selections import SELECTIONS
 from reference.torch_replay.tags import LAYOUTS, Tags
 from spectheory.core.chance import Branch, BranchError
 from spectheory.core.coins import Unknown
 
-OURS = tuple(str(Path(module.__file__ or "").parent) for module in (torch, sys.modules["spectheory"])) + (
-    str(Path(__file__).parent),
-)
+OURS = tuple(str(Path(file or "").parent) for file in (torch.__file__, sys.modules["spectheory"].__file__, __file__))
 """Folders of files that are not the program's own."""
 
 
@@ -109,17 +107,17 @@ class _Operations(TorchDispatchMode):
         pending = [tensor for tensor in _tensors(args, kwargs) if self.tags.is_pending(tensor)]
         if not pending or name in SHAPES:
             return
-        data = list(_tensors(args, kwargs) if name in ("cat", "stack", "copy_") else args[1:] if name == "where" else args[:1])
-        data = [tensor for tensor in data if isinstance(tensor, torch.Tensor)]
+        moved = _moved_by(name, args)
+        keeps = name in KEEPS and all(tensor.dtype == torch.int64 for tensor in moved)
         for tensor in pending:
-            if name not in KEEPS or all(tensor is not each for each in data) or any(each.dtype != torch.int64 for each in data):
+            if not keeps or all(tensor is not each for each in moved):
                 self.tags.settle(tensor)
 
     def _is_random(self, tensor: Any) -> bool:
         return self.tags.of(tensor) is not None
 
     def _drawn(self, name: str, args: Any, kwargs: Any) -> Any:
-        if name not in DRAWS:
+        if not self.draws.can(name):
             raise BranchError("its numbers cannot be enumerated")
         if any(map(self._is_random, _tensors(args, {}))) and not name.endswith("_") and name != "rand_like":
             raise BranchError("its probabilities are random numbers")
@@ -278,6 +276,12 @@ def _tensors(args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
             yield arg
         elif isinstance(arg, list | tuple):
             yield from (each for each in arg if isinstance(each, torch.Tensor))
+
+
+def _moved_by(name: str, args: Any) -> list[torch.Tensor]:
+    """The arguments whose entries an operation of `KEEPS` moves."""
+    moved = args if name in ("cat", "copy_", "stack") else args[1:] if name == "where" else args[:1]
+    return list(_tensors(moved, {}))
 
 
 def _mapped(arg: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -1,4 +1,4 @@
-"""Draws that do not go through `rng`: those of `random`, of `numpy.random`, and of libraries with a replay of their own.
+"""Draws that do not go through `rng`: of `random`, of `numpy.random`, and of libraries with a replay of their own.
 
 An installed package registers the replay of a library in the entry-point group `spectheory.replays`, under the name of
 the module that the library imports as. It is loaded when the code under test has imported this module.

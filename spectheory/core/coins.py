@@ -441,7 +441,7 @@ class Exponential(Unknown):
         return self.is_like(other) and abs(self.scale / other.scale - 1) <= SAME
 
     def entry(self) -> Entry:
-        """scale * E, for a race."""
+        """The number scale * E, for a race."""
         return self.clock, self.scale
 
     def is_below(self, other: Any, or_equal: bool) -> bool:
@@ -523,7 +523,7 @@ class Exponential(Unknown):
         return new
 
 
-def best(values: Sequence[Any], largest: bool) -> int:
+def best(values: Sequence[Any] | np.ndarray, largest: bool) -> int:
     """The index of the largest or the smallest of numbers, some without a value; of equal ones the first."""
     unknown = [i for i, value in enumerate(values) if isinstance(value, Unknown)]
     leader = _leader([values[i] for i in unknown], largest)
@@ -564,5 +564,7 @@ def _exponential(power: float) -> float:
 
 
 def _power(base: Fraction, power: Fraction) -> Fraction:
-    """base ** power, exact for powers of 1 and -1."""
-    return base**power if abs(power) == 1 else exact(float(base) ** float(power))
+    """The power base ** power, exact for powers of 1 and -1."""
+    if abs(power) == 1:
+        return base if power == 1 else 1 / base
+    return exact(float(base) ** float(power))
