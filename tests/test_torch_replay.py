@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from spectheory.cli import app
 from spectheory.core.chance import BranchError, branches
 
 ROOT = Path(__file__).parent.parent
-HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
+HALF, THIRD, EIGHTH = Fraction(1, 2), Fraction(1, 3), Fraction(1, 8)
 THIRDS = {0: THIRD, 1: THIRD, 2: THIRD}
 WEIGHTS = torch.tensor([1.0, 0.0, 3.0, 4.0], dtype=torch.float64)
 EIGHTHS = {0: Fraction(1, 8), 2: Fraction(3, 8), 3: HALF}
@@ -89,12 +90,19 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     ).argmax().item(),
     "Gumbel at a temperature": lambda: ((WEIGHTS.log() + gumbel()) / 0.5).argmax().item(),
     "torch's Gumbel": lambda: (WEIGHTS.log() + torch.distributions.Gumbel(zeros(), ones()).sample()).argmax().item(),
+    "torch's Exponential": lambda: (torch.distributions.Exponential(ones()).sample() / WEIGHTS).argmin().item(),
+    "torch's Uniform": lambda: ((WEIGHTS / 8).cumsum(0) <= torch.distributions.Uniform(0, 1).sample()).sum().item(),
+    "torch's Bernoulli": lambda: 0 if flip(1 / 8).item() else 2 if flip(3 / 7).item() else 3,
     "one-hot": lambda: (lambda x: (x == x.max()).nonzero().item())(WEIGHTS / exponential()),
     "inverse by searchsorted": lambda: torch.searchsorted((WEIGHTS / 8).cumsum(0), torch.rand(1), right=True).item(),
     "inverse by comparison": lambda: ((WEIGHTS / 8).cumsum(0) <= torch.rand(1, dtype=torch.float64)).sum().item(),
     "inverse by nonzero": lambda: ((WEIGHTS / 8).cumsum(0) > torch.rand(())).nonzero()[0].item(),
     "bernoulli": lambda: 0 if torch.bernoulli(torch.tensor(0.125)) else 2 if torch.rand(1) < 3 / 7 else 3,
 }  # fmt: skip
+
+
+def flip(chance: float) -> torch.Tensor:
+    return torch.distributions.Bernoulli(torch.tensor(chance, dtype=torch.float64)).sample()
 
 
 def zeros() -> torch.Tensor:
@@ -106,8 +114,11 @@ def ones() -> torch.Tensor:
 
 
 def random_seed() -> int:
-    random_seed.last = getattr(random_seed, "last", 0) + 1
-    return random_seed.last
+    """A seed of its own for each call."""
+    return next(SEEDS)
+
+
+SEEDS = itertools.count()
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -144,15 +155,14 @@ def masked_race() -> Any:
 
 def test_a_race_goes_on_without_its_winner() -> None:
     assert distribution_of(masked_race) == distribution_of(lambda: torch.multinomial(WEIGHTS, 2))
-    assert set(distribution_of(lambda: (lambda x: [x.argmax().item(), x.argmax().item()])(WEIGHTS / exponential()))) == {
-        (0, 0), (2, 2), (3, 3)
-    }  # fmt: skip
+    twice = distribution_of(lambda: (lambda x: [x.argmax().item(), x.argmax().item()])(WEIGHTS / exponential()))
+    assert twice == {(token, token): chance for token, chance in EIGHTHS.items()}
 
 
 def test_coins_are_settled_by_comparisons_in_batches_and_views() -> None:
-    quarter = torch.tensor([[0.25, 1.0], [0.5, 0.0]])
-    table = distribution_of(lambda: (torch.rand_like(quarter) < quarter).flatten())
-    assert table == {(a, True, b, False): (Fraction(1, 4) if a else Fraction(3, 4)) / 2 for a in (True, False) for b in (True, False)}  # fmt: skip  # noqa: E501
+    thresholds = torch.tensor([[0.25, 1.0], [0.5, 0.0]])
+    table = distribution_of(lambda: (torch.rand_like(thresholds) < thresholds).flatten())
+    assert table == {(a, True, b, False): (1 + 2 * (not a)) * EIGHTH for a in (True, False) for b in (True, False)}
 
     def parts() -> Any:
         noise = torch.empty(2, 2)
@@ -161,7 +171,8 @@ def test_coins_are_settled_by_comparisons_in_batches_and_views() -> None:
         return [bool(moved[1, 0] * 2 - 1 > 0), bool(torch.where(moved > 0, 1, 0)[0, 1])]
 
     assert distribution_of(parts) == {(a, b): Fraction(1, 4) for a in (True, False) for b in (True, False)}
-    assert distribution_of(lambda: torch.rand(()).clamp(max=0.25).item() == 0.25) == {True: Fraction(3, 4), False: Fraction(1, 4)}  # fmt: skip  # noqa: E501
+    clamped = distribution_of(lambda: torch.rand(()).clamp(max=0.25).item() == 0.25)
+    assert clamped == {True: 6 * EIGHTH, False: 2 * EIGHTH}
     assert distribution_of(lambda: (torch.rand(1).log() <= torch.tensor(0.25).log()).item()).keys() == {True, False}
     assert distribution_of(lambda: torch.randint(0, 3, (1,)).item()) == THIRDS
     assert distribution_of(lambda: torch.rand(1).item() < 0.5) == {True: HALF, False: HALF}
@@ -186,7 +197,7 @@ GENERATOR = torch.Generator()
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (lambda: torch.rand(2).prod().item() < 0.5, r"torch.prod: a product of two .* in <lambda>, test_torch_replay.py"),
+        (lambda: torch.rand(2).prod().item() < 0.5, r"torch.prod: a product of .* in <lambda>, test_torch_replay.py"),
         (lambda: torch.rand(2).softmax(-1), r"torch._softmax: .* cannot be enumerated, in .* line \d+"),
         (lambda: torch.randn(2), "torch.randn: its numbers cannot be enumerated, in"),
         (lambda: torch.rand(2).sum() < 1, "torch.sum: two uniform numbers are combined"),

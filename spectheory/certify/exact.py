@@ -80,8 +80,9 @@ def certify_verifier(
     error of higher probability, the verdict is LOSSY if another world shows it, else UNDECIDED.
 
     Args:
-        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function must draw from
-            `rng`, which has the methods random, choice, integers and permutation of `numpy.random.Generator`.
+        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function draws from
+            `rng`, which has the methods random, uniform, choice, integers, permutation, exponential and gumbel of
+            `numpy.random.Generator`, or from `random`, `numpy.random` or a library with a replay, such as PyTorch.
         rules: rules by which drafts are drawn; default: the verifier's own `rules`.
         policies: draft trees to grow; default: all of `spectheory.certify.strategies.shapes`.
         sizes: vocabulary sizes of the worlds; default: 2 and 3, and 6 for policies of depth 1 with up to two draws.

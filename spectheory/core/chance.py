@@ -1,8 +1,8 @@
 """Random choices of a program: drawn from a generator, or enumerated over all branches with exact probabilities.
 
 `branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. This `rng` is a
-`Branch`. It has those methods of `numpy.random.Generator` whose outcomes can be enumerated. Its uniform numbers have no
-value: a comparison with a threshold is a draw with two outcomes, and narrows the interval that contains the number.
+`Branch`. It has those methods of `numpy.random.Generator` whose outcomes can be enumerated. Its uniform and exponential
+numbers have no value (see `coins`): a comparison is a draw with two outcomes.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Branch:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise BranchError(f"rng.{name} cannot be enumerated: use random, choice, integers or permutation")
+        raise BranchError(f"rng.{name} cannot be enumerated: use random, choice, integers, permutation or exponential")
 
 
 def _refuse(method: str, **given: Any) -> None:

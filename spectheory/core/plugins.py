@@ -1,4 +1,4 @@
-"""Solvers, verifiers, drafters, engines and claims of other installed packages, found by entry points."""
+"""Solvers, verifiers, drafters, engines, replays and claims of other installed packages, found by entry points."""
 
 from __future__ import annotations
 
