@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import tomllib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -51,7 +51,7 @@ def _registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 def distribution_of(program: Callable[[], Any]) -> dict[Any, Fraction]:
     """The exact distribution of what a program of torch returns."""
-    found: Counter = Counter()
+    found: dict[Any, Fraction] = defaultdict(Fraction)
     with TorchReplay() as replay:
 
         def run(branch: Any) -> Any:
@@ -60,7 +60,7 @@ def distribution_of(program: Callable[[], Any]) -> dict[Any, Fraction]:
                 return returned.tolist() if isinstance(returned, torch.Tensor) else returned
 
         for result, chance in branches(run):
-            found[tuple(result) if isinstance(result, list) else result] += chance  # type: ignore[assignment]
+            found[tuple(result) if isinstance(result, list) else result] += chance
     return {result: chance for result, chance in found.items() if chance}
 
 
@@ -89,7 +89,7 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
         WEIGHTS.log() - torch.log((-torch.log(torch.rand(4, dtype=torch.float64).clamp(min=1e-20))).clamp(min=1e-20))
     ).argmax().item(),
     "Gumbel at a temperature": lambda: ((WEIGHTS.log() + gumbel()) / 0.5).argmax().item(),
-    "torch's Gumbel": lambda: (WEIGHTS.log() + torch.distributions.Gumbel(zeros(), ones()).sample()).argmax().item(),
+    "torch's Gumbel": lambda: (WEIGHTS.log() + torch_gumbel()).argmax().item(),
     "torch's Exponential": lambda: (torch.distributions.Exponential(ones()).sample() / WEIGHTS).argmin().item(),
     "torch's Uniform": lambda: ((WEIGHTS / 8).cumsum(0) <= torch.distributions.Uniform(0, 1).sample()).sum().item(),
     "torch's Bernoulli": lambda: 0 if flip(1 / 8).item() else 2 if flip(3 / 7).item() else 3,
@@ -99,6 +99,10 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "inverse by nonzero": lambda: ((WEIGHTS / 8).cumsum(0) > torch.rand(())).nonzero()[0].item(),
     "bernoulli": lambda: 0 if torch.bernoulli(torch.tensor(0.125)) else 2 if torch.rand(1) < 3 / 7 else 3,
 }  # fmt: skip
+
+
+def torch_gumbel() -> Any:
+    return torch.distributions.Gumbel(zeros(), ones()).sample()
 
 
 def flip(chance: float) -> torch.Tensor:
@@ -166,7 +170,8 @@ def test_coins_are_settled_by_comparisons_in_batches_and_views() -> None:
 
     def parts() -> Any:
         noise = torch.empty(2, 2)
-        noise[0].uniform_(), noise[1].uniform_(-1, 1)
+        noise[0].uniform_()
+        noise[1].uniform_(-1, 1)
         moved = torch.cat([noise.T.contiguous(), torch.zeros(1, 2)]).double()
         return [bool(moved[1, 0] * 2 - 1 > 0), bool(torch.where(moved > 0, 1, 0)[0, 1])]
 
@@ -184,7 +189,7 @@ def test_an_index_that_nobody_reads_is_not_drawn() -> None:
 
     def recovered() -> int:
         found = (rows / exponential()).argmax(dim=-1)
-        return torch.cat([found[None], torch.full((1, 2), -1)])[0, 1].item()
+        return int(torch.cat([found[None], torch.full((1, 2), -1)])[0, 1])
 
     assert distribution_of(recovered) == {3 - token: chance for token, chance in EIGHTHS.items()}
     with pytest.raises(BranchError, match="compared again, with other weights"):
@@ -242,13 +247,13 @@ def by_multinomial(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     target, q = torch.tensor(p), torch.tensor(draft.q[0])
     node = accept(draft, target, torch.rand(1, dtype=torch.float64))
     weights = target[node] if node else (target[0] - q).clamp(min=0)
-    return node, torch.multinomial(weights, 1).item()
+    return node, int(torch.multinomial(weights, 1))
 
 
 def from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Wrong: the correction is drawn from p."""
     node = accept(draft, p, torch.rand(1).item())
-    return node, torch.multinomial(torch.tensor(p[node]), 1).item()
+    return node, int(torch.multinomial(torch.tensor(p[node]), 1))
 
 
 def by_race(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -258,7 +263,7 @@ def by_race(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     weights[0] = (target[0] - q).relu()
     tokens = (weights / exponential(weights)).argmax(dim=-1)
     node = accept(draft, p, random.random())
-    return node, tokens[node].item()
+    return node, int(tokens[node])
 
 
 def shared_noise(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -268,7 +273,7 @@ def shared_noise(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     target, q = torch.tensor(p), torch.tensor(draft.q[0])
     weights = target[node] if node else (target[0] - q).clamp(min=0)
     edges = (weights / weights.sum()).cumsum(0)
-    return node, min(torch.searchsorted(edges, coin).item(), len(edges) - 1)
+    return node, min(int(torch.searchsorted(edges, coin)), len(edges) - 1)
 
 
 def uncapped(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -295,9 +300,9 @@ def reuses_coins(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     while draft.draws[node]:
         child = draft.draws[node][0]
         if coin >= (target[node] / q[node])[draft.tokens[child]]:
-            return node, torch.multinomial((target[node] - q[node]).clamp(min=0), 1).item()
+            return node, int(torch.multinomial((target[node] - q[node]).clamp(min=0), 1))
         node = child
-    return node, torch.multinomial(target[node], 1).item()
+    return node, int(torch.multinomial(target[node], 1))
 
 
 def off(verify: Any, p: Any, q: Any, *counts: int) -> Fraction:
@@ -334,12 +339,25 @@ def test_a_right_sampler_is_lossless() -> None:
     assert found.method.startswith("its draws, enumerated over every branch")
 
 
+def empty_residual(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """It raises in torch, in one of two branches."""
+    weights = torch.tensor(p[0]) * (torch.rand(1) < 0.5)
+    return 0, int(torch.multinomial(weights, 1))
+
+
+def test_an_error_of_torch_names_the_line_of_the_program() -> None:
+    found = st.certify_verifier(empty_residual, policies=[st.Levels((1,))], sizes=(2,), cases=4)
+    assert found.verdict is Verdict.UNDECIDED
+    assert not found.cannot_replay
+    assert "raised RuntimeError in empty_residual, test_torch_replay.py line" in (found.failure or "")
+
+
 def multiplies_coins(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right, by a product of coins, which is not enumerated."""
     edge = 0.5
     if torch.rand(2).prod() < edge:
-        return 0, torch.multinomial(torch.tensor(p[0]), 1).item()
-    return 0, torch.multinomial(torch.tensor(p[0]), 1).item()
+        return 0, int(torch.multinomial(torch.tensor(p[0]), 1))
+    return 0, int(torch.multinomial(torch.tensor(p[0]), 1))
 
 
 def test_what_cannot_be_enumerated_falls_back() -> None:

@@ -77,6 +77,12 @@ def imported() -> tuple[str, ...]:
     return tuple(name for name in _libraries() if name in sys.modules)
 
 
+def replaying_modules() -> tuple[str, ...]:
+    """The beginnings of the names of modules of libraries that are imported, and of their replays."""
+    replays = [replay for replay in map(_replay_of, imported()) if replay]
+    return tuple(f"{name}." for name in (*imported(), *(replay.__module__.rpartition(".")[0] for replay in replays)))
+
+
 @cache
 def _libraries() -> tuple[str, ...]:
     return entry_names(GROUP)
