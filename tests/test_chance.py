@@ -71,6 +71,54 @@ def test_a_coin_of_exactly_zero_is_a_branch_of_probability_zero() -> None:
     assert list(branches(lambda rng: bool(rng.random()))) == [(True, 1), (False, 0)]
 
 
+def test_the_smallest_of_exponential_numbers_is_a_draw_by_their_rates() -> None:
+    weights = np.array([1, 2, 3])
+    sixths = {0: Fraction(1, 6), 1: Fraction(1, 3), 2: Fraction(1, 2)}
+    assert distribution_of(lambda rng: int(np.argmin(rng.exponential(1, 3) / weights))) == sixths
+    assert distribution_of(lambda rng: int(np.argmax(weights / rng.standard_exponential(3)))) == sixths
+    gumbel = distribution_of(lambda rng: int(np.argmax(np.log(weights) + rng.gumbel(size=3))))
+    logarithm = distribution_of(lambda rng: int(np.argmax(np.log(rng.random(3)) / weights)))
+    one_minus = distribution_of(lambda rng: int(np.argmin(-np.log(1 - rng.random(3)) / weights)))
+    for found in (gumbel, logarithm, one_minus):
+        assert all(abs(found[i] - sixths[i]) < 1e-12 for i in range(3))
+
+
+def test_exponential_numbers_are_ordered_as_by_draws_without_replacement() -> None:
+    """Any sequence of comparisons: here of all pairs, in three orders."""
+    weights = [Fraction(w, 7) for w in (1, 2, 4)]
+    expected = dict(sequences(np.array(weights, dtype=object), 3, st.DrawRule.NO_REPLACEMENT))
+
+    def ordered(rng: Any, pairs: list[tuple[int, int]]) -> tuple[int, ...]:
+        numbers = rng.exponential(1, 3) / np.array(weights, dtype=object)
+        wins = [
+            sum(bool(numbers[i] < numbers[j]) for i, j in [*pairs, *(p[::-1] for p in pairs)] if i == k)
+            for k in range(3)
+        ]
+        return tuple(sorted(range(3), key=lambda i: -wins[i]))
+
+    for pairs in ([(0, 1), (1, 2), (0, 2)], [(2, 1), (2, 0), (1, 0)], [(0, 2), (1, 0), (1, 2)]):
+        assert distribution_of(lambda rng, p=pairs: ordered(rng, p)) == expected
+
+
+def test_an_exponential_number_has_its_distribution_function() -> None:
+    found = distribution_of(lambda rng: bool(2 * rng.exponential() < 1))
+    assert abs(found[True] - (1 - np.exp(-0.5))) < 1e-15
+    found = distribution_of(lambda rng: bool(np.log(rng.random()) <= np.log(0.25)))
+    assert abs(found[True] - Fraction(1, 4)) < 1e-15
+
+
+def test_draws_of_several_numbers_are_counted() -> None:
+    pairs = distribution_of(lambda rng: tuple(rng.choice(3, size=2, replace=False).tolist()))
+    assert pairs == {(a, b): Fraction(1, 6) for a in range(3) for b in range(3) if a != b}
+    table = distribution_of(lambda rng: tuple((rng.random((2, 1)) < 0.5).ravel().tolist()))
+    assert table == {(a, b): Fraction(1, 4) for a in (True, False) for b in (True, False)}
+    assert distribution_of(lambda rng: rng.uniform(1, 3) < 2) == {True: Fraction(1, 2), False: Fraction(1, 2)}
+    assert distribution_of(lambda rng: bool(rng.random() < rng.random())) == {
+        True: Fraction(1, 2),
+        False: Fraction(1, 2),
+    }
+
+
 def test_numbers_of_numpy_may_stand_before_a_uniform_number() -> None:
     quarter = np.float64(0.25)
     assert distribution_of(lambda rng: bool(quarter > rng.random())) == {True: Fraction(1, 4), False: Fraction(3, 4)}
@@ -100,17 +148,25 @@ def test_the_same_distribution_as_the_generator() -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (lambda rng: rng.exponential(), "rng.exponential cannot be enumerated"),
+        (lambda rng: rng.normal(), "rng.normal cannot be enumerated"),
         (lambda rng: rng.random() * rng.random() < 0.5, "product of two uniform numbers"),
-        (lambda rng: rng.random() < rng.random(), "two uniform numbers are combined"),
+        (lambda rng: rng.random() + rng.random() < 1, "two uniform numbers are combined"),
+        (lambda rng: rng.random() < 2 * rng.random(), "not of one kind"),
+        (lambda rng: rng.random() < rng.exponential(), "not of one kind"),
+        (lambda rng: (lambda u, v: (u < 0.5) + (u < v))(rng.random(), rng.random()), "threshold, and then with others"),
+        (
+            lambda rng: (lambda u, v: (u < v) + (u < 0.5))(rng.random(), rng.random()),
+            "others, and then with a threshold",
+        ),
+        (lambda rng: (lambda e: (e[0] < e[1]) + (e[0] < 2 * e[1]))(rng.exponential(1, 2)), "again, with other weights"),
         (lambda rng: float(rng.random()), "used as a number"),
         (lambda rng: int(3 * rng.random()), "used as a number"),
-        (lambda rng: np.log(rng.random()), "np.log of a uniform number"),
-        (lambda rng: rng.random((2,)), r"random\(size=\(2,\)\) cannot be enumerated"),
-        (lambda rng: rng.integers(0, 2, size=1), r"integers\(size=1\) cannot be enumerated"),
+        (lambda rng: np.sin(rng.random()), "np.sin of a uniform number"),
+        (lambda rng: np.log(rng.random() + 0.5), "logarithm of a shifted uniform number"),
+        (lambda rng: rng.random(dtype=np.float32), r"random\(dtype=.*\) cannot be enumerated"),
         (lambda rng: rng.integers(0, 2, endpoint=True), r"integers\(endpoint=True\) cannot be enumerated"),
         (lambda rng: rng.integers(2**62), "more than 10,000 outcomes"),
-        (lambda rng: rng.choice(2, size=3), r"choice\(size=3\) cannot be enumerated"),
+        (lambda rng: rng.choice(2, axis=1), r"choice\(axis=1\) cannot be enumerated"),
     ],
 )
 def test_what_cannot_be_enumerated_is_said(program: Any, message: str) -> None:

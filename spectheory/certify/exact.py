@@ -18,6 +18,7 @@ import numpy as np
 from spectheory.certify.certificate import Case, Certificate, Counterexample, number, text
 from spectheory.certify.guard import CodeEndedError, ends_are_errors
 from spectheory.certify.output_distribution import ROUNDED, Difference, NotADistributionError, Raised, compare
+from spectheory.certify.replays import replaying_modules
 from spectheory.certify.subject import Subject, floats, fractions, subject_of
 from spectheory.certify.verdict import Verdict
 from spectheory.core.chance import BranchError, branches
@@ -80,8 +81,9 @@ def certify_verifier(
     error of higher probability, the verdict is LOSSY if another world shows it, else UNDECIDED.
 
     Args:
-        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function must draw from
-            `rng`, which has the methods random, choice, integers and permutation of `numpy.random.Generator`.
+        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function draws from
+            `rng`, which has the methods random, uniform, choice, integers, permutation, exponential and gumbel of
+            `numpy.random.Generator`, or from `random`, `numpy.random` or a library with a replay, such as PyTorch.
         rules: rules by which drafts are drawn; default: the verifier's own `rules`.
         policies: draft trees to grow; default: all of `spectheory.certify.strategies.shapes`.
         sizes: vocabulary sizes of the worlds; default: 2 and 3, and 6 for policies of depth 1 with up to two draws.
@@ -455,11 +457,14 @@ def _kinds(p: Any, q: Any) -> Iterator[str]:
 
 def _place(error: Exception) -> str:
     """The place in the code under test that raised `error`, as text; empty if spectheory raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    if last is None or Path(last.filename).is_relative_to(Path(__file__).parent.parent):
+    hidden = replaying_modules()
+    frames = list(traceback.walk_tb(error.__traceback__))
+    while frames and f"{frames[-1][0].f_globals.get('__name__')}.".startswith(hidden):
+        frames.pop()
+    code, line = (frames[-1][0].f_code, frames[-1][1]) if frames else (None, 0)
+    if code is None or Path(code.co_filename).is_relative_to(Path(__file__).parent.parent):
         return ""
-    return f" in {last.name}, {Path(last.filename).name} line {last.lineno}"
+    return f" in {code.co_name}, {Path(code.co_filename).name} line {line}"
 
 
 def _worlds(cases: Sequence[Case]) -> tuple[str, ...]:

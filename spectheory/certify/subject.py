@@ -6,15 +6,18 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from spectheory.certify.guard import CodeEndedError, within
 from spectheory.certify.output_distribution import DistributionOf, Ending, check_ending
+from spectheory.certify.replays import Replays, imported
 from spectheory.core.chance import Branch, BranchError, branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
@@ -83,18 +86,19 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
 
 
 def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> DistributionOf:
-    def distribution_of(draft: Draft, p: Any) -> Iterable[Ending]:
+    def enumerated(draft: Draft, p: Any, replays: Replays) -> list[Ending]:
         def program(rng: Branch) -> tuple[Branch, int, int, Exception | None]:
             try:
-                node, token = within(seconds, verify, _copied(draft), p.copy(), rng)
-                check_ending(node, token, draft)
+                with replays.replayed(rng):
+                    node, token = map(index, within(seconds, verify, _copied(draft), p.copy(), rng))
+                    check_ending(node, token, draft)
             except (BranchError, TimeoutError, CodeEndedError):
                 raise
             except Exception as error:
                 return rng, 0, 0, error
             return rng, node, token, None
 
-        before, start, found = _shared_generators(), time.process_time(), []
+        start, found = time.process_time(), []
         for (branch, node, token, error), chance in branches(program):
             found.append(Ending(node, token, chance, branch.chance_given_zeros, error))
             if error is not None and branch.is_used and _returns_numbers(verify, draft, p, seconds, chance):
@@ -106,6 +110,14 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
                 raise BranchError(
                     f"its branches did not end within {seconds:g} seconds of processor time, after {len(found):,} calls"
                 )
+        return found
+
+    def distribution_of(draft: Draft, p: Any) -> Iterable[Ending]:
+        before = _shared_generators()
+        with Replays() as replays:
+            found = enumerated(draft, p, replays)
+        if imported() != replays.libraries:
+            return distribution_of(draft, p)
         if _shared_generators() != before:
             raise BranchError("it draws from the global generator of random, numpy.random or torch, not from rng")
         return found
@@ -119,11 +131,26 @@ def _returns_numbers(verify: Callable[..., Any], draft: Draft, p: Any, seconds: 
         return False
     rng = np.random.default_rng(0)
     try:
-        for _ in range(math.ceil(CALLS / chance)):
-            within(seconds, verify, _copied(draft), p.copy(), rng)
+        with _generators_restored():
+            for _ in range(math.ceil(CALLS / chance)):
+                within(seconds, verify, _copied(draft), p.copy(), rng)
     except Exception:
         return False
     return True
+
+
+@contextmanager
+def _generators_restored() -> Iterator[None]:
+    """Context manager: the global generators have their states of the beginning at the end."""
+    torch = sys.modules.get("torch")
+    of_python, of_numpy, of_torch = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+        if torch:
+            torch.set_rng_state(of_torch)
 
 
 def _copied(draft: Draft) -> Draft:

@@ -1,8 +1,8 @@
 """Random choices of a program: drawn from a generator, or enumerated over all branches with exact probabilities.
 
 `branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. This `rng` is a
-`Branch`. It has those methods of `numpy.random.Generator` whose outcomes can be enumerated. Its uniform numbers have no
-value: a comparison with a threshold is a draw with two outcomes, and narrows the interval that contains the number.
+`Branch`. It has those methods of `numpy.random.Generator` whose outcomes can be enumerated. Its uniform and exponential
+numbers have no value (see `coins`): a comparison is a draw with two outcomes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spectheory.core.arrays import Vector, excess
+from spectheory.core.coins import BranchError, Coin, Exponential, Uniform, exact
 from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
 from spectheory.core.random_source import RandomSource
@@ -35,10 +36,6 @@ MOST_DRAWS = 10_000
 
 Fork = tuple[int, tuple[Any, ...]]
 """The index of the outcome that was taken, and the weights of all possible outcomes."""
-
-
-class BranchError(Exception):
-    """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
 def draw(
@@ -169,34 +166,55 @@ class Branch:
                 "the rng that it is given"
             )
         self.trail.append((chosen, possible))
-        self.chance *= _exact(possible[chosen]) / sum(map(_exact, possible))
+        self.chance *= exact(possible[chosen]) / sum(map(exact, possible))
         return chosen
 
     @property
     def chance_given_zeros(self) -> Fraction:
         """Probability of the branch given the uniform numbers that are exactly 0 in it; `chance` if there are none."""
         taken = ((weights[chosen], weights) for chosen, weights in self.trail if weights[chosen] != 0)
-        return math.prod((_exact(weight) / sum(map(_exact, weights)) for weight, weights in taken), start=Fraction(1))
+        return math.prod((exact(weight) / sum(map(exact, weights)) for weight, weights in taken), start=Fraction(1))
 
-    def choice(self, a: Any, size: None = None, replace: bool = True, p: Any = None, **unsupported: Any) -> Any:
-        """Draw one entry of `a` (a length or a sequence) with probabilities `p`, which must sum to 1."""
-        _refuse("choice", size=size, **unsupported)
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, **unsupported: Any) -> Any:
+        """Draw one entry of `a` (a length or a sequence) with probabilities `p`, which must sum to 1, or `size` many.
+
+        Without `replace`, an entry that was drawn is not drawn again.
+        """
+        _refuse("choice", **unsupported)
         values = range(a) if isinstance(a, int | np.integer) else a
         weights = [1] * len(values) if p is None else list(p)
         if len(weights) != len(values) or any(not w >= 0 for w in weights):
             raise InputError(f"choice needs one probability >= 0 for each of {len(values)} values, got {weights}")
         if p is not None and abs(sum(weights) - 1) > NUMPY_TOLERANCE:
             raise InputError(f"probabilities do not sum to 1: {weights}")
-        possible = [i for i, weight in enumerate(weights) if weight > 0]
-        return values[possible[self.fork([weights[i] for i in possible])]]
+        if size is None:
+            return values[self.pick(weights)]
+        count = math.prod(np.atleast_1d(size).tolist())
+        if not replace and count > sum(weight > 0 for weight in weights):
+            raise InputError(f"choice cannot draw {count} of {sum(weight > 0 for weight in weights)} without repeats")
+        return np.array([values[i] for i in self.picks(weights, count, replace)]).reshape(size)
 
-    def integers(self, low: int, high: int | None = None, size: None = None, **unsupported: Any) -> int:
-        """A whole number in [0, low) or [low, high)."""
-        _refuse("integers", size=size, **unsupported)
+    def pick(self, weights: Sequence[Any]) -> int:
+        """Draw an index with probability proportional to its weight, which is at least 0."""
+        possible = [i for i, weight in enumerate(weights) if weight > 0]
+        return possible[self.fork([weights[i] for i in possible])]
+
+    def picks(self, weights: Sequence[Any], count: int, replace: bool) -> list[int]:
+        """Draw `count` indices, with or without replacement."""
+        left, found = list(weights), []
+        for _ in range(count):
+            found.append(self.pick(left))
+            if not replace:
+                left[found[-1]] = 0
+        return found
+
+    def integers(self, low: int, high: int | None = None, size: Any = None, **unsupported: Any) -> Any:
+        """A whole number in [0, low) or [low, high), or an array of them."""
+        _refuse("integers", **unsupported)
         span = range(low) if high is None else range(low, high)
         if span.stop - span.start > MOST_OUTCOMES:
             raise BranchError(f"integers over {span} cannot be enumerated: it has more than {MOST_OUTCOMES:,} outcomes")
-        return self.choice(span)
+        return self.choice(span, size)
 
     def permutation(self, x: Any, **unsupported: Any) -> np.ndarray:
         """The entries of `x` (a length or a sequence) in random order."""
@@ -204,156 +222,46 @@ class Branch:
         left = list(range(x)) if isinstance(x, int | np.integer) else list(x)
         return np.array([left.pop(self.integers(len(left))) for _ in range(len(left))])
 
-    def random(self, size: int | None = None, **unsupported: Any) -> Any:
-        """A uniform number on [0, 1), or a row of `size` of them."""
+    def random(self, size: Any = None, **unsupported: Any) -> Any:
+        """A uniform number on [0, 1), or an array of them."""
         _refuse("random", **unsupported)
         self.is_used = True
+        return self._filled(size, lambda: Uniform(Coin(self)))
+
+    def uniform(self, low: Any = 0, high: Any = 1, size: Any = None) -> Any:
+        """A uniform number on [low, high), or an array of them."""
+        return self.random(size) * (high - low) + low
+
+    def exponential(self, scale: Any = 1, size: Any = None) -> Any:
+        """An exponential number with mean `scale`, or an array of them."""
+        self.is_used = True
+        return self._filled(size, lambda: Exponential(Coin(self).as_clock())) * scale
+
+    def standard_exponential(self, size: Any = None) -> Any:
+        """An exponential number with mean 1, or an array of them."""
+        return self.exponential(1, size)
+
+    def gumbel(self, loc: Any = 0, scale: Any = 1, size: Any = None) -> Any:
+        """A Gumbel number, or an array of them."""
+        self.is_used = True
+        return self._filled(size, lambda: -Exponential(Coin(self).as_clock()).log()) * scale + loc
+
+    def _filled(self, size: Any, number: Callable[[], Any]) -> Any:
+        """One number that `number` returns, or an array of such numbers."""
         if size is None:
-            return Uniform(_Coin(self))
-        if not isinstance(size, int | np.integer):
-            raise BranchError(f"random(size={size}) cannot be enumerated: draw a row, or one after another")
-        return np.array([self.random() for _ in range(size)] + [None], dtype=object)[:-1]
+            return number()
+        found = np.empty(size, dtype=object)
+        for i in np.ndindex(found.shape):
+            found[i] = number()
+        return found
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise BranchError(f"rng.{name} cannot be enumerated: use random, choice, integers or permutation")
+        raise BranchError(f"rng.{name} cannot be enumerated: use random, choice, integers, permutation or exponential")
 
 
 def _refuse(method: str, **given: Any) -> None:
     named = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
     if named:
         raise BranchError(f"{method}({named}) cannot be enumerated: draw one after another, with no options")
-
-
-class _Coin:
-    """A uniform number, of which it is known only that it is 0 or that it is in the open interval (low, high)."""
-
-    def __init__(self, branch: Branch) -> None:
-        self.branch = branch
-        self.low, self.high = Fraction(0), Fraction(1)
-        self.is_zero: bool | None = None
-
-    def settled_zero(self) -> bool:
-        """Whether the number is exactly 0. The first call draws this."""
-        if self.is_zero is None:
-            self.is_zero = self.branch.fork([1, 0]) == 1
-        return self.is_zero
-
-    def below(self, threshold: Fraction, or_equal: bool) -> bool:
-        """Whether the number is < threshold, or <= threshold. If this is not known yet, the call draws it."""
-        if self.settled_zero():
-            return threshold > 0 or (or_equal and threshold == 0)
-        if threshold <= self.low or threshold >= self.high:
-            return threshold >= self.high
-        is_below = self.branch.fork([threshold - self.low, self.high - threshold]) == 0
-        if is_below:
-            self.high = threshold
-        else:
-            self.low = threshold
-        return is_below
-
-
-OPERATORS = {
-    "less": ("__lt__", "__gt__"),
-    "less_equal": ("__le__", "__ge__"),
-    "greater": ("__gt__", "__lt__"),
-    "greater_equal": ("__ge__", "__le__"),
-    "equal": ("__eq__", "__eq__"),
-    "add": ("__add__", "__add__"),
-    "subtract": ("__sub__", "__rsub__"),
-    "multiply": ("__mul__", "__mul__"),
-    "divide": ("__truediv__", "_no_number"),
-}
-"""The method of `Uniform` for each NumPy function of two arguments, with the uniform number first and second."""
-
-
-class Uniform:
-    """scale * u + shift for a uniform number u. It can only be scaled, shifted and compared."""
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, coin: _Coin, scale: Fraction = Fraction(1), shift: Fraction = Fraction(0)) -> None:
-        self.coin, self.scale, self.shift = coin, scale, shift
-
-    def _compare(self, other: Any, below: bool, or_equal: bool) -> Any:
-        """Whether self < other (or <=) if `below`, else whether self > other (or >=); entry by entry for an array."""
-        if isinstance(other, np.ndarray) and other.ndim:
-            return np.array([self._compare(entry, below, or_equal) for entry in other])
-        if isinstance(other, Uniform):
-            return (other - self)._compare(0, not below, or_equal)
-        if not np.isfinite(number := float(other)):
-            return not np.isnan(number) and below == (number > 0)
-        gap = _exact(other) - self.shift
-        if self.scale == 0:
-            return (gap > 0) == below if gap else or_equal
-        if (self.scale > 0) == below:
-            return self.coin.below(gap / self.scale, or_equal)
-        return not self.coin.below(gap / self.scale, not or_equal)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
-        names = OPERATORS.get(ufunc.__name__)
-        if names is None or method != "__call__":
-            raise BranchError(
-                f"np.{ufunc.__name__} of a uniform number cannot be enumerated: compare it with a threshold"
-            )
-        first, second = inputs
-        return getattr(self, names[0])(second) if first is self else getattr(self, names[1])(first)
-
-    def __eq__(self, other: Any) -> Any:
-        if isinstance(other, Uniform) or self.scale == 0:
-            return other is self
-        return bool(_exact(other) == self.shift) and self.coin.settled_zero()
-
-    def __bool__(self) -> bool:
-        return self != 0
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, below=True, or_equal=False)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, below=True, or_equal=True)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, below=False, or_equal=False)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, below=False, or_equal=True)
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray) and other.ndim:
-            return np.array([self * entry for entry in other] + [None], dtype=object)[:-1]
-        if isinstance(other, Uniform):
-            raise BranchError("a product of two uniform numbers cannot be enumerated: compare them one by one")
-        return Uniform(self.coin, self.scale * _exact(other), self.shift * _exact(other))
-
-    def __truediv__(self, other: Any) -> Uniform:
-        return self * (1 / _exact(other))
-
-    def __add__(self, other: Any) -> Uniform:
-        if isinstance(other, Uniform):
-            if other.coin is not self.coin:
-                raise BranchError("two uniform numbers are combined: compare each with a threshold")
-            return Uniform(self.coin, self.scale + other.scale, self.shift + other.shift)
-        return Uniform(self.coin, self.scale, self.shift + _exact(other))
-
-    def __neg__(self) -> Uniform:
-        return self * -1
-
-    def __sub__(self, other: Any) -> Uniform:
-        return self + -other
-
-    def __rsub__(self, other: Any) -> Uniform:
-        return -self + other
-
-    __rmul__ = __mul__
-    __radd__ = __add__
-
-    def _no_number(self, *_: Any) -> Any:
-        raise BranchError("a uniform number is used as a number: only comparisons with thresholds can be enumerated")
-
-    __float__ = __int__ = __round__ = __index__ = _no_number
-
-
-def _exact(number: Any) -> Fraction:
-    return number if isinstance(number, Fraction) else Fraction(number.item() if hasattr(number, "item") else number)

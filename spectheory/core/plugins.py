@@ -1,4 +1,4 @@
-"""Solvers, verifiers, drafters, engines and claims of other installed packages, found by entry points."""
+"""Solvers, verifiers, drafters, engines, replays and claims of other installed packages, found by entry points."""
 
 from __future__ import annotations
 
@@ -53,6 +53,21 @@ def plugins(
         names[name] = _described(entry)
         found.append(loaded)
     return found
+
+
+def entry_names(group: str) -> tuple[str, ...]:
+    """The names of the entry points of a group, which are not loaded."""
+    return tuple(dict.fromkeys(entry.name for entry in _entries(group)))
+
+
+def plugin(group: str, name: str) -> Any | None:
+    """Load the entry point of this name. If it cannot be used, it is None, with a PluginWarning."""
+    entry = next(entry for entry in _entries(group) if entry.name == name)
+    try:
+        return _loaded(entry, None)
+    except InputError as error:
+        warnings.warn(f"left out: {error}", PluginWarning, stacklevel=3)
+        return None
 
 
 def require_usable(name: str, groups: Mapping[str, type]) -> None:

@@ -1,0 +1,308 @@
+"""`TorchReplay`: the modes of torch in which its draws are enumerated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from reference.torch_replay.arithmetic import BY_ENTRY, KEEPS, MOVES, SHAPES
+from reference.torch_replay.draws import Draws, States
+from reference.torch_replay.selections import SELECTIONS
+from reference.torch_replay.tags import LAYOUTS, Tags
+from spectheory.core.chance import Branch, BranchError
+from spectheory.core.coins import Unknown
+
+OURS = tuple(str(Path(file or "").parent) for file in (torch.__file__, sys.modules["spectheory"].__file__, __file__))
+"""Folders of files that are not the program's own."""
+
+
+class TorchReplay:
+    """The enumeration of a program that draws with torch. It is a context manager around all branches of the program.
+
+    The default generator has its old state at the end; other generators go on as they do in a real run.
+    """
+
+    def __init__(self) -> None:
+        self.states = States()
+        self.stack = ExitStack()
+
+    def __enter__(self) -> TorchReplay:
+        self.stack.enter_context(self.states.restored())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    @contextmanager
+    def replayed(self, branch: Branch) -> Iterator[None]:
+        """Context manager: in it, draws of torch are draws of `branch`.
+
+        Raises:
+            BranchError: a draw, or the use of a number that was drawn, cannot be enumerated.
+        """
+        operations = _Operations(branch, self.states)
+        with _uncompiled():
+            try:
+                with operations, _Functions(operations.tags):
+                    yield
+            except Exception as error:
+                if operations.refused and not isinstance(error, BranchError):
+                    raise operations.refused from error
+                raise
+        if operations.refused:
+            raise operations.refused
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Context manager: functions that torch compiles run as they are written."""
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+class _Operations(TorchDispatchMode):
+    """The mode that sees each operation of torch, on tensors."""
+
+    def __init__(self, branch: Branch, states: States) -> None:
+        super().__init__()
+        self.tags, self.states = Tags(), states
+        self.draws = Draws(branch, self.tags)
+        self.refused: BranchError | None = None
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False, so that torch does not import its compiler, which takes seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        is_draw = torch.Tag.nondeterministic_seeded in func.tags
+        if self.tags.choices:
+            self._look(func._schema.name.removeprefix("aten::"), args, kwargs)
+        if not is_draw and (not self.tags.known or not any(map(self._is_random, _tensors(args, kwargs)))):
+            return func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::")
+        try:
+            return self._drawn(name, args, kwargs) if is_draw else self._computed(func, name, args, kwargs)
+        except BranchError as error:
+            self.refused = BranchError(f"torch.{name.rstrip('_')}: {error}{_place()}")
+            raise self.refused from error
+        except (TypeError, AttributeError, OverflowError) as error:
+            self.refused = BranchError(f"torch.{name.rstrip('_')} of a random number cannot be enumerated{_place()}")
+            raise self.refused from error
+
+    def _look(self, name: str, args: Any, kwargs: Any) -> None:
+        """Draw the choices that an operation looks at."""
+        pending = [tensor for tensor in _tensors(args, kwargs) if self.tags.is_pending(tensor)]
+        if not pending or name in SHAPES:
+            return
+        moved = _moved_by(name, args)
+        keeps = name in KEEPS and all(tensor.dtype == torch.int64 for tensor in moved)
+        for tensor in pending:
+            if not keeps or all(tensor is not each for each in moved):
+                self.tags.settle(tensor)
+
+    def _is_random(self, tensor: Any) -> bool:
+        return self.tags.of(tensor) is not None
+
+    def _drawn(self, name: str, args: Any, kwargs: Any) -> Any:
+        if not self.draws.can(name):
+            raise BranchError("its numbers cannot be enumerated")
+        if any(map(self._is_random, _tensors(args, {}))) and not name.endswith("_") and name != "rand_like":
+            raise BranchError("its probabilities are random numbers")
+        out = kwargs.pop("out", None)
+        self.states.advance(kwargs.pop("generator", None))
+        found = getattr(self.draws, name)(*args, **kwargs)
+        return found if out is None else out.resize_(found.shape).copy_(found)
+
+    def _computed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """The result of an operation on tensors that have random entries."""
+        plain = name.removesuffix("_")
+        if name in SHAPES:
+            return func(*args, **kwargs)
+        if name == "_to_copy":
+            return self._cast(args[0], kwargs.get("dtype") or args[0].dtype)
+        if name in MOVES:
+            return self._moved(func, name, args, kwargs)
+        out = kwargs.pop("out", None)
+        if plain == "max" and len(args) == 2 and isinstance(args[1], torch.Tensor):
+            plain = "maximum"
+        if plain == "min" and len(args) == 2 and isinstance(args[1], torch.Tensor):
+            plain = "minimum"
+        if plain in BY_ENTRY:
+            found = self._by_entry(*BY_ENTRY[plain], args, kwargs)
+        elif plain in SELECTIONS:
+            found = SELECTIONS[plain](self.tags, *args, **kwargs)
+        else:
+            raise BranchError("this operation on a random number cannot be enumerated")
+        if name.endswith("_"):
+            return args[0].copy_(self._cast(found, args[0].dtype))
+        return found if out is None else out.resize_(found.shape).copy_(self._cast(found, out.dtype))
+
+    def _by_entry(self, native: Callable[..., Any], act: Callable[..., Any], args: Any, kwargs: Any) -> torch.Tensor:
+        """The operation on each entry that is random in one of the arguments, and torch's own result elsewhere."""
+        if kwargs.get("rounding_mode"):
+            raise BranchError("a quotient of random numbers is rounded")
+        found = native(*args, **kwargs)
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        random = np.zeros(tuple(found.shape), dtype=bool)
+        for numbers in filter(lambda numbers: numbers is not None, map(self.tags.of, tensors)):
+            random |= np.broadcast_to(numbers != 0, found.shape)
+        operands = [self._operand(arg, found.shape) for arg in args]
+        if (alpha := kwargs.get("alpha", 1)) != 1:
+            scaled = 0 if native is torch.rsub else 1
+            operands[scaled] = operands[scaled] * alpha
+        limits = {name: self._operand(limit, found.shape) for name, limit in kwargs.items() if name in ("min", "max")}
+        operands += [limits.get(name) for name in ("min", "max")[len(args) - 1 :]] if limits else []
+        entries = self.tags.entries(found)
+        for i in zip(*np.nonzero(random), strict=True) if random.ndim else [()]:
+            entries[i] = act(*(each[i] if isinstance(each, np.ndarray) else each for each in operands))
+        return self.tags.tensor(entries, found.dtype)
+
+    def _operand(self, arg: Any, shape: Any) -> Any:
+        return np.broadcast_to(self.tags.entries(arg), tuple(shape)) if isinstance(arg, torch.Tensor) else arg
+
+    def _moved(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """An operation that moves entries, on tensors of one number type."""
+        if kwargs.get("accumulate") or (name.startswith("index_put") and len(args) > 3 and args[3]):
+            raise BranchError("random numbers are added up")
+        if name in ("fill_", "masked_fill", "masked_fill_") and isinstance(args[-1], torch.Tensor):
+            mask = args[1] if name != "fill_" else torch.ones((), dtype=torch.bool)
+            found = torch.where(mask, self._cast(args[-1], args[0].dtype), args[0])
+            return args[0].copy_(found) if name.endswith("_") else found
+        kinds = {tensor.dtype for tensor in _tensors(args, kwargs) if tensor.dtype in LAYOUTS}
+        if len(kinds) > 1 or name == "copy_":
+            dtype = args[0].dtype if name.endswith("_") else _widest(kinds)
+            args = [_mapped(arg, lambda tensor: self._cast(tensor, dtype)) if i or name[-1] != "_" else arg
+                    for i, arg in enumerate(args)]  # fmt: skip
+        return func(*args, **kwargs)
+
+    def _cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """The tensor in another number type; index tensors stay as they are."""
+        if tensor.dtype == dtype or not self._is_random(tensor):
+            return tensor if tensor.dtype not in LAYOUTS else tensor.to(dtype)
+        entries = self.tags.entries(tensor)
+        if dtype is torch.bool:
+            entries = np.array([bool(entry) for entry in entries.flat], dtype=object).reshape(entries.shape)
+        return self.tags.tensor(entries, dtype)
+
+
+class _Functions(TorchFunctionMode):
+    """The mode that sees where tensors become Python numbers or arrays, and the other way round."""
+
+    def __init__(self, tags: Tags) -> None:
+        super().__init__()
+        self.tags = tags
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        read = READS.get(func)
+        if read and self.tags.is_pending(args[0]):
+            self.tags.settle(args[0])
+        if read and self.tags.known and self.tags.of(args[0]) is not None:
+            return read(self.tags.entries(args[0]))
+        if func in MAKES and args:
+            return self._made(func, *args, **kwargs)
+        if any(isinstance(arg, Unknown) for arg in (*args, *kwargs.values())):
+            args = [self._tensor(arg, args) for arg in args]
+            kwargs = {name: self._tensor(arg, args) for name, arg in kwargs.items()}
+        if func in FINITE and self.tags.known and (numbers := self.tags.of(args[0])) is not None:
+            return func(torch.where(torch.tensor(numbers != 0), 0.0, args[0]))
+        return func(*args, **kwargs)
+
+    def _tensor(self, arg: Any, args: Any) -> Any:
+        if not isinstance(arg, Unknown):
+            return arg
+        kinds = [each.dtype for each in args if isinstance(each, torch.Tensor) and each.dtype in LAYOUTS]
+        return self.tags.tensor(np.array(arg, dtype=object), kinds[0] if kinds else torch.get_default_dtype())
+
+    def _made(self, func: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """A tensor of what may be or hold random numbers of Python or NumPy."""
+        if isinstance(data, torch.Tensor):
+            return func(data, *args, **kwargs)
+        entries = data if isinstance(data, np.ndarray) else _entries(data)
+        if entries is None or not any(isinstance(entry, Unknown) for entry in entries.flat):
+            return func(data, *args, **kwargs)
+        dtype = kwargs.get("dtype") or (args[0] if args else None)
+        return self.tags.tensor(entries, dtype or torch.get_default_dtype())
+
+
+def _entries(data: Any) -> np.ndarray | None:
+    """Nested lists as an array of Python objects; None for what is no list or number."""
+    if not isinstance(data, list | tuple | Unknown):
+        return None
+    found = np.empty((), dtype=object)
+    if isinstance(data, Unknown):
+        found[()] = data
+        return found
+    rows = [_entries(row) if isinstance(row, list | tuple | Unknown) else np.array(row, dtype=object) for row in data]
+    if len({row.shape for row in rows if row is not None}) != 1 or any(row is None for row in rows):
+        return None
+    return np.stack(rows)  # type: ignore[arg-type]
+
+
+READS: dict[Any, Callable[[np.ndarray], Any]] = {
+    torch.Tensor.item: lambda entries: entries.item(),
+    torch.Tensor.tolist: lambda entries: entries.tolist(),
+    torch.Tensor.numpy: lambda entries: entries,
+    torch.Tensor.__array__: lambda entries: entries,
+    torch.Tensor.__bool__: lambda entries: bool(entries.item()),
+    torch.Tensor.__float__: lambda entries: float(entries.item()),
+    torch.Tensor.__int__: lambda entries: int(entries.item()),
+    torch.Tensor.__index__: lambda entries: int(entries.item()),
+    torch.Tensor.__repr__: str,
+}
+"""What reads the entries of a tensor, as a function of the entries."""
+MAKES = frozenset([torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.scalar_tensor])
+"""What makes a tensor of Python numbers."""
+FINITE = frozenset([torch.isfinite, torch.Tensor.isfinite])
+"""What is true for a random number, and is made of several operations."""
+
+
+def _tensors(args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
+    for arg in (*args, *kwargs.values()):
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif isinstance(arg, list | tuple):
+            yield from (each for each in arg if isinstance(each, torch.Tensor))
+
+
+def _moved_by(name: str, args: Any) -> list[torch.Tensor]:
+    """The arguments whose entries an operation of `KEEPS` moves."""
+    moved = args if name in ("cat", "copy_", "stack") else args[1:] if name == "where" else args[:1]
+    return list(_tensors(moved, {}))
+
+
+def _mapped(arg: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(arg, list | tuple):
+        return [change(each) if isinstance(each, torch.Tensor) else each for each in arg]
+    return change(arg) if isinstance(arg, torch.Tensor) else arg
+
+
+def _widest(kinds: set[torch.dtype]) -> torch.dtype:
+    widest, *others = kinds
+    for kind in others:
+        widest = torch.promote_types(widest, kind)
+    return widest
+
+
+def _place() -> str:
+    """The file and line of the program from which an operation was called, as text."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((*OURS, "<")):
+            return f", in {frame.f_code.co_name}, {Path(name).name} line {frame.f_lineno}"
+        frame = frame.f_back
+    return ""
