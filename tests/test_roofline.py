@@ -28,6 +28,7 @@ def test_the_gpu_table() -> None:
     assert (h100.memory_bytes, h100.bandwidth_bytes_per_second) == (80e9, 3.35e12)
     assert (h100.bf16_flops_per_second, h100.fp8_flops_per_second) == (989e12, 1978e12)
     assert gpu("NVIDIA H100 SXM") is gpu("H100-SXM") is gpu(h100) is h100
+    assert gpu("RTX 4090") is gpu("rtx4090")
     assert gpu("a40").fp8_flops_per_second is None
     assert len(gpu_names()) >= 17
     assert all(gpu(name).sources for name in gpu_names())
