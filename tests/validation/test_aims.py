@@ -41,7 +41,9 @@ def test_an_error_above_the_aim_is_missed_with_its_reason() -> None:
     assert reasons_of_misses(judged([row(1, 2.0)], 1.0, 0.97)) == []
 
 
-@pytest.mark.parametrize(("factor", "words"), [(1.4, ("1 of 1", "0 of 2")), (1.8, ("0 of 1, missed", "1 of 2, missed"))])
+@pytest.mark.parametrize(
+    ("factor", "words"), [(1.4, ("1 of 1", "0 of 2")), (1.8, ("0 of 1, missed", "1 of 2, missed"))]
+)
 def test_break_evens_and_decisions_have_aims(factor: float, words: tuple[str, str]) -> None:
     """Measured speedups 2 / batch fall to 1 at batch 2. A prediction `factor` times as high does so at 2 `factor`."""
     rows = [row(1, 2.0), row(3, 2 / 3, acceptance_tau="2.5")]
