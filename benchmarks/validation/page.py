@@ -68,7 +68,11 @@ def document(judged: Judged, figure: str) -> str:
         *(markdown_table(break_even_table(judged, title)).strip() for title in judged.predicts | judged.calibrated),
         "## Decisions and choices",
         *(line for title, found in judged.columns.items() for line in decision_words(title, found)),
-        *(markdown_table(costly_table(title, found)).strip() for title, found in judged.columns.items()),
+        *(
+            markdown_table(table).strip()
+            for title, found in judged.columns.items()
+            if (table := costly_table(title, found)).rows
+        ),
         "## What measurements of one setting differ by",
         "Several sources measured these settings: one engine, GPU, target, batch and shape. A model that does not know "
         "the source has at least the last error for one of them. Where it is near an aim, these measurements cannot "
