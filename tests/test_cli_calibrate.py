@@ -28,7 +28,7 @@ def test_runs_are_shown_as_measured_and_predicted_and_files_are_written(run: Run
     shown = " ".join(result.output.split())
     assert "--plain 64:5600 5,600" in shown
     assert "batch 1, context 512, chain 5, tau 3.3" in shown
-    assert "spec_step_seconds" in shown
+    assert "level_seconds" in shown
     found = CalibratedCosts.load("costs.json")
     assert [one.tokens_per_second for one in found.runs] == pytest.approx([141, 5600, 250])
     latency = st.Latency.load("latency.json")

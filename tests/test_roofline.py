@@ -19,7 +19,7 @@ from tests.confident import PUBLISHED
 
 COSTS = EngineCosts.of("vllm")
 H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
-KEYS = ("weights", "experts", "operations", "cache", "layers", "communication", "launches")
+KEYS = ("weights", "experts", "operations", "overlap", "cache", "layers", "communication", "launches")
 BOUNDLESS = Gpu("boundless", "", 1e18, 2e12, 5e14, None, ())
 
 
@@ -28,6 +28,7 @@ def test_the_gpu_table() -> None:
     assert (h100.memory_bytes, h100.bandwidth_bytes_per_second) == (80e9, 3.35e12)
     assert (h100.bf16_flops_per_second, h100.fp8_flops_per_second) == (989e12, 1978e12)
     assert gpu("NVIDIA H100 SXM") is gpu("H100-SXM") is gpu(h100) is h100
+    assert gpu("RTX 4090") is gpu("rtx4090")
     assert gpu("a40").fp8_flops_per_second is None
     assert len(gpu_names()) >= 17
     assert all(gpu(name).sources for name in gpu_names())
@@ -126,6 +127,20 @@ def test_packed_weights_are_slower_up_to_8_tokens() -> None:
     assert packed == pytest.approx(kernels + tokens * attention)
     fp8 = place.forward_parts(model("llama-3.1-8b-fp8"), [1, 2])["operations"]
     assert fp8[1] == pytest.approx(2 * fp8[0])
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_multiplications_in_fp4_overlap_with_the_reading_of_weights(batch: int) -> None:
+    """The longer one of the two is the time of both. GPUs without such units, and fp8, add them."""
+    place, tokens, sizes = Roofline(gpu("b200"), batch=batch), [1, 4, 4000], model("llama-3.1-8b-nvfp4")
+    parts = place.forward_parts(sizes, tokens)
+    reached = COSTS.flops_share * COSTS.low_precision_share * (gpu("b200").fp4_flops_per_second or 0)
+    kernels = batch * np.array(tokens) * sizes.flops_per_token(0) / reached
+    assert parts["weights"] + parts["overlap"] + kernels == pytest.approx(np.maximum(parts["weights"], kernels))
+    assert kernels[0] < parts["weights"][0]
+    assert parts["weights"][-1] < kernels[-1]
+    for card, name in (("h100_sxm", "llama-3.1-8b-nvfp4"), ("b200", "llama-3.1-8b-fp8"), ("b200", "llama-3.1-8b")):
+        assert not Roofline(gpu(card)).forward_parts(model(name), tokens)["overlap"].any()
 
 
 def test_sharing_of_experts() -> None:

@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out, fit=fit)
         if options.across_files:
-            judged = replace(judged, across=across(files, fit))
+            judged = replace(judged, across=across(files, fit, judged.fitted and judged.fitted[0]))
         if options.out:
             _write(judged, options.out)
         if options.classes_to:

@@ -14,7 +14,6 @@ from benchmarks.validation.fitting import NOISE, Problem, fit
 from benchmarks.validation.parameters import (
     ALL,
     COMMON,
-    FIXED,
     OF_ENGINE,
     PRIOR_SOURCES,
     VARIANTS,
@@ -22,6 +21,7 @@ from benchmarks.validation.parameters import (
     Parameters,
     logarithms_of,
     prior,
+    spread,
     width,
 )
 from benchmarks.validation.protocol import Fit
@@ -72,9 +72,9 @@ def _table(rows: Sequence[Row], found: Parameters) -> list[CostRow]:
 
     def row(engine: str, name: str) -> CostRow:
         value, before = getattr(found.of(engine), name), prior(engine, name)
-        spread = width(None if name in COMMON else engine, name) if before > 0 and name not in FIXED else 0.0
         of, versions = VARIANTS.get(engine, (engine, ""))
-        return CostRow(of, versions, name, value, spread, _source(strengths, engine, name, before, value))
+        varies = spread(None if name in COMMON else engine, name)
+        return CostRow(of, versions, name, value, varies, _source(strengths, engine, name, before, value))
 
     others = [row(engine, name) for engine in found.engines if engine != ANY for name in NAMES if name in OF_ENGINE]
     return [*(row(ANY, name) for name in NAMES), *others]

@@ -14,37 +14,21 @@ from benchmarks.validation.protocol import CLASSES, Prediction, class_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory.report.tables import MISSING, TextTable
 
-AIMS = {
-    "dense 16-bit, one request": ("6%", "6%", "4%"),
-    "dense, batch 2 to 64": ("29%", "12%", "7%"),
-    "MoE, one GPU": ("22%", "12%", "7%"),
-    "several GPUs": ("28% (plain 238%)", "20% (plain 40%)", "5%"),
-    "4-bit kernels": ("86%", "25%", "10%"),
-    "plain steps in serving": ("41%", "15%", "5%"),
-}
-"""For each class: the error that the issue found, the aim as shipped, and the aim with calibration."""
 COUNTED = "Speedups first, then plain steps and forwards of n tokens, each with the number of rows."
 REASONS = Path(__file__).with_name("reasons.csv")
 
 
 def class_tables(judged: Judged) -> list[TextTable]:
-    """For each file, the median error of each class in each column, beside the aims of issue 16."""
+    """For each file, the median error of each class in each column."""
     return [_class_table(judged, name) for name in judged.files]
 
 
 def _class_table(judged: Judged, file: str) -> TextTable:
     groups = [grouped([one for one in found if one.row.file == file], class_of) for found in judged.columns.values()]
     shown = [name for name in CLASSES if name in groups[0]]
-    rows = []
-    for name in shown:
-        aims = AIMS.get(name, (MISSING,) * 3)
-        rows.append((name, *(_three(group.get(name, (None, None, None))) for group in groups), *aims))
-    return TextTable(
-        file,
-        ("class", *judged.columns, "found in issue 16", "aim", "aim with calibration"),
-        tuple(rows),
-        note=f"{COUNTED} Rows used for calibration are left out.",
-    )
+    rows = [(name, *(_three(group.get(name, (None, None, None))) for group in groups)) for name in shown]
+    note = f"{COUNTED} Rows used for calibration are left out."
+    return TextTable(file, ("class", *judged.columns), tuple(rows), note=note)
 
 
 def reach_table(judged: Judged) -> TextTable:

@@ -62,7 +62,9 @@ class Gpu:
 
 
 def gpu(name: str | Gpu) -> Gpu:
-    """The GPU with this key, full name or driver name, in any case. A `Gpu` of your own is returned unchanged.
+    """The GPU with this key, full name or driver name, in any case and with or without spaces, hyphens and underscores.
+
+    A `Gpu` of your own is returned unchanged.
 
     >>> gpu("h100_sxm").bandwidth_bytes_per_second
     3350000000000.0
@@ -75,7 +77,7 @@ def gpu(name: str | Gpu) -> Gpu:
     if not isinstance(name, str):
         raise InputError(f"gpu must be a name, such as h100_sxm, or a Gpu, got {name!r:.80}")
     wanted = _plain(name)
-    wanted = next((key for driver, key in DRIVER_NAMES.items() if _plain(driver) == wanted), wanted)
+    wanted = next((_plain(key) for driver, key in DRIVER_NAMES.items() if _plain(driver) == wanted), wanted)
     for known in _table().values():
         if wanted in (_plain(known.name), _plain(known.full_name)):
             return known
@@ -88,7 +90,7 @@ def gpu_names() -> tuple[str, ...]:
 
 
 def _plain(name: str) -> str:
-    return name.strip().lower().replace("-", "_").replace(" ", "_")
+    return "".join(character for character in name.lower() if character not in " -_")
 
 
 @cache

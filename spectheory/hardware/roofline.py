@@ -1,6 +1,6 @@
 """`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs, and the costs of an engine.
 
-    forward = weights + experts + operations + cache + layers + communication + launches
+    forward = weights + experts + operations - overlap + cache + layers + communication + launches
     plain   = forward(1) + step + batch * sequence * vocabulary / 128256 + prefill
     cycle   = forward(nodes + 1) + plain's overhead + spec_step + batch * spec_sequence
               + sum over drafted levels of (draft forward + level)
@@ -9,6 +9,11 @@ The terms are added. The classical roofline takes the larger of two terms instea
 reading of the weights takes longer than the operations (up to 295 tokens for Llama-3.1-8B on an H100). That is not what
 is measured: in the fit of SpecDecode-Bench to vLLM on an H100, a forward of Llama-3.1-8B takes 5.7 % longer with 16
 tokens, 23 % with 64 and 105 % with 295. A sum has this form.
+
+Multiplications in FP4 are the exception: their kernels read the next weights while they multiply, so the shorter of the
+two times overlaps with the longer one. With the overlap, a share of the peak that is fitted to forwards of 364 tokens
+elsewhere predicts the speedups and the forwards of 3,000 tokens that TensorRT Edge-LLM states for NVFP4
+(docs/validation.md); with a sum, the forwards take up to twice as long as predicted.
 
 Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
 only the ones that the tokens use together. Every term is linear in the context, except for layers with a window or
@@ -62,9 +67,10 @@ class Roofline(Placement):
     def forward_parts(self, model: ModelConfig, tokens: Iterable[int]) -> dict[str, np.ndarray]:
         """The terms of `forward_seconds`, in seconds.
 
-        They are `weights`, `experts`, `operations`, `cache`, `layers`, `communication`, and `launches`: the time by
-        which the host needs longer to launch the layers than the GPU to compute them. If the layers are split over
-        GPUs, the host waits at each layer, so all of its time is added.
+        They are `weights`, `experts`, `operations`, `cache`, `layers`, `communication`, and two more. `overlap`, at
+        most 0, is the time in which kernels read weights and multiply at once. `launches` is the time by which the host
+        needs longer to launch the layers than the GPU to compute them. If the layers are split over GPUs, the host
+        waits at each layer, so all of its time is added.
 
         Args:
             model: the model that computes the forward.
@@ -79,10 +85,13 @@ class Roofline(Placement):
         n = np.asarray(tuple(tokens))
         if n.size == 0 or n.dtype.kind not in "iu" or n.min() < 1:
             raise InputError(f"tokens must be whole numbers of at least 1, got {n.tolist()}")
+        weights, experts = np.full(n.shape, self._weights(model)), self._experts(model, n)
+        kernels = self._kernels(model, self.batch * n)
         parts = {
-            "weights": np.full(n.shape, self._weights(model)),
-            "experts": self._experts(model, n),
-            "operations": self._operations(model, self.batch * n),
+            "weights": weights,
+            "experts": experts,
+            "operations": kernels + self._attention(model, self.batch * n),
+            "overlap": -np.minimum(kernels, weights + experts) if self._overlaps(model) else np.zeros(n.shape),
             "cache": np.full(n.shape, self._cache(model)),
             "layers": np.full(n.shape, self._layers(model)),
             "communication": self._communication(model, self.batch * n),
@@ -167,11 +176,10 @@ class Roofline(Placement):
         each = expert_bytes(model) / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
-    def _operations(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        """The operations of the kernels that multiply with weights, and those of the attention."""
+    def _kernels(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
+        """The operations of the kernels that multiply with weights."""
         reached = self._flops(model) * self._divided
         short = model.flops_per_token(0)
-        attention = model.flops_per_token(self.context, self.last_context) - short
         kernels, unpacks = together * short / reached, self._unpacks(model, model.linear_bytes)
         if unpacks:
             kernels = np.where(together > 1, kernels / self.costs.packed_large_share, kernels)
@@ -181,7 +189,12 @@ class Roofline(Placement):
             unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
             unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
             kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
-        return kernels + together * attention / reached
+        return kernels
+
+    def _attention(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
+        """The operations of the attention to the KV cache."""
+        operations = model.flops_per_token(self.context, self.last_context) - model.flops_per_token(0)
+        return together * operations / (self._flops(model) * self._divided)
 
     def curve(self, model: ModelConfig) -> KernelCurve | None:
         """The measured curve that a forward of `model` follows; None without one."""
@@ -240,6 +253,10 @@ class Roofline(Placement):
             "int8": self.gpu.int8_flops_per_second,
         }
         return packed.get(model.arithmetic)
+
+    def _overlaps(self, model: ModelConfig) -> bool:
+        """Whether kernels multiply while they read the next weights."""
+        return model.arithmetic == "fp4" and self._own_peak(model) is not None
 
     def _unpacks(self, model: ModelConfig, bytes_of_one: float) -> bool:
         """Whether a kernel unpacks weights with this many bytes per parameter into 16 bit before it multiplies."""

@@ -97,7 +97,7 @@ class TimedSetup:
         """Seconds that a run takes at least: its target forward at the peak rates, without overheads."""
         place = replace(self.roofline(math.floor(run.batch), math.floor(run.context), PEAK), curves=())
         parts = place.forward_parts(self.target, [run.tokens])
-        operations = float(parts.pop("operations")[0])
+        operations, _ = float(parts.pop("operations")[0]), parts.pop("overlap")
         return max(operations, float(sum(seconds[0] for seconds in parts.values())))
 
     def require_memory(self, run: Run) -> None:
