@@ -18,7 +18,8 @@ from spectheory.certify.black_box_worlds import length_of_two_cycles, plays_of, 
 from spectheory.certify.certificate import Certificate
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.guard import IMPORT, within
-from spectheory.certify.step import Play, certify_in_worlds
+from spectheory.certify.play import Play
+from spectheory.certify.step import certify_in_worlds
 from spectheory.certify.step_certificate import StepCertificate
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError

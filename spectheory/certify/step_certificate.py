@@ -83,6 +83,9 @@ class StepCertificate:
         cycles: number of calls of the step in one run.
         unseen: largest number of tokens that one call emitted after the first `length`. They were not compared.
         worlds: the result in each world if the step was played in worlds with names, else ().
+        batch: largest number of contexts in one call of the step; None if each call had one context.
+        dependence: how the rows of a batch depend on each other, if this alone is enough evidence; else empty.
+        example: a run that shows the fault, as lines: world, drafts, random numbers, what was emitted and expected.
     """
 
     subject: str
@@ -103,6 +106,9 @@ class StepCertificate:
     cycles: int = 1
     unseen: int = 0
     worlds: tuple[PlayedIn, ...] = ()
+    batch: int | None = None
+    dependence: str = ""
+    example: tuple[str, ...] = ()
 
     @property
     def log10_wealth(self) -> float:
@@ -123,7 +129,9 @@ class StepCertificate:
         if not self.samples:
             return found
         cycles = f" of {self.cycles} cycles" if self.cycles > 1 else ""
-        found.append(f"{self.runs}{cycles} in {contexts}, joint distribution of the first {self.length} tokens")
+        batches = f" in batches of {self.batch:,}" if self.batch else ""
+        played = f"{self.runs}{cycles}{batches} in {contexts}"
+        found.append(f"{played}, joint distribution of the first {self.length} tokens")
         if self.unseen:
             found.append(f"not compared: the tokens after them; one call emitted {self.unseen} more (length = "
                          f"{self.length + self.unseen} compares them)")  # fmt: skip
@@ -135,7 +143,9 @@ class StepCertificate:
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
                      f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
         found += [str(played) for played in self.worlds]
+        found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
+        found += self.example
         found += [f"about {self.needed:,} runs would decide if the step is correct"] if self.needed else []
         return found
 

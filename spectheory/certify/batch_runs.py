@@ -1,0 +1,161 @@
+"""The runs of a step that gets a batch of contexts in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from spectheory.certify.guard import within
+from spectheory.certify.pairs import Pairs
+from spectheory.certify.play import Play
+from spectheory.certify.rows import PLACEHOLDER, padded
+from spectheory.certify.trial import BrokenStepError, Trial, after_a_stop, raised
+from spectheory.core.errors import InputError
+
+
+class BatchRuns:
+    """The runs of a play in batches. Each call gets equally many rows of all contexts, in random order.
+
+    In the second cycle of a run, the contexts of a batch have different lengths, and a row whose text is complete is
+    left out.
+
+    Attributes:
+        pairs: the bets against the claim that rows are independent.
+        texts: (n, length) what each row of the last batch emitted, in tokens, -1 for none.
+        rows: (n,) index of the context of each row of the last batch.
+    """
+
+    def __init__(self, play: Play, trials: Sequence[Trial], own: np.random.Generator) -> None:
+        self.play, self.trials, self.own = play, trials, own
+        self.pairs = Pairs([trial.joint for trial in trials], own)
+        self.length, self.vocab_size = play.length, play.vocab_size
+        self._impossible = np.array([trial.joint.impossible for trial in trials])
+        self._offsets = np.array(trials[0].offsets)
+        self._is_stop = np.isin(np.arange(play.vocab_size + 1), list(play.stop_tokens))
+        self._starts = _left_padded([play.in_ids(trial.context) for trial in trials])
+        self.rows, self.texts = np.zeros(0, int), np.zeros((0, play.length), int)
+
+    def run(self, runs: int, rng: np.random.Generator) -> None:
+        """Run the step `runs` times in each context.
+
+        Raises:
+            BrokenStepError: the step raised, or did not return rows of tokens.
+            NeverEmittedError: a row has tokens to which the target gives probability 0.
+        """
+        order = self.own.permutation(np.repeat(np.arange(len(self.trials)), runs))
+        for start in range(0, len(order), self.play.batch or 1):
+            self.call(order[start : start + (self.play.batch or 1)], rng)
+            codes, lengths = self._codes()
+            nodes = self._offsets[lengths] + codes
+            for i, trial in enumerate(self.trials):
+                trial.drawn += np.bincount(nodes[self.rows == i], minlength=len(trial.drawn))
+            self.pairs.add(self.rows, self.texts)
+
+    def call(self, rows: np.ndarray, rng: np.random.Generator) -> None:
+        """Run one batch, with the contexts of these indices, for all its cycles."""
+        self.rows, self.texts = rows, np.full((len(rows), self.length), PLACEHOLDER)
+        going, trial = np.arange(len(rows)), self.trials[0]
+        for _ in range(trial.cycles):
+            try:
+                emitted = within(trial.seconds, self.play.step, self._contexts(going), rng)
+            except Exception as error:
+                raise BrokenStepError(raised(error)) from error
+            self._read(emitted, going)
+            lengths = (self.texts[going] >= 0).sum(axis=1)
+            last = self.texts[going, lengths - 1]
+            going = going[(lengths < self.length) & ~self._is_stop[last]]
+            if not len(going):
+                break
+
+    def _contexts(self, going: np.ndarray) -> np.ndarray:
+        """(n, k) the ids after which the rows `going` continue, filled up with -1 at the start."""
+        texts, starts = self.texts[going], self._starts[self.rows[going]]
+        lengths = (texts >= 0).sum(axis=1)
+        longest = int(lengths.max())
+        if not longest:
+            return starts
+        width = starts.shape[1] + longest
+        found = np.full((len(going), width), PLACEHOLDER)
+        ids = np.where(texts >= 0, self.play.given_ids[texts], PLACEHOLDER)
+        for length in np.unique(lengths):
+            rows = lengths == length
+            found[rows, width - length :] = ids[rows, :length]
+            found[rows, longest - length : width - length] = starts[rows]
+        return found
+
+    def _read(self, emitted: object, going: np.ndarray) -> None:
+        """Add what the step emitted to the texts of the rows `going`."""
+        try:
+            ids = padded(emitted)  # pyright: ignore[reportArgumentType]
+        except (InputError, TypeError, ValueError, RuntimeError) as error:
+            raise BrokenStepError(f"the step must return rows of tokens: {error}") from error
+        if len(ids) != len(going):
+            raise BrokenStepError(f"the step must return one row for each of {len(going)} contexts, got {len(ids)}")
+        is_there = ids != PLACEHOLDER
+        if not is_there.any(axis=1).all():
+            row = int(np.flatnonzero(~is_there.any(axis=1))[0])
+            raise BrokenStepError(f"row {row} emitted no token: a step emits at least one in each row")
+        self._check_ends(ids, is_there, going)
+        tokens = self.play.tokens_by_id[np.where(ids >= 0, np.minimum(ids, len(self.play.tokens_by_id) - 1), -1)]
+        before = (self.texts[going] >= 0).sum(axis=1)
+        fits = is_there & (np.arange(ids.shape[1]) < (self.length - before)[:, None])
+        if (wrong := fits & (tokens < 0)).any():
+            row, at = np.argwhere(wrong)[0]
+            self._refuse(going[row], ids[row, : at + 1], self.play.unknown(int(ids[row, at])))
+        self._check_stops(ids, tokens, is_there, fits, going)
+        rows, places = np.nonzero(fits)
+        self.texts[going[rows], before[rows] + places] = tokens[rows, places]
+        longest = int(is_there.sum(axis=1).max()) - self.length
+        for trial in self.trials:
+            trial.unseen = max(trial.unseen, longest)
+        self._check_possible(going)
+
+    def _check_ends(self, ids: np.ndarray, is_there: np.ndarray, going: np.ndarray) -> None:
+        """Refuse a placeholder before a token."""
+        holes = is_there[:, 1:] & ~is_there[:, :-1]
+        if holes.any():
+            row, at = np.argwhere(holes)[0]
+            what = f"row {row} has the placeholder -1 before the token {ids[row, at + 1]}: {ids[row].tolist()!s:.60}"
+            self._refuse(going[row], ids[row, : at + 2], what)
+
+    def _check_stops(
+        self, ids: np.ndarray, tokens: np.ndarray, is_there: np.ndarray, fits: np.ndarray, going: np.ndarray
+    ) -> None:
+        """Refuse a token after a stop token."""
+        after = is_there[:, 1:] & (fits & self._is_stop[tokens])[:, :-1]
+        if after.any():
+            row, at = np.argwhere(after)[0]
+            text = (*self._text(going[row]), *tokens[row, : at + 1].tolist())
+            self._refuse(going[row], ids[row, : at + 2], after_a_stop(text))
+
+    def _check_possible(self, going: np.ndarray) -> None:
+        """Refuse texts of probability 0."""
+        codes, lengths = self._codes()
+        never = self._impossible[self.rows[going], (self._offsets[lengths] + codes)[going]]
+        if never.any():
+            row, text = int(going[np.flatnonzero(never)[0]]), self._text(going[np.flatnonzero(never)[0]])
+            self._trial(row).refuse(text, f"row {row} emitted {text}, to which the target gives probability 0")
+
+    def _codes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The row of each text in its level, and its length."""
+        codes, lengths = np.zeros(len(self.texts), int), (self.texts >= 0).sum(axis=1)
+        for m in range(self.length):
+            codes = np.where(m < lengths, codes * self.vocab_size + self.texts[:, m], codes)
+        return codes, lengths
+
+    def _text(self, row: int) -> tuple[int, ...]:
+        return tuple(token for token in self.texts[row].tolist() if token >= 0)
+
+    def _trial(self, row: int) -> Trial:
+        return self.trials[self.rows[row]]
+
+    def _refuse(self, row: int, emitted: np.ndarray, message: str) -> NoReturn:
+        self._trial(row).refuse((*self._text(row), *emitted.tolist()), message)
+
+
+def _left_padded(contexts: Sequence[Sequence[int]]) -> np.ndarray:
+    """(n, k) contexts, filled up with -1 at the start of each row; k is at least 1."""
+    width = max([1, *map(len, contexts)])
+    return np.array([[*[PLACEHOLDER] * (width - len(context)), *context] for context in contexts])
