@@ -35,7 +35,7 @@ class BatchRuns:
         self._offsets = np.array(trials[0].offsets)
         self._is_stop = np.isin(np.arange(play.vocab_size + 1), list(play.stop_tokens))
         self._starts = _left_padded([play.in_ids(trial.context) for trial in trials])
-        self.rows, self.texts = np.zeros(0, int), np.zeros((0, play.length), int)
+        self._begin(np.zeros(0, int))
 
     def run(self, runs: int, rng: np.random.Generator) -> None:
         """Run the step `runs` times in each context.
@@ -47,15 +47,14 @@ class BatchRuns:
         order = self.own.permutation(np.repeat(np.arange(len(self.trials)), runs))
         for start in range(0, len(order), self.play.batch or 1):
             self.call(order[start : start + (self.play.batch or 1)], rng)
-            codes, lengths = self._codes()
-            nodes = self._offsets[lengths] + codes
+            nodes = self._nodes()
             for i, trial in enumerate(self.trials):
                 trial.drawn += np.bincount(nodes[self.rows == i], minlength=len(trial.drawn))
             self.pairs.add(self.rows, self.texts)
 
     def call(self, rows: np.ndarray, rng: np.random.Generator) -> None:
         """Run one batch, with the contexts of these indices, for all its cycles."""
-        self.rows, self.texts = rows, np.full((len(rows), self.length), PLACEHOLDER)
+        self._begin(rows)
         going, trial = np.arange(len(rows)), self.trials[0]
         for _ in range(trial.cycles):
             try:
@@ -63,19 +62,22 @@ class BatchRuns:
             except Exception as error:
                 raise BrokenStepError(raised(error)) from error
             self._read(emitted, going)
-            lengths = (self.texts[going] >= 0).sum(axis=1)
-            last = self.texts[going, lengths - 1]
-            going = going[(lengths < self.length) & ~self._is_stop[last]]
+            lengths = self._lengths[going]
+            going = going[(lengths < self.length) & ~self._is_stop[self.texts[going, lengths - 1]]]
             if not len(going):
                 break
 
+    def _begin(self, rows: np.ndarray) -> None:
+        self.rows, self.texts = rows, np.full((len(rows), self.length), PLACEHOLDER)
+        self._lengths, self._codes = np.zeros(len(rows), int), np.zeros(len(rows), int)
+
     def _contexts(self, going: np.ndarray) -> np.ndarray:
         """(n, k) the ids after which the rows `going` continue, filled up with -1 at the start."""
-        texts, starts = self.texts[going], self._starts[self.rows[going]]
-        lengths = (texts >= 0).sum(axis=1)
+        starts, lengths = self._starts[self.rows[going]], self._lengths[going]
         longest = int(lengths.max())
         if not longest:
             return starts
+        texts = self.texts[going]
         width = starts.shape[1] + longest
         found = np.full((len(going), width), PLACEHOLDER)
         ids = np.where(texts >= 0, self.play.given_ids[texts], PLACEHOLDER)
@@ -94,22 +96,25 @@ class BatchRuns:
         if len(ids) != len(going):
             raise BrokenStepError(f"the step must return one row for each of {len(going)} contexts, got {len(ids)}")
         is_there = ids != PLACEHOLDER
-        if not is_there.any(axis=1).all():
+        self._check_ends(ids, is_there, going)
+        if not is_there[:, :1].any(axis=1).all():
             row = int(np.flatnonzero(~is_there.any(axis=1))[0])
             raise BrokenStepError(f"row {row} emitted no token: a step emits at least one in each row")
-        self._check_ends(ids, is_there, going)
         tokens = self.play.tokens_by_id[np.where(ids >= 0, np.minimum(ids, len(self.play.tokens_by_id) - 1), -1)]
-        before = (self.texts[going] >= 0).sum(axis=1)
+        before = self._lengths[going]
         fits = is_there & (np.arange(ids.shape[1]) < (self.length - before)[:, None])
         if (wrong := fits & (tokens < 0)).any():
             row, at = np.argwhere(wrong)[0]
             self._refuse(going[row], ids[row, : at + 1], self.play.unknown(int(ids[row, at])))
         self._check_stops(ids, tokens, is_there, fits, going)
-        rows, places = np.nonzero(fits)
-        self.texts[going[rows], before[rows] + places] = tokens[rows, places]
-        longest = int(is_there.sum(axis=1).max()) - self.length
+        longest = int(is_there.any(axis=0).sum()) - self.length
         for trial in self.trials:
             trial.unseen = max(trial.unseen, longest)
+        for place, (is_new, token) in enumerate(zip(fits.T, tokens.T, strict=True)):
+            rows = going[is_new]
+            self.texts[rows, before[is_new] + place] = token[is_new]
+            self._codes[rows] = self._codes[rows] * self.vocab_size + token[is_new]
+            self._lengths[rows] += 1
         self._check_possible(going)
 
     def _check_ends(self, ids: np.ndarray, is_there: np.ndarray, going: np.ndarray) -> None:
@@ -132,18 +137,14 @@ class BatchRuns:
 
     def _check_possible(self, going: np.ndarray) -> None:
         """Refuse texts of probability 0."""
-        codes, lengths = self._codes()
-        never = self._impossible[self.rows[going], (self._offsets[lengths] + codes)[going]]
+        never = self._impossible[self.rows[going], self._nodes()[going]]
         if never.any():
             row, text = int(going[np.flatnonzero(never)[0]]), self._text(going[np.flatnonzero(never)[0]])
             self._trial(row).refuse(text, f"row {row} emitted {text}, to which the target gives probability 0")
 
-    def _codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The row of each text in its level, and its length."""
-        codes, lengths = np.zeros(len(self.texts), int), (self.texts >= 0).sum(axis=1)
-        for m in range(self.length):
-            codes = np.where(m < lengths, codes * self.vocab_size + self.texts[:, m], codes)
-        return codes, lengths
+    def _nodes(self) -> np.ndarray:
+        """The number of the node of each text."""
+        return self._offsets[self._lengths] + self._codes
 
     def _text(self, row: int) -> tuple[int, ...]:
         return tuple(token for token in self.texts[row].tolist() if token >= 0)

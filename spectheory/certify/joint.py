@@ -51,6 +51,7 @@ class Joint:
         Raises:
             InputError: the target does not return a distribution on `vocab_size` tokens.
         """
+
         def next_token(prefix: Context) -> np.ndarray:
             stop = next((token for token in prefix if token in stop_tokens), None)
             if stop is not None:

@@ -53,7 +53,7 @@ class Pairs:
         parts = np.minimum((self._uniform(contexts, texts) * PARTS).astype(int), PARTS - 1)
         squares = parts[left][:, :, None] * PARTS + parts[left + distance][:, None, :]
         tables = np.arange(self.length**2) * PARTS**2
-        counted = np.bincount((squares.reshape(len(left), -1) + tables).ravel(), minlength=self._batch.size)
+        counted = np.bincount((squares.reshape(-1, len(tables)) + tables).ravel(), minlength=self._batch.size)
         self._batch += counted.reshape(self._batch.shape)
 
     def _uniform(self, contexts: np.ndarray, texts: np.ndarray) -> np.ndarray:

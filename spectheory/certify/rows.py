@@ -69,9 +69,8 @@ def rows_of_probabilities(tokens: Any, accepted: Any, probabilities: Any, rng: n
 
 def drawn(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """(n,) one token from each row of weights (n, V), which need not sum to 1."""
-    edges = np.cumsum(weights, axis=1)
-    points = rng.random(len(weights)) * edges[:, -1]
-    return np.minimum((points[:, None] >= edges).sum(axis=1), weights.shape[1] - 1)
+    edges = np.cumsum(weights.T, axis=0)
+    return np.minimum((rng.random(len(weights)) * edges[-1] >= edges).sum(axis=0), weights.shape[1] - 1)
 
 
 def _appended(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
