@@ -38,7 +38,7 @@ class Rejection:
             is_accepted = coins[here, place] * q[np.arange(len(at)), token] < p[np.arange(len(at)), token]
             left = np.maximum(p - q, 0)
             if self.fault == "second block of ids" and p.shape[1] > BLOCK:
-                left[:, BLOCK:] = 0
+                left[:, BLOCK:] /= 4
             left += left.sum(axis=1, keepdims=True) == 0
             out[here, place] = np.where(is_accepted, token, drawn(left, rng))
             going[here] = is_accepted
@@ -82,7 +82,7 @@ def tree_sampler(x: SglangInputs, rng: np.random.Generator, *, fault: str = "") 
                 rest[token] = 0
                 if coin < edge:
                     break
-                child = x.retrieve_next_sibling[row, child] if fault != "first sibling only" else -1
+                child = x.retrieve_next_sibling[row, child]
             if child < 0:
                 rest = p.astype(float) if fault == "correction from p" else rest
                 point = x.uniform_samples_for_final_sampling[row] * rest.sum()

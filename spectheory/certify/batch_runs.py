@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -25,6 +25,7 @@ class BatchRuns:
         pairs: the bets against the claim that rows are independent.
         texts: (n, length) what each row of the last batch emitted, in tokens, -1 for none.
         rows: (n,) index of the context of each row of the last batch.
+        refused: the row that emitted what the target never emits; None if none has.
     """
 
     def __init__(self, play: Play, trials: Sequence[Trial], own: np.random.Generator) -> None:
@@ -35,6 +36,7 @@ class BatchRuns:
         self._offsets = np.array(trials[0].offsets)
         self._is_stop = np.isin(np.arange(play.vocab_size + 1), list(play.stop_tokens))
         self._starts = _left_padded([play.in_ids(trial.context) for trial in trials])
+        self.refused: int | None = None
         self._begin(np.zeros(0, int))
 
     def run(self, runs: int, rng: np.random.Generator) -> None:
@@ -139,8 +141,8 @@ class BatchRuns:
         """Refuse texts of probability 0."""
         never = self._impossible[self.rows[going], self._nodes()[going]]
         if never.any():
-            row, text = int(going[np.flatnonzero(never)[0]]), self._text(going[np.flatnonzero(never)[0]])
-            self._trial(row).refuse(text, f"row {row} emitted {text}, to which the target gives probability 0")
+            row = int(going[np.flatnonzero(never)[0]])
+            self._refuse(row, (), f"row {row} emitted {self._text(row)}, to which the target gives probability 0")
 
     def _nodes(self) -> np.ndarray:
         """The number of the node of each text."""
@@ -149,11 +151,10 @@ class BatchRuns:
     def _text(self, row: int) -> tuple[int, ...]:
         return tuple(token for token in self.texts[row].tolist() if token >= 0)
 
-    def _trial(self, row: int) -> Trial:
-        return self.trials[self.rows[row]]
-
-    def _refuse(self, row: int, emitted: np.ndarray, message: str) -> NoReturn:
-        self._trial(row).refuse((*self._text(row), *emitted.tolist()), message)
+    def _refuse(self, row: int, emitted: Iterable[int], message: str) -> NoReturn:
+        """Record what the row has emitted before and emits now, and raise NeverEmittedError."""
+        self.refused = int(row)
+        self.trials[self.rows[row]].refuse((*self._text(row), *map(int, emitted)), message)
 
 
 def _left_padded(contexts: Sequence[Sequence[int]]) -> np.ndarray:

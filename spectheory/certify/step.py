@@ -12,6 +12,7 @@ import numpy as np
 from spectheory.certify.batch_runs import BatchRuns
 from spectheory.certify.betting import log_mean, pooled
 from spectheory.certify.confidence import look_times, variation_bound
+from spectheory.certify.example_run import example_run
 from spectheory.certify.guard import ends_are_errors
 from spectheory.certify.play import Play
 from spectheory.certify.step_certificate import Cell, PlayedIn, StepCertificate
@@ -21,6 +22,8 @@ from spectheory.core.arrays import Vector
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
 
+CLEAR = 0.01
+"""The dependence of the rows of a batch is described if its wealth alone reaches 1 / CLEAR."""
 Progress = Callable[[int, float, float], None]
 
 
@@ -161,8 +164,9 @@ def certify_in_worlds(
         seed=seed,
         needed=course.needed(),
         failure=course.failure,
-        dependence=course.dependence(),
+        dependence=course.dependence() if course.verdict is Verdict.LOSSY else "",
         batch=max((part.play.batch or 0 for part in parts), default=0) or None,
+        example=course.example(seed),
         worlds=tuple(course.played_in(play.world) for play in plays if play.world),
     )
 
@@ -227,8 +231,8 @@ class _Course:
         return pooled([batches.pairs.log_wealth() for batches in self.batches]) if self.batches else 0.0
 
     def dependence(self) -> str:
-        """How rows of a batch depend on each other, if this alone is enough evidence; else empty."""
-        if self.log_pairs() < -math.log(self.alpha):
+        """How rows of a batch depend on each other, if there is evidence for it; else empty."""
+        if self.log_pairs() < -math.log(CLEAR):
             return ""
         return str(max((batches.pairs for batches in self.batches), key=lambda pairs: pairs.log_wealth()))
 
@@ -262,6 +266,14 @@ class _Course:
         """The cell with the strongest evidence against the step, over all contexts; None before the first run."""
         found = [trial.worst() for trial in self.trials if trial.runs]
         return max(found, key=lambda pair: pair[0])[1] if found else None
+
+    def example(self, seed: int) -> tuple[str, ...]:
+        """A run that shows the fault, as lines, in the context with the strongest evidence; () if there is no fault."""
+        if self.verdict is not Verdict.LOSSY:
+            return ()
+        trial = max((trial for trial in self.trials if trial.runs), key=lambda trial: trial.worst()[0])
+        (part,) = [part for part in self.parts if trial in part.trials]
+        return example_run(trial, part.batches, trial.excess(), seed, rows=bool(self.dependence()))
 
     def needed(self) -> int | None:
         """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.

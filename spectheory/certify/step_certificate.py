@@ -84,8 +84,9 @@ class StepCertificate:
         unseen: largest number of tokens that one call emitted after the first `length`. They were not compared.
         worlds: the result in each world if the step was played in worlds with names, else ().
         batch: largest number of contexts in one call of the step; None if each call had one context.
-        dependence: how the rows of a batch depend on each other, if this alone is enough evidence; else empty.
-        example: a run that shows the fault, as lines: world, drafts, random numbers, what was emitted and expected.
+        dependence: how the rows of a batch depend on each other, if LOSSY and there is evidence for it; else empty.
+        example: a run that shows the fault, as lines: drafts, random numbers, what was emitted, and the
+            target there; () without a fault.
     """
 
     subject: str
@@ -146,7 +147,9 @@ class StepCertificate:
         found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
         found += self.example
-        found += [f"about {self.needed:,} runs would decide if the step is correct"] if self.needed else []
+        if self.needed:
+            found.append(f"about {self.needed:,} runs would decide if the step is correct; certify_verifier decides "
+                         "without sampling if all draws go through its rng")  # fmt: skip
         return found
 
     def to_json(self) -> dict[str, Any]:

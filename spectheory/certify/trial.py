@@ -141,6 +141,13 @@ class Trial:
         cell = Cell(self.context, self.joint.tokens(node), float(expected[node]), float(observed[node]), self.world)
         return self.runs * float(evidence[node]), cell
 
+    def excess(self) -> Context:
+        """The prefix that is most clearly emitted too often; () without runs."""
+        if not self.wager.runs:
+            return ()
+        observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.wager.runs
+        return self.joint.tokens(int(_surprise(observed, np.concatenate(self.joint.levels[1:])).argmax()))
+
 
 def _surprise(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """The term observed * log(observed / expected); it is 0 where either is 0."""
