@@ -106,8 +106,8 @@ class BatchRuns:
         before = self._lengths[going]
         fits = is_there & (np.arange(ids.shape[1]) < (self.length - before)[:, None])
         if (wrong := fits & (tokens < 0)).any():
-            row, at = np.argwhere(wrong)[0]
-            self._refuse(going[row], ids[row, : at + 1], self.play.unknown(int(ids[row, at])))
+            row, at = np.argwhere(wrong)[0].tolist()
+            self._refuse(int(going[row]), ids[row, : at + 1], self.play.unknown(int(ids[row, at])))
         self._check_stops(ids, tokens, is_there, fits, going)
         longest = int(is_there.any(axis=0).sum()) - self.length
         for trial in self.trials:
@@ -123,9 +123,9 @@ class BatchRuns:
         """Refuse a placeholder before a token."""
         holes = is_there[:, 1:] & ~is_there[:, :-1]
         if holes.any():
-            row, at = np.argwhere(holes)[0]
+            row, at = np.argwhere(holes)[0].tolist()
             what = f"row {row} has the placeholder -1 before the token {ids[row, at + 1]}: {ids[row].tolist()!s:.60}"
-            self._refuse(going[row], ids[row, : at + 2], what)
+            self._refuse(int(going[row]), ids[row, : at + 2], what)
 
     def _check_stops(
         self, ids: np.ndarray, tokens: np.ndarray, is_there: np.ndarray, fits: np.ndarray, going: np.ndarray
@@ -133,9 +133,9 @@ class BatchRuns:
         """Refuse a token after a stop token."""
         after = is_there[:, 1:] & (fits & self._is_stop[tokens])[:, :-1]
         if after.any():
-            row, at = np.argwhere(after)[0]
-            text = (*self._text(going[row]), *tokens[row, : at + 1].tolist())
-            self._refuse(going[row], ids[row, : at + 2], after_a_stop(text))
+            row, at = np.argwhere(after)[0].tolist()
+            text = (*self._text(int(going[row])), *tokens[row, : at + 1].tolist())
+            self._refuse(int(going[row]), ids[row, : at + 2], after_a_stop(text))
 
     def _check_possible(self, going: np.ndarray) -> None:
         """Refuse texts of probability 0."""
@@ -153,8 +153,8 @@ class BatchRuns:
 
     def _refuse(self, row: int, emitted: Iterable[int], message: str) -> NoReturn:
         """Record what the row has emitted before and emits now, and raise NeverEmittedError."""
-        self.refused = int(row)
-        self.trials[self.rows[row]].refuse((*self._text(row), *map(int, emitted)), message)
+        self.refused = row
+        self.trials[int(self.rows[row])].refuse((*self._text(row), *map(int, emitted)), message)
 
 
 def _left_padded(contexts: Sequence[Sequence[int]]) -> np.ndarray:
