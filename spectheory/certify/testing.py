@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,10 +123,10 @@ def assert_step(step: Any, target: Any = None, **options: Any) -> StepCertificat
             )
         options = {**session.options.get(test, {}), **options, "alpha": session.next_level()}
     start = time.perf_counter()
-    if isinstance(step, Play) or (isinstance(step, Sequence) and all(isinstance(play, Play) for play in step)):
-        certificate = certify_in_worlds([step] if isinstance(step, Play) else step, **options)
-    else:
+    if callable(step):
         certificate = certify_step(step, target, **options)
+    else:
+        certificate = certify_in_worlds([step] if isinstance(step, Play) else step, **options)
     _keep(certificate, start)
     if certificate.verdict is not Verdict.WITHIN:
         raise AssertionError("\n".join(certificate.lines()))
