@@ -1,7 +1,5 @@
 """The rejection sampler of vLLM's V1 engine (needs vLLM 0.33), with ids in both blocks of its kernel."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from spectheory.certify import markov_world, vllm_play
@@ -9,7 +7,7 @@ from spectheory.certify import markov_world, vllm_play
 torch = pytest.importorskip("torch")
 vllm = pytest.importorskip("vllm.v1.sample.rejection_sampler", exc_type=ImportError)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-RANDOM = SimpleNamespace(all_greedy=False, all_random=True, temperature=torch.ones(1, device=DEVICE), generators={})
+RANDOM = {"all_greedy": False, "all_random": True, "temperature": torch.ones(1, device=DEVICE), "generators": {}}
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
@@ -17,6 +15,6 @@ def test_rejection_sampler(assert_step, one_hot):
     def sample(inputs, rng):
         x = inputs.converted(lambda array: torch.from_numpy(array).to(DEVICE))
         first = x.draft_token_ids, x.num_draft_tokens, x.max_spec_len, x.cu_num_draft_tokens, x.draft_probs
-        return vllm.rejection_sample(*first, x.target_logits, x.bonus_token_ids, RANDOM).cpu()
+        return vllm.rejection_sample(*first, x.target_logits, x.bonus_token_ids, type("", (), RANDOM)).cpu()
 
     assert_step(vllm_play(sample, markov_world(4), vocab_size=4, size=9_001, one_hot=one_hot), tv=0.1)
