@@ -6,15 +6,15 @@ from spectheory.certify import markov_world, vllm_play
 
 torch = pytest.importorskip("torch")
 vllm = pytest.importorskip("vllm.v1.sample.rejection_sampler", exc_type=ImportError)
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-RANDOM = {"all_greedy": False, "all_random": True, "temperature": torch.ones(1, device=DEVICE), "generators": {}}
+ONES = torch.ones(64, device="cuda" if torch.cuda.is_available() else "cpu")
+RANDOM = {"all_greedy": False, "all_random": True, "temperature": ONES, "generators": {}}
 
 
-@pytest.mark.parametrize("one_hot", [False, True])
-def test_rejection_sampler(assert_step, one_hot):
+@pytest.mark.parametrize("hot", [False, True])
+def test_rejection_sampler(assert_step, hot):
     def sample(inputs, rng):
-        x = inputs.converted(lambda array: torch.from_numpy(array).to(DEVICE))
+        x = inputs.converted(lambda array: torch.from_numpy(array).to(ONES.device))
         first = x.draft_token_ids, x.num_draft_tokens, x.max_spec_len, x.cu_num_draft_tokens, x.draft_probs
         return vllm.rejection_sample(*first, x.target_logits, x.bonus_token_ids, type("", (), RANDOM)).cpu()
 
-    assert_step(vllm_play(sample, markov_world(4), vocab_size=4, size=9_001, one_hot=one_hot), tv=0.1)
+    assert_step(vllm_play(sample, markov_world(4), vocab_size=4, size=9_001, depth=2, length=3, one_hot=hot), tv=0.15)

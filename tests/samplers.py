@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify import EagleInputs, Processing, SglangInputs, VllmInputs
+from spectheory.certify import EagleInputs, Processing, SglangInputs, VllmInputs, markov_world, vllm_play
 from spectheory.certify.rows import drawn
 
 BLOCK = 4096
@@ -114,3 +114,23 @@ def evaluate(x: EagleInputs, rng: np.random.Generator, *, fault: str = "") -> tu
                 p /= p.sum()
         else:
             return best, accepted, p
+
+
+PLAY = vllm_play(Rejection("wrong offset"), markov_world(4, 3), vocab_size=4)
+
+
+class WithoutLength:
+    """A step of batches that does not say how many tokens it may emit."""
+
+    vocab_size = 2
+    batch = 8
+
+    def target(self, context: Any) -> np.ndarray:
+        return np.array([0.5, 0.5])
+
+    def step(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return rng.integers(2, size=(len(contexts), 1))
+
+
+class OfBatches(WithoutLength):
+    length = 1

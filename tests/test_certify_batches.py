@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
+from typer.testing import CliRunner
 
 import spectheory as st
 from spectheory.certify import (
@@ -32,6 +33,7 @@ from spectheory.certify import (
     vllm_play,
 )
 from spectheory.certify.rows import drawn, padded
+from spectheory.cli import app
 from tests.samplers import BLOCK, Rejection, evaluate, tree_sampler
 
 V = 4
@@ -357,3 +359,18 @@ def test_the_mode_that_can_decide_is_named() -> None:
     exact = st.certify_verifier(own_generator, policies=[st.Levels((1,))], cases=5)
     assert exact.verdict is Verdict.UNDECIDED
     assert "the black-box test can decide: certify_step" in "\n".join(exact.lines())
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("PLAY", 1, "LOSSY"),
+        ("OfBatches", 0, "in batches of 8"),
+        ("WithoutLength", 2, "has a batch but no length: add the number of tokens to compare"),
+    ],
+)
+def test_the_command_takes_batches(name: str, status: int, said: str) -> None:
+    """The first is LOSSY at level 0.01, the second WITHIN 0.2 at level 0.01."""
+    result = CliRunner().invoke(app, ["certify", f"tests.samplers:{name}", "--tv", "0.2", "--alpha", "0.01"])
+    assert result.exit_code == status, result.output
+    assert said in result.output
