@@ -23,6 +23,7 @@ PAGES = [
         for page in (
             "calibrate",
             "certify",
+            "certify_ci",
             "choosing",
             "decoder",
             "drafter",

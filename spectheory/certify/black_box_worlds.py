@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.as_step import as_step, max_depth
-from spectheory.certify.step import MOST_CELLS, Play
+from spectheory.certify.play import MOST_CELLS, Play
 from spectheory.core.world import DrawPolicy, World
 
 TOKENS = 3

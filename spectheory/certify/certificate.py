@@ -120,6 +120,11 @@ class Certificate:
             lines += [f"  {line}" for line in self.counterexample.lines()]
         if len(self.variations) > 1:
             lines.append("  largest by shape: " + ", ".join(f"{shape} {off}" for shape, off in self.variations))
+        if self.cannot_replay:
+            lines.append(
+                "  the black-box test can decide: certify_step(as_step(verify, policy, world), world.p, ...), or "
+                "spectheory certify --black-box"
+            )
         lines += [f"  note: {note}" for note in self.notes]
         if self.cases:
             sizes = " and ".join(map(str, self.sizes))

@@ -8,11 +8,15 @@ FIRST_LOOK = 32
 GROWTH = 1.1
 
 
-def look_times(most: int) -> list[int]:
-    """The numbers of runs after which the test looks at the data: each is about a tenth larger, the last is `most`."""
-    times = [min(FIRST_LOOK, most)]
+def look_times(most: int, first: int = FIRST_LOOK) -> list[int]:
+    """The numbers of runs after which the test looks at the data: each is about a tenth larger, the last is `most`.
+
+    They are at least `FIRST_LOOK` runs apart, and at least `first`.
+    """
+    apart = max(first, FIRST_LOOK)
+    times = [min(apart, most)]
     while times[-1] < most:
-        times.append(min(most, max(times[-1] + FIRST_LOOK, math.ceil(GROWTH * times[-1]))))
+        times.append(min(most, max(times[-1] + apart, math.ceil(GROWTH * times[-1]))))
     return times
 
 

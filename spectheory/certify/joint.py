@@ -36,17 +36,30 @@ class Joint:
         self.offsets = [0, *itertools.accumulate(sizes)]
 
     @classmethod
-    def after(cls, target: Callable[[Context], Vector], context: Context, length: int, vocab_size: int) -> Joint:
+    def after(
+        cls,
+        target: Callable[[Context], Vector],
+        context: Context,
+        length: int,
+        vocab_size: int,
+        stop_tokens: Sequence[int] = (),
+    ) -> Joint:
         """The joint distribution after `context`. Each of the target's distributions is divided by its sum.
+
+        After a stop token, the text has ended. Its further positions all repeat the stop token.
 
         Raises:
             InputError: the target does not return a distribution on `vocab_size` tokens.
         """
-        given = []
-        for m in range(length):
-            prefixes = itertools.product(range(vocab_size), repeat=m)
-            given.append(np.array([_distribution(target, (*context, *prefix), vocab_size) for prefix in prefixes]))
-        return cls(given)
+
+        def next_token(prefix: Context) -> np.ndarray:
+            stop = next((token for token in prefix if token in stop_tokens), None)
+            if stop is not None:
+                return np.eye(vocab_size)[stop]
+            return _distribution(target, (*context, *prefix), vocab_size)
+
+        prefixes = [itertools.product(range(vocab_size), repeat=m) for m in range(length)]
+        return cls([np.array([next_token(prefix) for prefix in level]) for level in prefixes])
 
     @cached_property
     def impossible(self) -> list[bool]:

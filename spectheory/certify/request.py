@@ -18,7 +18,8 @@ from spectheory.certify.black_box_worlds import length_of_two_cycles, plays_of, 
 from spectheory.certify.certificate import Certificate
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.guard import IMPORT, within
-from spectheory.certify.step import Play, certify_in_worlds
+from spectheory.certify.play import Play
+from spectheory.certify.step import certify_in_worlds
 from spectheory.certify.step_certificate import StepCertificate
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -124,14 +125,13 @@ class Request:
 
     def _black_box(self, given: Any, report: Report) -> StepCertificate:
         subject = self.name
-        if hasattr(given, "step"):
+        if isinstance(given, Play):
+            plays: Sequence[Play] = [given]
+        elif hasattr(given, "step"):
             missing = [part for part in ("target", "vocab_size") if not hasattr(given, part)]
             if missing:
                 raise InputError(f"{subject} has a step but no {' and no '.join(missing)}: add what is missing")
-            contexts = [tuple(context) for context in getattr(given, "contexts", ((),))]
-            size = given.vocab_size
-            length = getattr(given, "length", None) or length_of_two_cycles(self._longest(given.step, contexts), size)
-            plays: Sequence[Play] = [Play("", given.step, given.target, contexts, length, size)]
+            plays = [self._play(given)]
         else:
             policy = next(iter(self._policies(given)), None) or self._shape_for(given)
             plays = plays_of(given, policy, self.seed)
@@ -152,6 +152,16 @@ class Request:
             raise
         except Exception as error:  # from the target; the certificate reports errors of the step
             raise InputError(f"the target of {self.name} raised {type(error).__name__}: {error}") from error
+
+    def _play(self, given: Any) -> Play:
+        """The play of an object with a step, a target and a vocab_size, and what else of a `Play` it has."""
+        contexts = [tuple(context) for context in getattr(given, "contexts", ((),))]
+        batch, size, length = getattr(given, "batch", None), given.vocab_size, getattr(given, "length", None)
+        if batch is not None and length is None:
+            raise InputError(f"{self.name} has a batch but no length: add the number of tokens to compare")
+        length = length or length_of_two_cycles(self._longest(given.step, contexts), size)
+        ids, stop_tokens = getattr(given, "ids", None), getattr(given, "stop_tokens", ())
+        return Play("", given.step, given.target, contexts, length, size, batch, ids, stop_tokens)
 
     def _longest(self, step: Any, contexts: Any) -> int:
         """The largest number of tokens that the step emits in some runs; 1 if it fails, which the test will report."""

@@ -5,50 +5,31 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from spectheory.certify.betting import pooled
+from spectheory.certify.batch_runs import BatchRuns
+from spectheory.certify.betting import log_mean, pooled
 from spectheory.certify.confidence import look_times, variation_bound
+from spectheory.certify.example_run import example_run
 from spectheory.certify.guard import ends_are_errors
-from spectheory.certify.joint import Joint
+from spectheory.certify.play import Play
 from spectheory.certify.step_certificate import Cell, PlayedIn, StepCertificate
-from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Step, Trial
+from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Trial
 from spectheory.certify.verdict import Verdict
 from spectheory.core.arrays import Vector
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
 
-MOST_CELLS = 100_000
-
+CLEAR = 0.01
+"""The dependence of the rows of a batch is described if its wealth alone reaches 1 / CLEAR."""
 Progress = Callable[[int, float, float], None]
-
-
-@dataclass(frozen=True)
-class Play:
-    """A step in a world.
-
-    Attributes:
-        world: name of the world in reports.
-        step: function (context, rng) -> tokens that one step emits.
-        target: function context -> (V,) distribution of the next token.
-        contexts: contexts in which the step is tested.
-        length: number of tokens whose joint distribution is compared.
-        vocab_size: number of tokens in the vocabulary.
-    """
-
-    world: str
-    step: Step
-    target: Callable[[Context], Vector]
-    contexts: Sequence[Context]
-    length: int
-    vocab_size: int
 
 
 @ends_are_errors()
 def certify_step(
-    step: Step,
+    step: Callable[[Any, Any], Any],
     target: Callable[[Context], Vector],
     *,
     subject: str = "step",
@@ -61,6 +42,9 @@ def certify_step(
     max_samples: int = 1_000_000,
     seconds: float = 60.0,
     seed: int = 0,
+    batch: int | None = None,
+    ids: Sequence[int] | None = None,
+    stop_tokens: Sequence[int] = (),
     progress: Progress | None = None,
 ) -> StepCertificate:
     """Test by sampling whether a whole decoding step, drafter included, keeps the target's distribution.
@@ -74,9 +58,14 @@ def certify_step(
       verdict for a step with a total variation of `tv` or more is at most alpha (see `confidence`).
     - UNDECIDED: `max_samples` runs gave neither verdict, or the step could not be run.
 
+    With `batch`, the step gets many contexts in one call, and the claim is also that the rows of a call are independent
+    of each other (see `pairs`). A fault in one row of a batch is seen in one of `batch` runs: test a small batch too.
+
     Args:
         step: function (context, rng) -> tokens that one step emits, at least 1. Tokens after the first `length` are
-            ignored. The step may ignore `rng` and use another random source, as long as its runs differ.
+            ignored. The step may ignore `rng` and use another random source, as long as its runs differ. With `batch`,
+            it is a function (contexts, rng) -> rows, see `Play`. If it has a method `drafts(row)` that returns the
+            drafts of the last call in words, they are shown for a run with a fault.
         target: function context -> (V,) distribution of the next token. It is called for all prefixes shorter than
             `length`.
         subject: name of the step in the certificate.
@@ -91,6 +80,10 @@ def certify_step(
         max_samples: maximum number of runs of the step, over all contexts.
         seconds: maximum processor time of one run, checked when the run returns.
         seed: seed of `rng`.
+        batch: number of contexts in one call of the step; None for one context a call.
+        ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`. Contexts, target
+            and certificate still use 0 to V - 1.
+        stop_tokens: tokens that end a text. A step that emits a token after one of them, in the same call, is lossy.
         progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
@@ -98,7 +91,7 @@ def certify_step(
             error of the step is not raised; it is `failure` in the certificate.
         CodeEndedError: the target raised SystemExit.
     """
-    play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size)
+    play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size, batch, ids, stop_tokens)
     return certify_in_worlds(
         [play], subject=subject, cycles=cycles, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
         progress=progress,
@@ -141,13 +134,10 @@ def certify_in_worlds(
     """
     plays = list(plays)
     _check(plays, cycles, alpha, tv, max_samples)
-    trials = [
-        Trial(play.step, c, Joint.after(play.target, c, play.length, play.vocab_size), seconds, cycles, play.world)
-        for play in plays
-        for c in play.contexts
-    ]
-    course = _Course(trials, look_times(max_samples // len(trials)), alpha, tv)
-    rng = np.random.default_rng(seed).spawn(1)[0]
+    rng, own = np.random.default_rng(seed).spawn(2)
+    parts = [_Part(play, [Trial(play, context, seconds, cycles) for context in play.contexts], own) for play in plays]
+    course = _Course(parts, max_samples, alpha, tv)
+    trials = course.trials
     while not course.is_over:
         course.go_on(rng)
         if progress:
@@ -174,8 +164,19 @@ def certify_in_worlds(
         seed=seed,
         needed=course.needed(),
         failure=course.failure,
+        dependence=course.dependence() if course.verdict is Verdict.LOSSY else "",
+        batch=max((part.play.batch or 0 for part in parts), default=0) or None,
+        example=course.example(seed),
         worlds=tuple(course.played_in(play.world) for play in plays if play.world),
     )
+
+
+class _Part:
+    """A play with its trials, one for each context, and its batches if it has any."""
+
+    def __init__(self, play: Play, trials: list[Trial], own: np.random.Generator) -> None:
+        self.play, self.trials = play, trials
+        self.batches = None if play.batch is None else BatchRuns(play, trials, own)
 
 
 class _Course:
@@ -187,28 +188,53 @@ class _Course:
         failure: error of the step that ended the test; empty if there is none.
     """
 
-    def __init__(self, trials: list[Trial], looks: list[int], alpha: float, tv: float) -> None:
-        self.trials, self.looks, self.alpha, self.tv = trials, looks, alpha, tv
+    def __init__(self, parts: list[_Part], max_samples: int, alpha: float, tv: float) -> None:
+        self.parts, self.alpha, self.tv = parts, alpha, tv
+        self.trials = [trial for part in parts for trial in part.trials]
+        self.singles = [trial for part in parts if part.batches is None for trial in part.trials]
+        self.batches = [part.batches for part in parts if part.batches is not None]
+        first = max(math.ceil((part.play.batch or 1) / len(part.trials)) for part in parts)
+        self.looks = look_times(max_samples // len(self.trials), first)
         self.path: list[tuple[int, float]] = [(0, 0.0)]
         self.bound, self.failure = 1.0, ""
 
     def go_on(self, rng: np.random.Generator) -> None:
-        """Run the step in all contexts in turn up to the next look, then update the wealth and the bound."""
+        """Run the step in all contexts up to the next look, then update the wealth and the bound."""
         runs = self.looks[len(self.path) - 1]
+        more = runs - self.trials[0].wager.runs
         try:
-            for _ in range(runs - self.trials[0].wager.runs):
-                for trial in self.trials:
+            for batches in self.batches:
+                batches.run(more, rng)
+            for _ in range(more):
+                for trial in self.singles:
                     trial.run(rng)
         except (NeverEmittedError, BrokenStepError) as found:
             self.failure = str(found)
-        for trial in self.trials:
-            trial.settle()
+        for settled in (*self.trials, *(batches.pairs for batches in self.batches)):
+            settled.settle()
         never = any(trial.never for trial in self.trials)
-        log_wealth = math.inf if never else pooled([trial.wager.log_wealth() for trial in self.trials])
-        self.path.append((sum(trial.runs for trial in self.trials), log_wealth))
+        self.path.append((sum(trial.runs for trial in self.trials), math.inf if never else self._log_wealth()))
         if not self.failure:
             bounds = (variation_bound(t.variation(), runs, len(self.looks), self.alpha) for t in self.trials)
             self.bound = min(self.bound, max(bounds))
+
+    def _log_wealth(self) -> float:
+        """Log of the wealth over all contexts. The bets on pairs of rows have half of the capital if there are any.
+
+        They bet on the same runs as the others, so that their product would not be a fair bet.
+        """
+        found = pooled([trial.wager.log_wealth() for trial in self.trials])
+        return log_mean(np.array([found, self.log_pairs()])) if self.batches else found
+
+    def log_pairs(self) -> float:
+        """Log of the wealth of the bets on pairs of rows."""
+        return pooled([batches.pairs.log_wealth() for batches in self.batches]) if self.batches else 0.0
+
+    def dependence(self) -> str:
+        """How rows of a batch depend on each other, if there is evidence for it; else empty."""
+        if self.log_pairs() < -math.log(CLEAR):
+            return ""
+        return str(max((batches.pairs for batches in self.batches), key=lambda pairs: pairs.log_wealth()))
 
     @property
     def verdict(self) -> Verdict:
@@ -241,6 +267,14 @@ class _Course:
         found = [trial.worst() for trial in self.trials if trial.runs]
         return max(found, key=lambda pair: pair[0])[1] if found else None
 
+    def example(self, seed: int) -> tuple[str, ...]:
+        """A run that shows the fault, as lines, in the context with the strongest evidence; () if there is no fault."""
+        if self.verdict is not Verdict.LOSSY:
+            return ()
+        trial = max((trial for trial in self.trials if trial.runs), key=lambda trial: trial.worst()[0])
+        (part,) = [part for part in self.parts if trial in part.trials]
+        return example_run(trial, part.batches, trial.excess(), seed, rows=bool(self.dependence()))
+
     def needed(self) -> int | None:
         """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.
 
@@ -262,22 +296,7 @@ def _check(plays: Sequence[Play], cycles: int, alpha: float, tv: float, max_samp
     if len({play.world for play in plays}) < max(1, len(plays)):
         raise InputError(f"plays must be one or more worlds with different names, got {[play.world for play in plays]}")
     for play in plays:
-        _check_play(play)
+        play.check()
     trials = sum(len(play.contexts) for play in plays)
     if max_samples < trials:
         raise InputError(f"max_samples must be at least {trials}, one for each context, got {max_samples}")
-
-
-def _check_play(play: Play) -> None:
-    contexts, length, vocab_size = play.contexts, play.length, play.vocab_size
-    if not contexts or len(set(contexts)) < len(contexts):
-        raise InputError(
-            f"contexts must be one or more different contexts, got {contexts}: use [()] for the start of a text"
-        )
-    if length < 1 or vocab_size < 1:
-        raise InputError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
-    if vocab_size**length > MOST_CELLS:
-        raise InputError(
-            f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {vocab_size}**{length}: compare fewer "
-            "tokens, or a step on a smaller vocabulary"
-        )

@@ -83,6 +83,10 @@ class StepCertificate:
         cycles: number of calls of the step in one run.
         unseen: largest number of tokens that one call emitted after the first `length`. They were not compared.
         worlds: the result in each world if the step was played in worlds with names, else ().
+        batch: largest number of contexts in one call of the step; None if each call had one context.
+        dependence: how the rows of a batch depend on each other, if LOSSY and there is evidence for it; else empty.
+        example: a run that shows the fault, as lines: drafts, random numbers, what was emitted, and the
+            target there; () without a fault.
     """
 
     subject: str
@@ -103,6 +107,9 @@ class StepCertificate:
     cycles: int = 1
     unseen: int = 0
     worlds: tuple[PlayedIn, ...] = ()
+    batch: int | None = None
+    dependence: str = ""
+    example: tuple[str, ...] = ()
 
     @property
     def log10_wealth(self) -> float:
@@ -123,7 +130,9 @@ class StepCertificate:
         if not self.samples:
             return found
         cycles = f" of {self.cycles} cycles" if self.cycles > 1 else ""
-        found.append(f"{self.runs}{cycles} in {contexts}, joint distribution of the first {self.length} tokens")
+        batches = f" in batches of {self.batch:,}" if self.batch else ""
+        played = f"{self.runs}{cycles}{batches} in {contexts}"
+        found.append(f"{played}, joint distribution of the first {self.length} tokens")
         if self.unseen:
             found.append(f"not compared: the tokens after them; one call emitted {self.unseen} more (length = "
                          f"{self.length + self.unseen} compares them)")  # fmt: skip
@@ -135,8 +144,12 @@ class StepCertificate:
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
                      f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
         found += [str(played) for played in self.worlds]
+        found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
-        found += [f"about {self.needed:,} runs would decide if the step is correct"] if self.needed else []
+        found += self.example
+        if self.needed:
+            found.append(f"about {self.needed:,} runs would decide if the step is correct; certify_verifier decides "
+                         "without sampling if all draws go through its rng")  # fmt: skip
         return found
 
     def to_json(self) -> dict[str, Any]:

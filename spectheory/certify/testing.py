@@ -1,20 +1,147 @@
-"""`assert_lossless`, for the test suites of people who write verifiers."""
+"""`assert_lossless` and `assert_step`, for the test suites of people who write verifiers, engines and kernels."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from spectheory.certify import Verdict, certify_verifier
+from spectheory.certify.certificate import Certificate
+from spectheory.certify.exact import certify_verifier
+from spectheory.certify.play import Play
+from spectheory.certify.step import certify_in_worlds, certify_step
+from spectheory.certify.step_certificate import StepCertificate
+from spectheory.certify.verdict import Verdict
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.core.provenance import Provenance
+from spectheory.core.record import to_json
+
+PACKAGES = ("numpy", "scipy", "numba", "hypothesis", "torch", "triton", "jax", "vllm", "sglang", "transformers")
+"""The versions of those that are loaded are stored with a certificate."""
+SCHEMA = 1
 
 
-def assert_lossless(given: Any, **options: Any) -> None:
+@dataclass
+class TestSession:
+    """A run of a test suite, whose statistical assertions share one level.
+
+    The i-th assertion has the level `level` / (i (i + 1)). These sum to at most `level`, whatever the number of
+    assertions. Exact certificates need no level, because they raise no false alarm.
+
+    Attributes:
+        level: probability at most of a false alarm in this session.
+        folder: where certificates are stored; None for nowhere.
+        options: options of `assert_step` by name of a test, which the marker `certify` gives.
+        levels: level of each statistical assertion so far.
+        certificates: number of certificates so far.
+    """
+
+    __test__ = False
+
+    level: float
+    folder: Path | None = None
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    levels: list[float] = field(default_factory=list)
+    certificates: int = 0
+
+    def next_level(self) -> float:
+        """The level of the next statistical assertion."""
+        self.levels.append(self.level / ((len(self.levels) + 1) * (len(self.levels) + 2)))
+        return self.levels[-1]
+
+    def keep(self, test: str, certificate: Certificate | StepCertificate, seconds: float) -> None:
+        """Count a certificate, and store it if there is a folder."""
+        self.certificates += 1
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        loaded = [name for name in PACKAGES if name in sys.modules]
+        stored = {
+            "kind": "stored_certificate",
+            "schema": SCHEMA,
+            "test": test,
+            "session_level": self.level,
+            "seconds": seconds,
+            "provenance": Provenance.now("pytest", packages=loaded).to_dict(),
+            "certificate": certificate.to_json(),
+        }
+        write_whole(self.folder / f"{_file_name(test)}.{self.certificates}.json", to_json(stored))
+
+
+session: TestSession | None = None
+"""The running session, which the pytest plugin sets; None outside of it."""
+
+
+def assert_lossless(given: Any, **options: Any) -> Certificate:
     """Raise AssertionError with the smallest counterexample unless `given` keeps the target's distribution.
 
-    `options` are passed to `certify_verifier`.
+    `options` are passed to `certify_verifier`. Returns the certificate.
 
     Raises:
         AssertionError: `given` is lossy, or undecided because it raised, hung or could not be enumerated.
     """
+    __tracebackhide__ = True
+    start = time.perf_counter()
     certificate = certify_verifier(given, **options)
+    _keep(certificate, start)
     if certificate.verdict is not Verdict.LOSSLESS:
         raise AssertionError("\n".join(certificate.lines()))
+    return certificate
+
+
+def assert_step(step: Any, target: Any = None, **options: Any) -> StepCertificate:
+    """Raise AssertionError with the evidence unless a whole decoding step keeps the target's distribution.
+
+    In a session of pytest the level is the session's, see `TestSession`. Elsewhere it is the option `alpha`.
+
+    Args:
+        step: a step, with `target`, for `certify_step`; or a `Play`, or several with names of their own, for
+            `certify_in_worlds`.
+        target: function context -> (V,) distribution of the next token; None with plays.
+        options: passed on. Those of the marker `certify` of the test are used where none are given here.
+
+    Returns:
+        The certificate.
+
+    Raises:
+        AssertionError: the step is lossy; or undecided, because it raised or needs more runs.
+        InputError: an option is out of range, or `alpha` is given in a session.
+    """
+    __tracebackhide__ = True
+    test = current_test()
+    if session is not None:
+        if "alpha" in options:
+            raise InputError(
+                "alpha must not be given in a session of pytest, whose assertions share one level: leave it out, or "
+                "set certify_false_alarms_a_day"
+            )
+        options = {**session.options.get(test, {}), **options, "alpha": session.next_level()}
+    start = time.perf_counter()
+    if callable(step):
+        certificate = certify_step(step, target, **options)
+    else:
+        certificate = certify_in_worlds([step] if isinstance(step, Play) else step, **options)
+    _keep(certificate, start)
+    if certificate.verdict is not Verdict.WITHIN:
+        raise AssertionError("\n".join(certificate.lines()))
+    return certificate
+
+
+def current_test() -> str:
+    """The name of the running test, as pytest writes it; empty outside of tests."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+
+
+def _keep(certificate: Certificate | StepCertificate, start: float) -> None:
+    if session is not None:
+        session.keep(current_test(), certificate, time.perf_counter() - start)
+
+
+def _file_name(test: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-")[:150] or "certificate"

@@ -1,21 +1,19 @@
-"""The test of a decoding step in one context: its runs, the bets on them, and its worst cell."""
+"""The test of a decoding step in one context: its runs one by one, the bets on them, and its worst cell."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from spectheory.certify.betting import Wager
 from spectheory.certify.guard import within
-from spectheory.certify.joint import Joint
+from spectheory.certify.place import place
+from spectheory.certify.play import Play
 from spectheory.certify.step_certificate import Cell
 from spectheory.core.world import Context
-
-Step = Callable[[Context, np.random.Generator], Sequence[int]]
 
 
 class NeverEmittedError(Exception):
@@ -26,11 +24,21 @@ class BrokenStepError(Exception):
     """The step did not return tokens."""
 
 
+def raised(error: Exception) -> str:
+    """An error of the step in words, with the place that raised it."""
+    return f"the step raised {type(error).__name__}: {error}{place(error)}"
+
+
+def after_a_stop(text: Context) -> str:
+    """What is wrong with a step that emitted more after `text`, which ends with a stop token."""
+    return f"the step emitted a token after the stop token {text[-1]}, which ended {text}"
+
+
 class Trial:
-    """The runs of a step in one context. They are drawn one by one, and the bets on them are settled in batches.
+    """The runs of a step in one context, and the bets on them, which are settled in batches.
 
     One run is `cycles` calls of the step, each after the tokens that the calls before it emitted. It ends early when
-    `length` tokens are emitted.
+    `length` tokens are emitted, or a stop token.
 
     Attributes:
         wager: the bets on the runs settled so far.
@@ -38,17 +46,17 @@ class Trial:
         unseen: largest number of tokens that one call emitted after the first `length`. They are not compared.
     """
 
-    def __init__(
-        self, step: Step, context: Context, joint: Joint, seconds: float, cycles: int = 1, world: str = ""
-    ) -> None:
-        self.seconds, self.cycles, self.world = seconds, cycles, world
-        self.step, self.context, self.joint = step, context, joint
-        self.wager = Wager(joint)
-        self.drawn: list[int] = []
+    def __init__(self, play: Play, context: Context, seconds: float, cycles: int = 1) -> None:
+        self.play, self.context, self.world = play, context, play.world
+        self.seconds, self.cycles = seconds, cycles
+        self.joint = play.joint(context)
+        self.wager = Wager(self.joint)
+        self.drawn = np.zeros(self.joint.nodes)
         self.never: Context = ()
         self.unseen = 0
-        self.offsets, self.length, self.vocab_size = joint.offsets, joint.length, joint.vocab_size
-        self.impossible = joint.impossible
+        self.offsets, self.length, self.vocab_size = self.joint.offsets, play.length, play.vocab_size
+        self.impossible, self.stop_tokens = self.joint.impossible, frozenset(play.stop_tokens)
+        self.token_of = None if play.ids is None else play.token_of
 
     @property
     def runs(self) -> int:
@@ -57,43 +65,53 @@ class Trial:
 
     def run(self, rng: np.random.Generator) -> None:
         """Run the step for its cycles, and record the prefix that it emits."""
+        self.drawn[self.node(self.text(rng))] += 1
+
+    def text(self, rng: np.random.Generator) -> Context:
+        """The tokens that one run emits.
+
+        Raises:
+            BrokenStepError: the step raised, or did not return tokens.
+            NeverEmittedError: the step emitted tokens to which the target gives probability 0.
+        """
         text: Context = ()
-        node = 0
         for _ in range(self.cycles):
             try:
-                emitted = within(self.seconds, self.step, (*self.context, *text), rng)
+                emitted = within(self.seconds, self.play.step, self.play.in_ids((*self.context, *text)), rng)
             except Exception as error:
-                raise BrokenStepError(f"the step raised {type(error).__name__}: {error}") from error
+                raise BrokenStepError(raised(error)) from error
             text += self._tokens(emitted, text)
-            node = self._node(text)
-            if self.impossible[node]:
-                self.never = text
-                raise NeverEmittedError(f"the step emitted {self.never}, to which the target gives probability 0")
-            if len(text) == self.length:
+            if self.impossible[self.node(text)]:
+                self.refuse(text, f"the step emitted {text}, to which the target gives probability 0")
+            if len(text) == self.length or text[-1] in self.stop_tokens:
                 break
-        self.drawn.append(node)
+        return text
+
+    def refuse(self, text: Context, message: str) -> NoReturn:
+        """Record tokens that the target never emits, and raise NeverEmittedError."""
+        self.never = text
+        raise NeverEmittedError(message)
 
     def _tokens(self, emitted: Any, before: Context) -> Context:
         """The emitted tokens, cut where they reach `length` after the tokens `before`."""
         found: list[int] = []
         try:
             self.unseen = max(self.unseen, len(emitted) - self.length)
-            for emission in emitted[: self.length - len(before)]:
-                token = index(emission)
+            for at, emission in enumerate(emitted[: self.length - len(before)], start=1):
+                one = index(emission)
+                token = one if self.token_of is None else self.token_of.get(one, -1)
                 if not 0 <= token < self.vocab_size:
-                    self.never = (*before, *found, token)
-                    raise NeverEmittedError(
-                        f"the step emitted token {token}, which does not exist: tokens are 0 to "
-                        f"{self.vocab_size - 1} (strip padding before you return)"
-                    )
+                    self.refuse((*before, *found, one), self.play.unknown(one))
                 found.append(token)
+                if token in self.stop_tokens and at < len(emitted):
+                    self.refuse((*before, *found, index(emitted[at])), after_a_stop((*before, *found)))
         except (TypeError, LookupError):
             raise BrokenStepError(f"the step must return a sequence of whole numbers, got {emitted!r:.80}") from None
         if not found:
             raise BrokenStepError("the step emitted no token: a step emits at least one")
         return tuple(found)
 
-    def _node(self, text: Context) -> int:
+    def node(self, text: Context) -> int:
         """The number of the node for a prefix."""
         code = 0
         for token in text:
@@ -102,8 +120,8 @@ class Trial:
 
     def settle(self) -> None:
         """Settle the bets on the runs since the last call."""
-        self.wager.settle(np.bincount(self.drawn, minlength=self.joint.nodes).astype(float))
-        self.drawn.clear()
+        self.wager.settle(self.drawn)
+        self.drawn = np.zeros(self.joint.nodes)
 
     def variation(self) -> float:
         """Observed total variation from the target, over runs that the target has extended; 1 without runs."""
@@ -122,6 +140,13 @@ class Trial:
         node = int(evidence.argmax())
         cell = Cell(self.context, self.joint.tokens(node), float(expected[node]), float(observed[node]), self.world)
         return self.runs * float(evidence[node]), cell
+
+    def excess(self) -> Context:
+        """The prefix that is most clearly emitted too often; () without runs."""
+        if not self.wager.runs:
+            return ()
+        observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.wager.runs
+        return self.joint.tokens(int(_surprise(observed, np.concatenate(self.joint.levels[1:])).argmax()))
 
 
 def _surprise(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -1,0 +1,131 @@
+"""A play: a step in a world, and how its tokens, rows and stop tokens are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from spectheory.certify.joint import Joint
+from spectheory.core.arrays import Vector
+from spectheory.core.checks import check_whole
+from spectheory.core.errors import InputError
+from spectheory.core.world import Context
+
+MOST_CELLS = 100_000
+LARGEST_ID = 10_000_000
+
+
+@dataclass(frozen=True)
+class Play:
+    """A step in a world.
+
+    Attributes:
+        world: name of the world in reports.
+        step: function (context, rng) -> tokens that one step emits; with `batch`, see there.
+        target: function context -> (V,) distribution of the next token.
+        contexts: contexts in which the step is tested.
+        length: number of tokens whose joint distribution is compared.
+        vocab_size: number of tokens V in the vocabulary.
+        batch: number of contexts in one call of the step; None for one context a call. With a batch, the step is a
+            function (contexts, rng) -> rows. `contexts` is an array (n, k) of tokens, filled up with -1 at the start of
+            each row, so that `contexts[:, -1]` are the last tokens, -1 for an empty context. The rows are the emitted
+            tokens: an array (n, m) filled up with -1 at the end of each row, or n sequences.
+        ids: (V,) token ids that the step uses instead of 0 to V - 1, in contexts and in what it emits. Spread over a
+            large vocabulary (`spread_ids`), they reach all blocks of a kernel.
+        stop_tokens: tokens that end a text. A step that emits a token after one of them, in the same call, is lossy.
+    """
+
+    world: str
+    step: Callable[[Any, Any], Any]
+    target: Callable[[Context], Vector]
+    contexts: Sequence[Context]
+    length: int
+    vocab_size: int
+    batch: int | None = None
+    ids: Sequence[int] | None = None
+    stop_tokens: Sequence[int] = ()
+
+    def joint(self, context: Context) -> Joint:
+        """The target's joint distribution after a context."""
+        return Joint.after(self.target, context, self.length, self.vocab_size, self.stop_tokens)
+
+    @cached_property
+    def given_ids(self) -> np.ndarray:
+        """(V,) the id of each token for the step."""
+        return np.arange(self.vocab_size) if self.ids is None else np.asarray(self.ids)
+
+    @cached_property
+    def token_of(self) -> dict[int, int]:
+        """The token of each id."""
+        return {int(one): token for token, one in enumerate(self.given_ids)}
+
+    @cached_property
+    def tokens_by_id(self) -> np.ndarray:
+        """(largest id + 2,) the token of each id, -1 for ids without a token; the last entry is for all larger ids."""
+        found = np.full(self.given_ids.max() + 2, -1)
+        found[self.given_ids] = np.arange(self.vocab_size)
+        return found
+
+    def in_ids(self, context: Context) -> Context:
+        """A context in the ids of the step."""
+        return context if self.ids is None else tuple(int(self.given_ids[token]) for token in context)
+
+    def unknown(self, one: int) -> str:
+        """Why a step must not emit the id `one`."""
+        if self.ids is None:
+            return (
+                f"the step emitted token {one}, which does not exist: tokens are 0 to {self.vocab_size - 1} (strip "
+                "padding before you return)"
+            )
+        return f"the step emitted id {one}, to which the target gives probability 0: the ids are {list(self.ids)}"
+
+    def check(self) -> None:
+        """Refuse a play that cannot be run.
+
+        Raises:
+            InputError: a field is out of range.
+        """
+        contexts, length, vocab_size = self.contexts, self.length, self.vocab_size
+        if not contexts or len(set(contexts)) < len(contexts):
+            raise InputError(
+                f"contexts must be one or more different contexts, got {contexts}: use [()] for the start of a text"
+            )
+        if length < 1 or vocab_size < 1:
+            raise InputError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
+        if vocab_size**length > MOST_CELLS:
+            raise InputError(
+                f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {vocab_size}**{length}: compare fewer "
+                "tokens, or a step on a smaller vocabulary"
+            )
+        if self.batch is not None:
+            check_whole("batch", self.batch, 1, ": it is the number of contexts in one call")
+        if self.ids is not None:
+            self._check_ids(self.ids)
+        if wrong := [token for token in self.stop_tokens if token not in range(vocab_size)]:
+            raise InputError(f"stop_tokens must be tokens from 0 to {vocab_size - 1}, got {wrong}")
+
+    def _check_ids(self, ids: Sequence[int]) -> None:
+        if len(ids) != self.vocab_size or len(set(ids)) < len(ids):
+            raise InputError(
+                f"ids must be {self.vocab_size} different ids, one for each token, got {list(ids)!r:.80}: "
+                "spread_ids(vocab_size, size) spreads them"
+            )
+        for one in ids:
+            check_whole("ids", one, 0, most=LARGEST_ID)
+
+
+def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
+    """`vocab_size` ids, spread evenly over a vocabulary of `size` tokens, its first and its last id among them.
+
+    A kernel that works on blocks of ids thus meets tokens in all blocks but the smallest ones.
+
+    Raises:
+        InputError: the vocabulary is too small.
+    """
+    check_whole("vocab_size", vocab_size, 2)
+    check_whole("size", size, vocab_size, ": it is the vocabulary of the step", most=LARGEST_ID)
+    return tuple(int(one) for one in np.linspace(0, size - 1, vocab_size).round())

@@ -1,0 +1,90 @@
+"""Rows of tokens, one row for each context of a batch, and what samplers return instead of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+
+PLACEHOLDER = -1
+"""The entry of a row where there is no token. Placeholders are at the end of a row of emitted tokens."""
+
+Rows = np.ndarray | Sequence[Sequence[int]]
+"""An array (n, k) of tokens and placeholders, or n sequences of tokens, which may have different lengths."""
+
+
+def padded(rows: Rows) -> np.ndarray:
+    """(n, k) the rows as an array, each filled up with placeholders at its end.
+
+    Raises:
+        InputError: the rows are not rows of whole numbers.
+    """
+    if isinstance(rows, list | tuple):
+        found = [np.asarray(row) for row in rows]
+        if any(row.ndim != 1 for row in found):
+            raise InputError(f"rows must be one sequence of tokens for each context, got {rows!r:.80}")
+        array = np.full((len(found), max([1, *map(len, found)])), PLACEHOLDER)
+        for row, tokens in zip(array, found, strict=True):
+            row[: len(tokens)] = _whole(tokens) if len(tokens) else tokens
+        return array
+    array = np.asarray(rows)
+    if array.ndim != 2:
+        raise InputError(
+            f"rows must be an array of shape (contexts, tokens) or a list of sequences, got {_what(array)}"
+        )
+    return _whole(array)
+
+
+def rows_of_indices(tokens: Any, indices: Any, last: Any = None) -> np.ndarray:
+    """(n, k) rows of tokens from the indices of accepted tokens.
+
+    Args:
+        tokens: the tokens that the indices count: (t,) those of all rows one after another, or (n, t) those of each
+            row.
+        indices: (n, k) indices of the tokens that each row emits, in order; -1 where there is none.
+        last: (n,) a token that each row emits after them; None for none.
+    """
+    tokens, indices = _whole(np.asarray(tokens)), _whole(np.asarray(indices))
+    picked = tokens[indices] if tokens.ndim == 1 else np.take_along_axis(tokens, np.maximum(indices, 0), 1)
+    rows = np.where(indices < 0, PLACEHOLDER, picked)
+    return rows if last is None else _appended(rows, _whole(np.asarray(last)).reshape(-1))
+
+
+def rows_of_probabilities(tokens: Any, accepted: Any, probabilities: Any, rng: np.random.Generator) -> np.ndarray:
+    """(n, k + 1) rows of tokens from the probabilities of each row's last token, which is drawn here.
+
+    Args:
+        tokens: (n, k) drafted tokens of each row.
+        accepted: (n,) how many of them, from the first on, each row emits.
+        probabilities: (n, V) weights of the token after them.
+        rng: source of the last tokens.
+    """
+    tokens, accepted = _whole(np.asarray(tokens)), _whole(np.asarray(accepted)).reshape(-1)
+    rows = np.where(np.arange(tokens.shape[1]) < accepted[:, None], tokens, PLACEHOLDER)
+    return _appended(rows, drawn(np.asarray(probabilities, np.float64), rng))
+
+
+def drawn(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(n,) one token from each row of weights (n, V), which need not sum to 1."""
+    edges = np.cumsum(weights.T, axis=0)
+    return np.minimum((rng.random(len(weights)) * edges[-1] >= edges).sum(axis=0), weights.shape[1] - 1)
+
+
+def _appended(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The rows, each with one more token after its last one."""
+    longer = np.concatenate([rows, np.full((len(rows), 1), PLACEHOLDER)], axis=1)
+    longer[np.arange(len(rows)), (rows != PLACEHOLDER).sum(axis=1)] = last
+    return longer
+
+
+def _whole(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "iu":
+        raise InputError(f"tokens must be whole numbers, got {_what(array)}: return token ids, and -1 where is none")
+    return array.astype(np.int64)
+
+
+def _what(array: np.ndarray) -> str:
+    return f"an array of shape {array.shape} and type {array.dtype}"
