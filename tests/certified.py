@@ -104,7 +104,7 @@ def rarely_wrong(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    return 0, int(np.argmax(np.asarray(p[0], float) / rng.exponential(size=len(p[0]))))
+    return 0, int(np.argmax(np.asarray(p[0], float) / rng.standard_gamma(1, size=len(p[0]))))
 
 
 def late_step(context: Any, rng: Any) -> list[int]:
