@@ -170,12 +170,12 @@ def drops_below_a_twentieth(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int
 
 
 def to_torch(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but it turns a random number into a tensor."""
+    """Right, but it turns a random number into a tensor and takes its root."""
     import torch
 
     edges = torch.tensor([float(x) for x in p[0]], dtype=torch.float64).cumsum(0)
-    coin = torch.tensor(rng.random()).double()
-    return 0, min(int(torch.searchsorted(edges, coin, right=True)), len(edges) - 1)
+    coin = torch.tensor(rng.random()).double().sqrt()
+    return 0, min(int(torch.searchsorted(edges.sqrt(), coin, right=True)), len(edges) - 1)
 
 
 def to_a_power(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
