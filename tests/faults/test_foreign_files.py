@@ -40,7 +40,7 @@ def report(kind: str) -> Callable[[Path], object]:
     return lambda file: st.read_report(file, kind, min_trials=1)
 
 
-def runs(**said: float) -> Callable[[Path], object]:
+def runs(**said: Any) -> Callable[[Path], object]:
     return lambda file: read_runs(file, Conditions(**said))
 
 
