@@ -20,7 +20,7 @@ from spectheory import DrawRule, RequestClasses, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
 from spectheory.otlp import Naive
-from spectheory.replay import Replayed, Replays
+from spectheory.replay import Replayed, Replays, can_replay
 from spectheory.verify import Greedy, TopDown
 
 COUNTED = Tree.chain(5)
@@ -64,7 +64,7 @@ class TracedPredictions:
         shape = shape_of(drafter)
         if shape is None:
             found = self._followed(drafter, sampling)
-        elif depth_of(shape) > self.replays(sampling).deepest:
+        elif not can_replay(combination.verifier) or depth_of(shape) > self.replays(sampling).deepest:
             found = None
         else:
             rule = None if sampling.greedy else drafter.rule(sampling)

@@ -75,7 +75,7 @@ def test_no_combination_is_dropped(chosen: list[Combination]) -> None:
     named = {combination.verifying for combination in chosen}
     solvers = {name for name, kind in vars(otlp).items() if inspect.isclass(kind) and issubclass(kind, Solver)}
     verifiers = {name for name, kind in vars(verifying).items() if inspect.isclass(kind) and issubclass(kind, Verifier)}
-    greedy_or_abstract = {"ArgMax", "Solver", "TopDown", "Verifier"}
+    greedy_or_abstract = {"ArgMax", "Solver", "TopDown", "BottomUp", "Verifier"}
     assert solvers | verifiers == named | greedy_or_abstract | set(data.LEFT_OUT)
     assert len({combination.key for combination in chosen}) == len(chosen)
     names = {combination.name for combination in chosen}

@@ -64,6 +64,7 @@ def run(suite: pytest.Pytester, *arguments: str) -> Any:
 def test_assertions_share_the_level_of_the_session(suite: pytest.Pytester) -> None:
     """Levels 1/2, 1/6 and 1/12 of 0.001 / 20 for three statistical assertions; 3/4 of it in all."""
     suite.makeini("[pytest]\ncertify_sessions_a_day = 20")
+    outside = testing.session
     result = run(suite, "--certify-folder", "kept")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(["*step: LOSSY (does not keep*", "*4 certificates; *at most 3.75e-05 (5e-05 allowed)"])
@@ -78,7 +79,7 @@ def test_assertions_share_the_level_of_the_session(suite: pytest.Pytester) -> No
     assert wrong["session_level"] == 5e-5
     assert {"numpy", "spectheory"} <= set(wrong["provenance"]["versions"])
     assert by_test["test_exact"]["certificate"]["verdict"] == "LOSSLESS"
-    assert testing.session is None
+    assert testing.session is outside
 
 
 def test_a_worker_has_a_share_of_the_level(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def lossy_step(rule: LossyRule, p: Vector, q: Vector, k: int = 1, drawn: DrawRul
     >>> p, q = np.array([Fraction(1, 3), Fraction(2, 3)]), np.array([Fraction(2, 3), Fraction(1, 3)])
     >>> step = lossy_step(AcceptanceThreshold(accumulated=Fraction(1, 2)), p, q)
     >>> str(step.total_variation), str(step.acceptance), str(step.lossless_acceptance)
-    ('2/9', '7/9', '2/3')
+    ('1/9', '7/9', '2/3')
     """
     check_distribution("p", p)
     check_distribution("q", q)

@@ -4,7 +4,18 @@ from spectheory.replay.cycles import CycleChain
 from spectheory.replay.explained import explain
 from spectheory.replay.explained_record import Explained
 from spectheory.replay.greedy import ChainText, GreedyText
+from spectheory.replay.kernels import can_replay
 from spectheory.replay.replays import Replayed, Replays
 from spectheory.replay.text import TargetText
 
-__all__ = ["ChainText", "CycleChain", "Explained", "GreedyText", "Replayed", "Replays", "TargetText", "explain"]
+__all__ = [
+    "ChainText",
+    "CycleChain",
+    "Explained",
+    "GreedyText",
+    "Replayed",
+    "Replays",
+    "TargetText",
+    "can_replay",
+    "explain",
+]

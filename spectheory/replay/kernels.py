@@ -96,7 +96,7 @@ class Cycle:
                 f"perfect must be a depth at which a static tree has nodes with children, got {self.perfect} for "
                 f"{self.shape}"
             )
-        if type(self.verifier) not in KERNELS:
+        if not can_replay(self.verifier):
             raise InputError(
                 f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, HSD, TreeMonteCarlo, "
                 "Traversal, GreedyMultiPathBlock, and TopDown of any node solver"
@@ -220,3 +220,8 @@ KERNELS: dict[type[Verifier], Callable[[OneText, Cycle], np.ndarray]] = {
     GreedyMultiPathBlock: _best_path,
 }
 """What computes `Cycle.passed`, for each class of verifier."""
+
+
+def can_replay(verifier: Verifier) -> bool:
+    """Whether replay knows a verifier: every one of this package but `BottomUp` and `UniVer`."""
+    return type(verifier) in KERNELS

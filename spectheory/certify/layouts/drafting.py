@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,14 +19,13 @@ from spectheory.core.world import Context, World
 Distribution = Callable[[Context], Vector]
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What a sampler is given in one call."""
+Inputs = TypeVar("Inputs")
 
-    def converted(self, convert: Callable[[np.ndarray], Any]) -> Self:
-        """The same with `convert(array)` instead of each array, such as `torch.from_numpy`."""
-        arrays = {name: convert(value) for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        return dataclasses.replace(self, **arrays)
+
+def converted(self: Inputs, convert: Callable[[np.ndarray], Any]) -> Inputs:
+    """The same inputs with `convert(array)` in place of each array, such as `torch.from_numpy`."""
+    arrays = {name: convert(value) for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+    return dataclasses.replace(self, **arrays)  # type: ignore[type-var]
 
 
 class ContextTable:

@@ -11,8 +11,8 @@ import numpy as np
 from spectheory.certify.layouts.drafting import (
     ContextTable,
     Distribution,
-    Inputs,
     Vocabulary,
+    converted,
     grown,
     logits,
     play_of,
@@ -25,7 +25,7 @@ from spectheory.core.world import Context, World
 
 
 @dataclass(frozen=True)
-class EagleInputs(Inputs):
+class EagleInputs:
     """The arguments of `evaluate_posterior` in EAGLE: one tree of D nodes with m paths from the root to a leaf.
 
     Attributes:
@@ -40,6 +40,8 @@ class EagleInputs(Inputs):
     retrieve_indices: Any
     candidates: Any
     logits: Any
+
+    converted = converted
 
 
 def eagle_play(

@@ -11,8 +11,8 @@ import numpy as np
 from spectheory.certify.layouts.drafting import (
     ContextTable,
     Distribution,
-    Inputs,
     Vocabulary,
+    converted,
     grown,
     play_of,
     shown,
@@ -24,7 +24,7 @@ from spectheory.core.world import Context, World
 
 
 @dataclass(frozen=True)
-class SglangInputs(Inputs):
+class SglangInputs:
     """The arguments of `tree_speculative_sampling_target_only` in SGLang: n rows with trees of up to D nodes.
 
     Attributes:
@@ -48,6 +48,8 @@ class SglangInputs(Inputs):
     target_probs: Any
     draft_probs: Any
     num_speculative_tokens: int
+
+    converted = converted
 
 
 def sglang_play(

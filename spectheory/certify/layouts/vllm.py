@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.certificate import text
-from spectheory.certify.layouts.drafting import ContextTable, Distribution, Inputs, Vocabulary, logits, play_of
+from spectheory.certify.layouts.drafting import ContextTable, Distribution, Vocabulary, converted, logits, play_of
 from spectheory.certify.play import Play
 from spectheory.certify.rows import drawn
 from spectheory.core.checks import check_whole
@@ -17,7 +17,7 @@ from spectheory.core.world import Context, World
 
 
 @dataclass(frozen=True)
-class VllmInputs(Inputs):
+class VllmInputs:
     """The arguments of `rejection_sample` in vLLM: n rows (requests) with t drafted tokens in all.
 
     Attributes:
@@ -39,6 +39,8 @@ class VllmInputs(Inputs):
     target_probs: Any
     target_logits: Any
     bonus_token_ids: Any
+
+    converted = converted
 
 
 def vllm_play(
