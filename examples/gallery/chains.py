@@ -239,9 +239,9 @@ def romsto(copy: Copy) -> Verify:
             return Box(logits=c.q[None, : input_ids.shape[1]], past_key_values=None)
 
         drafter.device = "cpu"  # pyright: ignore[reportFunctionMemberAccess]
-        processor = type("Plain", (), {"__call__": lambda _, probs: probs})()
+        processor: Any = type("Plain", (), {"__call__": lambda _, probs: probs})()
         processor.sample = lambda probs: left.pop(0) if left else torch.multinomial(probs, 1).squeeze(-1)
-        target = type("Target", (), {"__call__": lambda *_, **__: Box(logits=c.p[None], past_key_values=None)})()
+        target: Any = type("Target", (), {"__call__": lambda *_, **__: Box(logits=c.p[None], past_key_values=None)})()
         target.device, target.config = "cpu", Box(vocab_size=c.p.shape[1])
         places = (c.k, processor, c.k + 5, 99, 98, False)
         try:
@@ -276,9 +276,7 @@ def _hsd(copy: Copy, **mode: bool) -> Verify:
     return on_chains(emitted)
 
 
-@subject(
-    *HSD, reading="`backward=True`. The whole path is kept by the ratio without cap: see [below](#uncapped-ratio)."
-)
+@subject(*HSD, reading="`backward=True`. The ratio of the whole path has no cap: see [below](#uncapped-ratio).")
 def hsd_backward(copy: Copy) -> Verify:
     return _hsd(copy, backward=True, clever=True)
 

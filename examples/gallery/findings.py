@@ -45,15 +45,15 @@ FINDINGS = (
         "run `self.tokens[:accept_length] = self.tokens[accept_list]`. The place `accept_length` still holds a drafted "
         "token. If this token was accepted, as when the second child of the root is the only accepted one, it is lost "
         "and the bonus token is emitted twice.",
-        "The accepted tokens, then the bonus token. `accept_step` itself is right: the same rule in TriForce keeps the "
-        "distribution.",
-        "Gather first, then write the bonus token: exchange the two statements.",
+        "The accepted tokens, then the bonus token.",
+        "Gather first, then write the bonus token. With this change in our copy both methods were LOSSLESS in the same "
+        "search.",
         own.bonus_before_gather,
     ),
     Finding(
         "noise-once",
         "Sequoia: the random numbers of a text are drawn once and used in each cycle",
-        (),
+        ("sequoia-two-cycles",),
         "`SpecTree.__init__` draws `self.rand`, the noise of the drafts, with one row per node of the tree. "
         "`collective_grow_static` reads the same rows in each cycle, and `tests/testbed.py` makes one `SpecTree` per "
         "text. So the drafts of later cycles depend on the tokens of earlier ones. `self.r`, the coins, is also drawn "
@@ -61,7 +61,7 @@ FINDINGS = (
         "Fresh random numbers in each cycle. In the reproduction the third token always equals the first.",
         "Fill `self.rand` and `self.r` again (`uniform_()`) in `prepare_for_next_iter`.",
         own.noise_once,
-        confirmed="by reading; the gallery plays one cycle of this code, so no row of the table shows it",
+        confirmed="by the black box on two cycles of the published class, and by reading",
     ),
     Finding(
         "ascend-block",
@@ -70,8 +70,8 @@ FINDINGS = (
         "`rejection_random_sample_block_verify_pytorch` compares `cumprod(min(1, p / q))` with `cumprod(u)` and keeps "
         "the longest prefix that passes. A product of k uniform numbers is not uniform: it is at most c with "
         "probability c (1 + L + ...), L = -log c, which is more than c for two or more drafted tokens. Later positions "
-        "also rescue tokens that failed before. (In the engine this function runs with three or more drafted tokens, if "
-        "`enable_block_verify` is set.)",
+        "also rescue tokens that failed before. (The engine calls this function for three or more drafted tokens, "
+        "if `enable_block_verify` is set.)",
         "For one drafted token the rule is right. Block verification (arXiv 2403.10444) compares one uniform number "
         "per position with a threshold from the residual masses.",
         "Use one fresh number per position, the threshold h_i = S_i / (S_i + 1 - p_i) with S_i the sum of "

@@ -1,4 +1,4 @@
-"""Minimal reproductions of what the gallery reports, in our own words. Each runs alone, in exact numbers where it can."""
+"""Minimal reproductions of what the gallery reports, in our own words: exact numbers, no model, no PyTorch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def uncapped_ratio(capped: bool = False) -> Fraction:
     """Total variation of two tokens: p = (1/3, 2/3) and q = (2/3, 1/3) everywhere, two drafted tokens x, y."""
     p, q = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
     missing = [max(a - b, 0) for a, b in zip(p, q, strict=True)]
-    emitted: Counter[tuple[int, int]] = Counter()
+    emitted = dict.fromkeys(product((0, 1), repeat=2), Fraction(0))
     for x, y in product((0, 1), repeat=2):
         ratio = p[x] / q[x] * p[y] / q[y]
         keep_both = min(1, min(1, p[x] / q[x]) * p[y] / q[y]) if capped else min(1, ratio)

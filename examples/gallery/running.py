@@ -17,6 +17,7 @@ import spectheory as st
 from examples.gallery.copies import find_copy
 from examples.gallery.drafts import Verify
 from examples.gallery.subjects import Subject
+from spectheory.certify import Play, certify_in_worlds
 from spectheory.certify.black_box_worlds import plays_of
 from spectheory.core.files import write_whole
 
@@ -82,19 +83,21 @@ def certify_all(folder: Path, subjects: Sequence[Subject]) -> Iterator[tuple[Sub
             continue
         start = time.process_time()
         try:
-            verify = subject.adapter(copy)
+            given = subject.adapter(copy)
         except Exception as error:  # the published file may be of another version
             yield subject, f"its adapter does not fit this copy: {type(error).__name__}: {error}"
             continue
-        yield subject, _row(subject, copy.version, verify, start)
+        yield subject, _row(subject, copy.version, given, start)
 
 
-def _row(subject: Subject, version: str, verify: Verify, start: float) -> Row:
+def _row(subject: Subject, version: str, given: Verify | Play, start: float) -> Row:
+    if isinstance(given, Play):
+        return _black_box(subject, version, [given], start, cycles=1)
     found = st.certify_verifier(
-        verify, rules=[subject.rule], policies=subject.policies, cases=subject.cases, seconds=SECONDS
+        given, rules=[subject.rule], policies=subject.policies, cases=subject.cases, seconds=SECONDS
     )
     if found.cannot_replay:
-        return _black_box(subject, version, verify, start)
+        return _black_box(subject, version, plays_of(given, subject.policies[-1], 0), start)
     decided = found.verdict is not st.Verdict.UNDECIDED
     tv = found.variations[0][1] if found.variations else "0" if decided else ""
     evidence = tuple(found.counterexample.lines()) if found.counterexample else ()
@@ -102,10 +105,9 @@ def _row(subject: Subject, version: str, verify: Verify, start: float) -> Row:
     return _finished(subject, version, what, start, found.failure or "", evidence)
 
 
-def _black_box(subject: Subject, version: str, verify: Verify, start: float) -> Row:
+def _black_box(subject: Subject, version: str, plays: Sequence[Play], start: float, cycles: int = 2) -> Row:
     torch.manual_seed(0)
-    plays = plays_of(verify, subject.policies[-1], 0)
-    found = st.certify.certify_in_worlds(plays, alpha=ALPHA, tv=0.05, max_samples=RUNS, seconds=SECONDS)
+    found = certify_in_worlds(plays, cycles=cycles, alpha=ALPHA, tv=0.05, max_samples=RUNS, seconds=SECONDS)
     tv = f"about {found.tv_seen:.3f}" if found.verdict is st.Verdict.LOSSY else f"at most {found.tv_bound:.3f}"
     evidence = tuple(found.lines()) if found.verdict is st.Verdict.LOSSY else ()
     what = "black box", found.verdict.name, tv, f"{found.samples:,} runs"

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from examples.gallery.copies import Copy
 from examples.gallery.drafts import Verify
 from spectheory import DrawPolicy, DrawRule, Levels
+from spectheory.certify import Play
 
+Adapter = Callable[[Copy], Verify | Play]
+"""Returns what is certified, from a copy."""
 SHAPES = {
     "chain": ((1,), (1, 1)),
     "node": ((1,),),
@@ -27,7 +30,7 @@ class Subject:
         repository: owner/name, or the name of an installed package.
         file: its file in the repository.
         function: its name.
-        adapter: returns a verifier that calls it in a copy.
+        adapter: returns a verifier that calls it in a copy, or a play of whole steps.
         shapes: a key of `SHAPES`.
         rule: how the children of a node are drawn.
         cases: number of worlds to search.
@@ -38,7 +41,7 @@ class Subject:
     repository: str
     file: str
     function: str
-    adapter: Callable[[Copy], Verify]
+    adapter: Adapter
     shapes: str = "chain"
     rule: DrawRule = DrawRule.IID
     cases: int = 30
@@ -63,10 +66,10 @@ def subject(
     rule: DrawRule = DrawRule.IID,
     cases: int = 30,
     reading: str = "",
-) -> Callable[[Callable[[Copy], Verify]], Callable[[Copy], Verify]]:
+) -> Callable[[Adapter], Adapter]:
     """Decorator that adds a subject to the list, under the name of its adapter."""
 
-    def added(adapter: Callable[[Copy], Verify]) -> Callable[[Copy], Verify]:
+    def added(adapter: Adapter) -> Adapter:
         name = adapter.__name__.replace("_", "-")
         SUBJECTS[name] = Subject(name, repository, file, function, adapter, shapes, rule, cases, reading)
         return adapter

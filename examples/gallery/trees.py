@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace as Box
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -13,6 +14,7 @@ from examples.gallery.copies import Copy
 from examples.gallery.drafts import Verify, logits_of, paths, tokens_of
 from examples.gallery.subjects import subject
 from spectheory import Draft, DrawRule
+from spectheory.certify import Play
 
 
 def _eagle(copy: Copy, drawn: bool = False) -> Verify:
@@ -137,7 +139,10 @@ def _sequoia(copy: Copy, name: str) -> Verify:
         nodes = len(draft.tokens)
         cache = Box(kv_cache=Box(gather_kv_incremental=lambda *_: None))
         model = Box(engine=cache, inference=lambda **_: logits(p)[None], dtype=torch.float32)
-        state = {"tokens": functional.pad(torch.tensor(draft.tokens) + 3, (0, 2)), "draft_logits": logits(draft.q)}
+        state: dict[str, Any] = {
+            "tokens": functional.pad(torch.tensor(draft.tokens) + 3, (0, 2)),
+            "draft_logits": logits(draft.q),
+        }
         state.update(num_nodes=nodes, position_ids=torch.arange(nodes), storage_ids=torch.arange(nodes))
         state.update(attn_mask=torch.zeros(nodes, nodes), Successors=[list(drawn) for drawn in draft.draws])
         state.update(target_model_engine=model, draft_model_engine=model, r=torch.rand(nodes))
@@ -173,6 +178,52 @@ def sequoia_specinfer(copy: Copy) -> Verify:
     return _sequoia(copy, "SpecInferTree")
 
 
+class _Even:
+    """A model with a cache for Sequoia, which gives tokens 3 and 4 the probability 1/2 each after every text."""
+
+    dtype = torch.float16
+    engine = Box(max_length=16, kv_cache=Box(gather_kv_incremental=lambda *_: None))
+
+    def inference(self, input_ids: torch.Tensor, **_: Any) -> torch.Tensor:
+        row = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0], dtype=torch.float16).log()
+        return row.expand(1, input_ids.shape[1], 5).clone()
+
+    graph_inference = inference
+
+
+@subject(
+    "Infini-AI-Lab/Sequoia",
+    "Tree/SpecTree.py",
+    "SpecTree, two cycles",
+    reading="The random numbers of the first cycle are used again: see [below](#noise-once).",
+)
+def sequoia_two_cycles(copy: Copy) -> Play:
+    names = "get_residual", "get_sampling_logits", "sampling_without_replacement", "_make_causal_mask"
+    parts = copy.load(*names, file="utils.py")
+    base = copy.load("Tree", file="Tree/Tree.py", _make_causal_mask=parts._make_causal_mask).Tree
+    given = {"get_residual": parts.get_residual, "get_sampling_logits": parts.get_sampling_logits}
+    tree, length = copy.load("SpecTree", Tree=base, **given).SpecTree, _Even.engine.max_length
+    one_draft = {"roots": [[0], [1]], "branches": [[1], [0]], "Successors": [[1], []], "size": 2}
+
+    def step(context: Any, rng: Any) -> list[int]:
+        grown = tree(
+            *(_Even(), _Even(), torch.tensor([1, 3])),
+            **{"temperature": 1.0, "top_p": 1.0, "max_length": length, "max_target_seq": length, "vocab_size": 5},
+            grow_map={**one_draft, "mask": torch.eye(2), "depth": torch.tensor([0, 1])},
+            attn_mask=torch.zeros(length, length, dtype=torch.float16),
+            position_ids=torch.zeros(length).long(),
+            residual_graph=parts.get_residual,
+            sampling_callables={0: lambda logits, noise: parts.sampling_without_replacement(logits, noise, 1, 1.0)},
+            sample_gather_indices={0: torch.tensor([0])},
+        )
+        grown.construct_grow_map()
+        grown.verify()
+        grown.construct_grow_map()
+        return (grown.verify()[0][2:] - 3).tolist()
+
+    return Play("p = q = (1/2, 1/2)", step, lambda context: np.array([0.5, 0.5]), ((),), 3, 2)
+
+
 @subject(
     "Infini-AI-Lab/TriForce",
     "utils/SpecTree_TP.py",
@@ -190,9 +241,10 @@ def triforce(copy: Copy) -> Verify:
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
         target, tokens = torch.tensor(p).float(), torch.tensor(draft.tokens)
-        state = {"target_logits": target, "draft_logits": torch.tensor(draft.q).float().log(), "verify_tokens": tokens}
+        state: dict[str, Any] = {"target_logits": target, "verify_tokens": tokens}
+        state.update(draft_logits=torch.tensor(np.array(draft.q)).float().log(), vocab_size=target.shape[1])
         state.update(Successors=[list(drawn) for drawn in draft.draws], temperature=1.0, residual_graph=residual)
-        tree, node = Box(**state, vocab_size=target.shape[1], device="cpu", graph_engine=Box(device="cpu")), 0
+        tree, node = Box(**state, device="cpu", graph_engine=Box(device="cpu")), 0
         while True:
             child, rest = step(tree, node)
             if child < 0:
