@@ -56,7 +56,7 @@ class Copy:
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source.replace("\t", "    ") if expand_tabs else source)
         tree.body = [_definition(tree, name, path) for name in names]
-        space = {"__name__": path.stem, **_COMMON, **given}
+        space = {"__name__": __name__, **_COMMON, **given}
         exec(compile(tree, str(path), "exec", __future__.annotations.compiler_flag), space)
         return SimpleNamespace(space=space, **{name: space[name] for name in names})
 

@@ -69,9 +69,8 @@ FINDINGS = (
         ("ascend-block",),
         "`rejection_random_sample_block_verify_pytorch` compares `cumprod(min(1, p / q))` with `cumprod(u)` and keeps "
         "the longest prefix that passes. A product of k uniform numbers is not uniform: it is at most c with "
-        "probability c (1 + L + ...), L = -log c, which is more than c for two or more drafted tokens. Later positions "
-        "also rescue tokens that failed before. (The engine calls this function for three or more drafted tokens, "
-        "if `enable_block_verify` is set.)",
+        "probability c (1 + L + ...), L = -log c, which is more than c for two or more drafted tokens. (The engine "
+        "calls this function for three or more drafted tokens, if `enable_block_verify` is set.)",
         "For one drafted token the rule is right. Block verification (arXiv 2403.10444) compares one uniform number "
         "per position with a threshold from the residual masses.",
         "Use one fresh number per position, the threshold h_i = S_i / (S_i + 1 - p_i) with S_i the sum of "
@@ -102,14 +101,13 @@ FINDINGS = (
         "ReDrafter: the drafts of a beam search are accepted as if they had been drawn from the drafter",
         ("redrafter",),
         "`_choose_from_candidates` accepts a token with probability min(1, P / Q), which is right for a token that was "
-        "drawn from Q. `beam_search_candidates` does not draw: it takes the beams by `topk`. With more beams, the "
-        "longest accepted one is chosen, which favours tokens that several beams begin with.",
-        "A drafted token that is certain, as in a beam search, is kept with probability P: Q is 1 there, and the "
-        "correction is P without this token. For several beams, the accepted token is drawn from P, and the beams "
-        "that agree are followed.",
-        "Draw the token from P at each node, and follow the beam that has it (the greedy path of the code does so with "
-        "the most probable token); or draw the drafts, and use a rule for several drafts such as recursive rejection "
-        "sampling.",
+        "drawn from Q. `beam_search_candidates` does not draw: it takes the beams by `topk`, although "
+        "`docs/speculative_sampling.md` speaks of samples. Of several beams, the one with the longest accepted prefix "
+        "is chosen, which would also be lossy if the beams were drawn: two drafts of the same token are two chances.",
+        "A token that a beam search drafts is certain, so Q is 1 there: keep it with probability P, or else draw "
+        "from P without this token.",
+        "Draw a token from P at each node, and follow the beams that have it, as the greedy path of the code does with "
+        "the most probable token.",
         own.beam_not_drawn,
     ),
     Finding(
@@ -139,7 +137,8 @@ NOT_CONFIRMED = (
     (
         "Sequoia's SpecInfer baseline drafts without replacement and verifies as if drafts were i.i.d.",
         "not so at this commit: `SpecInferTree.collective_grow_static` draws with `replacement=True`. A helper of "
-        "`utils.py`, `sampling_with_replacement`, does draw with `replacement=False`, but no file calls its callers.",
+        "`utils.py`, `sampling_with_replacement`, does draw with `replacement=False`, but nothing in the "
+        "repository uses it.",
     ),
     (
         "SpecTr-GBV, the authors' code, tries each path with the probability of a path that is alone",

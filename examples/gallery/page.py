@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Mapping
 
 from examples.gallery.findings import FINDINGS, NOT_CONFIRMED, Finding
@@ -25,11 +26,11 @@ python -m examples.gallery --copies FOLDER
 runs every subject that `FOLDER` has, as `owner/name`, `owner+name` or `name`, and names those that it skips. The commit
 of a folder that is not a checkout is read from `FOLDER/commits.json`.
 
-Exact mode enumerates all random draws in the given number of worlds; see [certify](certify.md). The black box plays the
-step in six worlds at level 1e-6, and its total variation is an estimate for the tokens of two cycles. LOSSLESS covers
-the worlds and trees that were tried. TV is the largest total variation that was found. Seconds are processor time on
-one core, without the import of PyTorch. A token of probability 0 that is accepted if a random number is exactly 0 is
-not counted.
+Exact mode enumerates all random draws in the given number of worlds; see [certify](certify.md). LOSSLESS covers these
+worlds and the trees that were tried. The black box plays two cycles at level 1e-6, in six worlds (in one world for
+whole steps), and its total variation is an estimate. TV is the largest total variation that was found; a report shows a
+small world, whose own total variation may be less. Seconds are processor time on one core, without the import of
+PyTorch. A token of probability 0 that is accepted only if a random number is exactly 0 is not counted.
 
 | subject | file, function | version | mode | verdict | TV | size | seconds | our reading |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -73,7 +74,7 @@ def _missing(rows: Mapping[str, Row]) -> str:
     days = "; ".join(sorted({row.measured for row in rows.values()}))
     left = [f"`{name}` ({SUBJECTS[name].repository})" for name in SUBJECTS if name not in rows]
     without = f" Not run, for want of a copy: {', '.join(left)}." if left else ""
-    return f"\nMeasured: {days}.{without}\n" if rows else f"\nNothing was measured.{without}\n"
+    return f"\n{_wrapped(f'Measured: {days}.{without}' if rows else f'Nothing was measured.{without}')}\n"
 
 
 def _report(finding: Finding, rows: Mapping[str, Row]) -> str:
@@ -85,11 +86,11 @@ def _report(finding: Finding, rows: Mapping[str, Row]) -> str:
 
 ### {finding.title}
 
-What: {finding.what}
+{_wrapped(f"What: {finding.what}")}
 
-Expected: {finding.expected}
+{_wrapped(f"Expected: {finding.expected}")}
 
-Confirmed {finding.confirmed}.{_measured(finding, rows)}
+{_wrapped(f"Confirmed {finding.confirmed}.")}{_measured(finding, rows)}
 
 ```python
 {code}
@@ -99,8 +100,12 @@ Confirmed {finding.confirmed}.{_measured(finding, rows)}
 {results}
 ```
 
-Suggestion: {finding.suggestion}
+{_wrapped(f"Suggestion: {finding.suggestion}")}
 """
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _given(given: tuple[object, ...]) -> str:
@@ -118,8 +123,8 @@ def _measured(finding: Finding, rows: Mapping[str, Row]) -> str:
     for row in shown:
         off = f", total variation {row.tv}" if row.tv else ""
         of = SUBJECTS[row.subject]
-        text += f"\n\nMeasured, `{of.file}` at {row.version or 'an unknown version'}: {row.verdict}{off}, {row.size}."
-        text += f" {row.failure}." if row.failure else ""
+        line = f"Measured, `{of.file}` at {row.version or 'an unknown version'}: {row.verdict}{off}, {row.size}."
+        text += f"\n\n{_wrapped(f'{line} The call {row.failure}.' if row.failure else line)}"
     evidence = next((row.evidence for row in shown if row.evidence and row.mode == "exact"), ())
     return text + ("\n\n```text\n" + "\n".join(evidence) + "\n```" if evidence else "")
 

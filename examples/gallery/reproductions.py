@@ -42,14 +42,13 @@ def products_of_coins(drafted: int) -> float:
 def uncapped_ratio(capped: bool = False) -> Fraction:
     """Total variation of two tokens: p = (1/3, 2/3) and q = (2/3, 1/3) everywhere, two drafted tokens x, y."""
     p, q = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
-    missing = [max(a - b, 0) for a, b in zip(p, q, strict=True)]
+    missing = [max(a - b, Fraction(0)) for a, b in zip(p, q, strict=True)]
     emitted = dict.fromkeys(product((0, 1), repeat=2), Fraction(0))
     for x, y in product((0, 1), repeat=2):
-        ratio = p[x] / q[x] * p[y] / q[y]
-        keep_both = min(1, min(1, p[x] / q[x]) * p[y] / q[y]) if capped else min(1, ratio)
+        keep_both = min(Fraction(1), (min(Fraction(1), p[x] / q[x]) if capped else p[x] / q[x]) * p[y] / q[y])
         gaps = [min(p[x], q[x]) * p[z] - q[x] * q[z] for z in (0, 1)]
-        scale = max(sum(max(gap, 0) for gap in gaps), sum(max(-gap, 0) for gap in gaps))
-        correction = [max(gap, 0) / scale for gap in gaps]
+        up, down = [max(gap, Fraction(0)) for gap in gaps], [max(-gap, Fraction(0)) for gap in gaps]
+        correction = [gap / max(sum(up), sum(down)) for gap in up]
         drafted = q[x] * q[y]
         emitted[x, y] += drafted * keep_both
         for z, w in product((0, 1), repeat=2):

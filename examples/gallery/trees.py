@@ -133,7 +133,7 @@ def _sequoia(copy: Copy, name: str) -> Verify:
     plain.update(prepare_for_next_iter=lambda *_: None, ground_truth_len=1, target_kv_len=0, seq_to_use=[0])
 
     def logits(rows: Any) -> torch.Tensor:
-        return functional.pad(torch.tensor(rows), (3, 0)).float().log()
+        return functional.pad(torch.tensor(np.array(rows)), (3, 0)).float().log()
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
         nodes = len(draft.tokens)
