@@ -59,8 +59,8 @@ FINDINGS = (
         "text. So the drafts of later cycles depend on the tokens of earlier ones. `self.r`, the coins, is also drawn "
         "once. It is indexed by absolute position, so a place that held a rejected draft gives its coin again.",
         "Fresh random numbers in each cycle. In the reproduction the third token always equals the first.",
-        "Fill `self.rand` and `self.r` again (`uniform_()`) in `prepare_for_next_iter`. With this change in our copy the "
-        "same test ended WITHIN 0.05.",
+        "Fill `self.rand` and `self.r` again (`uniform_()`) in `prepare_for_next_iter`. With this change in our copy "
+        "the same test ended WITHIN 0.05.",
         own.noise_once,
         confirmed="by the black box on two cycles of the published class, and by reading",
     ),
@@ -76,8 +76,7 @@ FINDINGS = (
         "per position with a threshold from the residual masses.",
         "Use one fresh number per position, the threshold h_i = S_i / (S_i + 1 - p_i) with S_i the sum of "
         "(p_i p - q)+ over the tokens, and p_i = min(1, p_(i-1) p / q); for the last position h = p_i. "
-        "`spectheory.verify.Block` has "
-        "this form. We have not tried it in this code, and have not run its Triton kernel.",
+        "`spectheory.verify.Block` has this form. We have not tried it in this code, and have not run its Triton kernel.",
         own.products_of_coins,
         ((1,), (2,), (3,)),
         "by the black box on the published function (its draws cannot be enumerated), and by reading",
