@@ -76,7 +76,7 @@ FINDINGS = (
         "per position with a threshold from the residual masses.",
         "Use one fresh number per position, the threshold h_i = S_i / (S_i + 1 - p_i) with S_i the sum of "
         "(p_i p - q)+ over the tokens, and p_i = min(1, p_(i-1) p / q); for the last position h = p_i. "
-        "`spectheory.verify.Block` has this form. We have not tried it in this code, and have not run its Triton kernel.",
+        "`spectheory.verify.Block` has this form. We have not tried it in this code, nor run its Triton kernel.",
         own.products_of_coins,
         ((1,), (2,), (3,)),
         "by the black box on the published function (its draws cannot be enumerated), and by reading",
