@@ -1,0 +1,337 @@
+"""Adapters of samplers that verify trees, of typical and nucleus acceptance, and of single draws."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Box
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from examples.gallery.chains import RIGHT
+from examples.gallery.copies import Copy
+from examples.gallery.drafts import Verify, logits_of, paths, tokens_of
+from examples.gallery.subjects import subject
+from spectheory import Draft, DrawRule
+from spectheory.certify import Play
+
+
+def _eagle(copy: Copy, drawn: bool = False) -> Verify:
+    """`evaluate_posterior` of EAGLE-2 and EAGLE-3, which returns the next token's distribution, or draws the token."""
+    posterior = copy.load("evaluate_posterior").evaluate_posterior
+
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
+        rows = paths(draft)
+        best, kept, rest = posterior(logits_of(p, rows), tokens_of(draft, rows), lambda _, logits: logits)
+        return rows[int(best)][int(kept)], rest if drawn else torch.multinomial(rest, 1)
+
+    return verify
+
+
+@subject(
+    "SafeAILab/EAGLE", "eagle/model/utils.py", "evaluate_posterior", shapes="tree", rule=DrawRule.TOP_K, reading=RIGHT
+)
+def eagle(copy: Copy) -> Verify:
+    return _eagle(copy)
+
+
+@subject(
+    "Tencent/AngelSlim",
+    "angelslim/compressor/speculative/utils/util.py",
+    "evaluate_posterior",
+    shapes="tree",
+    rule=DrawRule.TOP_K,
+    reading=RIGHT,
+)
+def angelslim(copy: Copy) -> Verify:
+    return _eagle(copy, drawn=True)
+
+
+@subject(
+    "hemingkx/Spec-Bench",
+    "model/eagle/utils.py",
+    "evaluate_posterior",
+    shapes="children",
+    rule=DrawRule.NO_REPLACEMENT,
+    reading=f"EAGLE-1. {RIGHT}",
+)
+def spec_bench_eagle(copy: Copy) -> Verify:
+    posterior = copy.load("evaluate_posterior").evaluate_posterior
+
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
+        children, q = list(draft.draws[0]), torch.tensor(draft.q[0]).float()
+        rows = [[0, child] for child in children]
+        tokens = torch.tensor(draft.tokens)[children]
+        left = 1 - torch.cat((torch.zeros(1), q[tokens].cumsum(0)[:-1]))
+        cart = torch.stack((torch.ones(len(children)), q[tokens] / left), 1)
+        before = [[[], list(range(1, n + 1))] for n in range(len(children))]
+        given = (
+            lambda _, logits: logits,
+            cart,
+            [q[None]],
+            [[0, 0]] * len(children),
+            functional.pad(tokens, (1, 0))[None],
+        )
+        best, kept, rest = posterior(logits_of(p, rows), tokens_of(draft, rows), *given, before)
+        return (children[int(best)] if kept else 0), torch.multinomial(rest, 1)
+
+    return verify
+
+
+def _medusa(copy: Copy, *settings: float, **options: Any) -> Verify:
+    """`evaluate_posterior` of Medusa or REST, whose caller draws the next token from p."""
+    masks = ["get_nucleus_posterior_mask"]
+    masks += ["get_typical_posterior_mask"] if "sampling" in options else []
+    posterior = copy.load("evaluate_posterior", *masks).evaluate_posterior
+
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
+        rows = paths(draft)
+        best, kept = posterior(logits_of(p, rows), tokens_of(draft, rows), *settings, **options)
+        node = rows[int(best)][int(kept)]
+        return node, torch.multinomial(torch.tensor(p[node]), 1)
+
+    return verify
+
+
+MEDUSA = "FasterDecoding/Medusa", "medusa/model/utils.py", "evaluate_posterior"
+
+
+@subject(*MEDUSA, reading="`sampling='typical'`, `fast=True`. Lossy by design: typical acceptance.")
+def medusa_typical(copy: Copy) -> Verify:
+    return _medusa(copy, 0.7, 0.3, 0.09, sampling="typical", fast=True)
+
+
+@subject(
+    *MEDUSA, reading="`sampling='typical'`, `fast=False`. Raises TypeError in every call: see [below](#medusa-typical)."
+)
+def medusa_typical_not_fast(copy: Copy) -> Verify:
+    return _medusa(copy, 1.0, 0.3, 0.09, sampling="typical", fast=False)
+
+
+@subject(*MEDUSA, reading="`sampling='nucleus'`, top-p 0.8, compared with p itself. Lossy by design: truncation.")
+def medusa_nucleus(copy: Copy) -> Verify:
+    return _medusa(copy, 1.0, top_p=0.8, sampling="nucleus")
+
+
+@subject(
+    "FasterDecoding/REST",
+    "rest/model/utils.py",
+    "evaluate_posterior",
+    reading="top-p 0.8, compared with p itself. Lossy by design: truncation.",
+)
+def rest(copy: Copy) -> Verify:
+    return _medusa(copy, 1.0, 0.8)
+
+
+def _sequoia(copy: Copy, name: str) -> Verify:
+    """The method `verify` of a tree of Sequoia, with models that return the draft's p. Tokens 0 and 2 end its texts."""
+    residual = copy.load("get_residual", file="utils.py").get_residual
+    given = {"Tree": object, "get_residual": residual, "get_sampling_logits": lambda logits, **_: logits}
+    tree = copy.load(name, **given).space[name]
+    plain = {"temperature": 1.0, "top_p": 1.0, "dtype": torch.float32, "residual_graph": residual}
+    plain.update(prepare_for_next_iter=lambda *_: None, ground_truth_len=1, target_kv_len=0, seq_to_use=[0])
+
+    def logits(rows: Any) -> torch.Tensor:
+        return functional.pad(torch.tensor(np.array(rows)), (3, 0)).float().log()
+
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+        nodes = len(draft.tokens)
+        cache = Box(kv_cache=Box(gather_kv_incremental=lambda *_: None))
+        model = Box(engine=cache, inference=lambda **_: logits(p)[None], dtype=torch.float32)
+        state: dict[str, Any] = {
+            "tokens": functional.pad(torch.tensor(draft.tokens) + 3, (0, 2)),
+            "draft_logits": logits(draft.q),
+        }
+        state.update(num_nodes=nodes, position_ids=torch.arange(nodes), storage_ids=torch.arange(nodes))
+        state.update(attn_mask=torch.zeros(nodes, nodes), Successors=[list(drawn) for drawn in draft.draws])
+        state.update(target_model_engine=model, draft_model_engine=model, r=torch.rand(nodes))
+        grown = object.__new__(tree)
+        vars(grown).update(plain | state)
+        *accepted, last = (grown.verify()[0][1:] - 3).tolist()
+        return next(node for node in range(nodes) if list(draft.context(node)) == accepted), last
+
+    return verify
+
+
+@subject(
+    "Infini-AI-Lab/Sequoia",
+    "Tree/SpecTree.py",
+    "SpecTree.verify",
+    shapes="children",
+    rule=DrawRule.NO_REPLACEMENT,
+    reading="The bonus token replaces an accepted token: see [below](#bonus-before-gather).",
+)
+def sequoia(copy: Copy) -> Verify:
+    return _sequoia(copy, "SpecTree")
+
+
+@subject(
+    "Infini-AI-Lab/Sequoia",
+    "Tree/SpecInferTree.py",
+    "SpecInferTree.verify",
+    shapes="children",
+    rule=DrawRule.IID_APART,
+    reading="The same: see [below](#bonus-before-gather).",
+)
+def sequoia_specinfer(copy: Copy) -> Verify:
+    return _sequoia(copy, "SpecInferTree")
+
+
+class _Even:
+    """A model with a cache for Sequoia, which gives tokens 3 and 4 the probability 1/2 each after every text."""
+
+    dtype = torch.float16
+    engine = Box(max_length=16, kv_cache=Box(gather_kv_incremental=lambda *_: None))
+
+    def inference(self, input_ids: torch.Tensor, **_: Any) -> torch.Tensor:
+        row = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0], dtype=torch.float16).log()
+        return row.expand(1, input_ids.shape[1], 5).clone()
+
+    graph_inference = inference
+
+
+@subject(
+    "Infini-AI-Lab/Sequoia",
+    "Tree/SpecTree.py",
+    "SpecTree, two cycles",
+    reading="The random numbers of the first cycle are used again: see [below](#noise-once).",
+)
+def sequoia_two_cycles(copy: Copy) -> Play:
+    names = "get_residual", "get_sampling_logits", "sampling_without_replacement", "_make_causal_mask"
+    parts = copy.load(*names, file="utils.py")
+    base = copy.load("Tree", file="Tree/Tree.py", _make_causal_mask=parts._make_causal_mask).Tree
+    given = {"get_residual": parts.get_residual, "get_sampling_logits": parts.get_sampling_logits}
+    tree, length = copy.load("SpecTree", Tree=base, **given).SpecTree, _Even.engine.max_length
+    one_draft = {"roots": [[0], [1]], "branches": [[1], [0]], "Successors": [[1], []], "size": 2}
+
+    def step(context: Any, rng: Any) -> list[int]:
+        grown = tree(
+            *(_Even(), _Even(), torch.tensor([1, 3])),
+            **{"temperature": 1.0, "top_p": 1.0, "max_length": length, "max_target_seq": length, "vocab_size": 5},
+            grow_map={**one_draft, "mask": torch.eye(2), "depth": torch.tensor([0, 1])},
+            attn_mask=torch.zeros(length, length, dtype=torch.float16),
+            position_ids=torch.zeros(length).long(),
+            residual_graph=parts.get_residual,
+            sampling_callables={0: lambda logits, noise: parts.sampling_without_replacement(logits, noise, 1, 1.0)},
+            sample_gather_indices={0: torch.tensor([0])},
+        )
+        grown.construct_grow_map()
+        grown.verify()
+        grown.construct_grow_map()
+        return (grown.verify()[0][2:] - 3).tolist()
+
+    return Play("p = q = (1/2, 1/2)", step, lambda context: np.array([0.5, 0.5]), ((),), 3, 2)
+
+
+@subject(
+    "Infini-AI-Lab/TriForce",
+    "utils/SpecTree_TP.py",
+    "accept_step",
+    shapes="children",
+    rule=DrawRule.NO_REPLACEMENT,
+    reading=RIGHT,
+)
+def triforce(copy: Copy) -> Verify:
+    step = copy.load("accept_step").accept_step
+
+    def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+        rest = (p - q).relu()
+        return rest / rest.sum(dim=-1, keepdim=True)
+
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
+        target, tokens = torch.tensor(p).float(), torch.tensor(draft.tokens)
+        state: dict[str, Any] = {"target_logits": target, "verify_tokens": tokens}
+        state.update(draft_logits=torch.tensor(np.array(draft.q)).float().log(), vocab_size=target.shape[1])
+        state.update(Successors=[list(drawn) for drawn in draft.draws], temperature=1.0, residual_graph=residual)
+        tree, node = Box(**state, device="cpu", graph_engine=Box(device="cpu")), 0
+        while True:
+            child, rest = step(tree, node)
+            if child < 0:
+                return node, rest.multinomial(1)
+            node = int(child)
+
+    return verify
+
+
+@subject(
+    "yandex-research/specexec",
+    "specdec/spec_SI.py",
+    "_inference_step",
+    shapes="children",
+    rule=DrawRule.NO_REPLACEMENT,
+    reading=RIGHT,
+)
+def specexec(copy: Copy) -> Verify:
+    step = copy.load("_inference_step")._inference_step
+
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
+        node, target = 0, torch.tensor(p)
+        while draft.draws[node]:
+            children = list(draft.draws[node])
+            tokens = [int(draft.tokens[child]) for child in children]
+            child, token = step(target[node], torch.tensor(draft.q[node]), children, tokens)
+            if child is None:
+                return node, token
+            node = child
+        return node, torch.multinomial(target[node], 1)
+
+    return verify
+
+
+@subject(
+    "apple/ml-recurrent-drafter",
+    "recurrent_drafting/recurrent_drafting.py",
+    "_choose_from_candidates, _prepare_next_input",
+    shapes="children",
+    rule=DrawRule.TOP_K,
+    reading="The drafts of a beam search are accepted as if they had been drawn: see [below](#beam-not-drawn).",
+)
+def redrafter(copy: Copy) -> Verify:
+    parts = "_choose_from_candidates", "_prepare_next_input", "_select_one_per_row"
+    loaded = copy.load(*parts, dist=torch.distributions)
+
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
+        children = list(draft.draws[0])
+        rows = [[0, child] for child in children]
+        beams, llm = tokens_of(draft, rows)[None], logits_of(p, rows)[None]
+        drafter = torch.tensor(draft.q[0]).float().log().expand(1, len(children), 1, -1)
+        kept, beam = loaded._choose_from_candidates(beams, llm, drafter)
+        hidden = torch.zeros(1, len(children), 2, 1)
+        _, token = loaded._prepare_next_input(drafter, llm, hidden, beam, kept)
+        return (children[int(beam)] if int(kept) else 0), token
+
+    return verify
+
+
+DRAWS = "A draw from p, as its name says."
+
+
+@subject("Infini-AI-Lab/Sequoia", "utils.py", "sampling_without_replacement", shapes="node", reading=DRAWS)
+def sequoia_draw(copy: Copy) -> Verify:
+    draw = copy.load("sampling_without_replacement").sampling_without_replacement
+    return lambda draft, p, rng: (0, draw(torch.tensor(p[0]).log(), torch.rand(len(p[0])), 1, 1.0))
+
+
+@subject(
+    "lucidrains/speculative-decoding",
+    "speculative_decoding/speculative_decoding.py",
+    "gumbel_sample",
+    shapes="node",
+    reading=DRAWS,
+)
+def lucidrains_draw(copy: Copy) -> Verify:
+    draw = copy.load("log", "gumbel_noise", "gumbel_sample").gumbel_sample
+    return lambda draft, p, rng: (0, draw(torch.tensor(p[0]).log()))
+
+
+@subject(
+    "Waloid24/AdaSpec",
+    "vllm/model_executor/layers/sampler.py",
+    "_multinomial",
+    shapes="node",
+    reading=f"vLLM V0. {DRAWS}",
+)
+def vllm_v0_draw(copy: Copy) -> Verify:
+    draw = copy.load("_multinomial")._multinomial
+    return lambda draft, p, rng: (0, draw(torch.tensor(p[:1]).clone(), 1)[0, 0])
