@@ -132,17 +132,18 @@ The neural selector is judged on a [page of its own](selector.md).
 ## E[tau]
 
 Tree of {budget} nodes, the best one for the shipped draft's measured rates; Greedy at temperature 0, Traversal at 1.
-{size}. All held out: no file of the prompts was used in any training.
+{size}.
+All held out: no file of the prompts was used in any training.
 
 {taus}
 
-{seeds}. Intervals of {level}, clustered by prompt. "Seeds differ by" is the standard deviation between the seeds; with
-one seed the intervals hold for these weights and leave it out.{lacking}
+{seeds}. Intervals of {level}, clustered by prompt. "Seeds differ by" is the standard deviation between the
+seeds; with one seed the intervals hold for these weights and leave it out.{lacking}
 
 ## One thing at a time
 
-Each row against the row that differs from it in one thing, paired by prompt, with the variation between seeds in the
-interval. "Seen from": the smallest true difference that this comparison shows with a probability of {power}.
+Each row against the row that differs from it in one thing, paired by prompt; with several seeds the interval holds the
+variation between them. "Seen from": the smallest true difference that this comparison shows with a probability of {power}.
 
 {pairs}
 
