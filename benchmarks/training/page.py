@@ -143,7 +143,7 @@ seeds; with one seed the intervals hold for these weights and leave it out.{lack
 ## One thing at a time
 
 Each row against the row that differs from it in one thing, paired by prompt; with several seeds the interval holds the
-variation between them. "Seen from": the smallest true difference that this comparison shows with a probability of {power}.
+variation between them. "Seen from": the smallest true difference that is seen here with a probability of {power}.
 
 {pairs}
 
