@@ -287,6 +287,23 @@ def test_a_sampled_text_that_top_k_excludes_is_refused(
             judge(texts, groups, JudgeSettings(policy), tmp_path / policy.verifying)
 
 
+def test_texts_of_one_source_are_one_cluster(tiny: Pair, traces: Callable[[float], Path], tmp_path: Path) -> None:
+    """The results of each text are read again: sums by source are those of its prompts, and tau is the same."""
+    texts = HeldOutTexts.of_trace(traces(0.0), tiny)
+    sources = tuple("ab"[number % 2] for number in range(len(texts.prompts)))
+    groups = {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    each, both = (
+        judge(one, groups, JudgeSettings(STATIC[0.0][0]), tmp_path) for one in (texts, replace(texts, sources=sources))
+    )
+    assert len(both.prompts) == 2
+    assert both.rows[0].tau == pytest.approx(each.rows[0].tau, rel=1e-12)
+    assert both.roots.sum() == each.roots.sum()
+    with pytest.raises(InputError, match="sources must be at least 2 different ones, got 1"):
+        replace(texts, sources=("a",) * len(sources))
+    with pytest.raises(InputError, match="sources must name one for each of"):
+        replace(texts, sources=sources[1:])
+
+
 def test_texts_that_are_not_the_targets_are_refused(tiny: Pair, traces: Callable[[float], Path]) -> None:
     texts = HeldOutTexts.of_trace(traces(0.0), tiny)
     with pytest.raises(InputError, match="prompts must be at least 2 different ones, got 1"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def compare(
     record_texts(folder, temperature)
     tree = st.best_tree(tracing.acceptance(folder), BUDGET)
     texts = HeldOutTexts.of_trace(folder)
+    texts = replace(texts, sources=tuple(name for name, _ in pieces(texts.pair, EVERY[temperature])))
     policy = StaticTree(tree, Greedy()) if temperature == 0 else StaticTree(tree, Traversal(), DrawRule.NO_REPLACEMENT)
     pair = texts.pair
     groups = {SHIPPED: [forced_draft(pair, Path("shipped"), tree.max_depth)]}
@@ -47,11 +49,15 @@ def record_texts(folder: Path, temperature: float) -> None:
     settings = tracing.TraceSettings(
         "pieces of held-out files", temperature, new_tokens=NEW_TOKENS[temperature], batch=16
     )
-    tracing.record_trace(pair, pieces(pair, EVERY[temperature]), settings, folder)
+    tracing.record_trace(pair, [piece for _, piece in pieces(pair, EVERY[temperature])], settings, folder)
 
 
-def pieces(pair: Pair, every: int) -> list[list[int]]:
-    """Pieces of `PROMPT` tokens, one from every `every` tokens of each held-out file."""
-    texts = [file.text for file in standard_library() if file.is_held_out]
-    rows: Any = pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    return [row[start : start + PROMPT] for row in rows for start in range(0, len(row) - PROMPT + 1, every)]
+def pieces(pair: Pair, every: int) -> list[tuple[str, list[int]]]:
+    """Pieces of `PROMPT` tokens, one from every `every` tokens of each held-out file, with the name of the file."""
+    files = [file for file in standard_library() if file.is_held_out]
+    rows: Any = pair.tokenizer([file.text for file in files], add_special_tokens=False, verbose=False)["input_ids"]
+    return [
+        (file.name, row[start : start + PROMPT])
+        for file, row in zip(files, rows, strict=True)
+        for start in range(0, len(row) - PROMPT + 1, every)
+    ]

@@ -39,7 +39,7 @@ def document(found: Comparisons, seconds: Mapping[str, float]) -> str:
         pairs="\n".join(_pairs(found, rows)),
         ranks="\n".join(_ranks(found, rows)),
         size="; ".join(
-            f"temperature {temperature:g}: {one.roots.sum():,} roots in texts of {len(one.prompts):,} prompts"
+            f"temperature {temperature:g}: {one.roots.sum():,} roots in texts of {len(one.prompts):,} files"
             for temperature, one in found.items()
         ),
         machine="\n".join(f"- temperature {t:g}: {_measured(one)}" for t, one in found.items()),
@@ -137,12 +137,13 @@ All held out: no file of the prompts was used in any training.
 
 {taus}
 
-{seeds}. Intervals of {level}, clustered by prompt. "Seeds differ by" is the standard deviation between the
-seeds; with one seed the intervals hold for these weights and leave it out.{lacking}
+{seeds}. Intervals of {level}, clustered by the file that a prompt is from: prompts of one file are not independent.
+"Seeds differ by" is the standard deviation between the seeds; with one seed the intervals hold for these weights and
+leave it out.{lacking}
 
 ## One thing at a time
 
-Each row against the row that differs from it in one thing, paired by prompt; with several seeds the interval holds the
+Each row against the row that differs from it in one thing, paired by file; with several seeds the interval holds the
 variation between them. "Seen from": the smallest true difference that is seen here with a probability of {power}.
 
 {pairs}

@@ -22,25 +22,34 @@ class HeldOutTexts:
 
     Attributes:
         pair: the target, and any draft of its vocabulary.
-        prompts: the tokens before each text. Texts of equal prompts are one cluster.
+        prompts: the tokens before each text.
         texts: tokens that the target generated under `sampling`.
         sampling: temperature, top-k and top-p of the texts.
+        sources: where each prompt is from, such as the name of its file. Texts of one source are one cluster; None
+            means that texts of equal prompts are.
 
     Raises:
-        InputError: the prompts and texts do not belong to this pair (see `check_continued`), or fewer than 2 prompts
-            differ.
+        InputError: the prompts and texts do not belong to this pair (see `check_continued`), there is not a source for
+            each prompt, or fewer than 2 prompts or sources differ.
     """
 
     pair: Pair
     prompts: list[list[int]]
     texts: list[list[int]]
     sampling: Sampling
+    sources: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_continued(self.pair, self.prompts, self.texts)
-        if len(self.clusters) < 2:
+        if self.sources is not None and len(self.sources) != len(self.prompts):
             raise InputError(
-                f"prompts must be at least 2 different ones, got {len(self.clusters)}: an interval over prompts needs "
+                f"sources must name one for each of {len(self.prompts)} prompts, got {len(self.sources)}: repeat each "
+                "source for each of its prompts"
+            )
+        if len(self.clusters) < 2:
+            what = "prompts" if self.sources is None else "sources"
+            raise InputError(
+                f"{what} must be at least 2 different ones, got {len(self.clusters)}: an interval over {what} needs "
                 "more than one"
             )
 
@@ -63,13 +72,13 @@ class HeldOutTexts:
 
     @cached_property
     def clusters(self) -> list[str]:
-        """A hash of each different prompt, in order."""
+        """A hash of each different source or prompt, in order."""
         return list(dict.fromkeys(self.hashes))
 
     @cached_property
     def hashes(self) -> list[str]:
-        """A hash of the prompt of each text."""
-        return [short_hash(prompt) for prompt in self.prompts]
+        """A hash of the source of each text, or of its prompt."""
+        return [short_hash(one) for one in self.sources or self.prompts]
 
     @cached_property
     def identity(self) -> str:
