@@ -35,6 +35,11 @@ def test_a_head_is_trained_by_two_commands(run: Run, tiny_folders: Path, corpus:
     result = run(*head, "--loss", "hass", "--set", "passes=2", "--start", "first", "--out", "second")
     assert result.exit_code == 0, result.output
     assert json.loads(Path("second/training.json").read_text())["texts"] == 4
+    rates = [
+        json.loads((Path(name) / "provenance.json").read_text())["settings"]["matrix_rate"]
+        for name in ("first", "second")
+    ]
+    assert rates == [0.02, 0.003]  # the rate of a new head makes a trained one worse
     refused(run(*texts, "--share", "2/2"), "share must be k/n with 0 <= k < n")
     refused(run(*head, "--loss", "talff", "--out", "third"), "unknown loss 'talff': did you mean talf?")
     refused(run(*head, "--loss", "talf", "--set", "k", "--out", "third"), "set must be NAME=VALUE, such as passes=3")
@@ -42,6 +47,7 @@ def test_a_head_is_trained_by_two_commands(run: Run, tiny_folders: Path, corpus:
     refused(run(*head, "--loss", "talf", "--set", "k=two", "--out", "third"), "k must be a number, got 'two'")
     refused(run(*head, "--loss", "eagle3", "--out", "third"), "must be different layers of the target")
     refused(run(*head, "--loss", "eagle", "--out", "first", "--seed", 1), "another seed")
+    refused(run(*head, "--loss", "eagle", "--out", "third", "--rate", "inf"), "rate must be a positive number, got inf")
     assert not Path("third").exists()
 
 

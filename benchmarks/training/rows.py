@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from reference.heads import Kind
 from reference.losses import Eagle, Eagle3, Gto, Hass, LkLambda, Loss, Talf, Tv
+from reference.train.head import NEW_RATE, STARTED_RATE
 from reference.train.objectives import DraftTrees
 
 SHIPPED = "shipped draft"
@@ -43,8 +44,8 @@ class Row:
 
     @property
     def rate(self) -> float:
-        """Learning rate of the matrices, lower for a draft that is trained on: the rate of new heads makes it worse."""
-        return 0.02 if self.start is None else 0.003
+        """Learning rate of the matrices: lower for a draft that is trained on."""
+        return NEW_RATE if self.start is None else STARTED_RATE
 
     @property
     def folder(self) -> str:

@@ -85,8 +85,7 @@ def _train(work: Path, row: Row, seed: int) -> None:
         steps=row.steps,
         rows=row.rows,
         seed=seed,
-        matrix_rate=row.rate,
-        vector_rate=row.rate / 10,
+        rate=row.rate,
         roots=row.roots,
         trees=row.trees,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import owned, write_whole
 
 CHECKPOINT, RECORD = "training.pt", "training.json"
+NEW_RATE, STARTED_RATE = 0.02, 0.003
+"""Learning rates of a new draft, and of one that is trained on: the rate of a new draft makes a trained one worse."""
+
 LAYOUTS_OF: dict[Kind, str] = {
     "eagle1": "eagle",
     "eagle3": "speculators",
@@ -41,8 +45,8 @@ class HeadRecipe:
         steps: number of updates of the weights.
         rows: texts in a step.
         seed: seed of the weights of a new head, of the order of the texts and of all random choices.
-        matrix_rate: learning rate of the matrices inside the layer, by Muon.
-        vector_rate: learning rate of norms, embeddings and output layers, by AdamW.
+        rate: learning rate of the matrices inside the layer, by Muon. Norms, embeddings and output layers have a tenth
+            of it, by AdamW.
         roots: roots in each text at which TALF builds trees.
         trees: how GTO grows draft trees.
     """
@@ -51,8 +55,7 @@ class HeadRecipe:
     steps: int = 1000
     rows: int = 16
     seed: int = 0
-    matrix_rate: float = 0.02
-    vector_rate: float = 0.002
+    rate: float = NEW_RATE
     roots: int = 64
     trees: DraftTrees = field(default_factory=DraftTrees)
 
@@ -60,14 +63,22 @@ class HeadRecipe:
         for name in ("steps", "rows", "roots"):
             check_whole(name, getattr(self, name), 1)
         check_whole("seed", self.seed, 0)
+        if not 0 < self.rate < math.inf:
+            raise InputError(f"rate must be a positive number, got {self.rate!r}")
+
+    @property
+    def vector_rate(self) -> float:
+        """Learning rate of norms, embeddings and output layers."""
+        return self.rate / 10
 
     @property
     def stamp(self) -> dict[str, Any]:
         """The settings as a provenance holds them."""
         loss = json.dumps({"name": self.loss.name} | asdict(self.loss))
         trees = json.dumps(asdict(self.trees)) if isinstance(self.loss, Gto) else ""
-        numbers = {name: getattr(self, name) for name in ("steps", "rows", "matrix_rate", "vector_rate", "roots")}
-        return numbers | {"loss": loss, "trees": trees}
+        rates = {"matrix_rate": self.rate, "vector_rate": self.vector_rate}
+        sizes = {name: getattr(self, name) for name in ("steps", "rows", "roots")}
+        return sizes | rates | {"loss": loss, "trees": trees}
 
 
 def head_config(
@@ -156,7 +167,7 @@ def train_head(
     claim(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings)
     if (folder / RECORD).exists():
         return
-    rates = LearningRates(recipe.steps, recipe.matrix_rate, recipe.vector_rate)
+    rates = LearningRates(recipe.steps, recipe.rate, recipe.vector_rate)
     with owned(folder, folder / "training.lock", "name another folder"):
         seconds = fit(draft, objective, rates, folder / CHECKPOINT, done)
         _write(draft, pair, folder)

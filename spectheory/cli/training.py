@@ -164,6 +164,14 @@ def head(
     shuffled: Annotated[
         bool, typer.Option("--shuffled", help="Shuffle GTO's rewards within each group, as a control.")
     ] = False,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate",
+            help="Learning rate of the head's matrices; norms and output layers have a tenth of it.",
+            show_default="0.02 for a new head, 0.003 with --start",
+        ),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Train a draft head for a target by one of the papers' losses, and write it.
@@ -172,14 +180,15 @@ def head(
     written in half precision; `spectheory head convert` writes the layouts of other libraries.
     """
     with _in_a_checkout():
-        from reference.train.head import HeadRecipe, head_config, train_head
+        from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
         from reference.train.objectives import DraftTrees
         from reference.train.own_texts import OwnTexts
     from reference.losses import loss_of, with_settings
 
     chosen = with_settings(loss_of(loss), settings or [])
     trees = DraftTrees(groups=groups, shuffled=shuffled)
-    recipe = HeadRecipe(chosen, steps=steps, rows=rows, seed=seed, roots=roots, trees=trees)
+    speed = rate if rate is not None else NEW_RATE if start is None else STARTED_RATE
+    recipe = HeadRecipe(chosen, steps=steps, rows=rows, seed=seed, rate=speed, roots=roots, trees=trees)
     stored, loaded, config = OwnTexts(texts), _pair(target, start, device), None
     if start is None:
         made, name = kind or _made_for(chosen), loaded.names[0]
