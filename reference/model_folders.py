@@ -194,7 +194,7 @@ def _pickled_weights(folder: Path, config: dict[str, Any]) -> str | None:
             return f"names weights outside of itself ({name!r}), which are not loaded: put them into the folder"
         if not name.endswith((".safetensors", ".safetensors.index.json") if number == 0 else ".safetensors"):
             return (
-                f"names weights that are no safetensors ({name!r}), which can run code and are never loaded: {convert}"
+                f"names weights that are not safetensors ({name!r}), which can run code and are never loaded: {convert}"
             )
     return None
 

@@ -193,7 +193,7 @@ def test_a_format_of_the_cache_by_name() -> None:
         (tensors({"num_bits": 5}), "must have num_bits of 2, 3, 4, 6 or 8, got num_bits=5"),
         (tensors(INT4 | {"group_size": "x"}), "must have a whole number as group_size, or -1, got group_size='x'"),
         (tensors(INT4, ignore="lm_head"), "must have a list of names as ignore, got ignore='lm_head'"),
-        (tensors(INT4, ignore=["re:("]), r"has the pattern 're:\(', which is no regular expression"),
+        (tensors(INT4, ignore=["re:("]), r"has the pattern 're:\(', which is not a regular expression"),
         (tensors(FP8 | {"strategy": "block", "block_structure": [1]}), "two whole numbers as block_structure, got"),
         (
             {"quant_method": "bitsandbytes"},

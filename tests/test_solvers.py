@@ -262,7 +262,7 @@ def test_two_rounds_without_replacement_from_a_distribution_with_one_tall_peak(p
 
 
 def test_rrs_goes_on_where_what_is_left_of_q_is_next_to_nothing() -> None:
-    """At temperature 0.1 the second draft has probability 4e-41, and 1 / q is no float32."""
+    """At temperature 0.1 the second draft has probability 4e-41, and 1 / q is beyond float32."""
     p, q = (torch.softmax(torch.tensor(logits) / 0.1, 0).numpy() for logits in ([0.0, 0, 9, 9], [9.3, 0, -2, -2]))
     assert 0 < q[1] < np.finfo(np.float32).tiny
     np.testing.assert_allclose(RRS()._distribution(p, q, [0, 1]), p, atol=1e-6)

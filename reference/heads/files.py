@@ -261,7 +261,7 @@ def _check_tensors(
 
 
 def _common_type(folder: Path, kinds: dict[str, str]) -> torch.dtype:
-    """The type of all weights; raises InputError if they differ or are no floating-point numbers."""
+    """The type of all weights; raises InputError if they differ or are not floating-point numbers."""
     for name, allowed in MAPS.items():
         if name in kinds and kinds[name] not in allowed:
             raise InputError(f"{name} in {folder} must be of type {allowed[0]}, got {kinds[name]}")

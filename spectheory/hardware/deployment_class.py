@@ -129,7 +129,7 @@ def classes_parsed(text: str) -> dict[tuple[str, bool], ClassErrors]:
             for row in json.loads(text)["classes"]
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"this is no table of validated classes ({error}): write it again") from error
+        raise InputError(f"this is not a table of validated classes ({error}): write it again") from error
     return {(row.name, row.calibrated): row for row in rows}
 
 

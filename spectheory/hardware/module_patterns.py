@@ -36,7 +36,7 @@ def matches(pattern: str, names: set[str], where: str) -> bool:
             return any(re.match(pattern[3:], name) for name in names)
         except re.error as error:
             raise InputError(
-                f"{where} has the pattern {pattern!r:.80}, which is no regular expression: {error}"
+                f"{where} has the pattern {pattern!r:.80}, which is not a regular expression: {error}"
             ) from None
     if "*" in pattern:
         return any(fnmatchcase(name, pattern) for name in names)

@@ -70,7 +70,7 @@ def _is_length(value: Any) -> bool:
 
 
 def _shown(lengths: Any) -> str:
-    """The first value that is no length, or what is there in place of a list."""
+    """The first value that is not a length, or what is there in place of a list."""
     wrong = next((one for one in lengths if not _is_length(one)), lengths) if isinstance(lengths, list) else lengths
     if isinstance(wrong, int) and not isinstance(wrong, bool) and abs(wrong) >= LONGEST:
         return "a number that is too large"

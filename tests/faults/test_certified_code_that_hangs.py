@@ -39,7 +39,7 @@ SLEEPER = "open('pid', 'a').write(str(os.getpid())); os.rename('pid', 'written')
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie, which only waits for its parent to ask for its status."""
+    """Whether a process exists and is not a zombie, which only waits for its parent to ask for its status."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

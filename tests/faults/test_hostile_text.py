@@ -103,7 +103,7 @@ def test_a_text_with_a_lone_surrogate_is_refused(files: Run) -> None:
 
 
 def test_rates_of_6000_digits_are_rates(files: Run) -> None:
-    """They are no name of a file, although no file may have so long a name."""
+    """They do not name a file, and no file may have so long a name."""
     long = f"0.{'7' * 6000},0.5"
     result = files("plan", "--acceptance", long, "--latency", "latency.json", "--max-budget", 2)
     assert result.exit_code == 0, result.output

@@ -156,15 +156,15 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         name: (pickles(name), f"has its weights as pickles alone .{name}")
         for name in ("weights.pt", "weights.pth", "last.ckpt", "m.pkl", "consolidated.00.pth")
     },
-    "index of pickles": (shards("pytorch_model.bin"), "names weights that are no safetensors .'pytorch_model.bin'"),
+    "index of pickles": (shards("pytorch_model.bin"), "names weights that are not safetensors .'pytorch_model.bin'"),
     "index outside": (shards("../target.safetensors"), "names weights outside of itself .'../target.safetensors'"),
     "index deep outside": (shards("a/../../x.safetensors"), "names weights outside of itself"),
     "index absolute": (shards("/x.safetensors"), "names weights outside of itself .'/x.safetensors'"),
-    "weights named": (named("adapter_model.bin"), "names weights that are no safetensors .'adapter_model.bin'"),
+    "weights named": (named("adapter_model.bin"), "names weights that are not safetensors .'adapter_model.bin'"),
     "weights named outside": (named("../model.safetensors"), "names weights outside of itself"),
     "a shard that is an index": (
         shards("p.safetensors.index.json"),
-        "names weights that are no safetensors .'p.safetensors.index.json'",
+        "names weights that are not safetensors .'p.safetensors.index.json'",
     ),
     "other configurations": (configured(configuration_files=["config.5.json"]), "names other configurations"),
     "kernel of the Hub": (configured(_attn_implementation="x/y:evil"), "names an attention kernel of the Hub"),
