@@ -118,7 +118,8 @@ def short_hash(values: object) -> str:
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """List what differs, as in "another seed (0, here 1), temperature (1, here 0)"; "" if nothing differs.
 
-    Hashes and long values are left out, as in "other prompts".
+    Hashes and long values are left out, as in "other prompts". Models with equal weights are equal, whatever their
+    folders are called.
     """
 
     def described(name: str) -> str:
@@ -127,7 +128,9 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
             return name
         return f"{name} ({values[0]}, here {values[1]})"
 
-    differing = [name for name in sorted({**theirs, **ours}) if theirs.get(name) != ours.get(name)]
+    same_weights = "weights" in theirs and theirs["weights"] == ours.get("weights")
+    compared = sorted({*theirs, *ours} - ({"target", "draft"} if same_weights else set()))
+    differing = [name for name in compared if theirs.get(name) != ours.get(name)]
     if not differing:
         return ""
     return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(map(described, differing))}"

@@ -55,8 +55,9 @@ def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, tex
         write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, stop)
     with pytest.raises(ValueError, match="lacks 2 of 3 files, such as part-000002.safetensors: repeat the command"):
         OwnTexts(tmp_path)
-    for share in ((1, 2), (0, 2)):
-        write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, share=share)
+    moved = replace(tiny, names=("another folder", "of the same weights"))
+    for pair, share in ((tiny, (1, 2)), (moved, (0, 2))):
+        write_own_texts(pair, corpus(tiny), SETTINGS, tmp_path, share=share)
     parts = sorted(path.name for path in tmp_path.glob("part-*"))
     assert len(parts) == 3
     assert [(tmp_path / part).read_bytes() for part in parts] == [(texts.folder / part).read_bytes() for part in parts]
