@@ -16,7 +16,7 @@ from spectheory.engines import Run
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.kernel_curves import kernel_curves
-from tests.timed_runs import CHAIN, EVERY, PAIR, PLAIN, SHIPPED, TRUE, calibrated, timed
+from tests.timed_runs import CHAIN, EVERY, FORWARD, PAIR, PLAIN, SHIPPED, TREE, TRUE, calibrated, timed
 
 
 def errors(found: CalibratedCosts, runs: list[Run], costs: EngineCosts) -> list[float]:
