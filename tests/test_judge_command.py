@@ -37,6 +37,7 @@ def test_the_command_compares_and_goes_on(run: Run, tiny_folders: Path, tmp_path
     trace = "head", "evaluate", "--trace", "out/texts", "--out", "other"
     refused(run(*trace, "--group", f"a={draft}"), "groups must be at least two, got 1")
     refused(run(*trace, "--group", draft, "--group", "b"), "group must be a name with its folders")
+    refused(run(*trace, *groups, "--by-file"), "prompts must be pieces of the held-out files")
     refused(run(*trace, *groups, "--temperature", 1), "--trace names its target, device and sampling")
     refused(run(*trace, *groups, "--search", "EAGLE-2", "--verifier", "Block"), "--search grows its own trees")
     refused(run(*trace, *groups, "--verifier", "Greedy"), "verifier must be a verifier of sampled text")

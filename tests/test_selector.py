@@ -160,6 +160,20 @@ def test_labels_continue_after_an_interruption_and_refuse_another_folder(labels:
         write_labels(texts(), replace(SETTINGS, space=ActionSpace(2, 1, 1)), tmp_path)
 
 
+def test_roots_of_one_source_are_one_cluster(labels: Labels, tmp_path: Path) -> None:
+    """The labels are the same; split and clusters are by source, and a folder holds labels of one clustering."""
+    named = replace(texts(), sources=tuple("abc"[number % 3] for number in range(12)))
+    write_labels(named, SETTINGS, tmp_path)
+    found = read_labels(tmp_path)
+    assert (found.tokens == labels.tokens).all()
+    assert [len(np.unique(one.prompts)) for one in found.split(1 / 3)] == [1, 2]
+    joined = comparison(found)
+    assert len(joined.prompts) == 3
+    assert [row.throughput for row in joined.rows] == pytest.approx([row.throughput for row in comparison(labels).rows])
+    with pytest.raises(ForeignFolderError, match="clusters"):
+        write_labels(texts(), SETTINGS, tmp_path)
+
+
 def test_labels_are_split_by_prompt(labels: Labels) -> None:
     one, other = labels.split(0.25)
     assert len(np.unique(one.prompts)) == 3

@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from benchmarks.selector import __main__ as command
 from benchmarks.selector.page import section
+from reference.held_out import sources
+from reference.judging import HeldOutTexts
+from reference.library_sources import standard_library
+from reference.models import load_pair
+from reference.sampling import Sampling
 from reference.selector import SelectorComparison
+from spectheory.core.errors import InputError
+
+
+def test_texts_are_of_a_half_of_the_files_and_few_of_each() -> None:
+    """Three pieces of each of ten held-out files: the halves share no file, and the first two of each are taken."""
+    pair = load_pair()
+    files = [file for file in standard_library() if file.is_held_out and len(file.text) > 2000][:10]
+    rows: Any = pair.tokenizer([file.text[:2000] for file in files], add_special_tokens=False)["input_ids"]
+    pieces = [(file.name, row[n : n + 40]) for file, row in zip(files, rows, strict=True) for n in (0, 60, 99)]
+    prompts = [piece for _, piece in pieces]
+    assert sources(pair, prompts) == tuple(name for name, _ in pieces)
+    texts = HeldOutTexts(pair, prompts, [[5]] * len(prompts), Sampling(1.0))
+    judged, trained, both = (command.texts_by_file(texts, half, 2) for half in ("judged", "trained", "all"))
+    names = [file.name for file in files]
+    for found in (judged, trained, both):
+        kept = list(dict.fromkeys(found.sources or ()))
+        assert found.sources == tuple(name for name in kept for _ in range(2))
+        assert found.prompts == [prompts[3 * names.index(name) + n] for name in kept for n in (0, 1)]
+    assert set(judged.clusters).isdisjoint(trained.clusters)
+    assert {*judged.clusters, *trained.clusters} == set(both.clusters)
+    assert len(both.clusters) == 10
+    with pytest.raises(InputError, match="prompts must be pieces of the held-out files"):
+        sources(pair, [[5] * 40])
 
 
 def records() -> list[SelectorComparison]:

@@ -25,8 +25,11 @@ def _parts(record: SelectorComparison) -> Iterator[str]:
     rooted, same, other = record.static
     yield f"### {record.verifier}, {held['pair_of_times']}"
     yield (
-        f"{record.roots.sum():,} roots of {len(record.prompts)} prompts, {held['draws']} draws at each, temperature "
-        f"{stamp.temperature:g}. Latency: {held['latency']}."
+        f"{record.roots.sum():,} roots in texts of {len(record.prompts)} files, {held['draws']} draws at each, "
+        f"temperature {stamp.temperature:g}. Trained and chosen on {held['other_roots']:,} roots in texts of "
+        f"{held['other_clusters']} other files, {held['other_draws']} draws at each. "
+        f"Latency: {held['latency']}. A choice of the selector takes "
+        f"{1e3 * held['choice_seconds']:.2f} ms on a core of a CPU, which is not in these seconds."
     )
     yield markdown_table(TextTable("", HEADER, tuple(map(_row, record.rows)))).strip()
     yield (

@@ -263,7 +263,7 @@ def _facts(texts: HeldOutTexts, settings: JudgeSettings, **further: str) -> dict
 
 
 def _provenance(texts: HeldOutTexts, settings: JudgeSettings) -> Provenance:
-    stated = _facts(texts, settings)
+    stated = _facts(texts, settings, clusters="prompts" if texts.sources is None else "sources")
     return Provenance.now(
         "spectheory head evaluate", packages=("torch", "transformers"), requests=len(texts.texts), **stated
     )

@@ -74,7 +74,7 @@ class SelectorComparison(Record):
             the best one chosen on other text.
         shares: (trees,) share of the roots at which the selectors choose each tree.
         roots: (P,) number of roots of each prompt.
-        prompts: (P,) hashes of the prompts, the clusters.
+        prompts: (P,) hashes of the prompts, or of their sources, the clusters.
         runs: the policies.
 
     Raises:

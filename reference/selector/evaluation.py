@@ -123,6 +123,8 @@ def _provenance(selector: Selector, labels: Labels, other: Labels) -> Provenance
     placed = {name: getattr(stamp, name) for name in ("device", "dtype", "attention")}
     trained = selector.card.provenance.settings
     held = {"labels": labels.identity, "other": other.identity, "draws": stamp.settings["draws"]}
+    held |= {"other_roots": len(other.prompts), "other_clusters": len(np.unique(other.prompts))}
+    held |= {"other_draws": other.provenance.settings["draws"]}
     held |= {"latency": selector.card.latency.summary, "training_steps": trained.get("steps")}
     assumed = (
         "roots are equally spaced in the text; cycles of a run start more rarely after long accepted paths",

@@ -20,7 +20,7 @@ from reference.candidates import child_tokens
 from reference.host_arrays import numpy_on_host
 from reference.judging import HeldOutTexts
 from reference.models import Pair
-from reference.part_files import claimed, read_part, stamp_of, write_part
+from reference.part_files import claimed, read_part, short_hash, stamp_of, write_part
 from reference.sampling import Sampling
 from reference.selector.actions import ActionSpace
 from reference.selector.features import KNOWN, Features, known_scalars
@@ -47,7 +47,8 @@ COLUMNS = pa.schema(
         ("tokens", pa.list_(pa.float32())),
     ]
 )
-"""One row per root: hash of its prompt, tokens before it, the features, and E[tau] by verifier, draw and tree."""
+"""One row per root: hash of the source of its text or of its prompt, tokens before it, the features, and E[tau] by
+verifier, draw and tree."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Labels:
         space: the actions.
         sampling: temperature, top-k and top-p of texts, target and draft.
         verifiers: names of the verifiers.
-        prompts: (R,) hash of the prompt of each root. Roots of equal prompts are one cluster.
+        prompts: (R,) hash of the source of each root's text, or of its prompt. Roots of equal hashes are one cluster.
         features: what is known at each root.
         tokens: (verifiers, R, draws, trees) float32, E[tau] given each draw; the mean over the draws is unbiased.
         pair: the pair of the texts.
@@ -185,7 +186,12 @@ def write_labels(
         LogitsError: a model returns logits that give no probabilities.
     """
     _check(texts, settings)
-    stamp = {"texts": texts.identity, **asdict(PairFacts.of(texts.pair)), **settings.stamp}
+    stamp = {
+        "texts": texts.identity,
+        "clusters": short_hash(texts.hashes),
+        **asdict(PairFacts.of(texts.pair)),
+        **settings.stamp,
+    }
     total = len(texts.texts)
     sampled = texts.sampling.stamp
     with claimed(folder, SOURCE, **texts.pair.stamp, **sampled, seed=settings.seed, requests=total, settings=stamp):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,6 +89,14 @@ def evaluate(
             "--baseline", help="Name of the draft that the others are compared with.", show_default="first group"
         ),
     ] = None,
+    by_file: Annotated[
+        bool,
+        typer.Option(
+            "--by-file",
+            help="Count files, not prompts, in the intervals. The prompts must be pieces of the held-out files of this "
+            "Python's library, as the shipped ones are: prompts of one file are not independent.",
+        ),
+    ] = False,
     pair: PairOptions = SHIPPED,
     skip: Skip = 0,
     count: Count = 100,
@@ -107,6 +116,7 @@ def evaluate(
     """
     from transformers.utils import logging
 
+    from reference.held_out import sources
     from reference.judging import HeldOutTexts, JudgeSettings, judge
     from reference.judging.folders import read_groups
     from reference.sampling import Sampling, require_drawing
@@ -121,6 +131,8 @@ def evaluate(
     else:
         _require_usual(pair, temperature, top_k, top_p)
         texts = HeldOutTexts.of_trace(trace)
+    if by_file:
+        texts = replace(texts, sources=sources(texts.pair, texts.prompts))
     policy = _policy(texts.sampling, tree, search, verifier)
     settings = JudgeSettings(policy, baseline, seed)
     shorter = ("lower --count or --new-tokens", "count") if trace is None else ("give a shorter --trace",)

@@ -28,11 +28,16 @@ def judged_words(comparison: DraftComparison) -> list[str]:
     """The findings in words: what was compared, and each group compared with the baseline."""
     sampled = comparison.provenance.sampling
     return [
-        f"{comparison.roots.sum():,} roots in texts of {len(comparison.prompts):,} prompts: {comparison.policy}, "
+        f"{comparison.roots.sum():,} roots in texts of {_clusters(comparison)}: {comparison.policy}, "
         f"verified by {comparison.verifier}{f', {sampled}' if sampled else ''}. The baseline is {comparison.baseline}.",
         *(_finding(row, comparison.baseline) for row in comparison.rows[1:]),
         *_caveats(comparison),
     ]
+
+
+def _clusters(comparison: DraftComparison) -> str:
+    """The number of clusters, and what they are: prompts, or their sources."""
+    return f"{len(comparison.prompts):,} {comparison.provenance.settings.get('clusters', 'prompts')}"
 
 
 def _finding(row: DraftRow, baseline: str) -> str:
@@ -69,13 +74,14 @@ def _taus(comparison: DraftComparison) -> TextTable:
     header = ["draft", "E[tau]", *["seeds"] * spread, "difference", "detectable"]
     header += ["by root", "difference"] * everywhere
     note = (
-        f"±: half a {LEVEL:.0%} interval, clustered by prompt; differences are from the first row, prompts paired. "
+        f"±: half a {LEVEL:.0%} interval, over {_clusters(comparison)}; differences are from the first row, on "
+        "the same texts. "
         f"Detectable: the smallest true difference that is seen with a probability of {POWER:.0%}. "
     )
     note += "Seeds: standard deviation of E[tau] between runs; the differences' intervals hold it. " if spread else ""
     note += "By root: mean tokens of a cycle from every position. " if everywhere else ""
     return TextTable(
-        f"E[tau] at {comparison.roots.sum():,} roots of {len(comparison.prompts):,} prompts: {comparison.policy}, "
+        f"E[tau] at {comparison.roots.sum():,} roots of {_clusters(comparison)}: {comparison.policy}, "
         f"{comparison.verifier}",
         tuple(header),
         tuple(rows),
