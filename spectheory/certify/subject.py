@@ -100,7 +100,7 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
 
         start, found = time.process_time(), []
         for (branch, node, token, error), chance in branches(program):
-            found.append(Ending(node, token, chance, branch.chance_given_zeros, error))
+            found.append(Ending(node, token, chance, branch.chance_given_zeros, error, branch))
             if error is not None and branch.is_used and _returns_numbers(verify, draft, p, seconds, chance):
                 raise BranchError(
                     f"it raised {type(error).__name__} on random numbers whose values are not fixed, and not on those "

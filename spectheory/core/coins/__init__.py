@@ -8,10 +8,10 @@ and all that is monotone in E / p is settled by draws with given weights, and th
 
 from __future__ import annotations
 
-from spectheory.core.coins.coin import BranchError, Clock, Coin, Source, exact
+from spectheory.core.coins.coin import BranchError, Clock, Coin, Source, exact, is_float
 from spectheory.core.coins.exponential import Exponential
 from spectheory.core.coins.extremes import best
 from spectheory.core.coins.uniform import Uniform
 from spectheory.core.coins.unknown import Unknown
 
-__all__ = ["BranchError", "Clock", "Coin", "Exponential", "Source", "Uniform", "Unknown", "best", "exact"]
+__all__ = ["BranchError", "Clock", "Coin", "Exponential", "Source", "Uniform", "Unknown", "best", "exact", "is_float"]

@@ -7,17 +7,36 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
+import numpy as np
+
 
 class BranchError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
 class Source(Protocol):
-    """What a random number asks for the outcome of a comparison."""
+    """What a random number asks for the outcome of a comparison.
+
+    Attributes:
+        drawn: what was drawn so far, in order; each coin adds itself.
+        is_rounded: whether a float took part in a comparison or in a draw.
+    """
+
+    drawn: list[Any]
+    is_rounded: bool
 
     def fork(self, weights: Sequence[Any]) -> int:
         """The index of the outcome, with probabilities proportional to `weights`."""
         ...
+
+
+EXACT = int, Fraction, np.integer
+"""Types of numbers that are never rounded."""
+
+
+def is_float(number: Any) -> bool:
+    """Whether a number may be rounded, as all but whole numbers and fractions are."""
+    return not isinstance(number, EXACT)
 
 
 def exact(number: Any) -> Fraction:
@@ -38,6 +57,7 @@ class Coin:
         self.low, self.high = Fraction(0), Fraction(1)
         self.is_zero: bool | None = None
         self.clock: Clock | None = None
+        branch.drawn.append(self)
 
     def settled_zero(self) -> bool:
         """Whether the number is exactly 0. The first call draws this."""
@@ -86,6 +106,7 @@ class Clock:
         left = math.exp(-threshold)
         if threshold == 0 or left == 0:
             return left == 0
+        self.coin.branch.is_rounded = True
         if self.flipped:
             return self.coin.below(exact(-math.expm1(-threshold)), or_equal=False)
         return not self.coin.below(exact(left), or_equal=True)

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from spectheory.core.coins.coin import BranchError, Clock, exact
+from spectheory.core.coins.coin import BranchError, Clock, Coin
 from spectheory.core.coins.races import SAME, Entry, first
 from spectheory.core.coins.unknown import GUARD, Unknown, is_finite, is_nan
 
@@ -25,6 +25,10 @@ class Exponential(Unknown):
     ) -> None:
         self.clock, self.scale, self.power, self.is_log = clock, scale, power, is_log
         self.direction, self.shift = sign, shift
+
+    def source(self) -> Coin:
+        """See Unknown.source."""
+        return self.clock.coin
 
     @property
     def increases(self) -> bool:
@@ -56,7 +60,7 @@ class Exponential(Unknown):
         if self.is_log:
             edge = _exponential(float(other) / float(self.power))
         else:
-            edge = float(exact(other) - self.shift) * self.direction
+            edge = float(self.exactly(other) - self.shift) * self.direction
             if edge <= 0:
                 return self.direction < 0
             edge = edge ** float(1 / self.power)
@@ -78,7 +82,7 @@ class Exponential(Unknown):
         """See Unknown.times."""
         if self.is_log:
             return self._with(power=self.power * factor)
-        scale, sign = self.scale * _power(abs(factor), 1 / self.power), self.direction * (1 if factor > 0 else -1)
+        scale, sign = self.scale * self._power(abs(factor), 1 / self.power), self.direction * (1 if factor > 0 else -1)
         return self._with(scale=scale, direction=sign, shift=self.shift * factor)
 
     def plus(self, other: Any) -> Any:
@@ -87,14 +91,14 @@ class Exponential(Unknown):
             raise BranchError("two random numbers are added: compare each with a threshold")
         if self.is_log:
             factor = _exponential(float(other) / float(self.power))
-            return self._with(scale=self.scale * exact(factor)) if 0 < factor < math.inf else float(other)
-        return self._with(shift=self.shift + exact(other))
+            return self._with(scale=self.scale * self.exactly(factor)) if 0 < factor < math.inf else float(other)
+        return self._with(shift=self.shift + self.exactly(other))
 
     def _reciprocal(self) -> Exponential:
         return self._unshifted("the reciprocal")._with(power=-self.power)
 
     def __pow__(self, power: Any) -> Exponential:
-        return self._unshifted("a power")._with(power=self.power * exact(power))
+        return self._unshifted("a power")._with(power=self.power * self.exactly(power))
 
     def log(self) -> Exponential:
         """See Unknown.log."""
@@ -113,7 +117,12 @@ class Exponential(Unknown):
     def bounded(self, bound: Any, below: bool) -> Any:
         """See Unknown.bounded."""
         plain = not self.is_log and self.direction * self.power == 1
-        if below and plain and not isinstance(bound, Unknown) and exact(bound) - self.shift <= GUARD * self.scale:
+        if (
+            below
+            and plain
+            and not isinstance(bound, Unknown)
+            and self.exactly(bound) - self.shift <= GUARD * self.scale
+        ):
             return self
         return self if self.is_below(bound, or_equal=False) != below else bound
 
@@ -121,6 +130,12 @@ class Exponential(Unknown):
         if self.is_log or self.direction < 0 or abs(self.shift) > GUARD:
             raise BranchError(f"{what} of a shifted or negative random number cannot be enumerated")
         return self._with(shift=Fraction(0))
+
+    def _power(self, base: Fraction, power: Fraction) -> Fraction:
+        """The power base ** power, exact for powers of 1 and -1."""
+        if abs(power) == 1:
+            return base if power == 1 else 1 / base
+        return self.exactly(float(base) ** float(power))
 
     def _with(self, **changed: Any) -> Exponential:
         new = object.__new__(Exponential)
@@ -133,10 +148,3 @@ def _exponential(power: float) -> float:
         return math.exp(power)
     except OverflowError:
         return math.inf
-
-
-def _power(base: Fraction, power: Fraction) -> Fraction:
-    """The power base ** power, exact for powers of 1 and -1."""
-    if abs(power) == 1:
-        return base if power == 1 else 1 / base
-    return exact(float(base) ** float(power))

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from spectheory.core.coins.coin import BranchError, Coin, exact
+from spectheory.core.coins.coin import BranchError, Coin
 from spectheory.core.coins.exponential import Exponential
 from spectheory.core.coins.races import Entry, first
 from spectheory.core.coins.unknown import GUARD, Unknown, is_finite, is_nan
@@ -18,13 +18,17 @@ class Uniform(Unknown):
     def __init__(self, coin: Coin, scale: Fraction = Fraction(1), shift: Fraction = Fraction(0)) -> None:
         self.coin, self.scale, self.shift = coin, scale, shift
 
+    def source(self) -> Coin:
+        """See Unknown.source."""
+        return self.coin
+
     def is_below(self, other: Any, or_equal: bool) -> bool:
         """See Unknown.is_below."""
         if isinstance(other, Unknown):
             return self._is_below_unknown(other, or_equal)
         if not is_finite(other):
             return not is_nan(other) and float(other) > 0
-        gap = exact(other) - self.shift
+        gap = self.exactly(other) - self.shift
         if self.scale == 0:
             return gap > 0 or (or_equal and gap == 0)
         if self.scale > 0:
@@ -50,7 +54,7 @@ class Uniform(Unknown):
     def _equals(self, other: Any) -> bool:
         if isinstance(other, Unknown):
             return self.is_same(other)
-        if not is_finite(other) or exact(other) != self.shift:
+        if not is_finite(other) or self.exactly(other) != self.shift:
             return False
         return self.scale == 0 or self.coin.settled_zero()
 
@@ -68,12 +72,12 @@ class Uniform(Unknown):
             return Uniform(self.coin, self.scale + other.scale, self.shift + other.shift)
         if isinstance(other, Unknown):
             raise BranchError("two uniform numbers are combined: compare each with a threshold")
-        return Uniform(self.coin, self.scale, self.shift + exact(other))
+        return Uniform(self.coin, self.scale, self.shift + self.exactly(other))
 
     def bounded(self, bound: Any, below: bool) -> Any:
         """See Unknown.bounded."""
         if self.scale > 0 and not isinstance(bound, Unknown) and is_finite(bound):
-            outside = (exact(bound) - self.shift) / self.scale
+            outside = (self.exactly(bound) - self.shift) / self.scale
             if (outside if below else 1 - outside) <= GUARD:
                 if self.coin.is_zero is None and 0 < outside < 1:
                     self.coin.is_zero = False
@@ -86,5 +90,5 @@ class Uniform(Unknown):
         low, span = (self.shift + self.scale, -self.scale) if flipped else (self.shift, self.scale)
         if span <= 0 or abs(low) > GUARD * span:
             raise BranchError("the logarithm of a shifted uniform number cannot be enumerated")
-        shift = Fraction(0) if abs(span - 1) <= GUARD else exact(math.log(span))
+        shift = Fraction(0) if abs(span - 1) <= GUARD else self.exactly(math.log(span))
         return Exponential(self.coin.as_clock(flipped), sign=-1, shift=shift)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.coins.coin import BranchError, exact
+from spectheory.core.coins.coin import BranchError, Coin, exact, is_float
 
 GUARD = Fraction(1, 10**7)
 """A number up to this that is added to a random number before a logarithm, or bounds one, counts as rounding."""
@@ -19,6 +19,16 @@ class Unknown(ABC):
     """A random number without a value. It can be compared, and used in the arithmetic that its class has."""
 
     __hash__ = None  # type: ignore[assignment]
+
+    @abstractmethod
+    def source(self) -> Coin:
+        """The uniform number that this is a function of."""
+
+    def exactly(self, number: Any) -> Fraction:
+        """A finite number as a fraction; that it may be rounded is noted."""
+        if is_float(number):
+            self.source().branch.is_rounded = True
+        return exact(number)
 
     @abstractmethod
     def is_below(self, other: Any, or_equal: bool) -> bool:
@@ -131,12 +141,12 @@ class Unknown(ABC):
             raise BranchError("a product of two uniform numbers cannot be enumerated: compare them one by one")
         if not is_finite(other):
             return self.sign() * float(other)
-        return self.times(exact(other)) if other != 0 else 0
+        return self.times(self.exactly(other)) if other != 0 else 0
 
     def _over_number(self, other: Any) -> Any:
         if isinstance(other, Unknown):
             raise BranchError("a quotient of two random numbers cannot be enumerated: compare them one by one")
-        return self._times(1 / exact(other) if is_finite(other) else 1 / other)
+        return self._times(1 / self.exactly(other) if is_finite(other) else 1 / other)
 
     def _plus(self, other: Any) -> Any:
         return self.plus(other) if isinstance(other, Unknown) or is_finite(other) else float(other)
