@@ -272,24 +272,25 @@ class Hunt:
         except Exception as error:
             self._fail(case, error)
             return None
-        return Counterexample(case, difference, draft, self._run(case.world, draft, ending, ""))
+        return Counterexample(case, difference, draft, self._run(case.world, draft, ending, "") if ending else ())
 
-    def _shows(self, case: Case, numbers: Numbers, wanted: Context, is_off: bool) -> tuple[Draft, Ending]:
-        """The draft on which the subject emits `wanted` with the highest probability, and how it ends there."""
-        best: tuple[Any, Draft, Ending] | None = None
+    def _shows(self, case: Case, numbers: Numbers, wanted: Context, is_off: bool) -> tuple[Draft, Ending | None]:
+        """The draft on which the subject emits `wanted` with the highest probability, and how it ends there.
+
+        A verifier that computes its distribution may emit nothing at all; then there is no ending.
+        """
+
+        def weight(ending: Ending) -> Any:
+            return ending.chance if is_off else ending.given_zeros
+
+        shown: list[tuple[Any, Draft, list[Ending]]] = []
         for draft, chance in branches(lambda rng: case.policy.grow(case.world, rng)):
             seen = Draft(draft.tree, draft.tokens, numbers(draft.q), draft.draws, draft.rule)
-            found = [
-                ending
-                for ending in self.subject.distribution_of(seen, numbers(case.world.target(draft)))
-                if ending.error is None and _agrees(draft, ending, wanted) and (is_off or ending.chance == 0)
-            ]
-            weight = chance * sum(ending.chance if is_off else ending.given_zeros for ending in found)
-            if found and (best is None or weight > best[0]):
-                best = weight, draft, max(found, key=lambda ending: (ending.chance, ending.given_zeros))
-        if best is None:
-            raise BranchError(f"it does not emit {text(wanted)} again: it has a random source or a state of its own")
-        return best[1], best[2]
+            endings = self.subject.distribution_of(seen, numbers(case.world.target(draft)))
+            found = [e for e in endings if _agrees(draft, e, wanted) and (is_off or e.chance == 0)]
+            shown.append((chance * sum(map(weight, found)), draft, found))
+        _, draft, found = max(shown, key=lambda each: each[0])
+        return draft, max(found, key=weight, default=None)
 
     def _run(self, world: World, draft: Draft, ending: Ending, raised: str) -> tuple[str, ...]:
         """Lines about a run of the subject. `raised` says which error it raised; "" if it emitted tokens."""
@@ -304,4 +305,4 @@ class Hunt:
 def _agrees(draft: Draft, ending: Ending, wanted: Context) -> bool:
     """Whether a run emits a beginning of `wanted`."""
     emitted = (*draft.context(ending.node), ending.token)
-    return emitted == wanted[: len(emitted)]
+    return ending.error is None and emitted == wanted[: len(emitted)]

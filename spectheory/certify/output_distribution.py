@@ -100,8 +100,8 @@ class Difference:
 
     @property
     def most_in_excess(self) -> Context:
-        """The sequence whose probability in the output exceeds the target's most."""
-        return max(self.target, key=lambda s: self.output[s] - self.target[s])
+        """The emitted sequence whose probability exceeds the target's most; if none exceeds it, falls short least."""
+        return max(self.target, key=lambda s: (self.output[s] > 0, self.output[s] - self.target[s]))
 
 
 def compare(
