@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import dis
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 
@@ -15,7 +23,7 @@ from examples.gallery import reproductions
 from examples.gallery.findings import FINDINGS
 from examples.gallery.page import page
 from examples.gallery.running import RECORD, Row, certify_all, load_rows, save_rows
-from examples.gallery.subjects import SUBJECTS
+from examples.gallery.subjects import SUBJECTS, Subject
 
 SAMPLER = """
 import a_package_that_is_not_installed
@@ -61,6 +69,63 @@ def test_every_fault_has_a_report_and_every_report_a_row_that_shows_it() -> None
     for name, row in rows.items():
         if row.verdict not in right:
             assert (name in reported) != ("by design" in SUBJECTS[name].reading), name
+
+
+def parts(given: Any, seen: dict[str, Any]) -> dict[str, Any]:
+    """A function or class, and all functions and classes of its file that it uses, by name."""
+    seen[given.__name__] = given
+    for name in used([given] if isinstance(given, FunctionType) else vars(given).values()):
+        found = getattr(sys.modules[given.__module__], name, None)
+        if getattr(found, "__module__", None) == given.__module__ and name not in seen:
+            parts(found, seen)
+    return seen
+
+
+def used(given: Any) -> Iterator[str]:
+    """The global names that functions use."""
+    for one in given:
+        code = one if isinstance(one, CodeType) else getattr(one, "__code__", None)
+        if code is not None:
+            yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+            yield from used(each for each in code.co_consts if isinstance(each, CodeType))
+
+
+def code_lines(given: Any) -> int:
+    """The lines of a function or a class, without decorators, docstrings and blank lines."""
+    source = textwrap.dedent(inspect.getsource(given))
+    (top,) = ast.parse(source).body
+    assert isinstance(top, ast.FunctionDef | ast.ClassDef)
+    docs = [
+        node.body[0]
+        for node in ast.walk(top)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node)
+    ]
+    left_out = {i for doc in docs for i in range(doc.lineno, (doc.end_lineno or 0) + 1)}
+    lines = source.splitlines()
+    return sum(bool(lines[i - 1].strip()) for i in range(top.lineno, len(lines) + 1) if i not in left_out)
+
+
+VERIFIERS = [subject for subject in SUBJECTS.values() if subject.name != "sequoia-two-cycles"]
+"""All but the one that plays whole steps, which exact mode does not certify."""
+
+
+@pytest.mark.parametrize("subject", VERIFIERS, ids=lambda subject: subject.name)
+def test_an_adapter_has_at_most_twelve_lines(subject: Subject) -> None:
+    """With all that it uses of its own file; `copies`, `drafts` and `fakes` are for every adapter."""
+    assert sum(map(code_lines, parts(subject.adapter, {}).values())) <= 12
+
+
+def test_exact_mode_decides_twenty_five_published_functions() -> None:
+    rows = load_rows(RECORD).values()
+    assert sum(row.mode == "exact" and row.verdict in ("LOSSLESS", "LOSSY") for row in rows) >= 25
+
+
+def test_the_evidence_of_exact_mode_shows_the_total_variation_of_the_table() -> None:
+    lossy = [row for row in load_rows(RECORD).values() if row.mode == "exact" and row.verdict == "LOSSY"]
+    for row in lossy:
+        assert row.evidence[-1] == f"total variation {row.tv}", row.subject
+        assert any("random numbers" in line for line in row.evidence), row.subject
+    assert lossy
 
 
 def test_a_missing_copy_is_skipped_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,17 @@ import torch
 
 from examples.gallery.copies import Copy
 from examples.gallery.drafts import Chain, Verify, on_chains
+from examples.gallery.fakes import (
+    Bar,
+    Cache,
+    Model,
+    Processor,
+    Unpinned,
+    cached_models,
+    drafted_first,
+    ignored,
+    unchanged,
+)
 from examples.gallery.subjects import subject
 
 RIGHT = "Keeps the target's distribution."
@@ -29,16 +40,10 @@ def spec_bench_sps(copy: Copy) -> Verify:
 LAYERS = "vllm/model_executor/layers"
 
 
-def _vllm(copy: Copy, sampler: Any) -> Verify:
+def _vllm(sampler: Any) -> Verify:
     """A sampler of vLLM V0, which gets the bonus token from the caller."""
     sampler.init_gpu_tensors("cpu")
-
-    def emitted(chain: Chain) -> list[int]:
-        bonus = torch.multinomial(chain.p[-1], 1)
-        rows = sampler.forward(chain.p[None], bonus[None], chain.q[None], chain.tokens[None])
-        return [token for token in rows[0].tolist() if token != -1]
-
-    return on_chains(emitted)
+    return on_chains(lambda c: sampler.forward(c.p[None], c.bonus()[None], c.q[None], c.tokens[None])[0])
 
 
 @subject(
@@ -53,7 +58,7 @@ def vllm_v0(copy: Copy) -> Verify:
     base = copy.load("SpecDecodeBaseSampler", name, file=f"{LAYERS}/spec_decode_base_sampler.py")
     off = {"flashinfer_chain_speculative_sampling": None, "chain_speculative_sampling": None}
     given = {**off, name: base.space[name], "logger": Box(info=print)}
-    return _vllm(copy, copy.load("RejectionSampler", "_multinomial", **given).RejectionSampler(use_flashinfer=False))
+    return _vllm(copy.load("RejectionSampler", "_multinomial", **given).RejectionSampler(use_flashinfer=False))
 
 
 @subject(
@@ -66,34 +71,20 @@ def vllm_v0_typical(copy: Copy) -> Verify:
     name = "SpecDecodeDeterministicBaseSampler"
     base = copy.load("SpecDecodeBaseSampler", name, file=f"{LAYERS}/spec_decode_base_sampler.py")
     loaded = copy.load("TypicalAcceptanceSampler", **{name: base.space[name]})
-    return _vllm(copy, loaded.TypicalAcceptanceSampler(0.09, 0.3))
+    return _vllm(loaded.TypicalAcceptanceSampler(0.09, 0.3))
 
 
-class _Unpinned:
-    """The module torch without pinned memory, which a machine without an accelerator lacks."""
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(torch, name)
-        if name not in ("tensor", "arange", "full", "ones"):
-            return found
-        return lambda *given, pin_memory=False, **options: found(*given, **options)
-
-
-def _ascend(copy: Copy, sampler: str, recovery: str, **options: Any) -> Verify:
+def _ascend(copy: Copy, kind: str = "", by: str = "", **options: Any) -> Verify:
     """A sampler of vllm-ascend for one request, with the corrections that it takes from another function."""
-    given = {"PLACEHOLDER_TOKEN_ID": -1, "HAS_TRITON": False, "torch": _Unpinned()}
-    loaded = copy.load(sampler, "sample_recovered_tokens", recovery, **given)
+    sampler, given = f"rejection_random_sample{kind}_pytorch", {"PLACEHOLDER_TOKEN_ID": -1, "HAS_TRITON": False}
+    names = sampler, "sample_recovered_tokens", f"sample_recovered_tokens{by}_pytorch"
+    loaded = copy.load(*names, torch=Unpinned(), **given)
 
-    def emitted(c: Chain) -> list[int]:
-        ends, coins, plain = torch.tensor([c.k]), torch.rand(c.k, dtype=torch.float64), Box(generators={})
-        bonus, out = torch.multinomial(c.p[-1], 1), torch.full((1, c.k + 1), -1)
-        device, target = torch.device("cpu"), c.p[:-1]
-        correct = loaded.sample_recovered_tokens
-        corrections = correct(c.k, [c.k], ends, c.tokens, c.q, target, plain, device, **options)
-        sampling, vocabulary = torch.tensor([False]), c.p.shape[1]
-        whole = (out, ends, c.tokens, c.q, target, bonus, corrections, coins, sampling, c.k, vocabulary)
-        getattr(loaded, sampler)(*whole)
-        return [token for token in out[0].tolist() if token != -1]
+    def emitted(c: Chain) -> Any:
+        chain, out = (torch.tensor([c.k]), c.tokens, c.q, c.p[:-1]), torch.full((1, c.k + 1), -1)
+        rest = loaded.sample_recovered_tokens(c.k, [c.k], *chain, Box(generators={}), torch.device("cpu"), **options)
+        coins, end = torch.rand(c.k, dtype=torch.float64), (torch.tensor([False]), c.k, c.p.shape[1])
+        return getattr(loaded, sampler)(out, *chain, c.bonus(), rest, coins, *end) or out[0]
 
     return on_chains(emitted)
 
@@ -103,7 +94,7 @@ ASCEND = "vllm_ascend/sample/rejection_sampler.py"
 
 @subject("vllm-project/vllm-ascend", ASCEND, "rejection_random_sample_pytorch", reading=RIGHT)
 def ascend(copy: Copy) -> Verify:
-    return _ascend(copy, "rejection_random_sample_pytorch", "sample_recovered_tokens_pytorch")
+    return _ascend(copy)
 
 
 @subject(
@@ -113,8 +104,7 @@ def ascend(copy: Copy) -> Verify:
     reading="A product of ratios is compared with a product of coins: see [below](#ascend-block).",
 )
 def ascend_block(copy: Copy) -> Verify:
-    names = "rejection_random_sample_block_verify_pytorch", "sample_recovered_tokens_blockwise_pytorch"
-    return _ascend(copy, *names, use_block_verify=True)
+    return _ascend(copy, "_block_verify", "_blockwise", use_block_verify=True)
 
 
 @subject("pytorch-labs/gpt-fast", "generate.py", "speculative_decode", reading=RIGHT)
@@ -129,62 +119,26 @@ def gpt_fast(copy: Copy) -> Verify:
     return on_chains(emitted)
 
 
-class _Cache:
-    """A model with a cache, as feifeibear's code and PEARL use it."""
-
-    def __init__(self, model: Any, *_: Any) -> None:
-        self.model = model
-        self._prob_history = None
-
-    def generate(self, ids: Any, _: int) -> Any:
-        self._prob_history = self.model.probs[None]
-        return None if self.model.tokens is None else torch.cat((ids, self.model.tokens[None]), 1)
-
-    def rollback(self, kept: int) -> None:
-        self._prob_history = self._prob_history[:, :kept]  # pyright: ignore[reportOptionalSubscript]
-
-
-def _models(c: Chain) -> tuple[Box, Box]:
-    return Box(probs=c.q, tokens=c.tokens, device="cpu"), Box(probs=c.p, tokens=None, device="cpu")
-
-
 FEIFEIBEAR = "feifeibear/LLMSpeculativeSampling", "sampling/speculative_sampling.py"
 
 
 @subject(*FEIFEIBEAR, "speculative_sampling", cases=25, reading=RIGHT)
 def feifeibear(copy: Copy) -> Verify:
     parts = copy.load("sample", "max_fn", file="sampling/utils.py")
-    given = {"KVCacheModel": _Cache, "sample": parts.sample, "max_fn": parts.max_fn}
+    given = {"KVCacheModel": Cache, "sample": parts.sample, "max_fn": parts.max_fn}
     sampler = copy.load("speculative_sampling", **given).speculative_sampling
-    return on_chains(lambda c: sampler(torch.tensor([[0]]), *_models(c), max_len=1, gamma=c.k)[0, 1:], first=1)
-
-
-class _Bar:
-    """A progress bar that shows nothing."""
-
-    n = 0
-
-    def __init__(self, **_: Any) -> None: ...
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def update(self, n: int) -> None: ...
+    return on_chains(lambda c: sampler(torch.tensor([[0]]), *cached_models(c), max_len=1, gamma=c.k)[0, 1:], first=1)
 
 
 @subject(*FEIFEIBEAR, "speculative_sampling_v2", cases=25, reading=RIGHT)
 def feifeibear_v2(copy: Copy) -> Verify:
     parts = copy.load("sample", "max_fn", file="sampling/utils.py")
-    given = {"max_fn": parts.max_fn, "norm_logits": lambda probs, *_: probs, "tqdm": _Bar}
+    given = {"max_fn": parts.max_fn, "norm_logits": unchanged, "tqdm": Bar}
     loaded = copy.load("speculative_sampling_v2", **given)
 
     def emitted(c: Chain) -> Any:
-        left = list(c.tokens[:, None, None])
-        loaded.space["sample"] = lambda probs: left.pop(0) if left else parts.sample(probs)
-        models = (lambda ids: Box(logits=c.q[None, : ids.shape[1]].clone()), lambda _: Box(logits=c.p[None].clone()))
-        return loaded.speculative_sampling_v2(torch.tensor([[0]]), *models, max_len=1, gamma=c.k)[0, 1:]
+        loaded.space["sample"] = drafted_first(c.tokens[:, None, None], parts.sample)
+        return loaded.speculative_sampling_v2(torch.tensor([[0]]), Model(c.q), Model(c.p), max_len=1, gamma=c.k)[0, 1:]
 
     return on_chains(emitted, first=1)
 
@@ -192,11 +146,11 @@ def feifeibear_v2(copy: Copy) -> Verify:
 @subject("smart-lty/ParallelSpeculativeDecoding", "src/engine.py", "speculative_decoding", reading=f"PEARL. {RIGHT}")
 def pearl(copy: Copy) -> Verify:
     parts = copy.load("sample", "max_fn", file="src/util.py")
-    given = {"KVCacheModel": _Cache, "sample": parts.sample, "max_fn": parts.max_fn}
+    given = {"KVCacheModel": Cache, "sample": parts.sample, "max_fn": parts.max_fn}
     sampler = copy.load("speculative_decoding", **given).speculative_decoding
 
     def emitted(c: Chain) -> Any:
-        drafter, target = _models(c)
+        drafter, target = cached_models(c)
         settings = Box(max_tokens=1, gamma=c.k, temp=1, top_k=0, top_p=0)
         host = {"accelerator": Box(is_main_process=False), "num_acc_tokens": [], "vocab_size": c.p.shape[1]}
         return sampler(Box(args=settings, draft_model=drafter, target_model=target, **host), torch.tensor([[0]]))[0, 1:]
@@ -211,43 +165,23 @@ def litgpt(copy: Copy) -> Verify:
     loaded = copy.load("speculative_decoding", "sample", **{name: draw})
 
     def emitted(c: Chain) -> Any:
-        left = list(zip(c.tokens[:, None], c.q, strict=True))
-        loaded.space["sample"] = lambda logits, **o: left.pop(0) if left else loaded.sample(logits, **o)
+        loaded.space["sample"] = drafted_first(zip(c.tokens[:, None], c.q, strict=True), loaded.sample)
         models = (lambda **_: torch.zeros(1), lambda **_: c.p.log()[None])
         return loaded.speculative_decoding(*models, torch.tensor([0]), torch.tensor([0]), 1, c.k)
 
     return on_chains(emitted)
 
 
-class _DoneError(Exception):
-    """The sampler asks for a second draft: the first cycle is over."""
-
-
 @subject(
     "romsto/Speculative-Decoding", "sampling/speculative_decoding.py", "speculative_generate", cases=25, reading=RIGHT
 )
 def romsto(copy: Copy) -> Verify:
-    given = {"prune_cache": lambda *_: None, "GreedyProcessor": lambda: None}
-    sampler = copy.load("speculative_generate", "max_fn", **given).speculative_generate
+    sampler = copy.load("speculative_generate", "max_fn", prune_cache=ignored, GreedyProcessor=ignored)
 
     def emitted(c: Chain) -> Any:
-        left = list(c.tokens)
-
-        def drafter(input_ids: Any, **_: Any) -> Box:
-            if not left:
-                raise _DoneError(input_ids[0, 1:])
-            return Box(logits=c.q[None, : input_ids.shape[1]], past_key_values=None)
-
-        drafter.device = "cpu"  # pyright: ignore[reportFunctionMemberAccess]
-        processor: Any = type("Plain", (), {"__call__": lambda _, probs: probs})()
-        processor.sample = lambda probs: left.pop(0) if left else torch.multinomial(probs, 1).squeeze(-1)
-        target: Any = type("Target", (), {"__call__": lambda *_, **__: Box(logits=c.p[None], past_key_values=None)})()
-        target.device, target.config = "cpu", Box(vocab_size=c.p.shape[1])
-        places = (c.k, processor, c.k + 5, 99, 98, False)
-        try:
-            return sampler([0], drafter, target, None, *places, first_target=False)[0]
-        except _DoneError as done:
-            return done.args[0]
+        drawn = Processor(drafted_first(c.tokens, lambda probs: torch.multinomial(probs, 1).squeeze(-1)))
+        given = [0], Model(c.q, once=True), Model(c.p), None, c.k, drawn, c.k + 5, 99, 98, False
+        return sampler.speculative_generate(*given, first_target=False)[0]
 
     return on_chains(emitted)
 

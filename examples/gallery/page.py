@@ -13,9 +13,10 @@ from examples.gallery.subjects import SUBJECTS
 HEAD = """# A gallery of published verifiers
 
 Samplers of public repositories, certified as they are: `spectheory` compiles the named function from your own copy of
-the file, and an adapter of a few lines turns a draft into its arguments. Nothing is fetched or copied. The table says
-what was measured, in small worlds, for these commits and settings. It says nothing about other parts of a repository,
-and a commit may be old: please look at the current code before you report anything.
+the file, and an adapter of at most 12 lines turns a draft into its arguments (without decorators, docstrings and blank
+lines, and with all that it uses of its own file; what all adapters share is in `copies`, `drafts` and `fakes`). Nothing
+is fetched or copied. The table says what was measured, in small worlds, for these commits and settings. It says nothing
+about other parts of a repository, and a commit may be old: please look at the current code before you report anything.
 
 `python -m examples.gallery` writes this page from `examples/gallery/measured.json`. With your own copies,
 
@@ -28,9 +29,9 @@ of a folder that is not a checkout is read from `FOLDER/commits.json`.
 
 Exact mode enumerates all random draws in the given number of worlds; see [certify](certify.md). LOSSLESS covers these
 worlds and the trees that were tried. The black box plays two cycles at level 1e-6, in six worlds (in one world for
-whole steps), and its total variation is an estimate. TV is the largest total variation that was found; a report shows a
-small world, whose own total variation may be less. Seconds are processor time on one core, without the import of
-PyTorch. A token of probability 0 that is accepted only if a random number is exactly 0 is not counted.
+whole steps), and its total variation is an estimate. TV is the largest total variation that was found; a report of
+exact mode shows a world with this total variation, and a run in it. Seconds are processor time on one core, without the
+import of PyTorch. A token of probability 0 that is accepted only if a random number is exactly 0 is not counted.
 
 | subject | file, function | version | mode | verdict | TV | size | seconds | our reading |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from examples.gallery.chains import RIGHT
 from examples.gallery.copies import Copy
-from examples.gallery.drafts import Verify, logits_of, paths, tokens_of
+from examples.gallery.drafts import Verify, ended, flat_tree, log_rows, logits_of, paths, residual, tokens_of
+from examples.gallery.fakes import Engine, bare, ignored, second, unchanged
 from examples.gallery.subjects import subject
 from spectheory import Draft, DrawRule
 from spectheory.certify import Play
@@ -23,7 +24,7 @@ def _eagle(copy: Copy, drawn: bool = False) -> Verify:
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
         rows = paths(draft)
-        best, kept, rest = posterior(logits_of(p, rows), tokens_of(draft, rows), lambda _, logits: logits)
+        best, kept, rest = posterior(logits_of(p, rows), tokens_of(draft, rows), second)
         return rows[int(best)][int(kept)], rest if drawn else torch.multinomial(rest, 1)
 
     return verify
@@ -60,29 +61,21 @@ def spec_bench_eagle(copy: Copy) -> Verify:
     posterior = copy.load("evaluate_posterior").evaluate_posterior
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
-        children, q = list(draft.draws[0]), torch.tensor(draft.q[0]).float()
-        rows = [[0, child] for child in children]
-        tokens = torch.tensor(draft.tokens)[children]
-        left = 1 - torch.cat((torch.zeros(1), q[tokens].cumsum(0)[:-1]))
-        cart = torch.stack((torch.ones(len(children)), q[tokens] / left), 1)
-        before = [[[], list(range(1, n + 1))] for n in range(len(children))]
-        given = (
-            lambda _, logits: logits,
-            cart,
-            [q[None]],
-            [[0, 0]] * len(children),
-            functional.pad(tokens, (1, 0))[None],
-        )
-        best, kept, rest = posterior(logits_of(p, rows), tokens_of(draft, rows), *given, before)
-        return (children[int(best)] if kept else 0), torch.multinomial(rest, 1)
+        rows, q = [[0, child] for child in draft.draws[0]], torch.tensor(draft.q[0]).float()
+        drafted = tokens_of(draft, rows)
+        chances, ones = q[drafted[:, 1]], torch.ones(len(rows))
+        cart = torch.stack((ones, chances / (1 - functional.pad(chances.cumsum(0)[:-1], (1, 0)))), 1)
+        of_tree = [q[None]], [[0, 0]] * len(rows), functional.pad(drafted[:, 1], (1, 0))[None]
+        before = [[[], list(range(1, n + 1))] for n in range(len(rows))]
+        best, kept, rest = posterior(logits_of(p, rows), drafted, second, cart, *of_tree, before)
+        return rows[int(best)][int(kept)], torch.multinomial(rest, 1)
 
     return verify
 
 
 def _medusa(copy: Copy, *settings: float, **options: Any) -> Verify:
     """`evaluate_posterior` of Medusa or REST, whose caller draws the next token from p."""
-    masks = ["get_nucleus_posterior_mask"]
-    masks += ["get_typical_posterior_mask"] if "sampling" in options else []
+    masks = ["get_nucleus_posterior_mask", "get_typical_posterior_mask"][: 1 + ("sampling" in options)]
     posterior = copy.load("evaluate_posterior", *masks).evaluate_posterior
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
@@ -126,48 +119,30 @@ def rest(copy: Copy) -> Verify:
 
 def _sequoia(copy: Copy, name: str) -> Verify:
     """The method `verify` of a tree of Sequoia, with models that return the draft's p. Tokens 0 and 2 end its texts."""
-    residual = copy.load("get_residual", file="utils.py").get_residual
-    given = {"Tree": object, "get_residual": residual, "get_sampling_logits": lambda logits, **_: logits}
-    tree = copy.load(name, **given).space[name]
-    plain = {"temperature": 1.0, "top_p": 1.0, "dtype": torch.float32, "residual_graph": residual}
-    plain.update(prepare_for_next_iter=lambda *_: None, ground_truth_len=1, target_kv_len=0, seq_to_use=[0])
-
-    def logits(rows: Any) -> torch.Tensor:
-        return functional.pad(torch.tensor(np.array(rows)), (3, 0)).float().log()
+    rest = copy.load("get_residual", file="utils.py").get_residual
+    tree = copy.load(name, Tree=object, get_residual=rest, get_sampling_logits=unchanged).space[name]
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-        nodes = len(draft.tokens)
-        cache = Box(kv_cache=Box(gather_kv_incremental=lambda *_: None))
-        model = Box(engine=cache, inference=lambda **_: logits(p)[None], dtype=torch.float32)
-        state: dict[str, Any] = {
-            "tokens": functional.pad(torch.tensor(draft.tokens) + 3, (0, 2)),
-            "draft_logits": logits(draft.q),
-        }
-        state.update(num_nodes=nodes, position_ids=torch.arange(nodes), storage_ids=torch.arange(nodes))
-        state.update(attn_mask=torch.zeros(nodes, nodes), Successors=[list(drawn) for drawn in draft.draws])
-        state.update(target_model_engine=model, draft_model_engine=model, r=torch.rand(nodes))
-        grown = object.__new__(tree)
-        vars(grown).update(plain | state)
-        *accepted, last = (grown.verify()[0][1:] - 3).tolist()
-        return next(node for node in range(nodes) if list(draft.context(node)) == accepted), last
+        model, coins = Engine(log_rows(p, first=3)), torch.rand(len(draft.tokens))
+        plain = {"temperature": 1.0, "top_p": 1.0, "dtype": torch.float32, "residual_graph": rest, "seq_to_use": [0]}
+        state = {"target_model_engine": model, "draft_model_engine": model, "r": coins, **plain}
+        state.update(prepare_for_next_iter=ignored, ground_truth_len=1, target_kv_len=0)
+        return ended(draft, bare(tree, flat_tree(draft, first=3) | state).verify()[0][1:] - 3)
 
     return verify
 
 
-@subject(
-    "Infini-AI-Lab/Sequoia",
-    "Tree/SpecTree.py",
-    "SpecTree.verify",
-    shapes="children",
-    rule=DrawRule.NO_REPLACEMENT,
-    reading="The bonus token replaces an accepted token: see [below](#bonus-before-gather).",
-)
+SEQUOIA = "Infini-AI-Lab/Sequoia", "Tree/SpecTree.py"
+OVERWRITTEN = "The bonus token replaces an accepted token: see [below](#bonus-before-gather)."
+
+
+@subject(*SEQUOIA, "SpecTree.verify", shapes="children", rule=DrawRule.NO_REPLACEMENT, reading=OVERWRITTEN)
 def sequoia(copy: Copy) -> Verify:
     return _sequoia(copy, "SpecTree")
 
 
 @subject(
-    "Infini-AI-Lab/Sequoia",
+    SEQUOIA[0],
     "Tree/SpecInferTree.py",
     "SpecInferTree.verify",
     shapes="children",
@@ -192,8 +167,7 @@ class _Even:
 
 
 @subject(
-    "Infini-AI-Lab/Sequoia",
-    "Tree/SpecTree.py",
+    *SEQUOIA,
     "SpecTree, two cycles",
     reading="The random numbers of the first cycle are used again: see [below](#noise-once).",
 )
@@ -235,16 +209,9 @@ def sequoia_two_cycles(copy: Copy) -> Play:
 def triforce(copy: Copy) -> Verify:
     step = copy.load("accept_step").accept_step
 
-    def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-        rest = (p - q).relu()
-        return rest / rest.sum(dim=-1, keepdim=True)
-
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
-        target, tokens = torch.tensor(p).float(), torch.tensor(draft.tokens)
-        state: dict[str, Any] = {"target_logits": target, "verify_tokens": tokens}
-        state.update(draft_logits=torch.tensor(np.array(draft.q)).float().log(), vocab_size=target.shape[1])
-        state.update(Successors=[list(drawn) for drawn in draft.draws], temperature=1.0, residual_graph=residual)
-        tree, node = Box(**state, device="cpu", graph_engine=Box(device="cpu")), 0
+        state = flat_tree(draft) | {"target_logits": torch.tensor(p).float(), "temperature": 1.0, "device": "cpu"}
+        tree, node = Box(**state, residual_graph=residual, graph_engine=Box(device="cpu")), 0
         while True:
             child, rest = step(tree, node)
             if child < 0:
@@ -267,8 +234,7 @@ def specexec(copy: Copy) -> Verify:
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
         node, target = 0, torch.tensor(p)
-        while draft.draws[node]:
-            children = list(draft.draws[node])
+        while children := list(draft.draws[node]):
             tokens = [int(draft.tokens[child]) for child in children]
             child, token = step(target[node], torch.tensor(draft.q[node]), children, tokens)
             if child is None:
@@ -292,14 +258,13 @@ def redrafter(copy: Copy) -> Verify:
     loaded = copy.load(*parts, dist=torch.distributions)
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, Any]:
-        children = list(draft.draws[0])
-        rows = [[0, child] for child in children]
+        rows = [[0, child] for child in draft.draws[0]]
         beams, llm = tokens_of(draft, rows)[None], logits_of(p, rows)[None]
-        drafter = torch.tensor(draft.q[0]).float().log().expand(1, len(children), 1, -1)
+        drafter = torch.tensor(draft.q[0]).float().log().expand(1, len(rows), 1, -1)
         kept, beam = loaded._choose_from_candidates(beams, llm, drafter)
-        hidden = torch.zeros(1, len(children), 2, 1)
+        hidden = torch.zeros(1, len(rows), 2, 1)
         _, token = loaded._prepare_next_input(drafter, llm, hidden, beam, kept)
-        return (children[int(beam)] if int(kept) else 0), token
+        return rows[int(beam)][int(kept)], token
 
     return verify
 
@@ -307,7 +272,7 @@ def redrafter(copy: Copy) -> Verify:
 DRAWS = "A draw from p, as its name says."
 
 
-@subject("Infini-AI-Lab/Sequoia", "utils.py", "sampling_without_replacement", shapes="node", reading=DRAWS)
+@subject(SEQUOIA[0], "utils.py", "sampling_without_replacement", shapes="node", reading=DRAWS)
 def sequoia_draw(copy: Copy) -> Verify:
     draw = copy.load("sampling_without_replacement").sampling_without_replacement
     return lambda draft, p, rng: (0, draw(torch.tensor(p[0]).log(), torch.rand(len(p[0])), 1, 1.0))

@@ -60,7 +60,7 @@ class Draws:
         """`torch.multinomial`. Where no weight is left, the order is the one of torch."""
         found = torch.multinomial(weights, num_samples, replacement, generator=_other_generator())
         rows = [[exact(weight) for weight in row] for row in weights.reshape(-1, weights.shape[-1]).tolist()]
-        self.branch.is_used = True
+        self.branch.is_used = self.branch.is_rounded = True
         if num_samples == 1 or replacement:
             return torch.tensor(
                 [self.tags.choice(lambda row=row: self.branch.pick(row)) for row in rows for _ in range(num_samples)]
@@ -99,7 +99,7 @@ class Draws:
         return lambda count: [self.branch.integers(low, high) for _ in range(count)]
 
     def _made(self, tensor: torch.Tensor, fill: Filled) -> torch.Tensor:
-        self.branch.is_used = True
+        self.branch.is_used = self.branch.is_rounded = True
         entries = np.empty(tensor.numel(), dtype=object)
         entries[:] = fill(tensor.numel())
         return tensor.copy_(self.tags.tensor(entries.reshape(tuple(tensor.shape)), tensor.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -47,18 +48,23 @@ class Case:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """The smallest case found in which the output's distribution is not the target's."""
+    """The smallest case found in which the output's distribution is not the target's.
+
+    Attributes:
+        case: the world, and the policy that grows drafts in it.
+        difference: the distribution of the output next to the target's.
+        draft: a draft that shows it.
+        run: lines about the run on this draft that shows it: its random numbers, and what it emitted.
+    """
 
     case: Case
     difference: Difference
     draft: Draft
+    run: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Case, draft, the output's distribution next to the target's, and their total variation."""
-        off, at = self.difference, self.draft
-        drawn = "; ".join(
-            f"after {text(at.context(u))} drew {text(tuple(at.drafted(u)))}" for u, d in enumerate(at.draws) if d
-        )
+        off = self.difference
         rows = [
             f"emits {text(s)} with probability {number(off.output[s])}, the target {number(off.target[s])}"
             for s in sorted(off.target, key=lambda s: -abs(off.output[s] - off.target[s]))[:4]
@@ -68,7 +74,8 @@ class Counterexample:
             rows = [f"emits {text(off.impossible)}, of probability 0, when a coin is exactly 0"]
         return [
             *self.case.lines(),
-            f"a draft that shows it: {drawn}",
+            f"a draft that shows it: {drawn(self.draft)}",
+            *self.run,
             *rows,
             f"total variation {number(off.total_variation)}",
         ]
@@ -159,6 +166,8 @@ class Certificate:
                 "output": {text(s): number(x) for s, x in found.difference.output.items()},
                 "target": {text(s): number(x) for s, x in found.difference.target.items()},
                 "total_variation": number(found.difference.total_variation),
+                "draft": drawn(found.draft),
+                "run": list(found.run),
             },
         }
 
@@ -168,7 +177,14 @@ def number(x: Any) -> str:
     return str(x) if Fraction(x).denominator < 10**6 else f"{float(x):.6g}"
 
 
-def shown(distribution: Vector) -> str:
+def drawn(draft: Draft) -> str:
+    """The draws of a draft as text, such as "after [] drew [1]"."""
+    return "; ".join(
+        f"after {text(draft.context(u))} drew {text(tuple(draft.drafted(u)))}" for u, d in enumerate(draft.draws) if d
+    )
+
+
+def shown(distribution: Sequence[Any] | Vector) -> str:
     """A distribution as text, such as (1/3, 2/3)."""
     return f"({', '.join(map(number, distribution))})"
 

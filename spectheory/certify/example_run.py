@@ -12,6 +12,7 @@ import numpy as np
 
 from spectheory.certify.batch_runs import BatchRuns
 from spectheory.certify.certificate import text
+from spectheory.certify.shown_run import ShownRun
 from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Trial
 from spectheory.core.world import Context
 
@@ -133,12 +134,11 @@ def _agree(emitted: Context, wanted: Context) -> bool:
 
 
 def _lines(trial: Trial, run: _Run, rng: Recorder, *, rows: bool) -> tuple[str, ...]:
-    where = f" in row {run.row} of {trial.play.batch}" if run.row is not None else ""
+    where = f"in row {run.row} of {trial.play.batch} " if run.row is not None else ""
     coins = f"random numbers {_coins(rng.coins, run.row)}" if rng.coins else "no random numbers from rng"
     beside = f"; the first rows emitted {' '.join(map(text, run.rows))}" if rows else ""
-    found = [f"a run that shows it{where} emitted {text(run.emitted)}{beside}; {coins}"]
-    found += [f"before it, {run.drafts}"] if run.drafts else []
-    return tuple(map(_cut, [*found, f"there the target's distribution is {_target(trial, run.emitted)}"]))
+    shown = ShownRun(f"{where}emitted {text(run.emitted)}{beside}", coins, run.drafts, _target(trial, run.emitted))
+    return tuple(map(_cut, shown.lines()))
 
 
 def _target(trial: Trial, emitted: Context) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, NamedTuple
 
-from spectheory.core.chance import branches
+from spectheory.core.chance import Branch, branches
+from spectheory.core.coins import is_float
 from spectheory.core.draft import Draft
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context, DrawPolicy, World
@@ -28,6 +29,7 @@ class Ending(NamedTuple):
         chance: probability; 0 if a random number must be exactly 0.
         given_zeros: probability given the random numbers that are exactly 0; equal to `chance` if there are none.
         error: error that the verifier raised in place of a node and a token, or None.
+        branch: its random numbers; None if the verifier computes its distribution.
     """
 
     node: int
@@ -35,6 +37,12 @@ class Ending(NamedTuple):
     chance: Any
     given_zeros: Any
     error: Exception | None = None
+    branch: Branch | None = None
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether a float took part in its probability."""
+        return is_float(self.chance) if self.branch is None else self.branch.is_rounded
 
 
 DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
@@ -52,12 +60,14 @@ class Raised:
     Attributes:
         error: error of the most probable branch that raised one.
         chance: probability of an error, given the draft; 0 if a random number must be exactly 0.
-        given_zeros: probability of that branch given the random numbers that are exactly 0.
+        ending: that branch.
+        draft: the draft.
     """
 
     error: Exception
     chance: Any
-    given_zeros: Any
+    ending: Ending
+    draft: Draft
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,7 @@ class Difference:
             Given these numbers, its probability is above the tolerance `ROUNDED`.
         raised: errors of the verifier, at most one for each draft.
         lost: probability that the verifier raises an error.
+        is_rounded: whether a float took part in these probabilities.
     """
 
     output: dict[Context, Any]
@@ -80,6 +91,7 @@ class Difference:
     impossible: Context | None
     raised: tuple[Raised, ...] = ()
     lost: Any = 0
+    is_rounded: bool = False
 
     @property
     def total_variation(self) -> Any:
@@ -87,9 +99,9 @@ class Difference:
         return (sum(abs(self.output[s] - self.target[s]) for s in self.target) - self.lost) / 2
 
     @property
-    def worst(self) -> Context:
-        """The sequence whose two probabilities differ most."""
-        return max(self.target, key=lambda s: abs(self.output[s] - self.target[s]))
+    def most_in_excess(self) -> Context:
+        """The emitted sequence whose probability exceeds the target's most; if none exceeds it, falls short least."""
+        return max(self.target, key=lambda s: (self.output[s] > 0, self.output[s] - self.target[s]))
 
 
 def compare(
@@ -105,13 +117,14 @@ def compare(
             its draws are enumerated, this is one of its errors instead, with its probability.
     """
     emitted: dict[Context, Any] = {}
-    impossible, drafts, lost = None, 0, 0
+    impossible, drafts, lost, is_rounded = None, 0, 0, False
     raised: list[Raised] = []
     for draft, chance in branches(lambda rng: policy.grow(world, rng)):
         drafts += 1
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
         failed = []
         for ending in distribution_of(seen, arithmetic(world.target(draft))):
+            is_rounded |= ending.is_rounded
             if ending.error is not None:
                 failed.append(ending)
                 continue
@@ -126,10 +139,12 @@ def compare(
                 impossible = text
         if failed:
             here, likeliest = sum(e.chance for e in failed), max(failed, key=lambda e: e.given_zeros)
+            assert likeliest.error is not None
             lost += chance * here
-            raised.append(Raised(likeliest.error, here, likeliest.given_zeros))
+            raised.append(Raised(likeliest.error, here, likeliest, draft))
     output = extend(emitted, world, length)
-    return Difference(output, target_distribution(world, length), drafts, impossible, tuple(raised), lost)
+    target = target_distribution(world, length)
+    return Difference(output, target, drafts, impossible, tuple(raised), lost, is_rounded)
 
 
 def check_ending(node: Any, token: Any, draft: Draft) -> int:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
+from spectheory.certify.replays import replaying_modules
+
 OURS = Path(__file__).parent.parent
 
 
 def place(error: BaseException) -> str:
-    """Function, file and line that raised `error`, such as " in verify, mine.py line 12"; "" in spectheory."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    if last is None or Path(last.filename).is_relative_to(OURS):
+    """Function, file and line that raised `error`, such as " in verify, mine.py line 12"; "" in spectheory.
+
+    For an error inside a library whose draws are replayed, such as PyTorch, it is the line that called the library.
+    """
+    hidden = replaying_modules()
+    frames = list(traceback.walk_tb(error.__traceback__))
+    while frames and f"{frames[-1][0].f_globals.get('__name__')}.".startswith(hidden):
+        frames.pop()
+    if not frames or Path(frames[-1][0].f_code.co_filename).is_relative_to(OURS):
         return ""
-    return f" in {last.name}, {Path(last.filename).name} line {last.lineno}"
+    code, line = frames[-1][0].f_code, frames[-1][1]
+    return f" in {code.co_name}, {Path(code.co_filename).name} line {line}"

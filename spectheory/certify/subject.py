@@ -90,8 +90,7 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
         def program(rng: Branch) -> tuple[Branch, int, int, Exception | None]:
             try:
                 with replays.replayed(rng):
-                    node, token = map(index, within(seconds, verify, _copied(draft), p.copy(), rng))
-                    check_ending(node, token, draft)
+                    node, token = _ending_of(verify, draft, p, rng, seconds)
             except (BranchError, TimeoutError, CodeEndedError):
                 raise
             except Exception as error:
@@ -100,7 +99,7 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
 
         start, found = time.process_time(), []
         for (branch, node, token, error), chance in branches(program):
-            found.append(Ending(node, token, chance, branch.chance_given_zeros, error))
+            found.append(Ending(node, token, chance, branch.chance_given_zeros, error, branch))
             if error is not None and branch.is_used and _returns_numbers(verify, draft, p, seconds, chance):
                 raise BranchError(
                     f"it raised {type(error).__name__} on random numbers whose values are not fixed, and not on those "
@@ -125,6 +124,13 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
     return distribution_of
 
 
+def _ending_of(verify: Callable[..., Any], draft: Draft, p: Any, rng: Any, seconds: float) -> tuple[int, int]:
+    """The node and the token that a call returns, after a check that they exist."""
+    node, token = map(index, within(seconds, verify, _copied(draft), p.copy(), rng))
+    check_ending(node, token, draft)
+    return node, token
+
+
 def _returns_numbers(verify: Callable[..., Any], draft: Draft, p: Any, seconds: float, chance: Any) -> bool:
     """Whether calls with a generator of NumPy return, so many that an error of probability `chance` would be seen."""
     if chance < LEAST_CHANCE:
@@ -133,7 +139,7 @@ def _returns_numbers(verify: Callable[..., Any], draft: Draft, p: Any, seconds: 
     try:
         with _generators_restored():
             for _ in range(math.ceil(CALLS / chance)):
-                within(seconds, verify, _copied(draft), p.copy(), rng)
+                _ending_of(verify, draft, p, rng, seconds)
     except Exception:
         return False
     return True

@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from spectheory.core.arrays import Vector, excess
-from spectheory.core.coins import BranchError, Coin, Exponential, Uniform, exact
+from spectheory.core.coins import BranchError, Coin, Exponential, Uniform, exact, is_float
 from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
 from spectheory.core.random_source import RandomSource
@@ -58,8 +58,7 @@ def draw(
     if less is not None and (isinstance(rng, Branch) or not _compilable(distribution, less)):
         distribution, less = excess(distribution, less), None
     if isinstance(rng, Branch):
-        possible = [token for token, weight in enumerate(distribution) if weight > 0]
-        token = possible[rng.fork([distribution[token] for token in possible])] if possible else -1
+        token = rng.pick(distribution) if any(weight > 0 for weight in distribution) else -1
     else:
         if not _compilable(distribution):
             distribution = _fetched(distribution)
@@ -139,6 +138,18 @@ def branches(program: Callable[[Branch], Result], *, most: int = 1_000_000) -> I
     raise BranchError(f"the program has more than {most:,} branches")
 
 
+class Pick(NamedTuple):
+    """A draw of an index.
+
+    Attributes:
+        weights: the weights of all indices.
+        chosen: the index that was drawn.
+    """
+
+    weights: tuple[Any, ...]
+    chosen: int
+
+
 class Branch:
     """A random source that returns the outcomes of a script, then the first outcome of each further draw.
 
@@ -146,6 +157,8 @@ class Branch:
         chance: product of the probabilities of the outcomes so far.
         trail: the outcome of each draw so far, with the weights of all its possible outcomes.
         is_used: whether a number was drawn, even one that nothing was compared with.
+        drawn: the uniform numbers and picks so far, in order.
+        is_rounded: whether a float took part in a draw or a comparison.
     """
 
     def __init__(self, script: Sequence[Fork]) -> None:
@@ -153,6 +166,8 @@ class Branch:
         self.trail: list[Fork] = []
         self.chance = Fraction(1)
         self.is_used = False
+        self.drawn: list[Coin | Pick] = []
+        self.is_rounded = False
 
     def fork(self, weights: Sequence[Any]) -> int:
         """Draw among outcomes with these weights, all above 0, and return the index of the outcome."""
@@ -165,6 +180,7 @@ class Branch:
                 "the program returned another result on the same draws: it has a random source of its own; use only "
                 "the rng that it is given"
             )
+        self.is_rounded |= any(map(is_float, possible))
         self.trail.append((chosen, possible))
         self.chance *= exact(possible[chosen]) / sum(map(exact, possible))
         return chosen
@@ -197,7 +213,9 @@ class Branch:
     def pick(self, weights: Sequence[Any]) -> int:
         """Draw an index with probability proportional to its weight, which is at least 0."""
         possible = [i for i, weight in enumerate(weights) if weight > 0]
-        return possible[self.fork([weights[i] for i in possible])]
+        index = possible[self.fork([weights[i] for i in possible])]
+        self.drawn.append(Pick(tuple(weights), index))
+        return index
 
     def picks(self, weights: Sequence[Any], count: int, replace: bool) -> list[int]:
         """Draw `count` indices, with or without replacement."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Required, TypedDict, TypeVar
 
 import numpy as np
 
@@ -100,22 +100,58 @@ def logits(probabilities: np.ndarray) -> np.ndarray:
         return np.log(probabilities)
 
 
-def play_of(
-    step: Callable[[Any, Any], Any],
-    world: World,
-    vocabulary: Vocabulary,
-    depth: int,
-    *,
-    name: str,
-    contexts: Sequence[Context],
-    length: int | None,
-    batch: int | None,
-) -> Play:
-    """The play of an adapter. By default it compares the tokens of two cycles, as far as the cells allow it."""
-    size = len(vocabulary.ids)
-    length = length or length_of_two_cycles(depth + 1, size)
-    ids = tuple(vocabulary.ids.tolist())
-    return Play(name, step, world.p, [tuple(c) for c in contexts], length, size, batch, ids)
+class Options(TypedDict, total=False):
+    """The options that all adapters have, see `Setting`."""
+
+    vocab_size: Required[int]
+    size: int | None
+    given: Distribution | None
+    contexts: Sequence[Context]
+    length: int | None
+    name: str
+
+
+class BatchOptions(Options, total=False):
+    """The options of adapters that verify many contexts in one call."""
+
+    batch: int
+
+
+class Setting:
+    """What an adapter knows of the test: the distributions, the ids, and the options of its play.
+
+    Args:
+        world: world with the distributions of target and draft. Its target is what the sampler should reproduce.
+        vocab_size: number of tokens V of the world.
+        size: vocabulary of the sampler, over which the V tokens are spread (`spread_ids`); default: V.
+        given: the target's distributions as the sampler gets them, if it processes them itself; default: `world.p`.
+        contexts: contexts in which the sampler is tested.
+        length: number of tokens that are compared; default: enough for two cycles, as far as the cells allow it.
+        batch: number of rows in one call; None for one context a call.
+        name: name of the world in the certificate.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        vocab_size: int,
+        size: int | None = None,
+        given: Distribution | None = None,
+        contexts: Sequence[Context] = ((),),
+        length: int | None = None,
+        batch: int | None = 64,
+        name: str = "",
+    ) -> None:
+        self.vocabulary, self.table = Vocabulary(vocab_size, size), ContextTable(world, given or world.p, vocab_size)
+        self.target, self.contexts, self.name = world.p, [tuple(context) for context in contexts], name
+        self.length, self.batch = length, batch
+
+    def play(self, step: Callable[[Any, Any], Any], depth: int) -> Play:
+        """The play of a step that drafts up to `depth` tokens."""
+        ids = self.vocabulary.ids.tolist()
+        length = self.length or length_of_two_cycles(depth + 1, len(ids))
+        return Play(self.name, step, self.target, self.contexts, length, len(ids), self.batch, tuple(ids))
 
 
 def grown(table: ContextTable, starts: np.ndarray, tree: Tree, rng: np.random.Generator) -> tuple[Any, Any]:

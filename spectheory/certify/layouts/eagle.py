@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from spectheory.certify.layouts.drafting import (
-    ContextTable,
-    Distribution,
-    Vocabulary,
-    converted,
-    grown,
-    logits,
-    play_of,
-    shown,
-)
+from spectheory.certify.layouts.drafting import Options, Setting, converted, grown, logits, shown
 from spectheory.certify.play import Play
 from spectheory.certify.rows import PLACEHOLDER, drawn
 from spectheory.core.tree import Tree
@@ -48,13 +39,8 @@ def eagle_play(
     evaluate: Callable[[EagleInputs, np.random.Generator], Any],
     world: World,
     *,
-    vocab_size: int,
     tree: Tree,
-    size: int | None = None,
-    given: Distribution | None = None,
-    contexts: Sequence[Context] = ((),),
-    length: int | None = None,
-    name: str = "",
+    **options: Unpack[Options],
 ) -> Play:
     """A play of a function that takes one tree in EAGLE's layout. EAGLE verifies one context a call.
 
@@ -65,23 +51,17 @@ def eagle_play(
             tokens that are accepted, and weights (size,) of the token after them, which is drawn here.
         tree: tree of each step.
         world: world with the distributions of target and draft.
-        vocab_size: see `vllm_play`, also for the arguments below.
-        size: vocabulary of the sampler.
-        given: the target's distributions as the sampler gets them.
-        contexts: contexts in which the sampler is tested.
-        length: number of tokens that are compared.
-        name: name of the world.
+        options: as those of `vllm_play`, without `batch`.
     """
-    vocabulary, table = Vocabulary(vocab_size, size), ContextTable(world, given or world.p, vocab_size)
-    step, depth = _EagleStep(evaluate, table, vocabulary, tree), tree.max_depth
-    return play_of(step, world, vocabulary, depth, name=name, contexts=contexts, length=length, batch=None)
+    setting = Setting(world, batch=None, **options)
+    return setting.play(_EagleStep(evaluate, setting, tree), tree.max_depth)
 
 
 class _EagleStep:
     """A step that drafts a tree, has it evaluated, and draws the last token."""
 
-    def __init__(self, evaluate: Any, table: ContextTable, vocabulary: Vocabulary, tree: Tree) -> None:
-        self.evaluate, self.table, self.vocabulary, self.tree = evaluate, table, vocabulary, tree
+    def __init__(self, evaluate: Any, setting: Setting, tree: Tree) -> None:
+        self.evaluate, self.table, self.vocabulary, self.tree = evaluate, setting.table, setting.vocabulary, tree
         self.paths = _paths(tree)
         self._drafts = np.zeros(tree.budget + 1, int)
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from spectheory.certify.layouts.drafting import (
-    ContextTable,
-    Distribution,
-    Vocabulary,
-    converted,
-    grown,
-    play_of,
-    shown,
-)
+from spectheory.certify.layouts.drafting import BatchOptions, Setting, converted, grown, shown
 from spectheory.certify.play import Play
 from spectheory.certify.rows import PLACEHOLDER, rows_of_indices
 from spectheory.core.tree import Tree
-from spectheory.core.world import Context, World
+from spectheory.core.world import World
 
 
 @dataclass(frozen=True)
@@ -56,15 +48,9 @@ def sglang_play(
     sample: Callable[[SglangInputs, np.random.Generator], Any],
     world: World,
     *,
-    vocab_size: int,
     tree: Tree,
-    size: int | None = None,
     ragged: bool = True,
-    given: Distribution | None = None,
-    contexts: Sequence[Context] = ((),),
-    length: int | None = None,
-    batch: int = 64,
-    name: str = "",
+    **options: Unpack[BatchOptions],
 ) -> Play:
     """A play of a sampler that takes trees in SGLang's layout.
 
@@ -78,25 +64,18 @@ def sglang_play(
         tree: tree of each row.
         ragged: whether rows have different numbers of nodes: the first ones of the tree, by chance.
         world: world with the distributions of target and draft.
-        vocab_size: see `vllm_play`, also for the arguments below.
-        size: vocabulary of the sampler.
-        given: the target's distributions as the sampler gets them.
-        contexts: contexts in which the sampler is tested.
-        length: number of tokens that are compared.
-        batch: number of rows in one call.
-        name: name of the world.
+        options: as those of `vllm_play`.
     """
-    vocabulary, table = Vocabulary(vocab_size, size), ContextTable(world, given or world.p, vocab_size)
-    step = _SglangStep(sample, table, vocabulary, tree, ragged)
-    depth = tree.max_depth
-    return play_of(step, world, vocabulary, depth, name=name, contexts=contexts, length=length, batch=batch)
+    setting = Setting(world, **options)
+    return setting.play(_SglangStep(sample, setting, tree, ragged), tree.max_depth)
 
 
 class _SglangStep:
     """A step that drafts trees and gives them to the sampler."""
 
-    def __init__(self, sample: Any, table: ContextTable, vocabulary: Vocabulary, tree: Tree, ragged: bool) -> None:
-        self.sample, self.table, self.vocabulary, self.tree, self.ragged = sample, table, vocabulary, tree, ragged
+    def __init__(self, sample: Any, setting: Setting, tree: Tree, ragged: bool) -> None:
+        self.sample, self.tree, self.ragged = sample, tree, ragged
+        self.table, self.vocabulary = setting.table, setting.vocabulary
         self._drafts = np.zeros((0, tree.budget + 1), int)
 
     def __call__(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from spectheory.certify.certificate import text
-from spectheory.certify.layouts.drafting import ContextTable, Distribution, Vocabulary, converted, logits, play_of
+from spectheory.certify.layouts.drafting import BatchOptions, Setting, converted, logits
 from spectheory.certify.play import Play
 from spectheory.certify.rows import drawn
 from spectheory.core.checks import check_whole
-from spectheory.core.world import Context, World
+from spectheory.core.world import World
 
 
 @dataclass(frozen=True)
@@ -47,46 +47,35 @@ def vllm_play(
     sample: Callable[[VllmInputs, np.random.Generator], Any],
     world: World,
     *,
-    vocab_size: int,
     depth: int = 3,
-    size: int | None = None,
     one_hot: bool = False,
     ragged: bool = True,
-    given: Distribution | None = None,
-    contexts: Sequence[Context] = ((),),
-    length: int | None = None,
-    batch: int = 64,
-    name: str = "",
+    **options: Unpack[BatchOptions],
 ) -> Play:
     """A play of a sampler that takes drafts in vLLM's layout.
 
     Args:
         sample: function (inputs, rng) -> (n, max_spec_len + 1) emitted ids, -1 after the last one of each row.
         world: world with the distributions of target and draft. Its target is what the sampler should reproduce.
-        vocab_size: number of tokens V of the world.
         depth: largest number of drafted tokens of a row.
-        size: vocabulary of the sampler, over which the V tokens are spread (`spread_ids`); default: V.
         one_hot: whether the drafts are given without probabilities, as those of an n-gram drafter.
         ragged: whether rows have different numbers of drafted tokens, from 0 to `depth`, by chance.
-        given: the target's distributions as the sampler gets them, if it processes them itself; default: `world.p`.
-        contexts: contexts in which the sampler is tested.
-        length: number of tokens that are compared; default: enough for two cycles.
-        batch: number of rows in one call.
-        name: name of the world in the certificate.
+        options: `vocab_size`, the number of tokens V of the world; `size`, the vocabulary of the sampler, over which
+            they are spread (`spread_ids`), by default V; `given`, the target's distributions as the sampler gets them
+            if it processes them itself, by default `world.p`; `contexts`, in which the sampler is tested; `length`, the
+            number of tokens that are compared, by default enough for two cycles; `batch`, the number of rows in one
+            call, by default 64; `name`, the name of the world in the certificate.
     """
     check_whole("depth", depth, 1, ": it is the largest number of drafted tokens")
-    vocabulary, table = Vocabulary(vocab_size, size), ContextTable(world, given or world.p, vocab_size)
-    step = _VllmStep(sample, table, vocabulary, depth, one_hot, ragged)
-    return play_of(step, world, vocabulary, depth, name=name, contexts=contexts, length=length, batch=batch)
+    setting = Setting(world, **options)
+    return setting.play(_VllmStep(sample, setting, depth, one_hot, ragged), depth)
 
 
 class _VllmStep:
     """A step that drafts chains and gives them to the sampler."""
 
-    def __init__(
-        self, sample: Any, table: ContextTable, vocabulary: Vocabulary, depth: int, one_hot: bool, ragged: bool
-    ) -> None:
-        self.sample, self.table, self.vocabulary = sample, table, vocabulary
+    def __init__(self, sample: Any, setting: Setting, depth: int, one_hot: bool, ragged: bool) -> None:
+        self.sample, self.table, self.vocabulary = sample, setting.table, setting.vocabulary
         self.depth, self.one_hot, self.ragged = depth, one_hot, ragged
         self._drafts = np.zeros((0, depth), int)
 
