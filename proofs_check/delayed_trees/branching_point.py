@@ -44,7 +44,6 @@ def improves(effort: int) -> Finding:
     better = smallest(worlds(2, 2, 3), lambda w: gains(w, delayed, [*rollouts(3), same_depth]))
     count = every([(w, k, n) for w in worlds(2, 2, 2) for k in (1, 2) for n in (1, effort)], same_trees)
     return Finding(
-        "corrected",
         {"count": count},
         {
             "shape": {"K": 2, "L1": 1, "L2": 1},
@@ -53,6 +52,7 @@ def improves(effort: int) -> Finding:
             "tokens_per_call": found,
             "delaying_wins": better.shown(2),
         },
+        kept=count,
     )
 
 

@@ -135,7 +135,6 @@ def objective(effort: int) -> Finding:
     quarters = [Fraction(n, 4 * effort) for n in range(4 * effort + 1)]
     count = every(product(product(quarters, repeat=3), [Fraction(1, d) for d in (2, 3, 4, 8)]), priced_right)
     return Finding(
-        "false",
         {"count": count},
         {
             **decoder.shown(),
@@ -194,7 +193,6 @@ def equally_spaced_roots(effort: int) -> Finding:
     equal = [one for one in cases if one.roots(always) == positions(one)]
     count = every(cases, alike) + every(equal, lambda one: by_position(one) == per_cycle(one))
     return Finding(
-        "false",
         {"count": count},
         {
             **decoder.shown(),

@@ -142,9 +142,7 @@ def lossless(effort: int) -> Finding:
     world = smallest(worlds(3, 3), lambda w: texts(w, (2, 1, 0), SPECINFER, trunk=0) != w.texts(1))
     p, q = world.pair(())
     lost = distance(texts(world, (2, 1, 0), SPECINFER, trunk=0), world.texts(1))
-    return Finding(
-        "holds", {"count": count, "rules": RULES, "paper": paper, "lost": lost, "p": words(p), "q": words(q)}
-    )
+    return Finding({"count": count, "rules": RULES, "paper": paper, "lost": lost, "p": words(p), "q": words(q)})
 
 
 @claim("D-EQ13")
@@ -157,7 +155,7 @@ def sum_over_nodes(effort: int) -> Finding:
 
     lossy = [(world, shape, last) for world, shape, _ in grid(1)[::9]]
     count = every([*grid(effort), *five(effort), *lossy], agrees)
-    return Finding("holds", {"count": count})
+    return Finding({"count": count})
 
 
 def spread(values: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
@@ -187,4 +185,4 @@ def estimator(effort: int) -> Finding:
         mean, variance = spread(gathered((Fraction(tau + 1), chance) for (tau, _), chance in outcomes))
         return spread(averaged(given, 4)) == (mean, (variance - within) / 4)
 
-    return Finding("holds", {"count": every(grid(effort)[:: 4 // effort], right)})
+    return Finding({"count": every(grid(effort)[:: 4 // effort], right)})

@@ -72,7 +72,6 @@ def best_of_many(effort: int) -> Finding:
     count = every(cases, biased)
     found = {n: largest(estimate(HALF, n), ACTIONS) for n in TREES}
     return Finding(
-        "false",
         {"count": count, "actions": ACTIONS, "trees": ", ".join(map(str, TREES)), "truth": 1 + HALF}
         | {"found": ", ".join(map(decimals, found.values())), "shapes": decimals(largest(estimate(HALF, 16), SHAPES))},
         {"tokens_of_each_action": [1 + rate for rate in pick], "trees_for_each_estimate": trees}

@@ -80,7 +80,7 @@ def best_of_one_path(effort: int) -> Finding:
         (w, 3) for w in worlds(2, 2 + effort)[:: 4 - effort]
     ]
     solved = every(programs, certified)
-    return Finding("holds", {"count": count, "covered": covered(effort), "solved": solved})
+    return Finding({"count": count, "covered": covered(effort), "solved": solved})
 
 
 def telescoped(length: int) -> bool:
@@ -109,7 +109,6 @@ def tree_verification(effort: int) -> Finding:
     world = smallest(worlds(2, 4), lambda world: accepted(tree_monte_carlo(world, 2)) > accepted(naive(world, 2)))
     found = {rule.__name__: accepted(rule(world, 2)) for rule in (naive, tree_monte_carlo)}
     return Finding(
-        "corrected",
         {"lengths": lengths, "count": count, "covered": covered(effort)},
         {
             "L": 2,
@@ -118,6 +117,7 @@ def tree_verification(effort: int) -> Finding:
             **found,
             "block": accepted(block(world, 2, as_published)),
         },
+        kept=count,
     )
 
 

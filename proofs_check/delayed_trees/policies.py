@@ -96,7 +96,6 @@ def latency(effort: int) -> Finding:
     pick = chosen(machine)
     under = every(product(machines, shapes[:: 4 // effort]), lambda one, shape: one.eq_11(shape) <= one.cycle(shape))
     return Finding(
-        "corrected",
         {"count": count, "under": under},
         {
             "draft_seconds": machine.draft,
@@ -109,6 +108,7 @@ def latency(effort: int) -> Finding:
             "tokens_per_second": rate(machine, pick),
             "plain_tokens_per_second": ONE,
         },
+        kept=under,
     )
 
 
@@ -157,7 +157,6 @@ def ratio_of_sums(effort: int) -> Finding:
         for shape in product(range(1, 5), range(9), range(9))
     }
     return Finding(
-        "holds",
         {
             "count": count,
             "shapes": len(shapes),

@@ -58,11 +58,11 @@ def pruned_drafts(effort: int) -> Finding:
     count = every(cases, repaired)
     even = (HALF, HALF)
     return Finding(
-        "corrected",
         {"count": count, "lossy": walks.words(pruned(printed.naive, even, LEANING, HALF, after=True))},
         {"p": p, "q": q, "threshold": cut, "emitted": pruned(printed.naive, p, q, cut, after=True)}
         | {"leaning": {"p": even, "q": LEANING, "threshold": HALF}}
         | {"leaning_emitted": pruned(printed.naive, even, LEANING, HALF, after=True)},
+        kept=count,
     )
 
 

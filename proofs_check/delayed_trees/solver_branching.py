@@ -36,7 +36,7 @@ def branching_probabilities(effort: int) -> Finding:
         others = (formulas.nss_branching, printed.nss), (formulas.naive_branching, printed.naive)
         return all(formula(*case) == played(rule, *case) for formula, rule in others) and all(spectr)
 
-    return Finding("holds", {"count": every(draws(effort), right), "over": printed.over(effort)})
+    return Finding({"count": every(draws(effort), right), "over": printed.over(effort)})
 
 
 @claim("D-BR14")
@@ -47,7 +47,6 @@ def spec_infer_branching(effort: int) -> Finding:
     p, q, drafts = smallest(draws(effort), lambda *case: not agrees(*case, shift=0))
     count = every(draws(effort), lambda *case: agrees(*case, shift=1))
     return Finding(
-        "corrected",
         {"count": count, "over": printed.over(effort)},
         {
             "p": p,
@@ -56,6 +55,7 @@ def spec_infer_branching(effort: int) -> Finding:
             "printed": formulas.spec_infer_branching(p, q, drafts, 0),
             "branching": played(printed.spec_infer, p, q, drafts),
         },
+        kept=count,
     )
 
 
@@ -86,7 +86,6 @@ def khisti_branching(effort: int) -> Finding:
     count = every(draws(effort), repaired)
     rule = printed.untuned(p, q)
     return Finding(
-        "corrected",
         {"count": count, "over": printed.over(effort)},
         {
             "p": p,
@@ -97,4 +96,5 @@ def khisti_branching(effort: int) -> Finding:
             "printed": algorithm_15(rule, p, q, drafts, whole=False),
             "branching": played(rule, p, q, drafts),
         },
+        kept=count,
     )

@@ -71,9 +71,9 @@ def root(effort: int) -> Finding:
         raise ArithmeticError("the derivative of the gap differs from the claim's")
     p, q, k = smallest(settings(effort), lambda *case: not all(falls(*case)))
     return Finding(
-        "corrected",
         counted(effort, repaired),
         {"p": p, "q": q, "k": k, "rho": factors(p, q, k), "gap": [gap(p, q, k, rho) for rho in factors(p, q, k)]},
+        kept=1,
     )
 
 
@@ -85,7 +85,7 @@ def every_factor_from_the_root(effort: int) -> Finding:
         return all(a <= b for a, b in zip(placed, p, strict=True)) and output(KSeq(rho), p, q, k) == p
 
     count = every(valid(effort), lossless)
-    return Finding("holds", {"count": count, "over": over(effort)})
+    return Finding({"count": count, "over": over(effort)})
 
 
 @claim("D-RHO-BIN")
@@ -102,9 +102,9 @@ def binary_search(effort: int) -> Finding:
     p, q, k = smallest(settings(effort), lower_is_lossy)
     low, _ = bracket(p, q, k, halvings)
     return Finding(
-        "corrected",
         {"halvings": halvings} | counted(effort, upper_is_lossless),
         {"p": p, "q": q, "k": k, "halvings": halvings, "rho": low, "emitted": output(KSeq(low), p, q, k)},
+        kept=1,
     )
 
 
@@ -123,7 +123,6 @@ def best_factor(effort: int) -> Finding:
     (p, q, k), rho = smallest(candidates, lambda one, rho: spectr_acceptance(*one, rho=rho) > at_most(*one))
     count = every(valid(effort), tries_fall)
     return Finding(
-        "corrected",
         {"count": count, "over": over(effort)},
         {
             "p": p,
@@ -133,4 +132,5 @@ def best_factor(effort: int) -> Finding:
             "acceptance": spectr_acceptance(p, q, k, rho),
             "acceptance_at_root_at_most": at_most(p, q, k),
         },
+        kept=1,
     )

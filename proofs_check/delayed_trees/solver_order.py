@@ -55,7 +55,6 @@ def no_winner(effort: int) -> Finding:
     count = every(printed.settings(effort), ordered)
     every(printed.settings(effort), below_spectr)
     return Finding(
-        "holds",
         {
             "one": words(one),
             "other": words(other),

@@ -37,7 +37,7 @@ def acceptance_rates(effort: int) -> Finding:
             and all(bound <= found for bound, found in bounds)
         )
 
-    return Finding("holds", printed.counted(effort, right))
+    return Finding(printed.counted(effort, right))
 
 
 def exact_acceptance(rule: printed.Tournament, p: Law, q: Law, k: int) -> Fraction:
@@ -104,7 +104,6 @@ def khisti_acceptance(effort: int) -> Finding:
     p, q, k = smallest(printed.settings(effort), loose)
     rule = printed.untuned(p, q)
     return Finding(
-        "false",
         printed.counted(effort, agrees),
         {
             "example": "the exact rate, and the bound of Algorithm 10",
@@ -144,12 +143,12 @@ def rates_and_l1(effort: int) -> Finding:
 
     near, far = smallest(product(two, repeat=2), rises)
     return Finding(
-        "corrected",
         printed.counted(effort, bounded),
         {
             name: {"p": p, "q": q, "k": 2, "l1": l1(p, q), "acceptance": found(p, q, 2)}
             for name, (p, q) in (("nearer", near), ("farther", far))
         },
+        kept=1,
     )
 
 
@@ -163,4 +162,4 @@ def naive_and_l1(effort: int) -> Finding:
 
     single = (case for case in printed.settings(effort) if case[2] == 1)
     count = every(single, lambda p, q, _: printed.acceptance(printed.naive, p, q, 1) == ONE - l1(p, q) / 2)
-    return Finding("holds", {"count": count, "over": printed.over(effort)})
+    return Finding({"count": count, "over": printed.over(effort)})

@@ -77,10 +77,10 @@ def more_nodes(effort: int) -> Finding:
     count = every((case for case in printed.settings(effort) if case[2] < most), grows)
     before, after = (1 + printed.acceptance(printed.untuned(p, q), p, q, paths) for paths in (k, k + 1))
     return Finding(
-        "corrected",
         {"count": count, "over": printed.over(effort), "most": most, "close": close},
         {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]}
         | {"without_truncation": without_truncation()},
+        kept=count,
     )
 
 
@@ -154,7 +154,6 @@ def delay_and_nss(effort: int) -> Finding:
     later = ((Layers(((sure, sure), pair)), 4) for pair in printed.pairs(3, 3))
     gains = smallest(later, wins)
     return Finding(
-        "false",
         {"count": count, "loses": _gap(*loses), "gains": _gap(*gains)},
         {
             "layers": [{"p": p, "q": q} for p, q in world.layers],

@@ -40,7 +40,7 @@ def otlp_solvers(effort: int) -> Finding:
         rules = [nss, naive, spec_infer, KSeq(bracket(p, q, k, 4)[1]), *tournaments(len(p))]
         return all(output(rule, p, q, k) == p for rule in rules)
 
-    return Finding("holds", counted(effort, lossless))
+    return Finding(counted(effort, lossless))
 
 
 @claim("D-K1")
@@ -54,7 +54,6 @@ def one_draft(effort: int) -> Finding:
     p, q, drafts = smallest(single, lambda *case: emission(nss, *case) != emission(naive, *case))
     emitted, token = emission(nss, p, q, drafts), drafts[0]
     return Finding(
-        "holds",
         {
             "count": count,
             "over": over(effort),
@@ -75,7 +74,7 @@ def what_is_looked_at(effort: int) -> Finding:
             for drafts, _ in drafted(q, k)
         )
 
-    return Finding("holds", counted(effort, same))
+    return Finding(counted(effort, same))
 
 
 def independent_coins(pick: Pick, path: Path, end: Law) -> Stop:
@@ -116,4 +115,4 @@ def independent_acceptance(effort: int) -> Finding:
 
     count = every(paths(), lambda path: stops(independent_coins, path) == stops(top_down, path))
     covered = ", ".join(f"{length} of {tokens} tokens up to {largest}" for length, tokens, largest in shapes)
-    return Finding("holds", {"count": count, "covered": covered})
+    return Finding({"count": count, "covered": covered})

@@ -78,7 +78,6 @@ def tables(effort: int) -> Finding:
     if not impossible or not single:
         raise ArithmeticError("the tables do not contradict the theorems")
     return Finding(
-        "false",
         {
             "impossible": ", ".join(impossible),
             "efficiency": [*map(decimals, among(2))],
@@ -151,9 +150,9 @@ def traversal_best(effort: int) -> Finding:
     if not beaten or any("14" not in name and "15" not in name for name in beaten):
         raise ArithmeticError("Traversal should be beaten in Tables 14 and 15 only")
     return Finding(
-        "corrected",
         {"count": count, "lost_14": len(lost[14]), "lost_15": len(lost[15]), "closest": closest},
         {"rival_and_best_traversal": beaten},
+        kept=count,
     )
 
 
@@ -206,7 +205,18 @@ def told(effort: int) -> Finding:
         abs(over - 5 * percent) <= percent / 2,
     ]
     every(right, bool)
-    return Finding("holds", {"ahead": ahead, "gained": gained, "over": over})
+    return Finding({"ahead": ahead, "gained": gained, "over": over})
+
+
+@second("D-TAB-TEXT")
+def averages_follow(case: Case) -> dict[str, Any]:
+    """Second check: the averages behind the percentages are those of the cells."""
+    for name in RIVALS:
+        assert_averages(name)
+    chosen = [name for name in methods(4) if f"{name} NDE" in methods(10)]
+    for name in chosen:
+        assert_averages(name, " NDE", (7, 6))
+    return {"checked": len(RIVALS) + len(chosen)}
 
 
 @claim("D-TAB-RATIO")
@@ -219,9 +229,9 @@ def ratios(effort: int) -> Finding:
     every(wrong, lambda method: method == "NaiveTree" and ratios_to(method, "Naive"))
     own = [new / old for new, old in zip(row(6, "NaiveTree"), row(2, "NaiveTree"), strict=True)]
     return Finding(
-        "corrected",
         {"wrong": ", ".join(wrong), "own": own},
         {"NaiveTree": {"printed": row(4, "NaiveTree"), "to_itself": own}},
+        kept=len(methods(4)) - len(wrong),
     )
 
 

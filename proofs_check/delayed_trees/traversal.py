@@ -93,7 +93,6 @@ def traversal(effort: int) -> Finding:
     lost = walks.distance(output(world, (2, 0, 1), merge=True, strike=False), world.texts(1))
     p, q = world.pair(())
     return Finding(
-        "holds",
         {
             "single": single,
             "covered": covered(effort),
@@ -188,7 +187,6 @@ def deterministic_trees(effort: int) -> Finding:
     orders = {size: [c for n in range(1, size + 1) for c in permutations(range(size), n)] for size in (2, 3)}
     mended = [(p, one) for size in (2, 3) for p in walks.all_laws(size, 3 + effort) for one in orders[size]]
     return Finding(
-        "holds",
         {
             "count": count,
             "rules": ", ".join(others(p, q, 1)),

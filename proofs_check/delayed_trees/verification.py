@@ -170,7 +170,6 @@ def described_block(effort: int) -> Finding:
     judged = block(world, 2, as_described)
     count = every(chain(((w, 2) for w in two_steps(effort)), ((w, 3) for w in walks.worlds(2, 3))), repaired)
     return Finding(
-        "corrected",
         {"short": short, "count": count, "covered": covered(effort)},
         {
             "L": 2,
@@ -180,6 +179,7 @@ def described_block(effort: int) -> Finding:
             "target_A": world.chance((0,), 0),
             "total_variation": walks.distance(output(world, judged, 2), world.texts(2)),
         },
+        kept=count,
     )
 
 

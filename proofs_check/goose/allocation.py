@@ -105,7 +105,7 @@ def marginal(effort: int) -> Finding:
     exponent = (k - 1) * sympy.log(s) + (level - (k - 1) * sympy.log(s) / sympy.log(1 - t)) * sympy.log(1 - t)
     if any(sympy.simplify(one) != 0 for one in (step, slope, sympy.diff(exponent, k))):
         raise ArithmeticError("the marginal differs from the claim's")
-    return Finding("holds")
+    return Finding()
 
 
 @claim("G-P2-LIN")
@@ -131,9 +131,9 @@ def linear(effort: int) -> Finding:
     enumerated = cases(5 + effort, 3, spine_better=False)
     tried = every((c for c in enumerated if all((w * c.q).denominator == 1 for w in c.clipped())), unbeaten)
     return Finding(
-        "corrected",
         {"count": count, "tried": tried, "size": size, "enumerated": 5 + effort},
         {**bad.shown(), "slope": Fraction(bad.j, bad.q), "eq_2": bad.line(), "clipped": bad.clipped()},
+        kept=count,
     )
 
 
@@ -174,7 +174,6 @@ def integral(effort: int) -> Finding:
 
     count = every(cases(size, 3, spine_better=False), repaired)
     return Finding(
-        "corrected",
         {"count": count, "size": size},
         {
             **bad.shown(),
@@ -182,6 +181,7 @@ def integral(effort: int) -> Finding:
             "integer_optimum": best_widths(bad),
             "nearest": {**over.shown(), "eq_2": over.line(), "rounded": nearest(over), "optimum": best_widths(over)},
         },
+        kept=count,
     )
 
 

@@ -54,7 +54,7 @@ def extension(effort: int) -> Finding:
         return 0 <= form <= depth - 1 and walks.committed(drafted, t, t) == 1 + form
 
     count = every(product(range(1, 5 + effort), walks.rates(4 + 2 * effort)), counted)
-    return Finding("holds", {"count": count, "size": 4 + effort, "denominator": 4 + 2 * effort})
+    return Finding({"count": count, "size": 4 + effort, "denominator": 4 + 2 * effort})
 
 
 def _best(n: int, s: Fraction, t: Fraction) -> Fraction:
@@ -123,12 +123,12 @@ def lower_bound(effort: int) -> Finding:
     count = every(_grid(4 + (effort > 1)), paid)
     marginal = every(_marginal_cases(4, 4 + effort), free)
     return Finding(
-        "corrected",
         {"n": n, "count": count, "size": 4 + (effort > 1), "marginal": marginal, "largest": 4 + effort},
         {"p_s": s, "p_t": t, "widths": widths, "branch_depth": depth, "budget": n, "eq_1": eq_1(s, t, widths, depth)}
         | {"best_of_all_trees": _best(n, s, t), **walks.chains(widths, depth).shown()}
         | {"with_marginal_rates": _marginal((widths, depth), Fraction(1, 3), Fraction(1, 4))}
         | {"likelier_branches": _marginal(*needs)},
+        kept=count,
     )
 
 
@@ -179,10 +179,10 @@ def tight(effort: int) -> Finding:
     count = every(_grid(4 + (effort > 1)), repaired)
     tree = walks.chains(*setting)
     return Finding(
-        "corrected",
         {"count": count, "size": 4 + (effort > 1)},
         {"p_s": s, "p_t": t, "widths": setting[0], "branch_depth": setting[1], "eq_1": eq_1(s, t, *setting)}
         | {"longest_path": walks.independent(tree, s, t), **tree.shown()},
+        kept=count,
     )
 
 
@@ -209,9 +209,9 @@ def siblings(effort: int) -> Finding:
         raise ArithmeticError("Q(b + 1) - Q(b) is not p (1 - p)^b")
     count = every(cases, lambda b, t: by_target(b, t) == b * t >= 1 - (1 - t) ** b)
     return Finding(
-        "corrected",
         {"count": count, "size": 3 + effort},
         {"p_t": t, "siblings": b, "probability": by_target(b, t), "q": 1 - (1 - t) ** b, "parent": [-1] + [0] * b},
+        kept=count,
     )
 
 

@@ -90,7 +90,6 @@ def remark(effort: int) -> Finding:
 
     wider = every(cases(3, 4, 1), first)
     return Finding(
-        "corrected",
         {"count": count, "wider": wider, "size": 4 + effort},
         {
             "chance_given_all_before": chances,
@@ -102,6 +101,7 @@ def remark(effort: int) -> Finding:
             "best_widths_independent": best_widths(independent(chances), t, branches),
             "later_in_law": {"chance_given_all_before": late[0], "first_mismatch": breaks(late[0])},
         },
+        kept=count,
     )
 
 

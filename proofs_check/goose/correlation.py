@@ -115,7 +115,6 @@ def correlation(effort: int) -> Finding:
         laws(), lambda joint, t, one: all(simulated(joint, t, one) == exact(joint, s, t, one) for s in rates(3))
     )
     return Finding(
-        "false",
         {"count": count, "size": 3 + effort},
         {
             "p_s": s,

@@ -77,7 +77,6 @@ def fewer_cycles(effort: int) -> Finding:
     kept = every((pair for pair in _texts(4 + effort) if any(map(_monotone, pair))), lambda *pair: not _slower(*pair))
     trees = every(product((shape for n in (1, 2, 3, 4) for shape in shapes(n)), pairs(3 + effort)), _wald)
     return Finding(
-        "corrected",
         {"kept": kept, "trees": trees, "size": 4 + effort},
         {"tokens_at_each_position": more, "of_the_other": less}
         | {"cycles": cycles_of(len(more), more), "cycles_of_the_other": cycles_of(len(less), less)}
@@ -89,6 +88,7 @@ def fewer_cycles(effort: int) -> Finding:
                 "of_the_other": expected_cycles(law_of(other, s, t), 2)[2],
             }
         },
+        kept=kept,
     )
 
 

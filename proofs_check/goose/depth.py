@@ -88,10 +88,10 @@ def spine_is_deepest(effort: int) -> Finding:
 
     count = every(product(range(1, 11 + 10 * effort), pairs(5)), deepest)
     return Finding(
-        "corrected",
         {"count": count, "budget": 10 + 10 * effort, "wide": wide, "nodes": 7 + effort},
         {"p_s": s, "p_t": t, "budget": n, "width_and_depth_of_branches": fans(s, t, n)}
         | TwoSourceTree.best(s, t, n).shown(),
+        kept=count,
     )
 
 
@@ -118,7 +118,6 @@ def deep_spine(effort: int) -> Finding:
     s = max(s for s in tenths if spine_length(s, median) < SHALLOW)
     shallow, deep = (", ".join(map(decimals, each)) for each in zip(*enough.values(), strict=True))
     return Finding(
-        "corrected",
         {"few": SHALLOW, "budget": BUDGET, "shallow": shallow, "many": DEEP, "deep": deep},
         {
             "p_s": s,
@@ -128,6 +127,7 @@ def deep_spine(effort: int) -> Finding:
             "smallest_in_the_method": SHALLOW,
         }
         | {f"spine_by_p_s_at_ratio_{ratio}": found for ratio, found in by_rate.items()},
+        kept=len(RATIOS),
     )
 
 
@@ -156,7 +156,6 @@ def ceiling(effort: int) -> Finding:
     count = every(gained.values(), lambda more: more >= 0)
     deeper = sum(more > 0 for more in gained.values())
     return Finding(
-        "corrected",
         {"count": count, "deeper": deeper, "deepest": 16 * effort},
         {
             "p_s": s,
@@ -165,6 +164,7 @@ def ceiling(effort: int) -> Finding:
             "depth": best_first(s, t, n).depth,
             "depth_of_one": best_first(t, t, n).depth,
         },
+        kept=count,
     )
 
 

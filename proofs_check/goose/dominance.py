@@ -92,9 +92,9 @@ def special_cases(effort: int) -> Finding:
         lambda n, s, t: two_sources(s, t, n)[n] >= max(one_source(t, n)[n], pld(s, n)),
     )
     return Finding(
-        "corrected",
         {"close": CLOSE[0], "small": small, "both": both, "recursion": recursion, "budget": 10 + 10 * effort},
         case,
+        kept=both,
     )
 
 
@@ -118,7 +118,6 @@ def dominance(effort: int) -> Finding:
     bounded = every(pairs(6), lambda s, t: max(spine_with_chains(s, t, most)) < ceiling(s, t))
     wins = {one: nodes_to_reach(ceiling(*one), one[1], LARGE) for one in RATES}
     return Finding(
-        "false",
         {
             "bounded": bounded,
             "wins": ", ".join(f"{found:,} nodes" if found else f"more than {LARGE:,}" for found in wins.values()),
@@ -189,9 +188,9 @@ def step_3(effort: int) -> Finding:
     count = every(budgets(11 + 10 * effort, pairs(5)), no_better_than(two_sources))
     fewer = every(budgets(n, pairs(4 + 2 * effort)), no_better_than(spine_with_chains))
     return Finding(
-        "corrected",
         {"fewer": fewer, "count": count, "budget": 10 + 10 * effort},
         {"p_s": s, "p_t": t, "budget": n, "upgraded": before, "best_spine_with_chains": after, **tree.shown()},
+        kept=count,
     )
 
 

@@ -42,7 +42,6 @@ def monotone(effort: int) -> Finding:
     most = 10 * effort
     count = every(product(range(1, most + 1), rates(6)), _rising)
     return Finding(
-        "corrected",
         {"budget": budget, "s": s, "nearer": nearer, "farther": farther, "count": count, "most": most},
         {
             "budget": n,
@@ -57,6 +56,7 @@ def monotone(effort: int) -> Finding:
                 "gaps": [gap(budget, s, nearer), gap(budget, s, farther)],
             },
         },
+        kept=count,
     )
 
 
@@ -91,9 +91,9 @@ def vanishing(effort: int) -> Finding:
     most = 10 * effort
     count = every(budgets(most + 1, pairs(6)), small)
     return Finding(
-        "corrected",
         {"n": n, "budget": 8 + 8 * effort, "count": count, "most": most},
         compared(n, t, t) | {"limit_of_the_gap": spine_with_chains(t, t, n)[n] - one_source(t, n)[n]},
+        kept=count,
     )
 
 

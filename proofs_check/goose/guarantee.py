@@ -43,9 +43,9 @@ def ratio(effort: int) -> Finding:
 
     count = every(product(range(1, 6 + effort), rates(4)), limits)
     return Finding(
-        "corrected",
         {"pure": pure, "count": count, "size": 5 + effort},
         {"p_t": t, "budget": n, "eq_1": eq_1(t, t, (), 6), "one_source": 1 + one_source(t, n)[n], "parent": [-1, 0]},
+        kept=count,
     )
 
 
@@ -83,10 +83,10 @@ def against_chain(effort: int) -> Finding:
 
     count = every((shape for n in range(1, 5 + effort) for shape in shapes(n)), _spine_first)
     return Finding(
-        "corrected",
         {"count": count, "size": 4 + effort},
         {"p_s": s, "p_t": t, "budget": n, "match": m, "spine_ratio": Fraction(1, 2), "chain": 1 + pld(s, min(m, n))}
         | {"best_with_cut_spine": 1 + with_spine(s, t, n, n // 2), "parent": [-1, 0, 0], "large": large},
+        kept=count,
     )
 
 
@@ -129,7 +129,6 @@ def against_transitions(effort: int) -> Finding:
     size = 15 * effort
     count = every(budgets(size + 1, pairs(6)), repaired)
     return Finding(
-        "false",
         {"bypassed_yield": 1 + bypassed, "alone_yield": 1 + alone, "harmonic": harmonic, "count": count, "size": size},
         {"p_s": s, "p_t": t, "budget": n, "chain": 1 + pld(s, n), "transitions": 1 + one_source(t, n)[n]}
         | {"parent": list(range(-1, n)), "paper_budget": {"p_s": half, "p_t": low, "budget": most}},
@@ -188,6 +187,4 @@ def walk(effort: int) -> Finding:
     walked_to, longest = _lengths(BROKEN[0], BROKEN[1], (*BROKEN[2], 0))
     if not walked_to < longest or size != len(BROKEN[1]):
         raise ArithmeticError("the example with duplicates is no counterexample, or not the smallest")
-    return Finding(
-        "holds", {"count": count, "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort}
-    )
+    return Finding({"count": count, "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort})

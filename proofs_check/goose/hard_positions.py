@@ -95,11 +95,11 @@ def hard_positions(effort: int) -> Finding:
         lambda one: played(one, 2) >= eq_1(one.s, one.t, (1, 1), 1),
     )
     return Finding(
-        "corrected",
         {"count": count, "size": size, "distinct": distinct},
         {"both_right": bad.both, "spine_only": bad.spine, "branch_only": bad.branch, "neither": bad.neither}
         | {"p_s": bad.s, "p_t": bad.t, "p_t_where_the_spine_fails": bad.given_failure, "widths": (1,)}
         | {"eq_1": eq_1(bad.s, bad.t, (1,), 1), "yield": played(bad, 1), "parent": [-1, 0, 0], "spine_nodes": [1]},
+        kept=count,
     )
 
 

@@ -35,7 +35,6 @@ def harmonic(effort: int) -> Finding:
     count = every(cases(5 + effort, 4, spine_better=False), dominated)
     widths, best = goose.harmonic_widths(length, branches), goose.allocate(2 * t, t, length, branches).widths
     return Finding(
-        "false",
         {"shapes": shapes, "further_gaps": ", ".join(f"{float(one):.2f}" for one in further), "count": count},
         {"p_s": 2 * t, "p_t": t, "spine_length": length, "branches": branches, "harmonic": widths, "optimal": best}
         | {"share": share(length, branches, t)},

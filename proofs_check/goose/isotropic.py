@@ -53,9 +53,9 @@ def sequoia(effort: int) -> Finding:
     legal = ((n, k, t) for n, k, t in product(range(1, 6 + effort), range(1, 5), rates(5)) if k * t <= 1)
     filled = every(legal, full)
     return Finding(
-        "corrected",
         {"count": count, "filled": filled, "size": 5 + effort},
         {"p_t": t, "n": n, "best": reached(best, t, t), "best_balanced": best_balanced(n, t), **best.shown()},
+        kept=count,
     )
 
 

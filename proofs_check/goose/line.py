@@ -42,11 +42,11 @@ def range_of_the_line(effort: int) -> Finding:
     count = every(cases(size, 4, spine_better=False), exactly)
     least = {length: least_rate(length) for length in SPINES}
     return Finding(
-        "corrected",
         {"count": count, "size": size, "budget": BUDGET, "spines": ", ".join(map(str, SPINES)), "ratio": MEDIAN}
         | {"least": ", ".join(map(decimals, least.values()))},
         {**bad.shown(), "slope": Fraction(bad.j, bad.q), "eq_2": bad.line()}
         | {"valid_from": [{"spine_length": length, "p_s": s} for length, s in least.items()]},
+        kept=count,
     )
 
 

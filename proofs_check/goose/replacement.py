@@ -46,7 +46,7 @@ def gain(effort: int) -> Finding:
     change = (1 - others_miss * (1 - s)) - (1 - others_miss * (1 - t))
     if sympy.expand(change - others_miss * (s - t)) != 0:
         raise ArithmeticError("the gain differs from the claim's")
-    return Finding("holds")
+    return Finding()
 
 
 def _wrong(shape: TwoSourceTree, t: Fraction) -> bool:
@@ -87,7 +87,6 @@ def step_1(effort: int) -> Finding:
     ordered = ((shape, (s, t)) for shape, (s, t) in product(large, points) if sorted_by_worth(shape, t))
     count = every(product(small, points), _improves) + every(ordered, _first_improves)
     return Finding(
-        "false",
         {"count": count, "size": 5 + effort},
         {"p_t": t, "yield by the printed formula": as_printed(shape, t, t), **shape.shown()}
         | {"yield under meaning (1)": independent(shape, t, t), "yield under meaning (2)": committed(shape, t, t)}
@@ -157,10 +156,10 @@ def step_2(effort: int) -> Finding:
     most = 20 * effort
     count = every(budgets(most + 1, pairs(5)), improved)
     return Finding(
-        "corrected",
         {"forks": forks, "count": count, "most": most},
         {"p_s": s, "p_t": t, "before": reached(before, s, t), "after": reached(after, s, t), **after.shown()}
         | {"forked_branches": {"p_t": forks[1], **upgraded(best_one_source_tree(forks[1], forks[0])).shown()}},
+        kept=count,
     )
 
 

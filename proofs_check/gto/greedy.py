@@ -73,9 +73,9 @@ def theorem_1b(effort: int) -> Finding:
     count = every(floors, floored)
     named = " or ".join(f"{most} nodes with {tokens} tokens {depth} deep" for tokens, depth, most in grids)
     return Finding(
-        "corrected",
         {"count": count, "named": named},
         {"max_stays": shown(*stays), "max_falls": shown(*falls), "as_many_branches": shown(*FEWER)},
+        kept=count,
     )
 
 
@@ -110,4 +110,4 @@ def sufficient(effort: int) -> Finding:
             each = lengths(tree, same_law((Fraction(1), *[Fraction(0)] * 3), 2))
             if sign(times(each, eta), [eta] * branches) != 0:
                 raise ArithmeticError("the bound is not attained")
-    return Finding("holds", {"count": count})
+    return Finding({"count": count})

@@ -60,7 +60,7 @@ def lemma_1(effort: int) -> Finding:
         )
 
     count = every(appended(), raises)
-    return Finding("corrected", {"count": count, "cases": words(effort)}, {"old": shown(old), "new": shown(new)})
+    return Finding({"count": count, "cases": words(effort)}, {"old": shown(old), "new": shown(new)}, kept=count)
 
 
 def walked_tails(tree: Nodes, target: Hat) -> list[Fraction]:

@@ -71,7 +71,7 @@ def branch_length(effort: int) -> Finding:
                 yield length(leaf, target), accepted(branch, target)
 
     count = every(walks(), Fraction.__eq__)
-    return Finding("holds", {"count": count, "cases": words(effort)})
+    return Finding({"count": count, "cases": words(effort)})
 
 
 @claim("T-TAIL")
@@ -87,7 +87,7 @@ def tail_sum(effort: int) -> Finding:
         return sum(tails, Fraction(0)) == worth(tree, target) == accepted(tree, target)
 
     count = every(planted(effort), agrees)
-    return Finding("holds", {"count": count, "cases": words(effort)})
+    return Finding({"count": count, "cases": words(effort)})
 
 
 @claim("T-BOUND")
@@ -98,7 +98,7 @@ def bounds(effort: int) -> Finding:
         return (low == 0 if size == 1 else low > 0) and (high == 0 if len(set(each)) == 1 else high < 0)
 
     count = every(branches(effort), within)
-    return Finding("holds", {"count": count, "cases": words(effort)})
+    return Finding({"count": count, "cases": words(effort)})
 
 
 @claim("T-MONO")
@@ -114,7 +114,7 @@ def coordinatewise(effort: int) -> Finding:
         return all(sign(times(one, rate), times(each, rate)) > 0 for one in more)
 
     count = every(branches(effort), step)
-    return Finding("holds", {"count": count})
+    return Finding({"count": count})
 
 
 @claim("T-EQ5-ETA")
@@ -140,9 +140,9 @@ def temperature(effort: int) -> Finding:
 
     count = every(branches(effort), hoeffding)
     return Finding(
-        "corrected",
         {"count": count},
         {"eta": eta, "reward_is_above": max(lengths(tree, target)) + 6, **drawn(tree, target)},
+        kept=count,
     )
 
 
@@ -176,7 +176,6 @@ def equality(effort: int) -> Finding:
     below = smallest(planted(effort), lambda tree, target: worth(tree, target) == 0 and differs(tree, target))
     count = 2 * every(planted(effort), as_repaired)
     return Finding(
-        "false",
         {"count": count, "cases": words(effort)},
         {"eta": one, **drawn(tree, target), "never_accepted": drawn(*below)},
     )

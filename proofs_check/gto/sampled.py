@@ -73,7 +73,6 @@ def theorem_1a(effort: int) -> Finding:
 
     count = every(grown(), both)
     return Finding(
-        "false",
         {"count": count, "cases": words(effort)},
         {"same_number_of_nodes": shown(*shape), "same_shape": shown(*tokens)},
     )

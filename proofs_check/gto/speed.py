@@ -51,7 +51,6 @@ def speed(effort: int) -> Finding:
         lambda more, less: all(tokens_per_cycle(more, at) >= tokens_per_cycle(less, at) for at in range(len(more))),
     )
     return Finding(
-        "corrected",
         {"count": count, "size": 3 + effort},
         {
             "accepted_at_each_place": list(more),
@@ -59,6 +58,7 @@ def speed(effort: int) -> Finding:
             "mean_over_places": [Fraction(sum(one), len(one)) for one in (more, less)],
             "tokens_per_cycle": [tokens_per_cycle(one, 0) for one in (more, less)],
         },
+        kept=count,
     )
 
 

@@ -135,7 +135,7 @@ def start_of_training(effort: int) -> Finding:
         "debiased_rewards": case.debiased,
         "slopes": slopes(case, case.draft) + slopes(case, case.reference),
     }
-    return Finding("corrected", {"still": unmoved, "count": count, "moving": moving}, shown)
+    return Finding({"still": unmoved, "count": count, "moving": moving}, shown, kept=count)
 
 
 @second("T-START")

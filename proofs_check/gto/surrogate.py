@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.steps import step
 from spectheory import Tree, gto
 
 DraftChances = tuple[Fraction, ...]
@@ -107,7 +108,7 @@ def group_advantage(effort: int) -> Finding:
         lambda new, one: surrogate(new, one, advantages(debiased(one, one), Fraction(1, 10**6))) == 0,
     )
     standardised(4 + effort)
-    return Finding("false", {"still": still}, shown(old, reference))
+    return Finding({"still": still}, shown(old, reference))
 
 
 @second("T-ADV")
@@ -124,6 +125,7 @@ def _(case: Case) -> dict[str, Any]:
     signs = [1 if one > sum(rewards) / 2 else -1 for one in rewards]
     before = sum(map(accepted, policy))
     while True:  # gradient ascent on the surrogate, whose slope is the sign until the clip cuts it to 0
+        step()
         ratios = [a / b for a, b in zip(policy, start, strict=True)]
         slopes = [
             sign if (r < 1 + CLIP if sign > 0 else r > 1 - CLIP) else 0 for r, sign in zip(ratios, signs, strict=True)
@@ -165,7 +167,6 @@ def debiasing(effort: int) -> Finding:
         lambda ours, theirs: min(ours) == 1 and debiased_variance(ours, theirs) > variance(ours),
     )
     return Finding(
-        "corrected",
         {"size": 3 + effort},
         {
             "rewards": ours,
@@ -173,6 +174,7 @@ def debiasing(effort: int) -> Finding:
             "variance": variance(ours),
             "variance_debiased": debiased_variance(ours, theirs),
         },
+        kept=3 + effort,
     )
 
 
@@ -199,4 +201,4 @@ def cross_entropy(effort: int) -> Finding:
         crossed = -sum(a * sympy.log(b) for a, b in both)
         divergence = sum(a * sympy.log(a / b) for a, b in both)
         assert sympy.expand(sympy.expand_log(crossed - divergence - entropy)) == 0
-    return Finding("holds", {"size": 4 + effort})
+    return Finding({"size": 4 + effort})

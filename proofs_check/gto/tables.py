@@ -63,7 +63,6 @@ def tables(effort: int) -> Finding:
     own, printed = [decimals(mean(row[:3])) for row in last], [decimals(row[3]) for row in last]
     cells = sum(len(TABLE_1.entries(*name)) for name in TABLE_1.text if name[1] != "GTO")
     return Finding(
-        "corrected",
         {
             "cells": cells,
             "model": model,
@@ -80,6 +79,7 @@ def tables(effort: int) -> Finding:
             "GTO_lengths_below_6": short,
             f"{MODELS[3]}, T = 0": {"averages_printed": printed, "averages": own},
         },
+        kept=cells - len(lost),
     )
 
 

@@ -71,9 +71,9 @@ def expected_acceptance(effort: int) -> Finding:
     counted = ((tree, hat) for hat in grid for tree in trees(frozenset(hat), 2))
     exact = every(counted, lambda tree, hat: worth(tree, hat) == accepted(tree, hat))
     return Finding(
-        "corrected",
         {"exact": exact, "ordered": ordered, "largest": largest},
         {"any": shown_misled(*smallest(models, misled)), "greedy": shown_misled(*smallest(greedy, misled))},
+        kept=exact,
     )
 
 
@@ -83,5 +83,5 @@ def off_by_one(effort: int) -> Finding:
     tree, hat = smallest(planted, lambda tree, hat: accepted(tree, hat) + 1 != worth(tree, hat))
     count = every(planted, lambda tree, hat: accepted(tree, hat) == worth(tree, hat))
     return Finding(
-        "corrected", {"count": count}, shown(hat, tree, eq_3=worth(tree, hat), expected_a=accepted(tree, hat) + 1)
+        {"count": count}, shown(hat, tree, eq_3=worth(tree, hat), expected_a=accepted(tree, hat) + 1), kept=count
     )

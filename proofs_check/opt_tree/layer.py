@@ -15,7 +15,7 @@ def layer(effort: int) -> Finding:
     nodes = sorted(hat, key=lambda path: (-hat[path], path))
     size = next(n for n in range(1, 7) if len({(len(x), x[-1]) for x in nodes[:n]}) < n)
     tree = {path: hat[path] for path in nodes[:size]}
-    return Finding("corrected", {"size": size}, {"law": law, **shown(tree)})
+    return Finding({"size": size}, {"law": law, **shown(tree)}, kept=size)
 
 
 @second("O-LAYER")

@@ -27,9 +27,9 @@ def drafted_nodes(effort: int) -> Finding:
     count = every(drafted, repaired)
     hat = same_law((Fraction(1, tokens),) * tokens, n)
     return Finding(
-        "corrected",
         {"count": count, "most": most},
         shown(hat, steps(n, hat)[step - 1], n=n, d=step, claimed=n * step, drafted=nodes),
+        kept=count,
     )
 
 
@@ -44,7 +44,7 @@ def algorithm_1(effort: int) -> Finding:
     n, hat, orphaned = smallest(tied, lambda n, hat, tree: not is_tree(tree))
     count = every(cases(effort), repaired)
     return Finding(
-        "corrected", {"count": count, "grids": shown_grids(effort)}, shown(hat, orphaned, n=n, delta=deltas[0])
+        {"count": count, "grids": shown_grids(effort)}, shown(hat, orphaned, n=n, delta=deltas[0]), kept=count
     )
 
 
@@ -64,7 +64,7 @@ def _best_of_drafted(n: int, hat: Hat, deltas: list[Fraction], *, later_first: b
 @claim("O-3.2")
 def theorem_3_2(effort: int) -> Finding:
     count = every(cases(effort), lambda n, hat: min(gains(steps(n, hat), n, hat)) >= 0)
-    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
+    return Finding({"count": count, "grids": shown_grids(effort)})
 
 
 @claim("O-STOP")
@@ -74,4 +74,4 @@ def no_later_gain(effort: int) -> Finding:
         return falling(gained) and sum(gained[: stop(gained, Fraction(0))]) == best_worth(frozenset(hat), n, hat)
 
     count = every(cases(effort), stopped)
-    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
+    return Finding({"count": count, "grids": shown_grids(effort)})

@@ -27,9 +27,9 @@ def theorem_3_1(effort: int) -> Finding:
     one = np.float32(1)
     gap = smallest(range(1, 100), lambda gap: one / (one + np.exp(np.float32(-gap))) == one)
     return Finding(
-        "corrected",
         {"gap": gap, "pairs": pairs, "grids": shown_grids(effort)},
         shown(hat, v_j=named([above])[0], v_i=named([below])[0]),
+        kept=pairs,
     )
 
 
@@ -47,4 +47,6 @@ def largest_nodes(effort: int) -> Finding:
 
     hat, chosen = smallest(choices, orphaned)
     selected = every(sizes, repaired)
-    return Finding("corrected", {"selected": selected, "grids": shown_grids(effort)}, shown(hat, chosen, n=len(chosen)))
+    return Finding(
+        {"selected": selected, "grids": shown_grids(effort)}, shown(hat, chosen, n=len(chosen)), kept=selected
+    )

@@ -42,7 +42,6 @@ def tables(effort: int) -> Finding:
     _, tokens, speedup = TABLE.entries("1", target, draft)
     own = Fraction(tokens) / Fraction(alone(target))
     return Finding(
-        "corrected",
         {
             "longer": len(lengths),
             "faster": len(speedups),
@@ -63,6 +62,7 @@ def tables(effort: int) -> Finding:
             "faster_at_temperature_1": speedups,
             f"{target} with {draft}": {"speedup_printed": speedup, "of_tokens_per_second": decimals(own)},
         },
+        kept=10 - len(lengths),
     )
 
 

@@ -80,9 +80,9 @@ def threshold(effort: int) -> Finding:
     count = every(cases(effort), lambda n, hat: falling(gains(steps(n, hat), n, hat)))
     pairs = every(mixtures(), repaired)
     return Finding(
-        "corrected",
         {"count": count, "grids": shown_grids(effort), "pairs": pairs},
         {"n": n, "law": law, "mu": mu, "speed_inside": inside, "speed_best": overall},
+        kept=pairs,
     )
 
 
@@ -111,7 +111,6 @@ def larger_threshold(effort: int) -> Finding:
     n, law, target, low, high = smallest(targets, shallower)
     count = every(cases(effort), falls)
     return Finding(
-        "corrected",
         {"count": count, "grids": shown_grids(effort)},
         {
             "n": n,
@@ -120,6 +119,7 @@ def larger_threshold(effort: int) -> Finding:
             "thresholds": [low, high],
             "accepted": [accepted_at(n, law, target, delta) for delta in (low, high)],
         },
+        kept=count,
     )
 
 
@@ -138,4 +138,4 @@ def not_worth(effort: int) -> Finding:
     n, law, mu = smallest(timed(), pays)
     gained, tokens = greedy_drafts(n, law)
     count = every(mixtures(4 if effort == 1 else 6), repaired)
-    return Finding("corrected", {"count": count}, {"n": n, "law": law, "mu": mu, "gains": gained, "tokens": tokens})
+    return Finding({"count": count}, {"n": n, "law": law, "mu": mu, "gains": gained, "tokens": tokens}, kept=count)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
-from proofs_check.claims import Finding, claim
+from proofs_check.claims import Case, Finding, claim, second
 from spectheory.core.world import Context
 
 LENGTH = 12
@@ -29,7 +30,33 @@ def read_at_rejected_nodes(effort: int) -> Finding:
         differ += _starts(first, rejected=True) != _starts(second, rejected=True)
     if not differ:
         raise ArithmeticError(f"no two of {pairs} pairs of targets with one text have different cycles")
-    return Finding("holds", {"pairs": pairs, "differ": differ})
+    return Finding({"pairs": pairs, "differ": differ})
+
+
+@second("R-REJECTED")
+def by_hand(case: Case) -> dict[str, Any]:
+    """Second check: the text is 1, 1, 0, 2, 2, 2; one target answers 0, the other 2, at every rejected node.
+
+    The first cycle starts after 1 and drafts 0, 0. Both are rejected, and what the target says after 0 there is stored:
+    with 2 the cycle that starts after 0 keeps the 2 that follows, with 0 it does not.
+    """
+    starts = []
+    for answer in (0, 2):
+        successor, text, found = {0: 0, 1: 0, 2: 0}, [1], []
+        target = [1, 1, 0, 2, 2, 2]
+        while len(text) < len(target):
+            found.append(len(text))
+            first = successor[text[-1]]
+            drafted = [first, successor[first]]
+            ahead = [*target[len(text) :], 2, 2]
+            kept = next((at for at in (0, 1) if drafted[at] != ahead[at]), 2)
+            successor |= dict.fromkeys(drafted[kept:], answer)
+            for at, token in enumerate([text[-1], *drafted[:kept]]):
+                successor[token] = ahead[at]
+            text += ahead[: kept + 1]
+        starts.append(found)
+    assert starts[0] != starts[1]
+    return {"first_starts": starts[0], "second_starts": starts[1]}
 
 
 def _target(seed: int) -> Target:

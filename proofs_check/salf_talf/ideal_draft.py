@@ -55,7 +55,6 @@ def ideal_draft(effort: int) -> Finding:
     count = every(pairs(), lambda tree, hat, n: select(frozenset(hat), n, hat) == tree and is_tree(tree))
     by_beam = every(beams(), lambda tree, mixed, k, n: beamed(mixed, k, n) == tree and is_tree(tree))
     return Finding(
-        "holds",
         {
             "count": count,
             "beamed": by_beam,

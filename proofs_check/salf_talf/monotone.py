@@ -52,7 +52,6 @@ def theorem_1(effort: int) -> Finding:
     enough = ((one, two) for draft, batch, one, two in pairs(effort) if draft.support > batch and one.sum > 0)
     strict = every(enough, lambda one, two: one.sum > two.sum or tied(one, two))
     return Finding(
-        "corrected",
         {"falling": falling, "strict": strict, "grids": algorithm2.shown_grids(effort)},
         {
             "law": law,
@@ -64,6 +63,7 @@ def theorem_1(effort: int) -> Finding:
             "sums": [state.sum for state in states],
             **algorithm2.as_tree(states[i].tree),
         },
+        kept=strict,
     )
 
 
@@ -93,7 +93,7 @@ def leftover(effort: int) -> Finding:
         return sum(path[:-1] not in before for path in after) <= sum(path not in parents for path in before)
 
     count = every(pairs(effort), fewer)
-    return Finding("holds", {"count": count, "grids": algorithm2.shown_grids(effort)})
+    return Finding({"count": count, "grids": algorithm2.shown_grids(effort)})
 
 
 def needed(batch: int) -> dict[str, Any]:
@@ -126,7 +126,6 @@ def condition(effort: int) -> Finding:
     law, n, batch = smallest_stall(lambda tokens: [law for law in laws(tokens, 3) if not law[-1]])
     states = algorithm2.drafted(algorithm2.Markov(law), n, batch)
     return Finding(
-        "corrected",
         {"size": 2 + effort},
         {
             "not_sufficient": {
@@ -138,6 +137,7 @@ def condition(effort: int) -> Finding:
             },
             "not_to_be_weakened": [needed(b) for b in range(2, 3 + effort)],
         },
+        kept=1 + effort,
     )
 
 

@@ -61,7 +61,7 @@ def loop_invariant(effort: int) -> Finding:
 
     count = every(steps(), list.__eq__)
     named = ", ".join(f"{depth} deep with {tokens} tokens and denominators to {most}" for depth, tokens, most in grids)
-    return Finding("holds", {"count": count, "named": named})
+    return Finding({"count": count, "named": named})
 
 
 def repeats(draft: Markov, n: int, batch: int) -> int:
@@ -84,7 +84,6 @@ def termination(effort: int) -> Finding:
 
     count = every(recorded(effort), optimal)
     return Finding(
-        "corrected",
         {"place": place, "count": count, "grids": shown_grids(effort)},
         {
             "law": draft.start,
@@ -95,6 +94,7 @@ def termination(effort: int) -> Finding:
             "queue": [*map(letters, paths(state.queue))],
             **as_tree(state.tree),
         },
+        kept=count,
     )
 
 
@@ -154,7 +154,6 @@ def ensures(effort: int) -> Finding:
     count = every(places, merged_is_best)
     run, full, threshold = smallest(stops_full(effort), lambda run, at, th: worth(at.tree) < worth(merged(at, run[2])))
     return Finding(
-        "corrected",
         {"count": count, "grids": shown_grids(effort), "n": run[2], "batch": run[3]}
         | {"worth": worth(full.tree), "best": worth(merged(full, run[2]))},
         {
@@ -179,6 +178,7 @@ def ensures(effort: int) -> Finding:
                 "best": worth(merged(full, run[2])),
             },
         },
+        kept=count,
     )
 
 

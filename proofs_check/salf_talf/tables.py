@@ -50,7 +50,6 @@ def tables(effort: int) -> Finding:
     }
     below = sum(one < Decimal(STATED[0]) for one, _, benchmark in everything if benchmark != "Mean")
     return Finding(
-        "false",
         {"below": below, "low": low[0], "high": high[0], "gains": gains},
         {
             "stated_range": STATED,
@@ -103,4 +102,14 @@ def told(effort: int) -> Finding:
         (pair for loss in LOSSES for pair in zip(*(TABLE_2.row(t, loss, of="tau") for t in SEARCHES), strict=True)),
         Fraction.__lt__,
     )
-    return Finding("holds", {"count": count, "pairs": pairs})
+    return Finding({"count": count, "pairs": pairs})
+
+
+@second("S-TAB-TEXT")
+def means(case: Case) -> dict[str, Any]:
+    """Second check: the printed means follow from the benchmarks, arithmetic for lengths and geometric for speedups."""
+    for name in TABLE_2.text:
+        tau, faster = (TABLE_2.row(*name, of=of) for of in ("tau", "speedup"))
+        assert is_mean(tau[:5], tau[5])
+        assert (faster[5] - ROUNDED) ** 5 <= prod(faster[:5]) <= (faster[5] + ROUNDED) ** 5
+    return {"rows": len(TABLE_2.text)}

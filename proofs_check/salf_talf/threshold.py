@@ -87,9 +87,9 @@ def meaning(effort: int) -> Finding:
 
     count = every(calls(), Fraction.__le__)
     return Finding(
-        "corrected",
         {"count": count, "grids": algorithm2.shown_grids(effort)},
         {"stops_too_early": shown_stop(*early), "goes_on_for_less": shown_stop(*late)},
+        kept=count,
     )
 
 
@@ -141,7 +141,6 @@ def lower_threshold(effort: int) -> Finding:
     lowered = ((a.tree, b.tree, n) for (_, _, n, _), states in algorithm2.recorded(effort) for a, b in pairwise(states))
     count = every(lowered, closer)
     return Finding(
-        "corrected",
         {"count": count, "grids": algorithm2.shown_grids(effort)},
         {
             "law": draft.start,
@@ -156,6 +155,7 @@ def lower_threshold(effort: int) -> Finding:
             "tree_high": [letters(path) for _, _, path in taken(states, high)],
             "tree_low": [letters(path) for _, _, path in taken(states, low)],
         },
+        kept=count,
     )
 
 
