@@ -16,7 +16,7 @@ from spectheory.core.chance import branches
 from spectheory.core.draft import DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 from spectheory.otlp import RRS
-from spectheory.replay import CycleChain
+from spectheory.replay import CycleChain, TargetText
 from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
 from spectheory.replay.shape import shape_of
 from spectheory.replay.traversal import kept_by_traversal
@@ -116,7 +116,7 @@ def _mean_ends(world: World, shape: DrawPolicy, tokens: Context) -> list[Fractio
 
 
 def _accepted(world: World, shape: DrawPolicy, kept: Callable[[TargetText], np.ndarray]) -> Fraction:
-    """Mean accepted tokens of a cycle: over the texts of the target, the sum of the chances to keep 1, 2, ... tokens."""
+    """Mean accepted tokens of a cycle: over the texts of the target, the chances to keep 1, 2, ... tokens."""
     total = Fraction(0)
     for tokens in texts(2, 1 + _levels(shape)):
         target = prod((world.p(tokens[:place])[token] for place, token in enumerate(tokens)), start=Fraction(1))
