@@ -60,6 +60,9 @@ SIGNS = {
     ast.Or: r"\text{ or }",
 }
 
+OPPOSITES = ({"<=", ">"}, {">=", "<"}, {"==", "!="}, {"in", "not"})
+"""Symbols that deny each other: to exchange them is no repair."""
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -171,7 +174,7 @@ def judged(given: Iterable[Formula], cases: Mapping[str, Iterable[Values]]) -> d
 
 
 def keeps_the_conclusion(printed: Formula, repaired: Formula) -> bool:
-    """Whether a repair keeps what is concluded: the same under another premise, or with one symbol changed."""
+    """Whether a repair keeps what is concluded: the same under another premise, or with one symbol changed, not denied."""
     if printed.quantifier != repaired.quantifier:
         return False
     if printed.conclusion == repaired.conclusion and printed != repaired:
@@ -179,7 +182,8 @@ def keeps_the_conclusion(printed: Formula, repaired: Formula) -> bool:
     if printed.premise != repaired.premise or printed.over != repaired.over:
         return False
     one, other = (re.findall(r"\w+|[^\w\s]+", formula.conclusion) for formula in (printed, repaired))
-    return len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) == 1
+    changed = [{a, b} for a, b in zip(one, other, strict=False) if a != b]
+    return len(one) == len(other) and len(changed) == 1 and changed[0] not in OPPOSITES
 
 
 def in_plain(text: str) -> str:
