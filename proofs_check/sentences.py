@@ -174,7 +174,7 @@ def judged(given: Iterable[Formula], cases: Mapping[str, Iterable[Values]]) -> d
 
 
 def keeps_the_conclusion(printed: Formula, repaired: Formula) -> bool:
-    """Whether a repair keeps what is concluded: the same under another premise, or with one symbol changed, not denied."""
+    """Whether a repair keeps the conclusion: the same under another premise, or with one symbol changed, not denied."""
     if printed.quantifier != repaired.quantifier:
         return False
     if printed.conclusion == repaired.conclusion and printed != repaired:
