@@ -79,7 +79,18 @@ def tables(effort: int) -> Finding:
             "GTO_lengths_below_6": short,
             f"{MODELS[3]}, T = 0": {"averages_printed": printed, "averages": own},
         },
-        kept=cells - len(lost),
+        cases={
+            "cell": (
+                {"speedup": "speedup" in at, "GTO": ours, "rival": theirs}
+                for model, rival in TABLE_1.text
+                if rival != "GTO"
+                for at in TABLE_1.columns
+                for ours, theirs in zip(
+                    TABLE_1.row(model, "GTO", of=at), TABLE_1.row(model, rival, of=at), strict=False
+                )
+            ),
+            "average": ({"length": length} for length in averages.values()),
+        },
     )
 
 
