@@ -119,6 +119,7 @@ def linear(effort: int) -> Finding:
         power = [case.j * k + case.q * width for k, width in enumerate(widths)]
         inside = [one for one, width in zip(power, widths, strict=True) if width > 0]
         told = {"M": case.branches, "sum_of_widths": sum(widths), "least_width_of_line": min(case.line())}
+        told |= {"r": Fraction(case.j, case.q), "L": case.length}
         return told | {"least_inside": min(inside), "most_inside": max(inside), "least": min(power)}
 
     def compared(case: SpineBudget) -> dict[str, Fraction]:
@@ -175,7 +176,7 @@ def integral(effort: int) -> Finding:
     def values(case: SpineBudget) -> dict[str, Any]:
         widths, best = rounded(case), case.synergy(best_widths(case))
         told = {"M": case.branches, "sum_of_rounded": sum(widths), "by_remainders": case.synergy(widths), "best": best}
-        return told | {"sum_of_nearest": sum(nearest(case)), "whole": all(w.denominator == 1 for w in case.line())}
+        return told | {"sum_of_nearest": sum(nearest(case)), "least_width": min(case.line())}
 
     each = [*cases(size, 3, spine_better=False)]
     return Finding(
@@ -187,8 +188,7 @@ def integral(effort: int) -> Finding:
             "nearest": {**over.shown(), "eq_2": over.line(), "rounded": nearest(over), "optimum": best_widths(over)},
         },
         cases={
-            "spine_without_negative_widths": (values(one) for one in (bad, over)),
-            "spine": (values(one) for one in each),
+            "spine": (values(one) for one in (bad, over, *each)),
         },
     )
 
