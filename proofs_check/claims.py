@@ -240,9 +240,13 @@ def texts(file: Path) -> tuple[Paper, dict[str, dict[str, Any]]]:
     return Paper(**joined.pop("paper")), joined
 
 
+AS_WRITTEN = ("practice", "bibtex")
+"""Texts of a paper whose lines are not joined."""
+
+
 def _joined(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _joined(inner) for key, inner in value.items()}
+        return {key: inner if key in AS_WRITTEN else _joined(inner) for key, inner in value.items()}
     return "\n\n".join(paragraphs(value)) if isinstance(value, str) else value
 
 

@@ -84,6 +84,7 @@ def selector_gain(effort: int) -> Finding:
     return Finding(
         {
             "chosen": decimals(chosen),
+            "static": decimals(static),
             "same_starts": decimals(same_starts),
             "broken": "; ".join(f"{name} {decimals(old)} to {decimals(new)}" for name, (old, new) in broken.items()),
             "starts": len(starts),

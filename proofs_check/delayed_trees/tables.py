@@ -170,7 +170,13 @@ def traversal_best(effort: int) -> Finding:
     if not beaten or any("14" not in name and "15" not in name for name in beaten):
         raise ArithmeticError("Traversal should be beaten in Tables 14 and 15 only")
     return Finding(
-        {"count": len(settings), "lost_14": len(lost[14]), "lost_15": len(lost[15]), "closest": closest},
+        {
+            "settings": len(SETTINGS),
+            "count": len(settings),
+            "lost_14": len(lost[14]),
+            "lost_15": len(lost[15]),
+            "closest": closest,
+        },
         {"rival_and_best_traversal": beaten},
         cases={"setting": compared, "average_over_models": ({"Traversal_leads": leads(*one)} for one in settings)},
     )

@@ -92,7 +92,8 @@ def against_chain(effort: int) -> Finding:
         return {"match": min(m, n), "longest_spine": n // 2, "yield_of_method": best, "chain": 1 + pld(s, min(m, n))}
 
     return Finding(
-        {"count": len(trees), "size": 4 + effort},
+        {"count": len(trees), "size": 4 + effort, "bypass": BYPASS, "rho": "0.15"}
+        | {"nodes": smallest(range(1, 100), lambda nodes: Fraction("0.15") * nodes >= BYPASS - 1)},
         {"p_s": s, "p_t": t, "budget": n, "match": m, "spine_ratio": Fraction(1, 2), "chain": 1 + pld(s, min(m, n))}
         | {"best_with_cut_spine": 1 + with_spine(s, t, n, n // 2), "parent": [-1, 0, 0], "large": large},
         cases={

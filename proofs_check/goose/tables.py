@@ -84,6 +84,8 @@ def tables(effort: int) -> Finding:
     return Finding(
         {
             "models": len(each),
+            "ratio": decimals(found[0] / found[1]),
+            "raised": f"{float(-control):.1%}",
             "swapped": swapped,
             "whole": whole,
             "found": [*map(decimals, found)],

@@ -51,6 +51,7 @@ def tables(effort: int) -> Finding:
     short = {f"{m}, T = {t}": decimals(length) for (m, t), length in averages.items() if length < 6}
     every(averages.values(), lambda length: 5 <= length < 8)
     every(settings, lambda model, t: 5 <= numbers(model, "EAGLE-3", "length", t)[3] < 7)
+    rivals = [numbers(model, "EAGLE-3", "length", t)[3] for model, t in settings]
     totals = [[mean(numbers(m, x, "speedup", t)[3] for m in MODELS) for x in ("GTO", "EAGLE-3")] for t in (0, 1)]
     gains = [ours / theirs - 1 for ours, theirs in totals]
     every(
@@ -65,6 +66,8 @@ def tables(effort: int) -> Finding:
     return Finding(
         {
             "cells": cells,
+            "ours": f"{decimals(min(averages.values()))} to {decimals(max(averages.values()))}",
+            "theirs": f"{decimals(min(rivals))} to {decimals(max(rivals))}",
             "model": model,
             "column": column,
             "rival": rival,
