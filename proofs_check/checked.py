@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from proofs_check.claims import CLAIMS, LEANED_ON, Claim, Finding, Status, decide, filled
 from proofs_check.plain import plain
+from proofs_check.sentences import in_plain
 
 MISSING = "no true statement is offered in its place"
 AGAIN = " Second check: "
@@ -36,17 +37,22 @@ class CheckedClaim:
         """The status that was found, or `failed` if the check or its second check raised an error."""
         return self.finding.status if self.finding else "failed"
 
-    def text(self, name: Literal["method", "evidence", "corrected", "second"]) -> str | None:
+    def text(self, name: Literal["method", "evidence", "corrected", "second", "size"]) -> str | None:
         """One of the texts with the numbers that were found; None if the claim has none, or the check failed."""
         text = getattr(self.claim, name)
         return filled(text, self.finding.numbers) if self.finding and text is not None else None
+
+    @property
+    def statement(self) -> str:
+        """What the paper prints, in plain text."""
+        return in_plain(self.claim.statement)
 
     @property
     def truth(self) -> str:
         """What is true, in words."""
         if self.finding is None:
             return ""
-        return "as printed" if self.status == "holds" else self.text("corrected") or MISSING
+        return "as printed" if self.status == "holds" else in_plain(self.text("corrected") or MISSING)
 
     @property
     def evidence(self) -> str:
@@ -73,9 +79,12 @@ class CheckedClaim:
             "evidence": self.evidence if self.finding else self.failure,
             "method": self.text("method"),
             "counterexample": plain(self.finding.counterexample) if self.finding else None,
-            "corrected": self.text("corrected"),
+            "corrected": in_plain(self.text("corrected") or "") or None,
+            "weight": self.claim.weight,
+            "size": self.text("size"),
             "source": self.source,
-            "statement": self.claim.statement,
+            "statement": self.statement,
+            "terms": dict(self.claim.terms),
             "seconds": round(self.seconds, 3),
         }
 

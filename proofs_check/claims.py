@@ -16,6 +16,8 @@ from sys import modules
 from typing import Any, Literal, TypeVar
 
 from proofs_check.plain import paragraphs
+from proofs_check.sentences import Formula, Judged, Values, formulas, judged, keeps_the_conclusion
+from proofs_check.steps import MOST, at_most, counted
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 
@@ -30,29 +32,41 @@ TEXTS = "claims.toml"
 """The texts of the claims that are checked in the modules of the same folder."""
 GROUP = "spectheory.claims"
 """The entry points by which other packages bring claims; each names a module, which registers them on import."""
+WEIGHTS = {
+    "slip": "a formula, a number or a word is wrong, and what follows from the claim does not change",
+    "missing hypothesis": "the claim needs an assumption that is not stated",
+    "conclusion lost": "what the claim concludes does not follow, and no small repair brings it back",
+    "changes practice": "who follows the claim loses tokens or time, or the target's distribution",
+}
+"""What a claim that does not hold as printed costs, least first."""
 LEANED_ON = "leaned on, not stated"
 """Marks a claim that the paper needs and does not print."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """What a check found; the verdict follows from which side broke.
 
     Attributes:
-        status: `holds` as printed, else by RULE `corrected` or `false`.
         numbers: the numbers that the texts of the claim show, by the names of their fields.
         counterexample: the smallest case that breaks the printed statement, as plain data of exact numbers; None where
-            the claim holds.
+            nothing breaks it.
+        kept: the number of cases in which what the printed statement concludes stands under the repair. A claim whose
+            texts have formulas has it counted from these instead.
+        cases: by name, the cases on which the formulas of the texts are evaluated.
     """
 
-    status: Status
     numbers: Mapping[str, Any] = field(default_factory=dict)
     counterexample: dict[str, Any] | None = None
+    kept: int = 0
+    cases: Mapping[str, Iterable[Values]] = field(default_factory=dict, repr=False)
 
-    def __post_init__(self) -> None:
-        if (self.status == "holds") != (self.counterexample is None):
-            given = "none" if self.counterexample is None else "one"
-            raise InputError(f"a finding must have a counterexample unless it holds: got {given} with {self.status}")
+    @property
+    def status(self) -> Status:
+        """`holds` where nothing breaks; `corrected` where the conclusion stands under the repair, else `false`."""
+        if self.counterexample is None:
+            return "holds"
+        return "corrected" if self.kept else "false"
 
 
 Check = Callable[[int], Finding]
@@ -71,16 +85,23 @@ class Paper:
         name: short name.
         title: full title.
         notes: how the checks interpret the paper.
+        practice: what to do differently, with fields such as `{S-T3[count]}` for the numbers of its claims.
+        bibtex: the BibTeX entry of the paper; empty for claims of this project.
     """
 
     name: str
     title: str
     notes: str
+    practice: str = ""
+    bibtex: str = ""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper and its texts; those from `method` on may have `{fields}` for the numbers of a finding.
+    """A claim of a paper and its texts.
+
+    Those from `method` on may have `{fields}` for the numbers of a finding; `statement` and `corrected` may have
+    formulas, which are evaluated on the cases of the check.
 
     Attributes:
         id: such as `O-3.1`.
@@ -88,11 +109,16 @@ class Claim:
         check: the function that checks the claim.
         source: paper, and theorem or equation.
         statement: as printed, precise enough to be checked, with its assumptions.
-        status: recorded status.
         method: how it is checked: a symbolic proof, exact enumeration over which cases, a counterexample.
         evidence: what was computed, and why it is enough.
         corrected: the repaired statement; for `false` a true statement in its place, or None.
         second: how the second check confirms the finding; None where there is no second check.
+        proof: where the proof of a claim without a second check is: in one of its texts, or `keystones#anchor`.
+        weight: one of WEIGHTS, for a claim that does not hold.
+        size: how much that is on measured or typical rates, where a number says it.
+        quote: the sentence of the paper.
+        terms: what the names in the formulas mean.
+        open: what is not decided.
         numbers: recorded numbers by field; a fraction is written as a string such as `2/3`.
         stated: whether the paper states the claim; False if the paper only relies on it.
     """
@@ -102,25 +128,74 @@ class Claim:
     check: Check
     source: str
     statement: str
-    status: Status
     method: str
     evidence: str
     corrected: str | None = None
     second: str | None = None
+    proof: str | None = None
+    weight: str | None = None
+    size: str | None = None
+    quote: str | None = None
+    terms: Mapping[str, str] = field(default_factory=dict)
+    open: str | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
     stated: bool = True
 
     def __post_init__(self) -> None:
-        if (self.status, self.corrected is None) in (("corrected", True), ("holds", False)):
-            raise InputError(f"{self.id}: `corrected` must be given for status corrected and not for holds")
-        if self.status != "holds" and self.second is None:
-            raise InputError(f"{self.id}: `second` must be given, as the claim does not simply hold")
+        if self.second is None and self.proof is None:
+            raise InputError(f"{self.id}: `second` or `proof` must be given: a second check, or where the proof is")
+        if self.weight is not None and self.weight not in WEIGHTS:
+            raise InputError(unknown(f"weight of {self.id}", self.weight, WEIGHTS))
+        used = {name for one in (*self.printed, *self.repaired) for name in (one.over, *one.names)}
+        if used != set(self.terms):
+            differ = ", ".join(sorted(used ^ set(self.terms)))
+            raise InputError(f"{self.id}: `terms` must have one entry for each name in its formulas: see {differ}")
         self.require_numbers(self.numbers, "recorded")
+
+    @property
+    def printed(self) -> list[Formula]:
+        """The formulas of what the paper prints."""
+        return formulas(self.statement)
+
+    @property
+    def repaired(self) -> list[Formula]:
+        """The formulas of what is true instead."""
+        return formulas(self.corrected)
+
+    def require_texts(self, status: Status) -> None:
+        """Refuse texts that do not fit what was found."""
+        if (status, self.corrected is None) in (("corrected", True), ("holds", False)):
+            raise InputError(
+                f"{self.id}: `corrected` must be given for a claim that is corrected and not for one that holds"
+            )
+        if status != "holds" and self.second is None:
+            raise InputError(f"{self.id}: `second` must be given, as the claim does not simply hold")
+        if (status == "holds") != (self.weight is None):
+            raise InputError(f"{self.id}: `weight` must be given unless the claim holds")
+
+    def bound(self, found: Finding) -> Finding:
+        """The finding, after the formulas of the texts were evaluated on its cases.
+
+        Raises:
+            ArithmeticError: a formula does not say what the cases say.
+        """
+        results = judged([*self.printed, *self.repaired], found.cases)
+        broken = [one for one in self.printed if not results[one].is_true(one)]
+        if self.printed and bool(broken) != (found.counterexample is not None):
+            said = ", ".join(one.plain() for one in broken) or "none"
+            raise ArithmeticError(f"the check and the printed formulas differ: the cases break {said}")
+        for one in self.repaired:
+            if not results[one].is_true(one):
+                raise ArithmeticError(f"false: {one.plain()}; {_against(results[one])}")
+        if not (broken and self.repaired):
+            return found
+        repairs = [one for one in self.repaired if any(keeps_the_conclusion(was, one) for was in broken)]
+        return replace(found, kept=sum(results[one].cases for one in repairs))
 
     @property
     def fields(self) -> set[str]:
         """The names of the numbers that the texts show."""
-        texts = "".join(filter(None, (self.method, self.evidence, self.corrected, self.second)))
+        texts = "".join(filter(None, (self.method, self.evidence, self.corrected, self.second, self.size)))
         return {name.split("[")[0] for _, name, _, _ in Formatter().parse(texts) if name}
 
     def require_numbers(self, numbers: Mapping[str, Any], origin: str) -> None:
@@ -149,6 +224,12 @@ def filled(text: str, numbers: Mapping[str, Any]) -> str:
     return _Exact().vformat(text, (), numbers)
 
 
+def _against(found: Judged) -> str:
+    if found.against is not None:
+        return ", ".join(f"{name} = {value}" for name, value in found.against.items())
+    return "no case satisfies it"
+
+
 @cache
 def texts(file: Path) -> tuple[Paper, dict[str, dict[str, Any]]]:
     """The paper of a TOML file, and the texts of its claims by id, in order; lines of a paragraph are joined."""
@@ -159,9 +240,13 @@ def texts(file: Path) -> tuple[Paper, dict[str, dict[str, Any]]]:
     return Paper(**joined.pop("paper")), joined
 
 
+AS_WRITTEN = ("practice", "bibtex")
+"""Texts of a paper whose lines are not joined."""
+
+
 def _joined(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _joined(inner) for key, inner in value.items()}
+        return {key: inner if key in AS_WRITTEN else _joined(inner) for key, inner in value.items()}
     return "\n\n".join(paragraphs(value)) if isinstance(value, str) else value
 
 
@@ -238,13 +323,16 @@ def decide(name: str, effort: int = 1) -> Finding:
 
     Raises:
         AssertionError: the second check disagrees.
+        ArithmeticError: a statement or a formula of the texts fails, or the check does not end.
         RuntimeError: Python runs without assertions, of which second checks are made.
     """
     if not __debug__:
         raise RuntimeError("second checks are assertions: run Python without -O")
-    found = CLAIMS[name].check(effort)
-    if name in SECOND:
-        numbers = SECOND[name](found.counterexample or {}) or {}
+    with at_most(MOST[effort]):
+        found = CLAIMS[name].bound(CLAIMS[name].check(effort))
+        numbers = (SECOND[name](found.counterexample or {}) or {}) if name in SECOND else {}
+    CLAIMS[name].require_texts(found.status)
+    if numbers:
         if twice := set(numbers) & set(found.numbers):
             raise InputError(
                 f"{name}: the check and its second check must not return the same number: {', '.join(sorted(twice))}"
@@ -285,7 +373,7 @@ def smallest(cases: Iterable[T], breaks: Callable[..., bool]) -> T:
     Raises:
         LookupError: none does, so the finding that rests on it is wrong.
     """
-    for case in cases:
+    for case in counted(cases):
         if breaks(*case) if isinstance(case, tuple) else breaks(case):
             return case
     raise LookupError("no counterexample among the cases")
@@ -298,7 +386,7 @@ def every(cases: Iterable[Any], holds: Callable[..., bool]) -> int:
         ArithmeticError: one does not, so the finding that rests on it is wrong.
     """
     count = 0
-    for case in cases:
+    for case in counted(cases):
         if not (holds(*case) if isinstance(case, tuple) else holds(case)):
             raise ArithmeticError(f"the statement fails on {case}")
         count += 1

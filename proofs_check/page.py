@@ -112,7 +112,7 @@ def _article(one: CheckedClaim, option: str) -> str:
         [
             f'<article id="{name}">',
             f'<h3><a href="#{name}">{name}</a> {_badge(one.status)} <small>{escape(one.source)}</small></h3>',
-            _words(one.claim.statement),
+            _words(one.statement),
             *_finding(one),
             f"<dl><dt>run it again</dt><dd><code>spectheory check {name}{option}</code> ({one.seconds:.2f} s), "
             f"code in <code>{escape(one.claim.check.__module__)}</code></dd></dl>",

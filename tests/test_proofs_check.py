@@ -5,8 +5,10 @@ Each claim is checked in one test of its own, so that the checks are shared out 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -23,26 +25,179 @@ from typer.testing import CliRunner
 import proofs_check
 from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
 from proofs_check.checked import AGAIN, check_claim, leaned_on
-from proofs_check.claims import LEANED_ON, RULE, Case, claim, every, filled, in_order, named, papers, second, smallest
+from proofs_check.claims import (
+    LEANED_ON,
+    RULE,
+    Case,
+    Paper,
+    claim,
+    every,
+    filled,
+    in_order,
+    named,
+    papers,
+    second,
+    smallest,
+)
 from proofs_check.drawing import tree_drawings
 from proofs_check.goose import walks
-from proofs_check.markdown import claims_markdown
+from proofs_check.markdown import claims_markdown, head, introduction, section
 from proofs_check.page import claims_page
 from proofs_check.plain import paragraphs, plain, spelled
+from proofs_check.plays import runs
+from proofs_check.sentences import formulas, in_latex, in_plain, judged, keeps_the_conclusion, outside
+from proofs_check.steps import at_most
 from spectheory.cli import app
 from spectheory.core.errors import InputError
 
 ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "claims.md"
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_check_comes_out_as_recorded(name: str) -> None:
     found = check_claim(name)
     assert found.finding is not None, found.failure
-    assert found.status == CLAIMS[name].status
+    assert section(found) in PAGE.read_text(encoding="utf-8"), "run make claims"
     assert plain(found.finding.numbers) == CLAIMS[name].numbers
     assert not [number for number in leaves(found.finding.counterexample) if isinstance(number, float)]
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_the_page_of_claims_is_up_to_date() -> None:
+    """All but the sections, which the test above compares."""
+    page = PAGE.read_text(encoding="utf-8")
+    names = re.findall(r"^### (\S+)$", page, re.M)
+    statuses = dict(zip(names, re.findall(r"^\*\*(holds|corrected|false)\*\*[.,]", page, re.M), strict=True))
+    assert names == in_order(CLAIMS), "run make claims"
+    for part in (head(statuses), *map(introduction, papers())):
+        assert part in page, "run make claims"
+
+
+FALSE_SENTENCES = {
+    "D-RHO-OPT": ("[[every factor: p_acc <= acceptance]]", "[[every factor: gap <= 0 implies p_acc >= acceptance]]"),
+    "S-A2-ENS": ("[[every state: G_and_Q == best_seen]]", "[[every state: G == best_seen]]"),
+    "O-MU": ("gain > mu * speed)", "gain > mu)"),
+    "G-P1-EXCL": ("accepted == b * p_t >= Q", "accepted == b * p_t <= Q"),
+    "T-DEBIAS": ("2 * covariance >= variance_of_reference", "covariance >= 0"),
+    "D-RHO": ("[[every setting: shared > 0 implies", "[[every setting: shared >= 0 implies"),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_SENTENCES)
+def test_a_false_sentence_fails_the_claim(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    true, false = FALSE_SENTENCES[name]
+    claimed = " ".join((CLAIMS[name].corrected or "").split())
+    assert true in claimed
+    monkeypatch.setattr(Claim, "__post_init__", lambda self: None)  # its terms may no longer be those of the formulas
+    monkeypatch.setitem(CLAIMS, name, replace(CLAIMS[name], corrected=claimed.replace(true, false)))
+    assert "ArithmeticError: false: for every" in check_claim(name).failure
+
+
+@pytest.mark.parametrize("name", ["D-RHO-VALID", "S-T1-W", "G-EEXT"])
+def test_a_printed_formula_that_breaks_needs_a_counterexample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, *_) = CLAIMS[name].printed
+    denied = f"[[every {first.over}: not ({first.conclusion})]]"
+    monkeypatch.setattr(Claim, "__post_init__", lambda self: None)
+    monkeypatch.setitem(CLAIMS, name, replace(CLAIMS[name], statement=denied))
+    assert "the check and the printed formulas differ" in check_claim(name).failure
+
+
+def test_a_formula_without_a_case_is_false() -> None:
+    (vacuous, some, fine) = formulas(
+        "[[every n: n > 9 implies n < 0]] [[some n: n > 9]] [[every n: n > 2 implies n == 3]]"
+    )
+    found = judged([vacuous, some, fine], {"n": ({"n": n} for n in range(4))})
+    assert [found[one].is_true(one) for one in (vacuous, some, fine)] == [False, False, True]
+    assert found[fine].cases == 1
+    with pytest.raises(InputError, match="the check returns no cases m: it has n"):
+        judged(formulas("[[every m: m > 0]]"), {"n": []})
+
+
+@pytest.mark.parametrize(
+    ("printed", "repaired", "kept"),
+    [
+        ("every n: n < 3", "every n: n <= 3", True),
+        ("every n: n < 3", "every n: n > 0 implies n < 3", True),
+        ("every n: n < 3", "every other_n: n < 3", True),
+        ("every n: n < 3", "every n: n >= 3", False),
+        ("every n: n < 3", "some n: n < 3", False),
+        ("every n: n < 3", "every n: n < 3", False),
+        ("every n: n < 3", "every n: 2 * n < 4", False),
+    ],
+)
+def test_what_a_repair_keeps(printed: str, repaired: str, kept: bool) -> None:
+    one, other = formulas(f"[[{printed}]] [[{repaired}]]") if printed != repaired else formulas(f"[[{printed}]]") * 2
+    assert keeps_the_conclusion(one, other) == kept
+
+
+def test_a_formula_is_printed_in_words_and_typeset() -> None:
+    text = "So [[every factor: rho <= 0 implies p_acc ** 2 != abs(best_rate - 1 / 2)]]. [[some n: n in [1, 'A']]]"
+    assert in_plain(text) == (
+        "So for every factor, rho <= 0 implies p_acc ** 2 != abs(best_rate - 1 / 2). For some n, n in [1, 'A']"
+    )
+    assert in_latex(text) == (
+        r"So for every factor, if $\rho \le 0$ then $p_{\text{acc}}^{2} \ne |\text{best rate} - 1 / 2|$. "
+        r"For some n, $n \in (1, \text{A})$"
+    )
+
+
+NUMBER = re.compile(r"(?<![\w.^_{/+*=(-])\d+(?:\.\d+)?(?![\w^/)]|\.\d)")
+PLACES = re.compile(
+    r"\$[^$]*\$|\{[^{}]*\}|"
+    r"(?:Eq\.|Propositions?|Tables?|Algorithm|meanings?|temperature) \(?\d+\)?(?:(?:,| and| to) \(?\d+\)?)*"
+)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_sentence_has_formulas_and_no_number_of_its_own(name: str) -> None:
+    """Numbers above 2 in what is said to be true are computed; 0, 1 and 2 belong to its terms."""
+    one = CLAIMS[name]
+    assert one.printed or one.repaired
+    assert one.repaired or one.corrected is None
+    words = PLACES.sub("", outside(one.corrected or ""))
+    assert not [number for number in NUMBER.findall(words) if number not in ("0", "1", "2")]
+
+
+@pytest.mark.parametrize("paper", papers(), ids=lambda paper: paper.name)
+def test_what_to_do_differently_has_numbers_of_the_claims(paper: Paper) -> None:
+    numbers = {name: one.numbers for name, one in CLAIMS.items()}
+    assert filled(paper.practice, numbers).count("\n- ") >= 2
+    fields = re.findall(r"\{(?P<claim>[A-Z]-[^\[]+)\[", paper.practice)
+    assert fields
+    assert all(CLAIMS[name].paper is paper for name in fields)
+
+
+def test_a_claim_that_holds_has_a_proof_or_a_second_check() -> None:
+    keystones = (ROOT / "docs" / "keystones.md").read_text(encoding="utf-8")
+    for name, one in CLAIMS.items():
+        if name not in SECOND:
+            place, _, anchor = (one.proof or "").partition("#")
+            assert place in ("statement", "evidence", "keystones"), name
+            assert place != "keystones" or f"({anchor})=\n" in keystones, name
+            assert place != "statement" or re.search("[Pp]roof|[Pp]roved", one.statement), name
+            assert place != "evidence" or re.search("proof|derivation|inspection|argument", one.method), name
+
+
+def test_a_check_that_does_not_end_fails_after_the_same_step() -> None:
+    with at_most(100) as steps, pytest.raises(ArithmeticError, match="does not end within 100 steps"):
+        every(itertools.count(), lambda n: True)
+    assert steps.taken == 101
+    with at_most(10), pytest.raises(ArithmeticError, match="10 steps"):
+        runs(lambda pick: [pick((Fraction(1, 2), Fraction(1, 2))) for _ in range(9)][0])
+    every(range(10**4), lambda n: True)  # outside of a check nothing is counted
+
+
+def test_every_keystone_names_tests_that_exist() -> None:
+    keystones = (ROOT / "docs" / "keystones.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", keystones, flags=re.M)[1:]
+    assert len(sections) >= 12
+    for words in sections:
+        tests = re.findall(r"`tests/(\S+?\.py)::(\w+)(?:\[(\S+)\])?`", words)
+        assert tests, words[:40]
+        for file, name, parameter in tests:
+            assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (file, name)
+            assert not parameter or parameter in CLAIMS, parameter
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -90,19 +245,21 @@ def test_a_second_check_reads_the_counterexample_that_it_is_given() -> None:
         SECOND["O-EA"]({**case, "any": {**case["any"], "better_accepted": Fraction(1, 2)}})
 
 
-def test_a_finding_has_a_counterexample_unless_the_claim_holds() -> None:
-    with pytest.raises(InputError, match="counterexample"):
-        Finding("false")
-    with pytest.raises(InputError, match="counterexample"):
-        Finding("holds", counterexample={"n": 1})
+def test_the_verdict_follows_from_the_counterexample_and_from_what_is_kept() -> None:
+    assert Finding().status == "holds"
+    assert Finding(counterexample={"n": 1}).status == "false"
+    assert Finding(counterexample={"n": 1}, kept=1).status == "corrected"
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"corrected": None}, "`corrected` must be given"),
-        ({"status": "holds", "numbers": {}}, "`corrected` must be given"),
-        ({"second": None}, "`second` must be given"),
+        ({"second": None}, "`second` or `proof` must be given"),
+        ({"weight": "sleep"}, "unknown weight of X-1 'sleep': did you mean slip?"),
+        ({"corrected": "[[every n: n > 0]]"}, "`terms` must have one entry for each name in its formulas: see n"),
+        ({"terms": {"n": "a number"}}, "`terms` must have one entry for each name in its formulas: see n"),
+        ({"corrected": "[[n > 0]]"}, r"a formula must be \[\[every CASE: ...\]\]"),
+        ({"corrected": "[[every n: n >]]"}, "a formula must be an expression"),
         ({"evidence": "{new} cases"}, "fields without a number recorded: new"),
         ({"numbers": {"new": 1}}, "numbers recorded without a field: new"),
         ({"evidence": "{new[0]} cases", "numbers": {"new": [1]}}, None),
@@ -115,7 +272,7 @@ def test_the_texts_of_a_claim_fit_its_status_and_numbers(changed: dict[str, Any]
         "evidence": "found",
         "second": "by hand",
     } | changed
-    arguments: dict[str, Any] = {"source": "Paper, Section 1", "statement": "1 = 2", "status": "corrected"} | texts
+    arguments: dict[str, Any] = {"source": "Paper, Section 1", "statement": "1 = 2", "weight": "slip"} | texts
     raised = pytest.raises(InputError, match=message) if message else nullcontext()
     with raised:
         Claim("X-1", papers()[0], CLAIMS["O-EA"].check, **arguments)
@@ -123,7 +280,9 @@ def test_the_texts_of_a_claim_fit_its_status_and_numbers(changed: dict[str, Any]
 
 @pytest.mark.parametrize("numbers", [{}, {"count": 26, "most": 4, "least": 0}])
 def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]) -> None:
-    one = replace(CLAIMS["O-SIZE"], check=lambda effort: Finding("corrected", numbers, {"n": 1}))
+    one = replace(
+        CLAIMS["O-SIZE"], check=lambda effort: Finding(numbers, {"n": 1}, 1), statement="1", corrected="1", terms={}
+    )
     monkeypatch.setitem(CLAIMS, "O-SIZE", one)
     monkeypatch.setitem(SECOND, "O-SIZE", lambda finding: None)
     with pytest.raises(InputError, match="numbers found without a field: least|fields without a number found: count"):
@@ -161,8 +320,12 @@ notes = "As printed."
 
 [X-1]
 source = "Ours, Section 1"
-statement = "1 + 1 = 2"
-status = "holds"
+statement = "[[every pair: one + other == total]]"
+proof = "evidence"
+terms.pair = "two numbers"
+terms.one = "one of them"
+terms.other = "the other"
+terms.total = "their sum"
 method = "addition"
 evidence = "{sum} was found."
 numbers.sum = 2
@@ -172,7 +335,7 @@ from proofs_check.claims import Finding, claim
 
 @claim("X-1")
 def check(effort):
-    return Finding("holds", {"sum": 1 + 1})
+    return Finding({"sum": 1 + 1}, cases={"pair": [{"one": 1, "other": 1, "total": 2}]})
 """
 
 
@@ -253,7 +416,7 @@ def test_claims_that_are_leaned_on_are_counted_apart() -> None:
 def test_pages_have_the_rule_the_texts_and_the_counterexample() -> None:
     found = [check_claim("O-EA"), check_claim("S-T1-B")]
     markdown = claims_markdown(found)
-    for words in (RULE, "# SALF & TALF\n", "### O-EA: corrected\n", AGAIN + "the sum over", found[0].truth):
+    for words in (RULE, "# SALF & TALF\n", "### O-EA\n\n**corrected**", AGAIN + "the sum over", "**What is true.**"):
         assert words in markdown
     assert "\nnot_to_be_weakened:\n  - tokens: 2\n    batch: 2\n" in markdown
     assert RULE in claims_page(found)

@@ -7,10 +7,10 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
 from proofs_check.delayed_trees.library import SOLVERS, tokens_per_call
-from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, DraftedPaths, worlds
+from proofs_check.delayed_trees.walks import Branching, ContextTable, DelayedShape, DraftedPaths, worlds
 from proofs_check.plays import ONE
 
 
@@ -42,16 +42,32 @@ def improves(effort: int) -> Finding:
         for name, solver in solvers.items()
     }
     better = smallest(worlds(2, 2, 3), lambda w: gains(w, delayed, [*rollouts(3), same_depth]))
-    count = every([(w, k, n) for w in worlds(2, 2, 2) for k in (1, 2) for n in (1, effort)], same_trees)
+    compared = [(w, k, n) for w in worlds(2, 2, 2) for k in (1, 2) for n in (1, effort)]
+
+    def values(world: ContextTable, solver: Branching) -> dict[str, Fraction]:
+        by_shape = {shape: tokens_emitted(world, shape, solver) for shape in (delayed, same_depth, *rollouts(3))}
+        best = max(by_shape[shape] for shape in (same_depth, *rollouts(3)))
+        chosen = max(by_shape[delayed], by_shape[same_depth])
+        return {
+            "delayed": by_shape[delayed],
+            "best_L1": chosen,
+            "rollouts": by_shape[same_depth],
+            "best_rollouts": best,
+        }
+
+    tried = ((one, solver) for one in [world, *worlds(2, 2, 2), better] for solver in solvers.values())
     return Finding(
-        "corrected",
-        {"count": count},
+        {"count": len(compared)},
         {
             "shape": {"K": 2, "L1": 1, "L2": 1},
             "parent": [-1, 0, 1, 1],
             "distributions": world.shown(2),
             "tokens_per_call": found,
             "delaying_wins": better.shown(2),
+        },
+        cases={
+            "world": (values(*one) for one in tried),
+            "draft": ({"same_trees": same_trees(*one)} for one in compared),
         },
     )
 

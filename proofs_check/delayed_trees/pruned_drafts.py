@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import spectheory as st
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees import walks
 from proofs_check.delayed_trees.library import array
@@ -50,19 +51,23 @@ def pruned_drafts(effort: int) -> Finding:
     cases = [*settings(2 + effort)]
     p, q, cut = smallest(cases, lambda p, q, cut: pruned(printed.naive, p, q, cut, after=True) != p)
 
-    def repaired(p: Law, q: Law, cut: Fraction) -> bool:
-        rules = (printed.naive, printed.spec_infer, printed.nss)
-        before = all(pruned(rule, p, q, cut, after=False) == p for rule in rules)
-        return before and pruned(printed.nss, p, q, cut, after=True) == p
+    def values(p: Law, q: Law, cut: Fraction) -> Iterator[dict[str, Any]]:
+        for name, rule in (("Naive", printed.naive), ("SpecInfer", printed.spec_infer), ("NSS", printed.nss)):
+            seen, unseen = (pruned(rule, p, q, cut, after=after) for after in (True, False))
+            yield {
+                "rule": name,
+                "p": p,
+                "emitted_if_the_drawn_token_decides": seen,
+                "emitted_if_q_alone_decides": unseen,
+            }
 
-    count = every(cases, repaired)
     even = (HALF, HALF)
     return Finding(
-        "corrected",
-        {"count": count, "lossy": walks.words(pruned(printed.naive, even, LEANING, HALF, after=True))},
+        {"count": len(cases), "lossy": walks.words(pruned(printed.naive, even, LEANING, HALF, after=True))},
         {"p": p, "q": q, "threshold": cut, "emitted": pruned(printed.naive, p, q, cut, after=True)}
         | {"leaning": {"p": even, "q": LEANING, "threshold": HALF}}
         | {"leaning_emitted": pruned(printed.naive, even, LEANING, HALF, after=True)},
+        cases={"setting": (play for case in cases for play in values(*case))},
     )
 
 

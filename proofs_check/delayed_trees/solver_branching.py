@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.claims import Finding, claim, smallest
 from proofs_check.delayed_trees import solver_formulas as formulas
 from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.plays import ZERO
@@ -27,16 +27,18 @@ def played(rule: printed.Procedure, p: Law, q: Law, drafts: printed.Tokens) -> d
 
 @claim("D-BR")
 def branching_probabilities(effort: int) -> Finding:
-    def right(p: Law, q: Law, drafts: printed.Tokens) -> bool:
+    def plays(p: Law, q: Law, drafts: printed.Tokens) -> Iterator[dict[str, Any]]:
         case = p, q, drafts
-        spectr = (
-            formulas.spectr_branching(*case, rho) == played(printed.KSeq(rho), *case)
-            for rho in printed.factors(p, q, len(drafts))
-        )
-        others = (formulas.nss_branching, printed.nss), (formulas.naive_branching, printed.naive)
-        return all(formula(*case) == played(rule, *case) for formula, rule in others) and all(spectr)
+        for formula, rule in ((formulas.nss_branching, printed.nss), (formulas.naive_branching, printed.naive)):
+            yield {"returned": formula(*case), "branching": played(rule, *case)}
+        for rho in printed.factors(p, q, len(drafts)):
+            yield {"returned": formulas.spectr_branching(*case, rho), "branching": played(printed.KSeq(rho), *case)}
 
-    return Finding("holds", {"count": every(draws(effort), right), "over": printed.over(effort)})
+    every_one = [*draws(effort)]
+    return Finding(
+        {"count": len(every_one), "over": printed.over(effort)},
+        cases={"play": (play for case in every_one for play in plays(*case))},
+    )
 
 
 @claim("D-BR14")
@@ -45,10 +47,14 @@ def spec_infer_branching(effort: int) -> Finding:
         return formulas.spec_infer_branching(*case, shift=shift) == played(printed.spec_infer, *case)
 
     p, q, drafts = smallest(draws(effort), lambda *case: not agrees(*case, shift=0))
-    count = every(draws(effort), lambda *case: agrees(*case, shift=1))
+    every_one = [*draws(effort)]
+
+    def values(*case: Any) -> dict[str, Any]:
+        with_a, with_next = (formulas.spec_infer_branching(*case, shift=shift) for shift in (0, 1))
+        return {"with_a": with_a, "with_the_next_a": with_next, "branching": played(printed.spec_infer, *case)}
+
     return Finding(
-        "corrected",
-        {"count": count, "over": printed.over(effort)},
+        {"count": len(every_one), "over": printed.over(effort)},
         {
             "p": p,
             "q": q,
@@ -56,6 +62,7 @@ def spec_infer_branching(effort: int) -> Finding:
             "printed": formulas.spec_infer_branching(p, q, drafts, 0),
             "branching": played(printed.spec_infer, p, q, drafts),
         },
+        cases={"draft": (values(*case) for case in every_one)},
     )
 
 
@@ -79,15 +86,16 @@ def khisti_branching(effort: int) -> Finding:
         rule = printed.untuned(p, q)
         return len(drafts) == 2 and algorithm_15(rule, p, q, drafts, whole=False) != played(rule, p, q, drafts)
 
-    def repaired(p: Law, *case: Any) -> bool:
-        return all(algorithm_15(t, p, *case, whole=True) == played(t, p, *case) for t in printed.tournaments(len(p)))
+    def plays(p: Law, q: Law, drafts: printed.Tokens) -> Iterator[dict[str, Any]]:
+        for rule in (printed.untuned(p, q), *printed.tournaments(len(p))):
+            at_winner, at_every = (algorithm_15(rule, p, q, drafts, whole=whole) for whole in (False, True))
+            yield {"at_the_winner": at_winner, "at_every_draft": at_every, "branching": played(rule, p, q, drafts)}
 
     p, q, drafts = smallest(draws(effort), differs)
-    count = every(draws(effort), repaired)
+    every_one = [*draws(effort)]
     rule = printed.untuned(p, q)
     return Finding(
-        "corrected",
-        {"count": count, "over": printed.over(effort)},
+        {"count": len(every_one), "over": printed.over(effort)},
         {
             "p": p,
             "q": q,
@@ -97,4 +105,5 @@ def khisti_branching(effort: int) -> Finding:
             "printed": algorithm_15(rule, p, q, drafts, whole=False),
             "branching": played(rule, p, q, drafts),
         },
+        cases={"play": (play for case in every_one for play in plays(*case))},
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import sympy as sp
 
-from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.claims import Finding, claim, smallest
 from proofs_check.delayed_trees.solver_formulas import spectr_acceptance
-from proofs_check.delayed_trees.solver_printed import KSeq, Setting, counted, factors, output, over, settings, smaller
+from proofs_check.delayed_trees.solver_printed import KSeq, Setting, factors, output, over, settings, smaller
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
@@ -36,11 +36,18 @@ def bracket(p: Law, q: Law, k: int, halvings: int) -> tuple[Fraction, Fraction]:
     return low, high
 
 
-def valid(effort: int) -> Iterator[tuple[Setting, Fraction]]:
-    """(setting, factor) for several factors from the setting's root to k, and for the factor 2 k."""
-    for p, q, k in settings(effort):
-        tried = {*factors(p, q, k), bracket(p, q, k, 6)[1], Fraction(2 * k)}
-        yield from (((p, q, k), rho) for rho in sorted(tried) if gap(p, q, k, rho) <= 0)
+def tried(effort: int) -> list[tuple[Setting, Fraction]]:
+    """(setting, factor) for several factors from 1 to k, on both sides of the root, and for the factor 2 k."""
+    return [
+        ((p, q, k), rho)
+        for p, q, k in settings(effort)
+        for rho in sorted({*factors(p, q, k), bracket(p, q, k, 6)[1], Fraction(2 * k)})
+    ]
+
+
+def valid(effort: int) -> int:
+    """How many of `tried` are at the root or above it."""
+    return sum(gap(*setting, rho) <= 0 for setting, rho in tried(effort))
 
 
 def derivative_is_as_said() -> bool:
@@ -58,34 +65,35 @@ def derivative_is_as_said() -> bool:
 
 @claim("D-RHO")
 def root(effort: int) -> Finding:
-    def falls(p: Law, q: Law, k: int) -> list[bool]:
-        gaps = [gap(p, q, k, rho) for rho in factors(p, q, k)]
-        return [after < before for before, after in pairwise(gaps)]
+    def gaps(p: Law, q: Law, k: int) -> list[Fraction]:
+        return [gap(p, q, k, rho) for rho in factors(p, q, k)]
 
-    def repaired(p: Law, q: Law, k: int) -> bool:
-        gaps = [gap(p, q, k, rho) for rho in factors(p, q, k)]
-        overlap = any(a and b for a, b in zip(p, q, strict=True))
-        return gaps[0] >= 0 >= gaps[-1] and (all(falls(p, q, k)) if overlap else not any(gaps))
+    def values(p: Law, q: Law, k: int) -> dict[str, Any]:
+        found = gaps(p, q, k)
+        shared = sum(a > 0 < b for a, b in zip(p, q, strict=True))
+        return {"gaps": found, "gap_at_1": found[0], "gap_at_k": found[-1], "shared": shared}
 
     if not derivative_is_as_said():
         raise ArithmeticError("the derivative of the gap differs from the claim's")
-    p, q, k = smallest(settings(effort), lambda *case: not all(falls(*case)))
+    every_one = [*settings(effort)]
+    p, q, k = smallest(every_one, lambda *case: any(b >= a for a, b in pairwise(gaps(*case))))
     return Finding(
-        "corrected",
-        counted(effort, repaired),
-        {"p": p, "q": q, "k": k, "rho": factors(p, q, k), "gap": [gap(p, q, k, rho) for rho in factors(p, q, k)]},
+        {"count": len(every_one), "over": over(effort)},
+        {"p": p, "q": q, "k": k, "rho": factors(p, q, k), "gap": gaps(p, q, k)},
+        cases={"setting": (values(*setting) for setting in every_one)},
     )
 
 
 @claim("D-RHO-VALID")
 def every_factor_from_the_root(effort: int) -> Finding:
-    def lossless(setting: Setting, rho: Fraction) -> bool:
+    def values(setting: Setting, rho: Fraction) -> dict[str, Any]:
         p, q, k = setting
-        placed = KSeq(rho).placed(p, q, k)
-        return all(a <= b for a, b in zip(placed, p, strict=True)) and output(KSeq(rho), p, q, k) == p
+        over_p = max(a - b for a, b in zip(KSeq(rho).placed(p, q, k), p, strict=True))
+        return {"gap": gap(*setting, rho), "p": p, "emitted": output(KSeq(rho), p, q, k), "placed_over_p": over_p}
 
-    count = every(valid(effort), lossless)
-    return Finding("holds", {"count": count, "over": over(effort)})
+    return Finding(
+        {"count": valid(effort), "over": over(effort)}, cases={"factor": (values(*one) for one in tried(effort))}
+    )
 
 
 @claim("D-RHO-BIN")
@@ -96,15 +104,17 @@ def binary_search(effort: int) -> Finding:
         low, high = bracket(p, q, k, halvings)
         return low < high and output(KSeq(low), p, q, k) != p
 
-    def upper_is_lossless(p: Law, q: Law, k: int) -> bool:
-        return all(output(KSeq(bracket(p, q, k, n)[1]), p, q, k) == p for n in (0, 2, halvings))
+    def values(p: Law, q: Law, k: int, halvings: int) -> dict[str, Any]:
+        lower, upper = (output(KSeq(rho), p, q, k) for rho in bracket(p, q, k, halvings))
+        return {"p": p, "emitted_with_lower_end": lower, "emitted_with_upper_end": upper}
 
-    p, q, k = smallest(settings(effort), lower_is_lossy)
+    every_one = [*settings(effort)]
+    p, q, k = smallest(every_one, lower_is_lossy)
     low, _ = bracket(p, q, k, halvings)
     return Finding(
-        "corrected",
-        {"halvings": halvings} | counted(effort, upper_is_lossless),
+        {"halvings": halvings, "count": len(every_one), "over": over(effort)},
         {"p": p, "q": q, "k": k, "halvings": halvings, "rho": low, "emitted": output(KSeq(low), p, q, k)},
+        cases={"bracket": (values(*one, n) for n in (0, 2, halvings) for one in every_one)},
     )
 
 
@@ -117,14 +127,17 @@ def best_factor(effort: int) -> Finding:
 
     candidates = ((one, rho) for one in settings(effort) for rho in factors(*one) if gap(*one, rho) <= 0)
 
-    def tries_fall(setting: Setting, rho: Fraction) -> bool:
-        return accepted_in_tries(*setting, rho) <= min(at_most(*setting), spectr_acceptance(*setting, rho))
+    def values(setting: Setting, rho: Fraction) -> dict[str, Any]:
+        return {
+            "gap": gap(*setting, rho),
+            "p_acc": accepted_in_tries(*setting, rho),
+            "acceptance": spectr_acceptance(*setting, rho),
+            "acceptance_at_root": at_most(*setting),
+        }
 
     (p, q, k), rho = smallest(candidates, lambda one, rho: spectr_acceptance(*one, rho=rho) > at_most(*one))
-    count = every(valid(effort), tries_fall)
     return Finding(
-        "corrected",
-        {"count": count, "over": over(effort)},
+        {"count": valid(effort), "over": over(effort)},
         {
             "p": p,
             "q": q,
@@ -133,4 +146,5 @@ def best_factor(effort: int) -> Finding:
             "acceptance": spectr_acceptance(p, q, k, rho),
             "acceptance_at_root_at_most": at_most(p, q, k),
         },
+        cases={"factor": (values(*one) for one in tried(effort))},
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import permutations, product
 from math import comb
+from typing import Any
 
 import sympy as sp
 
-from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.claims import Finding, claim, smallest
 from proofs_check.delayed_trees import solver_formulas as formulas
 from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees.solver_factor import bracket
@@ -20,24 +22,29 @@ from proofs_check.small_drafts import Law
 
 @claim("D-ACC")
 def acceptance_rates(effort: int) -> Finding:
-    def right(p: Law, q: Law, k: int) -> bool:
-        case = p, q, k
-        bounds = (
-            (sum(printed.smaller(p, t.winner_law(q, k)), ZERO), printed.acceptance(t, *case))
-            for t in printed.tournaments(len(p))
-        )
-        return (
-            formulas.nss_acceptance(*case) == printed.acceptance(printed.nss, *case)
-            and formulas.naive_acceptance(*case) == printed.acceptance(printed.naive, *case)
-            and all(
-                formulas.spectr_acceptance(*case, r) == printed.acceptance(printed.KSeq(r), *case)
-                for r in printed.factors(*case)
-            )
-            and formulas.spec_infer_acceptance(*case) == (printed.acceptance(printed.spec_infer, *case), ZERO)
-            and all(bound <= found for bound, found in bounds)
-        )
+    def rates(*case: Any) -> Iterator[dict[str, Fraction]]:
+        spec_infer, last_term = formulas.spec_infer_acceptance(*case)
+        pairs = [
+            (formulas.nss_acceptance(*case), printed.nss),
+            (formulas.naive_acceptance(*case), printed.naive),
+            *((formulas.spectr_acceptance(*case, r), printed.KSeq(r)) for r in printed.factors(*case)),
+            (spec_infer + last_term, printed.spec_infer),
+        ]
+        yield from ({"returned": one, "acceptance": printed.acceptance(rule, *case)} for one, rule in pairs)
 
-    return Finding("holds", printed.counted(effort, right))
+    def bounds(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
+        for one in printed.tournaments(len(p)):
+            bound = sum(printed.smaller(p, one.winner_law(q, k)), ZERO)
+            yield {"bound": bound, "acceptance": printed.acceptance(one, p, q, k)}
+
+    every_one = [*printed.settings(effort)]
+    return Finding(
+        {"count": len(every_one), "over": printed.over(effort)},
+        cases={
+            "play": (rate for case in every_one for rate in rates(*case)),
+            "tournament": (bound for case in every_one for bound in bounds(*case)),
+        },
+    )
 
 
 def exact_acceptance(rule: printed.Tournament, p: Law, q: Law, k: int) -> Fraction:
@@ -91,21 +98,24 @@ def acceptance_by_order(order: Sequence[int], p: Law, q: Law, k: int) -> Fractio
 
 @claim("D-KHISTI-EXACT")
 def khisti_acceptance(effort: int) -> Finding:
-    def agrees(p: Law, q: Law, k: int) -> bool:
-        orders = permutations(range(len(p)))
-        return all(
-            exact_acceptance(t, p, q, k) == printed.acceptance(t, p, q, k) for t in printed.tournaments(len(p))
-        ) and all(acceptance_by_order(o, p, q, k) == printed.acceptance(printed.by_order(o), p, q, k) for o in orders)
+    def ladders(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
+        for one in printed.tournaments(len(p)):
+            yield {"formula": exact_acceptance(one, p, q, k), "acceptance": printed.acceptance(one, p, q, k)}
+
+    def orders(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
+        for order in permutations(range(len(p))):
+            rate = printed.acceptance(printed.by_order(order), p, q, k)
+            yield {"running_sums": acceptance_by_order(order, p, q, k), "acceptance": rate}
 
     def loose(p: Law, q: Law, k: int) -> bool:
         rule = printed.untuned(p, q)
         return k == 2 and printed.acceptance(rule, p, q, k) > sum(printed.smaller(p, rule.winner_law(q, k)), ZERO)
 
-    p, q, k = smallest(printed.settings(effort), loose)
+    every_one = [*printed.settings(effort)]
+    p, q, k = smallest(every_one, loose)
     rule = printed.untuned(p, q)
     return Finding(
-        "false",
-        printed.counted(effort, agrees),
+        {"count": len(every_one), "over": printed.over(effort)},
         {
             "example": "the exact rate, and the bound of Algorithm 10",
             "p": p,
@@ -114,6 +124,10 @@ def khisti_acceptance(effort: int) -> Finding:
             "order": sorted(range(len(p)), key=lambda i: -sum(rule.wins[i], ZERO)),
             "bound": sum(printed.smaller(p, rule.winner_law(q, k)), ZERO),
             "acceptance": exact_acceptance(rule, p, q, k),
+        },
+        cases={
+            "tournament": (one for case in every_one for one in ladders(*case)),
+            "order": (one for case in every_one for one in orders(*case)),
         },
     )
 
@@ -125,6 +139,7 @@ def l1(p: Law, q: Law) -> Fraction:
 
 @claim("D-L1-ALL")
 def rates_and_l1(effort: int) -> Finding:
+    @cache
     def found(p: Law, q: Law, k: int) -> dict[str, Fraction]:
         rates = {name: printed.acceptance(rule, p, q, k) for name, rule in printed.RULES.items()}
         return rates | {"SpecTr": printed.acceptance(printed.KSeq(bracket(p, q, k, 10)[1]), p, q, k)}
@@ -137,18 +152,27 @@ def rates_and_l1(effort: int) -> Finding:
         low, high = found(*near, 2), found(*far, 2)
         return all(low[name] < high[name] for name in low)
 
-    def bounded(p: Law, q: Law, k: int) -> bool:
-        least = ONE - l1(p, q) / 2
-        held = found(p, q, k)
-        return all(held[name] >= least - Fraction(k, 2**10) * (name == "SpecTr") for name in held if name != "NSS")
+    def rates(p: Law, q: Law, k: int) -> Iterator[dict[str, Any]]:
+        for name, rate in found(p, q, k).items():
+            slack = Fraction(k, 2**10) if name == "SpecTr" else ZERO
+            yield {"solver": name, "k": k, "acceptance": rate, "L1": l1(p, q), "bracket": slack}
 
+    def compared(near: tuple[Law, Law], far: tuple[Law, Law], k: int) -> dict[str, Any]:
+        falls = [found(*near, k)[name] - found(*far, k)[name] for name in found(*near, k) if k > 1 or name != "NSS"]
+        return {"L1_of_one": l1(*near), "L1_of_the_other": l1(*far), "least_fall": min(falls)}
+
+    every_one = [*printed.settings(effort)]
     near, far = smallest(product(two, repeat=2), rises)
     return Finding(
-        "corrected",
-        printed.counted(effort, bounded),
+        {"count": len(every_one), "over": printed.over(effort)},
         {
             name: {"p": p, "q": q, "k": 2, "l1": l1(p, q), "acceptance": found(p, q, 2)}
             for name, (p, q) in (("nearer", near), ("farther", far))
+        },
+        cases={
+            "rate": (rate for case in every_one for rate in rates(*case)),
+            "pair": (compared(*pair, 2) for pair in product(two, repeat=2)),
+            "pair_with_one_draft": (compared(*pair, 1) for pair in product(two, repeat=2)),
         },
     )
 
@@ -161,6 +185,8 @@ def naive_and_l1(effort: int) -> Finding:
     if any(sp.expand(least[larger] - (a + b - distance[larger]) / 2) != 0 for larger in (True, False)):
         raise ArithmeticError("min(a, b) is not (a + b - |a - b|) / 2")
 
-    single = (case for case in printed.settings(effort) if case[2] == 1)
-    count = every(single, lambda p, q, _: printed.acceptance(printed.naive, p, q, 1) == ONE - l1(p, q) / 2)
-    return Finding("holds", {"count": count, "over": printed.over(effort)})
+    single = [case for case in printed.settings(effort) if case[2] == 1]
+    return Finding(
+        {"count": len(single), "over": printed.over(effort)},
+        cases={"setting": ({"acceptance": printed.acceptance(printed.naive, *c), "L1": l1(*c[:2])} for c in single)},
+    )

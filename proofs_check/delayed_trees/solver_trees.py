@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.claims import Finding, claim, smallest
 from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_optimal import cut
@@ -64,23 +64,27 @@ def more_nodes(effort: int) -> Finding:
             printed.untuned(p, q), p, q, 1
         )
 
-    def grows(p: Law, q: Law, k: int) -> bool:
-        return all(dominated(rule, rule, p, q, (k, k + 1)) for rule in printed.RULES.values())
+    def events(p: Law, q: Law, k: int) -> Iterator[dict[str, Any]]:
+        for name, rule in printed.RULES.items():
+            yield from compared(name, rule, rule, p, q, k)
+        yield from compared("SpecTr", *(printed.KSeq(bracket(p, q, n, 30)[1]) for n in (k, k + 1)), p, q, k)
+        yield from compared("Khisti", *[printed.untuned(p, q)] * 2, p, q, k)
 
-    def spectr_holds(p: Law, q: Law, k: int) -> bool:
-        few, many = (printed.profile(printed.KSeq(bracket(p, q, n, 30)[1]), p, q, n, k + 1) for n in (k, k + 1))
-        return all(few[event] <= many[event] + Fraction(1, 2**20) for event in few)
+    def compared(name: str, few: printed.Rule, many: printed.Rule, p: Law, q: Law, k: int) -> Iterator[dict[str, Any]]:
+        before, after = printed.profile(few, p, q, k, k + 1), printed.profile(many, p, q, k + 1, k + 1)
+        slack = Fraction(1, 2**20) if name == "SpecTr" else ZERO
+        yield from ({"solver": name, "k": k, "now": before[e], "later": after[e] + slack} for e in before)
 
     p, q, k = smallest(printed.settings(effort), falls)
     most = 3 if effort == 1 else 4
-    close = every((case for case in printed.settings(effort) if case[2] < most), spectr_holds)
-    count = every((case for case in printed.settings(effort) if case[2] < most), grows)
+    every_one = [case for case in printed.settings(effort) if case[2] < most]
+    count = close = len(every_one)
     before, after = (1 + printed.acceptance(printed.untuned(p, q), p, q, paths) for paths in (k, k + 1))
     return Finding(
-        "corrected",
         {"count": count, "over": printed.over(effort), "most": most, "close": close},
         {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]}
         | {"without_truncation": without_truncation()},
+        cases={"event": (event for case in every_one for event in events(*case))},
     )
 
 
@@ -148,20 +152,25 @@ def delay_and_nss(effort: int) -> Finding:
         return best["delayed"] > max(best["path"], best["rollouts"])
 
     world, paths, depth = smallest(worlds(effort), drops)
-    count = every(worlds(effort), lambda *case: delays(*case) == sorted(delays(*case), reverse=True))
+    every_one = [*worlds(effort)]
     sure = tuple(Fraction(token == 0) for token in range(3))
     loses = smallest(((case[0], 4) for case in worlds(1)), loses_to_rollouts)
     later = ((Layers(((sure, sure), pair)), 4) for pair in printed.pairs(3, 3))
     gains = smallest(later, wins)
     return Finding(
-        "false",
-        {"count": count, "loses": _gap(*loses), "gains": _gap(*gains)},
+        {"count": len(every_one), "loses": _gap(*loses), "gains": _gap(*gains)},
         {
             "layers": [{"p": p, "q": q} for p, q in world.layers],
             "K": paths,
             "depth": depth,
             "block_efficiency_by_L1": delays(world, paths, depth),
             "four_draws": {"layers": [{"p": p, "q": q} for p, q in loses[0].layers], "best": at_budget(*loses)},
+        },
+        cases={
+            "world": (
+                {"without_delay": (found := delays(*one))[0], "delayed": found[1], "all": found} for one in every_one
+            ),
+            "budget": (at_budget(*one) for one in (loses, gains)),
         },
     )
 

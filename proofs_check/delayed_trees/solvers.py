@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.claims import Finding, claim, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
     KSeq,
     Pair,
     Tokens,
-    counted,
     drafted,
     emission,
     naive,
@@ -36,27 +35,30 @@ Stop = tuple[int, int]
 
 @claim("D-OTLP")
 def otlp_solvers(effort: int) -> Finding:
-    def lossless(p: Law, q: Law, k: int) -> bool:
+    def plays(p: Law, q: Law, k: int) -> Iterator[dict[str, Law]]:
         rules = [nss, naive, spec_infer, KSeq(bracket(p, q, k, 4)[1]), *tournaments(len(p))]
-        return all(output(rule, p, q, k) == p for rule in rules)
+        yield from ({"p": p, "emitted": output(rule, p, q, k)} for rule in rules)
 
-    return Finding("holds", counted(effort, lossless))
+    every_one = [*settings(effort)]
+    return Finding(
+        {"count": len(every_one), "over": over(effort)},
+        cases={"play": (play for setting in every_one for play in plays(*setting))},
+    )
 
 
 @claim("D-K1")
 def one_draft(effort: int) -> Finding:
-    def same(p: Law, q: Law, drafts: Tokens) -> bool:
-        rules = [KSeq(ONE), spec_infer, *tournaments(len(p))]
-        return all(emission(rule, p, q, drafts) == emission(naive, p, q, drafts) for rule in rules)
+    def plays(p: Law, q: Law, drafts: Tokens) -> Iterator[dict[str, Law]]:
+        others = {"emitted_by_Naive": emission(naive, p, q, drafts), "emitted_by_NSS": emission(nss, p, q, drafts)}
+        for rule in (KSeq(ONE), spec_infer, *tournaments(len(p))):
+            yield {"emitted": emission(rule, p, q, drafts), **others}
 
     single = [(p, q, drafts) for p, q, k in settings(effort) if k == 1 for drafts, _ in drafted(q, k)]
-    count = every(single, same)
     p, q, drafts = smallest(single, lambda *case: emission(nss, *case) != emission(naive, *case))
     emitted, token = emission(nss, p, q, drafts), drafts[0]
     return Finding(
-        "holds",
         {
-            "count": count,
+            "count": len(single),
             "over": over(effort),
             "p": words(p),
             "q": words(q),
@@ -64,18 +66,22 @@ def one_draft(effort: int) -> Finding:
             "nss_probability": emitted[token],
             "naive_probability": emission(naive, p, q, drafts)[token],
         },
+        cases={"play": (play for case in single for play in plays(*case))},
     )
 
 
 @claim("D-FIRST")
 def what_is_looked_at(effort: int) -> Finding:
-    def same(p: Law, q: Law, k: int) -> bool:
-        return all(
-            emission(nss, p, q, drafts) == p and emission(naive, p, q, drafts) == emission(naive, p, q, drafts[:1])
-            for drafts, _ in drafted(q, k)
-        )
+    def plays(p: Law, q: Law, k: int) -> Iterator[dict[str, Law]]:
+        for drafts, _ in drafted(q, k):
+            by_naive, by_first = emission(naive, p, q, drafts), emission(naive, p, q, drafts[:1])
+            yield {"NSS": emission(nss, p, q, drafts), "p": p, "Naive": by_naive, "Naive_given_X_1_alone": by_first}
 
-    return Finding("holds", counted(effort, same))
+    every_one = [*settings(effort)]
+    return Finding(
+        {"count": len(every_one), "over": over(effort)},
+        cases={"draft": (play for setting in every_one for play in plays(*setting))},
+    )
 
 
 def independent_coins(pick: Pick, path: Path, end: Law) -> Stop:
@@ -114,6 +120,9 @@ def independent_acceptance(effort: int) -> Finding:
             nodes = [((p, q), t) for p, q in pairs(tokens, largest) for t in range(tokens) if q[t]]
             yield from map(list, product(nodes, repeat=length))
 
-    count = every(paths(), lambda path: stops(independent_coins, path) == stops(top_down, path))
+    every_one = [*paths()]
     covered = ", ".join(f"{length} of {tokens} tokens up to {largest}" for length, tokens, largest in shapes)
-    return Finding("holds", {"count": count, "covered": covered})
+    return Finding(
+        {"count": len(every_one), "covered": covered},
+        cases={"path": ({"by_coins": stops(independent_coins, x), "top_down": stops(top_down, x)} for x in every_one)},
+    )

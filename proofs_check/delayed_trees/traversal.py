@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import permutations, product
 
 import spectheory as st
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees import walks
 from proofs_check.delayed_trees.library import array
@@ -86,23 +86,30 @@ def traversal(effort: int) -> Finding:
     shapes = [(2, 0, 1), (3, 0, 1), (2, 0, 2), (2, 1, 1)]
     grid = [(world, shape) for world in two_steps(effort) for shape in shapes[2:]]
     grid += [(world, shape) for world in walks.worlds(3, 1 + effort) + walks.worlds(2, 4) for shape in shapes[:2]]
-    single = every(two_steps(effort), reduces_to_block)
-    merged = every(grid, lambda world, shape: is_lossless(world, shape, merge=True, strike=True))
-    apart = every([case for case in grid if case[1][1] == 0], lambda *c: is_lossless(*c, merge=False, strike=False))
+    separate = [case for case in grid if case[1][1] == 0]
+
+    def lost_by(world: walks.ContextTable, shape: walks.DelayedShape, *, merge: bool, strike: bool) -> Fraction:
+        return walks.distance(output(world, shape, merge=merge, strike=strike), world.texts(shape[1] + shape[2]))
+
     world = smallest(walks.worlds(3, 4), lambda world: not is_lossless(world, (2, 0, 1), merge=True, strike=False))
     lost = walks.distance(output(world, (2, 0, 1), merge=True, strike=False), world.texts(1))
     p, q = world.pair(())
     return Finding(
-        "holds",
         {
-            "single": single,
+            "single": len(two_steps(effort)),
             "covered": covered(effort),
-            "merged": merged,
+            "merged": len(grid),
             "size": 1 + effort,
-            "apart": apart,
+            "apart": len(separate),
             "lost": lost,
             "p": walks.words(p),
             "q": walks.words(q),
+        },
+        cases={
+            "tree": ({"lost": lost_by(*case, merge=True, strike=True)} for case in grid),
+            "tree_with_separate_branches": ({"lost": lost_by(*case, merge=False, strike=False)} for case in separate),
+            "tree_with_q_unchanged": [{"lost": lost}],
+            "path": ({"same_as_block": reduces_to_block(world)} for world in two_steps(effort)),
         },
     )
 
@@ -175,25 +182,31 @@ def deterministic_trees(effort: int) -> Finding:
     given them. A rule that works therefore emits p, whatever the children are: this is NSS.
     """
     cases = [case for size in (2, 3) for case in fixed_children(size, 2 + effort)]
-    count = every(cases, lambda p, q, children: printed.emission(printed.nss, p, q, children) == p)
 
     def all_lossy(p: Law, q: Law, children: Path) -> bool:
         rules = others(p, q, len(children)).values()
         return all(printed.emission(rule, p, q, children) != p for rule in rules)
 
-    def becomes_nss(p: Law, children: Path) -> bool:
-        return tried(p, children, {child: point(len(p), child) for child in children}) == p
+    def with_points(p: Law, children: Path) -> dict[str, Law]:
+        return {"p": p, "emitted": tried(p, children, {child: point(len(p), child) for child in children})}
 
     p, q, children = smallest(cases, all_lossy)
     orders = {size: [c for n in range(1, size + 1) for c in permutations(range(size), n)] for size in (2, 3)}
     mended = [(p, one) for size in (2, 3) for p in walks.all_laws(size, 3 + effort) for one in orders[size]]
     return Finding(
-        "holds",
         {
-            "count": count,
+            "count": len(cases),
             "rules": ", ".join(others(p, q, 1)),
             "lossy": [walks.words(p), walks.words(q), "ABC"[children[0]]],
-            "mended": every(mended, becomes_nss),
+            "mended": len(mended),
+        },
+        cases={
+            "node": ({"p": p, "emitted_by_NSS": printed.emission(printed.nss, p, q, c)} for p, q, c in cases),
+            "lossy_node": [
+                {"p": p, "emitted": printed.emission(rule, p, q, children)}
+                for rule in others(p, q, len(children)).values()
+            ],
+            "node_tried_with_point_masses": (with_points(*case) for case in mended),
         },
     )
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import chain, product
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 import spectheory as st
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.delayed_trees import walks
 from proofs_check.delayed_trees.library import drafted_paths, emitted
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
@@ -161,17 +162,17 @@ def described_block(effort: int) -> Finding:
         judged = block(world, 2, as_described)
         return any(kept(judged, node) > world.chance(node, 0) for node in nodes(world, 1))
 
-    def repaired(world: walks.ContextTable, length: int) -> bool:
-        judged = block(world, length, as_published)
-        return is_lossless(world, judged, length) and within_w(world, judged, length, exactly=True)
+    def values(world: walks.ContextTable, length: int, coin: Coin) -> dict[str, Any]:
+        judged = block(world, length, coin)
+        lost = walks.distance(output(world, judged, length), world.texts(length))
+        return {"lost": lost, "keeps_w": within_w(world, judged, length, exactly=True)}
 
-    short = every(wide(effort), lambda world: is_lossless(world, block(world, 1, as_described), 1))
+    one_token = wide(effort)
     world = smallest(walks.worlds(2, 3), beyond_repair)
     judged = block(world, 2, as_described)
-    count = every(chain(((w, 2) for w in two_steps(effort)), ((w, 3) for w in walks.worlds(2, 3))), repaired)
+    longer = [*((w, 2) for w in two_steps(effort)), *((w, 3) for w in walks.worlds(2, 3))]
     return Finding(
-        "corrected",
-        {"short": short, "count": count, "covered": covered(effort)},
+        {"short": len(one_token), "count": len(longer), "covered": covered(effort)},
         {
             "L": 2,
             "parent": [-1, 0, 1],
@@ -179,6 +180,11 @@ def described_block(effort: int) -> Finding:
             "kept_A": kept(judged, (0,)),
             "target_A": world.chance((0,), 0),
             "total_variation": walks.distance(output(world, judged, 2), world.texts(2)),
+        },
+        cases={
+            "path": (values(*one, as_described) for one in ((world, 2), *longer)),
+            "path_of_one_token": (values(one, 1, as_described) for one in one_token),
+            "path_with_the_coins_h": (values(*one, as_published) for one in longer),
         },
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 import spectheory as st
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose import walks
 from proofs_check.goose.budgets import two_sources
 from spectheory import goose
@@ -48,13 +48,16 @@ def extension(effort: int) -> Finding:
     if step != 0 or closed.subs(d, 1) != 0 or any(limits):
         raise ArithmeticError("the closed form is not the sum")
 
-    def counted(depth: int, t: Fraction) -> bool:
+    def values(depth: int, t: Fraction) -> dict[str, Fraction | int]:
         form = t * (1 - t ** (depth - 1)) / (1 - t)
         drafted = walks.TwoSourceTree(tuple(range(-1, depth - 1)), (True,) + (False,) * (depth - 1))
-        return 0 <= form <= depth - 1 and walks.committed(drafted, t, t) == 1 + form
+        return {"p_t": t, "D": depth, "E_ext": form, "mean_tokens": walks.committed(drafted, t, t) - 1}
 
-    count = every(product(range(1, 5 + effort), walks.rates(4 + 2 * effort)), counted)
-    return Finding("holds", {"count": count, "size": 4 + effort, "denominator": 4 + 2 * effort})
+    branches = [*product(range(1, 5 + effort), walks.rates(4 + 2 * effort))]
+    return Finding(
+        {"count": len(branches), "size": 4 + effort, "denominator": 4 + 2 * effort},
+        cases={"branch": (values(*one) for one in branches)},
+    )
 
 
 def _best(n: int, s: Fraction, t: Fraction) -> Fraction:
@@ -99,19 +102,19 @@ def lower_bound(effort: int) -> Finding:
     unpaid = ((n, one, s, t) for n in (1, 2, 3) for s, t in walks.pairs(5) for one in settings(n, charge_all=False))
     n, (widths, depth), s, t = smallest(unpaid, lambda n, setting, s, t: eq_1(s, t, *setting) > _best(n, s, t))
 
-    def paid(setting: Setting, s: Fraction, t: Fraction) -> bool:
+    def paid(setting: Setting, s: Fraction, t: Fraction) -> dict[str, Any]:
         widths, depth = setting
         tree, bound = walks.chains(widths, depth), eq_1(s, t, widths, depth)
-        paths = all(
-            walks.longest(tree, right) >= walks.walked(tree, right) for right, _ in walks.coins(tree.rates(s, t))
-        )
-        other = walks.exclusive_given_failure(tree, s, t)
+        gains = [walks.longest(tree, right) - walks.walked(tree, right) for right, _ in walks.coins(tree.rates(s, t))]
         mutual = eq_1(s, t, widths, depth, mutual=True)
-        return walks.committed(tree, s, t) == bound and paths and mutual >= bound and other in (None, mutual)
+        other = walks.exclusive_given_failure(tree, s, t)
+        told = {"Eq_1": bound, "walk": walks.committed(tree, s, t), "least_gain_of_the_longest_path": min(gains)}
+        return told | {"exclusive": mutual if other is None else other}
 
-    def free(setting: Setting, s: Fraction, t: Fraction) -> bool:
-        found, bound = _alone(setting, s, t), eq_1(s, t, *setting)
-        return found is not None and (found > bound if sum(setting[0]) else found == bound)
+    def free(setting: Setting, s: Fraction, t: Fraction) -> dict[str, Any]:
+        bound = eq_1(s, t, *setting)
+        found = _alone(setting, s, t)
+        return {"p_s": s, "p_t": t, "best_yield": found, "Eq_1": bound, "branches": sum(setting[0])}
 
     likelier = (
         (one, s, t)
@@ -120,15 +123,19 @@ def lower_bound(effort: int) -> Finding:
         if s < t and _fit(one[0], s, t)
     )
     needs = smallest(likelier, lambda one, s, t: (_alone(one, s, t) or eq_1(s, t, *one)) < eq_1(s, t, *one))
-    count = every(_grid(4 + (effort > 1)), paid)
-    marginal = every(_marginal_cases(4, 4 + effort), free)
+    charged, marginal = [*_grid(4 + (effort > 1))], [*_marginal_cases(4, 4 + effort)]
+    as_printed = [{"best_yield": _best(n, s, t), "Eq_1": eq_1(s, t, widths, depth)}]
     return Finding(
-        "corrected",
-        {"n": n, "count": count, "size": 4 + (effort > 1), "marginal": marginal, "largest": 4 + effort},
+        {"n": n, "count": len(charged), "size": 4 + (effort > 1), "marginal": len(marginal), "largest": 4 + effort},
         {"p_s": s, "p_t": t, "widths": widths, "branch_depth": depth, "budget": n, "eq_1": eq_1(s, t, widths, depth)}
         | {"best_of_all_trees": _best(n, s, t), **walks.chains(widths, depth).shown()}
         | {"with_marginal_rates": _marginal((widths, depth), Fraction(1, 3), Fraction(1, 4))}
         | {"likelier_branches": _marginal(*needs)},
+        cases={
+            "printed_budget": as_printed,
+            "charged_budget": (paid(*one) for one in charged),
+            "printed_budget_with_marginal_rates": (free(*one) for one in (*marginal, needs)),
+        },
     )
 
 
@@ -171,18 +178,18 @@ def tight(effort: int) -> Finding:
     cases = ((one, s, t) for n in (1, 2, 3, 4) for s, t in walks.pairs(4) for one in settings(n, charge_all=True))
     setting, s, t = smallest(cases, lambda *case: gap(*case) != 0)
 
-    def repaired(setting: Setting, s: Fraction, t: Fraction) -> bool:
-        single = setting[1] == 1 or not any(setting[0])
-        walk = walks.committed(walks.chains(*setting), s, t) == eq_1(s, t, *setting)
-        return walk and (gap(setting, s, t) == 0 if single else gap(setting, s, t) > 0)
+    def values(setting: Setting, s: Fraction, t: Fraction) -> dict[str, Any]:
+        shape, bound = walks.chains(*setting), eq_1(s, t, *setting)
+        told = {"longest_path": walks.independent(shape, s, t), "walk": walks.committed(shape, s, t)}
+        return told | {"Eq_1": bound, "D": setting[1], "branches": sum(setting[0])}
 
-    count = every(_grid(4 + (effort > 1)), repaired)
+    every_one = [*_grid(4 + (effort > 1))]
     tree = walks.chains(*setting)
     return Finding(
-        "corrected",
-        {"count": count, "size": 4 + (effort > 1)},
+        {"count": len(every_one), "size": 4 + (effort > 1)},
         {"p_s": s, "p_t": t, "widths": setting[0], "branch_depth": setting[1], "eq_1": eq_1(s, t, *setting)}
         | {"longest_path": walks.independent(tree, s, t), **tree.shown()},
+        cases={"tree": (values(*one) for one in every_one)},
     )
 
 
@@ -207,11 +214,21 @@ def siblings(effort: int) -> Finding:
     grows = sympy.simplify(sympy.expand_power_exp((1 - (1 - p) ** (n + 1)) - (1 - (1 - p) ** n) - p * (1 - p) ** n))
     if grows != 0:
         raise ArithmeticError("Q(b + 1) - Q(b) is not p (1 - p)^b")
-    count = every(cases, lambda b, t: by_target(b, t) == b * t >= 1 - (1 - t) ** b)
+
+    def values(b: int, t: Fraction) -> dict[str, Any]:
+        return {"accepted": by_target(b, t), "Q": 1 - (1 - t) ** b, "b": b, "p_t": t}
+
+    def conditional(b: int, t: Fraction) -> dict[str, Any]:
+        found = sum((t * (1 - t) ** j for j in range(b)), Fraction(0))
+        return {"accepted": found, "Q": 1 - (1 - t) ** b}
+
     return Finding(
-        "corrected",
-        {"count": count, "size": 3 + effort},
+        {"count": len(cases), "size": 3 + effort},
         {"p_t": t, "siblings": b, "probability": by_target(b, t), "q": 1 - (1 - t) ** b, "parent": [-1] + [0] * b},
+        cases={
+            "star": (values(*one) for one in cases),
+            "star_with_conditional_rates": (conditional(*one) for one in cases),
+        },
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations, product
+from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.allocation import spread
 from proofs_check.goose.correlation import SpineOutcomes, simulated, together
 from proofs_check.goose.walks import rates
@@ -82,16 +83,20 @@ def cases(length: int, largest: int, most: int) -> Iterator[tuple[SpineChances, 
 def remark(effort: int) -> Finding:
     late = smallest(cases(3, 3, 1), lambda chances, *_: not no_later(chances))
     chances, t, branches = smallest(cases(3, 4, 4), lambda *case: not conservative(*case))
-    count = every(cases(2, 4 + effort, 6), lambda *case: no_later(case[0]) and conservative(*case))
 
-    def first(chances: SpineChances, *_: object) -> bool:
+    def values(chances: SpineChances, t: Fraction, branches: int) -> dict[str, Any]:
         ours, theirs = breaks(chances), breaks(independent(chances))
-        return ours[0] * sum(theirs) >= theirs[0] * sum(ours)
+        return {
+            "L": len(chances),
+            "no_later": no_later(chances),
+            "conservative": conservative(chances, t, branches),
+            "first_share": ours[0] / sum(ours),
+            "first_share_if_independent": theirs[0] / sum(theirs),
+        }
 
-    wider = every(cases(3, 4, 1), first)
+    two, three = [*cases(2, 4 + effort, 6)], [*cases(3, 4, 1)]
     return Finding(
-        "corrected",
-        {"count": count, "wider": wider, "size": 4 + effort},
+        {"count": len(two), "wider": len(three), "size": 4 + effort},
         {
             "chance_given_all_before": chances,
             "p_t": t,
@@ -102,6 +107,7 @@ def remark(effort: int) -> Finding:
             "best_widths_independent": best_widths(independent(chances), t, branches),
             "later_in_law": {"chance_given_all_before": late[0], "first_mismatch": breaks(late[0])},
         },
+        cases={"spine": (values(*one) for one in (late, (chances, t, branches), *two, *three))},
     )
 
 

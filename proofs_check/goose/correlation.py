@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import sympy
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.bound import Setting, eq_1
 from proofs_check.goose.walks import chains, coins, pairs, rates, walked
 
@@ -111,12 +111,20 @@ def correlation(effort: int) -> Finding:
                     joint = {o: Fraction(c, parts) for o, c in zip(outcomes, counts, strict=True) if c}
                     yield joint, Fraction(2, 3), ((1,) * length, 2 if length == 2 else 1)
 
-    count = every(
-        laws(), lambda joint, t, one: all(simulated(joint, t, one) == exact(joint, s, t, one) for s in rates(3))
-    )
+    def values(joint: SpineOutcomes, t: Fraction, setting: Setting, s: Fraction) -> dict[str, Any]:
+        chain = sum((t**j for j in range(setting[1])), Fraction(0))
+        found = [(1 - (1 - t) ** b) * chain for b in (*setting[0], 0)]
+        lead = min(together(joint, range(k)) - s**k for k in range(1, len(setting[0]) + 1))
+        told = {"true_yield": simulated(joint, t, setting), "Eq_1_and_correction": exact(joint, s, t, setting)}
+        steepest = max(one - other for one, other in pairwise(found))
+        return told | {"Eq_1": eq_1(s, t, *setting), "least_lead": lead, "steepest": steepest}
+
+    def positive(setting: Setting, s: Fraction, t: Fraction, both: Fraction) -> dict[str, Any]:
+        return values(pair_law(s, both), t, setting, s)
+
+    every_one = [*laws()]
     return Finding(
-        "false",
-        {"count": count, "size": 3 + effort},
+        {"count": len(every_one), "size": 3 + effort},
         {
             "p_s": s,
             "p_t": t,
@@ -129,6 +137,10 @@ def correlation(effort: int) -> Finding:
             "one_branch_at_each": wide(),
             "pairs_only": pairs_only(),
             "looser": {"p_s": loose[1], "p_t": loose[2], "both_spine_tokens_right": loose[3], "widths": loose[0][0]},
+        },
+        cases={
+            "correlated_spine": (positive(*one) for one in _cases()),
+            "spine": (values(*one, s) for one in every_one for s in rates(3)),
         },
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import comb
 from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.budgets import best_first, two_sources
 from proofs_check.goose.isotropic import depths
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, reached, shapes
@@ -73,25 +74,30 @@ def spine_is_deepest(effort: int) -> Finding:
     def narrow(n: int, rates: tuple[Fraction, Fraction]) -> bool:
         return any(width < depth for width, depth in fans(*rates, n))
 
-    def shaped(n: int, rates: tuple[Fraction, Fraction]) -> bool:
-        low = rates[1] <= Fraction(1, 2)
-        return all(width >= depth if low else width <= depth for width, depth in fans(*rates, n))
+    def shaped(n: int, rates: tuple[Fraction, Fraction]) -> Iterator[dict[str, Any]]:
+        yield from ({"p_t": rates[1], "width": width, "depth": depth} for width, depth in fans(*rates, n))
 
     n, (s, t) = smallest(product(range(1, 9), pairs(7)), narrow)
-    wide = every(product(range(1, 8 + effort), pairs(4 + effort)), shaped)
+    branches = [*product(range(1, 8 + effort), pairs(4 + effort))]
+    wide = len(branches)
 
-    def deepest(n: int, rates: tuple[Fraction, Fraction]) -> bool:
+    def deepest(n: int, rates: tuple[Fraction, Fraction]) -> dict[str, Any]:
         s, t = rates
         best = best_first(s, t, n)
         found = TwoSourceTree.best(s, t, n)
-        return best.accepted == two_sources(s, t, n)[n] == reached(found, s, t) - 1 and best.depth == best.spine
+        told = {"by_values": best.accepted, "by_recursion": two_sources(s, t, n)[n], "depth": best.depth}
+        return told | {"by_nodes": reached(found, s, t) - 1, "spine": best.spine}
 
-    count = every(product(range(1, 11 + 10 * effort), pairs(5)), deepest)
+    trees = [*product(range(1, 11 + 10 * effort), pairs(5))]
+    count = len(trees)
     return Finding(
-        "corrected",
         {"count": count, "budget": 10 + 10 * effort, "wide": wide, "nodes": 7 + effort},
         {"p_s": s, "p_t": t, "budget": n, "width_and_depth_of_branches": fans(s, t, n)}
         | TwoSourceTree.best(s, t, n).shown(),
+        cases={
+            "tree": (deepest(*one) for one in trees),
+            "fan": (fan for one in ((n, (s, t)), *branches) for fan in shaped(*one)),
+        },
     )
 
 
@@ -118,7 +124,6 @@ def deep_spine(effort: int) -> Finding:
     s = max(s for s in tenths if spine_length(s, median) < SHALLOW)
     shallow, deep = (", ".join(map(decimals, each)) for each in zip(*enough.values(), strict=True))
     return Finding(
-        "corrected",
         {"few": SHALLOW, "budget": BUDGET, "shallow": shallow, "many": DEEP, "deep": deep},
         {
             "p_s": s,
@@ -128,6 +133,13 @@ def deep_spine(effort: int) -> Finding:
             "smallest_in_the_method": SHALLOW,
         }
         | {f"spine_by_p_s_at_ratio_{ratio}": found for ratio, found in by_rate.items()},
+        cases={
+            "rates": (
+                {"p_s": s, "spine": spine_length(s, ratio), "from_9": enough[ratio][0], "from_30": enough[ratio][1]}
+                for ratio in RATIOS
+                for s in (Fraction(h, 100) for h in range(1, 100))
+            )
+        },
     )
 
 
@@ -153,10 +165,9 @@ def ceiling(effort: int) -> Finding:
         if (alone := best_first(t, t, n).depth) < n
     }
     n, s, t = smallest(gained, lambda *case: gained[case] <= 0)
-    count = every(gained.values(), lambda more: more >= 0)
+    count = len(gained)
     deeper = sum(more > 0 for more in gained.values())
     return Finding(
-        "corrected",
         {"count": count, "deeper": deeper, "deepest": 16 * effort},
         {
             "p_s": s,
@@ -164,6 +175,12 @@ def ceiling(effort: int) -> Finding:
             "budget": n,
             "depth": best_first(s, t, n).depth,
             "depth_of_one": best_first(t, t, n).depth,
+        },
+        cases={
+            "tree": (
+                {"more_depth": more, "is_chain": s**n >= (1 - s) * t, "depth": best_first(s, t, n).depth, "B": n}
+                for (n, s, t), more in gained.items()
+            )
         },
     )
 

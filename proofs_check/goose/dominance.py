@@ -82,19 +82,26 @@ def recursion_is_exact(effort: int) -> int:
     )
 
 
+def best_of(n: int, s: Fraction, t: Fraction) -> dict[str, Fraction]:
+    """The best yields with n nodes: of either source alone, of a spine with chains, and of all trees of two sources."""
+    return {
+        "chain": 1 + pld(s, n),
+        "one_source": 1 + one_source(t, n)[n],
+        "spine_with_chains": 1 + spine_with_chains(s, t, n)[n],
+        "two_sources": 1 + two_sources(s, t, n)[n],
+    }
+
+
 @claim("G-P1-SPECIAL")
 def special_cases(effort: int) -> Finding:
     case = compared(*CLOSE)
     small = none_smaller(8 + 8 * effort)
     recursion = recursion_is_exact(effort)
-    both = every(
-        budgets(11 + 10 * effort, pairs(5)),
-        lambda n, s, t: two_sources(s, t, n)[n] >= max(one_source(t, n)[n], pld(s, n)),
-    )
+    each = [*budgets(11 + 10 * effort, pairs(5))]
     return Finding(
-        "corrected",
-        {"close": CLOSE[0], "small": small, "both": both, "recursion": recursion, "budget": 10 + 10 * effort},
+        {"close": CLOSE[0], "small": small, "both": len(each), "recursion": recursion, "budget": 10 + 10 * effort},
         case,
+        cases={"rates_of_the_family": [best_of(*CLOSE)], "rates": (best_of(*one) for one in each)},
     )
 
 
@@ -114,11 +121,10 @@ def dominance(effort: int) -> Finding:
     small = none_smaller(8 + 8 * effort)
     recursion = recursion_is_exact(effort)
     most = 15 * effort
-    count = every(budgets(most + 1, pairs(6)), lambda n, s, t: two_sources(s, t, n)[n] > one_source(t, n)[n])
-    bounded = every(pairs(6), lambda s, t: max(spine_with_chains(s, t, most)) < ceiling(s, t))
+    each = [*budgets(most + 1, pairs(6))]
+    count, bounded = len(each), len([*pairs(6)])
     wins = {one: nodes_to_reach(ceiling(*one), one[1], LARGE) for one in RATES}
     return Finding(
-        "false",
         {
             "bounded": bounded,
             "wins": ", ".join(f"{found:,} nodes" if found else f"more than {LARGE:,}" for found in wins.values()),
@@ -141,6 +147,13 @@ def dominance(effort: int) -> Finding:
                 {"p_s": s, "p_t": t, "spine_with_chains_below": 1 + ceiling(s, t), "budget": budget}
                 for (s, t), budget in wins.items()
             ]
+        },
+        cases={
+            "rates_of_the_family": [best_of(*CLOSE), best_of(n, s, t)],
+            "rates": ({"one_source": one_source(b, m)[m], "two_sources": two_sources(a, b, m)[m]} for m, a, b in each),
+            "pair_of_rates": (
+                {"spine_with_chains": max(spine_with_chains(a, b, most)), "bound": ceiling(a, b)} for a, b in pairs(6)
+            ),
         },
     )
 
@@ -183,15 +196,21 @@ def step_3(effort: int) -> Finding:
     if before <= after:
         raise ArithmeticError("reallocating does not lose")
 
-    def no_better_than(best: Callable[[Fraction, Fraction, int], Sequence[Fraction]]) -> Callable[..., bool]:
-        return lambda n, s, t: reached(upgraded(best_one_source_tree(t, n)), s, t) <= 1 + best(s, t, n)[n]
+    def values(
+        best: Callable[[Fraction, Fraction, int], Sequence[Fraction]], n: int, s: Fraction, t: Fraction
+    ) -> dict[str, Fraction]:
+        found = reached(upgraded(best_one_source_tree(t, n)), s, t)
+        return {"upgraded": found, "reallocated": 1 + best(s, t, n)[n]}
 
-    count = every(budgets(11 + 10 * effort, pairs(5)), no_better_than(two_sources))
-    fewer = every(budgets(n, pairs(4 + 2 * effort)), no_better_than(spine_with_chains))
+    each, smaller = [*budgets(11 + 10 * effort, pairs(5))], [*budgets(n, pairs(4 + 2 * effort))]
     return Finding(
-        "corrected",
-        {"fewer": fewer, "count": count, "budget": 10 + 10 * effort},
+        {"fewer": len(smaller), "count": len(each), "budget": 10 + 10 * effort},
         {"p_s": s, "p_t": t, "budget": n, "upgraded": before, "best_spine_with_chains": after, **tree.shown()},
+        cases={
+            "tree": [values(spine_with_chains, n, s, t)],
+            "smaller_tree": (values(spine_with_chains, *one) for one in smaller),
+            "tree_reallocated_among_all": (values(two_sources, *one) for one in each),
+        },
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.budgets import budgets, one_source, spine_with_chains, two_sources
 from proofs_check.goose.dominance import CLOSE, again_by_trees, compared, none_smaller
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, rates, reached, shapes
@@ -27,9 +28,10 @@ def _falls(n: int, low: Rates, high: Rates) -> bool:
     return more_s / more_t > s / t and gap(n, more_s, more_t) < gap(n, s, t)
 
 
-def _rising(n: int, t: Fraction) -> bool:
+def _rising(n: int, t: Fraction) -> Iterator[dict[str, Fraction]]:
     spines = sorted(s for s in rates(6) if s >= t)
-    return all(gap(n, a, t) < gap(n, b, t) for a, b in pairwise(spines))
+    for a, b in pairwise(spines):
+        yield {"ratio": a / t, "larger_ratio": b / t, "gap": gap(n, a, t), "gap_at_larger_ratio": gap(n, b, t)}
 
 
 @claim("G-P3-GAP")
@@ -40,10 +42,10 @@ def monotone(effort: int) -> Finding:
         raise ArithmeticError("the gap falls with p_t")
 
     most = 10 * effort
-    count = every(product(range(1, most + 1), rates(6)), _rising)
+    same = [*product(range(1, most + 1), rates(6))]
+    compared = {"ratio": low[0] / low[1], "larger_ratio": high[0] / high[1]}
     return Finding(
-        "corrected",
-        {"budget": budget, "s": s, "nearer": nearer, "farther": farther, "count": count, "most": most},
+        {"budget": budget, "s": s, "nearer": nearer, "farther": farther, "count": len(same), "most": most},
         {
             "budget": n,
             "rates": low,
@@ -56,6 +58,10 @@ def monotone(effort: int) -> Finding:
                 "p_t": [nearer, farther],
                 "gaps": [gap(budget, s, nearer), gap(budget, s, farther)],
             },
+        },
+        cases={
+            "rates": [compared | {"gap": gap(n, *low), "gap_at_larger_ratio": gap(n, *high)}],
+            "rates_with_the_same_p_t": (step for one in same for step in _rising(*one)),
         },
     )
 
@@ -85,15 +91,16 @@ def vanishing(effort: int) -> Finding:
     t = smallest(rates(8 + 8 * effort), lambda t: spine_with_chains(t, t, n)[n] < one_source(t, n)[n])
     none_smaller(8 + 8 * effort)
 
-    def small(n: int, s: Fraction, t: Fraction) -> bool:
-        return 0 < gap(n, s, t) <= n * n * (s - t) and gap(n, t, t) == 0
+    def values(n: int, s: Fraction, t: Fraction) -> dict[str, Fraction | int]:
+        return {"B": n, "p_s": s, "p_t": t, "gap": gap(n, s, t), "gap_at_the_limit": gap(n, t, t)}
 
     most = 10 * effort
-    count = every(budgets(most + 1, pairs(6)), small)
+    each = [*budgets(most + 1, pairs(6))]
+    at_limit = {"gap_at_the_limit": spine_with_chains(t, t, n)[n] - one_source(t, n)[n]}
     return Finding(
-        "corrected",
-        {"n": n, "budget": 8 + 8 * effort, "count": count, "most": most},
+        {"n": n, "budget": 8 + 8 * effort, "count": len(each), "most": most},
         compared(n, t, t) | {"limit_of_the_gap": spine_with_chains(t, t, n)[n] - one_source(t, n)[n]},
+        cases={"spine_with_chains": [at_limit], "rates": (values(*one) for one in each)},
     )
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.bound import eq_1
 from proofs_check.goose.budgets import budgets, one_source, pld, two_sources
 from proofs_check.goose.walks import TwoSourceTree, coins, committed, pairs, rates, reached, shapes, walked
@@ -35,17 +35,21 @@ def spine_of(shape: TwoSourceTree) -> int:
 @claim("G-P1-RATIO")
 def ratio(effort: int) -> Finding:
     n, t = smallest(product((1, 2), rates(3)), lambda n, t: eq_1(t, t, (), 6) != 1 + one_source(t, n)[n])
-    pure = every(product(range(1, 9), rates(5)), lambda n, t: eq_1(t, t, (0,) * n, 6) == 1 + pld(t, n))
+    pure = [*product(range(1, 9), rates(5))]
 
-    def limits(n: int, t: Fraction) -> bool:
+    def values(n: int, t: Fraction) -> dict[str, Fraction]:
         free = [shape for shape in shapes(n) if spine_of(shape) == 0]
-        return max(reached(shape, t, t) for shape in free) == 1 + with_spine(t, t, n, 0) == 1 + one_source(t, n)[n]
+        best, isotropic = max(reached(shape, t, t) for shape in free), 1 + one_source(t, n)[n]
+        return {"Eq_1": eq_1(t, t, (), 6), "with_branches_at_the_root": best, "isotropic": isotropic}
 
-    count = every(product(range(1, 6 + effort), rates(4)), limits)
+    each = [*product(range(1, 6 + effort), rates(4))]
     return Finding(
-        "corrected",
-        {"pure": pure, "count": count, "size": 5 + effort},
+        {"pure": len(pure), "count": len(each), "size": 5 + effort},
         {"p_t": t, "budget": n, "eq_1": eq_1(t, t, (), 6), "one_source": 1 + one_source(t, n)[n], "parent": [-1, 0]},
+        cases={
+            "chain": ({"Eq_1": eq_1(t, t, (0,) * n, 6), "chain": 1 + pld(t, n)} for n, t in pure),
+            "tree_without_a_spine": (values(*one) for one in each),
+        },
     )
 
 
@@ -75,18 +79,27 @@ def _spine_first(shape: TwoSourceTree) -> bool:
 @claim("G-P4-PLD")
 def against_chain(effort: int) -> Finding:
     # with rho = 1/2 and rho B whole, so that its rounding does not matter
-    matches = ((n, m, s, t) for n in range(2, 9, 2) for m in range(1, BYPASS) for s, t in pairs(4))
+    matches = [(n, m, s, t) for n in range(2, 9, 2) for m in range(1, BYPASS) for s, t in pairs(4)]
     n, m, s, t = smallest(matches, lambda n, m, s, t: with_spine(s, t, n, min(m, n // 2)) < pld(s, min(m, n)))
     large = {"p_s": Fraction(9, 10), "p_t": Fraction(1, 100), "budget": 40, "match": 7, "spine_ratio": Fraction(3, 20)}
     if with_spine(large["p_s"], large["p_t"], 40, 6) >= pld(large["p_s"], 7):
         raise ArithmeticError("a spine of 6 does not lose")
 
-    count = every((shape for n in range(1, 5 + effort) for shape in shapes(n)), _spine_first)
+    trees = [shape for n in range(1, 5 + effort) for shape in shapes(n)]
+
+    def method(n: int, m: int, s: Fraction, t: Fraction) -> dict[str, Fraction | int]:
+        best = 1 + with_spine(s, t, n, min(m, n // 2))
+        return {"match": min(m, n), "longest_spine": n // 2, "yield_of_method": best, "chain": 1 + pld(s, min(m, n))}
+
     return Finding(
-        "corrected",
-        {"count": count, "size": 4 + effort},
+        {"count": len(trees), "size": 4 + effort, "bypass": BYPASS, "rho": "0.15"}
+        | {"nodes": smallest(range(1, 100), lambda nodes: Fraction("0.15") * nodes >= BYPASS - 1)},
         {"p_s": s, "p_t": t, "budget": n, "match": m, "spine_ratio": Fraction(1, 2), "chain": 1 + pld(s, min(m, n))}
         | {"best_with_cut_spine": 1 + with_spine(s, t, n, n // 2), "parent": [-1, 0, 0], "large": large},
+        cases={
+            "match": (method(*one) for one in matches),
+            "tree": ({"walk_takes_the_spine_first": _spine_first(shape)} for shape in trees),
+        },
     )
 
 
@@ -122,17 +135,19 @@ def against_transitions(effort: int) -> Finding:
     if not (bypassed < alone and harmonic < 1 + alone):
         raise ArithmeticError("the method does not lose at 60 nodes")
 
-    def repaired(n: int, s: Fraction, t: Fraction) -> bool:
-        best = two_sources(s, t, n)[n]
-        return best > one_source(t, n)[n] and (pld(s, n) == best) == (s**n >= (1 - s) * t)
+    def values(n: int, s: Fraction, t: Fraction) -> dict[str, Fraction | int]:
+        told = {"chain": pld(s, n), "best": two_sources(s, t, n)[n], "transitions": one_source(t, n)[n]}
+        return told | {"n": n, "p_s": s, "p_t": t}
 
     size = 15 * effort
-    count = every(budgets(size + 1, pairs(6)), repaired)
+    each = [*budgets(size + 1, pairs(6))]
+    at_60 = [{"method": bypassed, "transitions": alone}, {"method": harmonic - 1, "transitions": alone}]
     return Finding(
-        "false",
-        {"bypassed_yield": 1 + bypassed, "alone_yield": 1 + alone, "harmonic": harmonic, "count": count, "size": size},
+        {"bypassed_yield": 1 + bypassed, "alone_yield": 1 + alone, "harmonic": harmonic}
+        | {"count": len(each), "size": size},
         {"p_s": s, "p_t": t, "budget": n, "chain": 1 + pld(s, n), "transitions": 1 + one_source(t, n)[n]}
         | {"parent": list(range(-1, n)), "paper_budget": {"p_s": half, "p_t": low, "budget": most}},
+        cases={"tree_of_60_nodes": at_60, "rates": (values(*one) for one in each)},
     )
 
 
@@ -181,13 +196,16 @@ def walk(effort: int) -> Finding:
     def forks_off_spine(shape: TwoSourceTree) -> bool:
         return any(shape.spine[below[0]] and len(below) > 1 for below in shape.children if below)
 
-    legal = (_lengths(*one) for n in range(1, 3 + effort) for one in _drafts(n) if distinct(*one))
-    count = every(legal, int.__eq__)
+    legal = [_lengths(*one) for n in range(1, 3 + effort) for one in _drafts(n) if distinct(*one)]
     broken = (one for n in (1, 2, 3) for one in _drafts(n) if forks_off_spine(one[0]))
     size = len(smallest(broken, lambda *one: int.__lt__(*_lengths(*one)))[1])
     walked_to, longest = _lengths(BROKEN[0], BROKEN[1], (*BROKEN[2], 0))
     if not walked_to < longest or size != len(BROKEN[1]):
         raise ArithmeticError("the example with duplicates is no counterexample, or not the smallest")
     return Finding(
-        "holds", {"count": count, "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort}
+        {"count": len(legal), "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort},
+        cases={
+            "draft": ({"walked_to": one, "longest_path": other} for one, other in legal),
+            "draft_with_duplicates": [{"walked_to": walked_to, "longest_path": longest}],
+        },
     )

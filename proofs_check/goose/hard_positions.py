@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.bound import eq_1
 from spectheory import goose
 
@@ -80,26 +80,29 @@ def hard_positions(effort: int) -> Finding:
     P(neither) P(both) <= P(spine only) P(branch only).
     """
 
-    def exact(position: Position, length: int) -> bool:
-        ones, found = (1,) * length, played(position, length)
-        enough = position.both * position.neither <= position.spine * position.branch
-        return found == eq_1(position.s, position.given_failure, ones, 1) and enough == (
-            found >= eq_1(position.s, position.t, ones, 1)
-        )
+    def values(position: Position, length: int) -> dict[str, Fraction]:
+        ones = (1,) * length
+        return {
+            "true_yield": played(position, length),
+            "Eq_1": eq_1(position.s, position.t, ones, 1),
+            "Eq_1_with_c": eq_1(position.s, position.given_failure, ones, 1),
+            "c": position.given_failure,
+            "p_t": position.t,
+        }
 
     bad = smallest(positions(6), lambda one: played(one, 1) < eq_1(one.s, one.t, (1,), 1))
     size = 6 + 2 * effort
-    count = every(product(positions(size), (1, 2, 3)), exact)
-    distinct = every(
-        (one for one in positions(size) if one.both == 0),
-        lambda one: played(one, 2) >= eq_1(one.s, one.t, (1, 1), 1),
-    )
+    count = len([*product(positions(size), (1, 2, 3))])
+    distinct = sum(one.both == 0 for one in positions(size))
     return Finding(
-        "corrected",
         {"count": count, "size": size, "distinct": distinct},
         {"both_right": bad.both, "spine_only": bad.spine, "branch_only": bad.branch, "neither": bad.neither}
         | {"p_s": bad.s, "p_t": bad.t, "p_t_where_the_spine_fails": bad.given_failure, "widths": (1,)}
         | {"eq_1": eq_1(bad.s, bad.t, (1,), 1), "yield": played(bad, 1), "parent": [-1, 0, 0], "spine_nodes": [1]},
+        cases={
+            "position": (values(*one) for one in product(positions(size), (1, 2, 3))),
+            "position_of_distinct_tokens": (values(one, 2) for one in positions(size) if one.both == 0),
+        },
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.allocation import SpineBudget, best_widths, cases
 from proofs_check.goose.walks import chains, reached
 from spectheory import goose
@@ -24,21 +24,32 @@ def harmonic(effort: int) -> Finding:
     length, branches, t = smallest(grid, lambda *case: share(*case) < Fraction(1, 2))
     further = [share(n, n, Fraction(1, n**3)) for n in (10, 100, 400)]
 
-    def falling(length: int, branches: int) -> bool:
-        widths = goose.harmonic_widths(length, branches)
-        return list(widths) == sorted(widths, reverse=True) and sum(widths) == branches
+    def unrounded(case: SpineBudget) -> dict[str, Fraction | float]:
+        widths = best_widths(case)
+        most = max(width * k for k, width in enumerate(widths, start=1))
+        total = sum((Fraction(1, k) for k in range(1, case.length + 1)), Fraction(0))
+        rule = sum(
+            float(case.s) ** (k - 1) * (1 - float(1 - case.t) ** float(case.branches / (k * total)))
+            for k in range(1, case.length + 1)
+        )
+        best = float(case.synergy(widths) / (1 - case.s))
+        return {"n": case.branches, "largest_k_b_k": most, "H_L": float(total), "harmonic": rule + 1e-12, "best": best}
 
-    def dominated(case: SpineBudget) -> bool:
-        return all(width * k <= case.branches for k, width in enumerate(best_widths(case), start=1))
-
-    shapes = every(product(range(1, 21), range(61)), falling)
-    count = every(cases(5 + effort, 4, spine_better=False), dominated)
+    allocations = [*product(range(1, 21), range(61))]
+    each = [*cases(5 + effort, 4, spine_better=False)]
+    shapes, count = len(allocations), len(each)
     widths, best = goose.harmonic_widths(length, branches), goose.allocate(2 * t, t, length, branches).widths
     return Finding(
-        "false",
         {"shapes": shapes, "further_gaps": ", ".join(f"{float(one):.2f}" for one in further), "count": count},
         {"p_s": 2 * t, "p_t": t, "spine_length": length, "branches": branches, "harmonic": widths, "optimal": best}
         | {"share": share(length, branches, t)},
+        cases={
+            "rates": [{"share": one} for one in (share(length, branches, t), *further)],
+            "shape": (
+                {"n": n, "widths": (w := goose.harmonic_widths(size, n)), "total": sum(w)} for size, n in allocations
+            ),
+            "spine": (unrounded(one) for one in each),
+        },
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.budgets import best_first, one_source
 from proofs_check.goose.walks import TwoSourceTree, committed, flat, forests, rates, reached
 
@@ -38,24 +39,31 @@ def sequoia(effort: int) -> Finding:
     n, t = smallest(product(range(1, 8), rates(5)), lambda n, t: best_balanced(n, t) < 1 + one_source(t, n)[n])
     best = max(trees(n), key=lambda shape: reached(shape, t, t))
 
-    def greedy(n: int, t: Fraction) -> bool:
+    def greedy(n: int, t: Fraction) -> dict[str, Fraction]:
         best = max(reached(shape, t, t) for shape in trees(n))
-        return best == 1 + best_first(t, t, n).accepted == 1 + one_source(t, n)[n]
+        return {
+            "n_largest_values": 1 + best_first(t, t, n).accepted,
+            "best": best,
+            "best_balanced": best_balanced(n, t),
+        }
 
-    def full(n: int, k: int, t: Fraction) -> bool:
-        """Whether it is best to fill layer after layer if all of at most k siblings have the rate t."""
+    def full(n: int, k: int, t: Fraction) -> dict[str, Any]:
+        """Filling layer after layer if all of at most k siblings have the rate t."""
         fits = [shape for shape in trees(n) if max(map(len, shape.children)) <= k]
         value = {shape: sum(t**depth for depth in depths(shape)) for shape in fits}
         filled = [shape for shape in fits if sum(depths(shape)) == min(sum(depths(one)) for one in fits)]
-        return all(balanced(shape) and value[shape] == max(value.values()) for shape in filled)
+        told = {"best_balanced": min(value[shape] for shape in filled), "best": max(value.values())}
+        return told | {"balanced": all(map(balanced, filled))}
 
-    count = every(product(range(1, 6 + effort), rates(4 + effort)), greedy)
-    legal = ((n, k, t) for n, k, t in product(range(1, 6 + effort), range(1, 5), rates(5)) if k * t <= 1)
-    filled = every(legal, full)
+    each = [*product(range(1, 6 + effort), rates(4 + effort))]
+    legal = [(n, k, t) for n, k, t in product(range(1, 6 + effort), range(1, 5), rates(5)) if k * t <= 1]
     return Finding(
-        "corrected",
-        {"count": count, "filled": filled, "size": 5 + effort},
+        {"count": len(each), "filled": len(legal), "size": 5 + effort},
         {"p_t": t, "n": n, "best": reached(best, t, t), "best_balanced": best_balanced(n, t), **best.shown()},
+        cases={
+            "tree": (greedy(*one) for one in (*each, (n, t))),
+            "tree_of_exclusive_siblings": (full(*one) for one in legal),
+        },
     )
 
 

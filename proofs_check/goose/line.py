@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.allocation import SpineBudget, cases
 from proofs_check.goose.depth import BUDGET, DEEP, SHALLOW
 from proofs_check.printed import decimals
@@ -35,18 +36,18 @@ def range_of_the_line(effort: int) -> Finding:
     """Proof: the line falls, so its least width is the last, b_L = M / L - r (L - 1) / 2, by its sum M."""
     bad = smallest(cases(6, 5), lambda case: min(case.line()) < 0)
 
-    def exactly(case: SpineBudget) -> bool:
-        return (min(case.line()) >= 0) == enough(case.length, case.branches, case.s, case.t)
+    def values(case: SpineBudget) -> dict[str, Any]:
+        return {"M": case.branches, "r": Fraction(case.j, case.q), "L": case.length, "least_width": min(case.line())}
 
     size = 8 + 2 * effort
-    count = every(cases(size, 4, spine_better=False), exactly)
+    each = [*cases(size, 4, spine_better=False)]
     least = {length: least_rate(length) for length in SPINES}
     return Finding(
-        "corrected",
-        {"count": count, "size": size, "budget": BUDGET, "spines": ", ".join(map(str, SPINES)), "ratio": MEDIAN}
+        {"count": len(each), "size": size, "budget": BUDGET, "spines": ", ".join(map(str, SPINES)), "ratio": MEDIAN}
         | {"least": ", ".join(map(decimals, least.values()))},
         {**bad.shown(), "slope": Fraction(bad.j, bad.q), "eq_2": bad.line()}
         | {"valid_from": [{"spine_length": length, "p_s": s} for length, s in least.items()]},
+        cases={"spine": (values(one) for one in each)},
     )
 
 

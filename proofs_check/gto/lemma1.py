@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.gto.reward import library_tree, supported, words
 from proofs_check.gto.trees import drawn, leaves, lengths
 from proofs_check.small_drafts import Hat, Nodes, kept, texts, worth
@@ -51,16 +51,25 @@ def lemma_1(effort: int) -> Finding:
                     grown = tree | {node[:j] for j in range(len(leaf) + 1, len(node) + 1)}
                     yield tree, grown, target, len(leaf)
 
-    def raises(tree: Nodes, grown: Nodes, target: Hat, start: int) -> bool:
+    def values(tree: Nodes, grown: Nodes, target: Hat, start: int) -> Iterator[dict[str, Any]]:
         end = max(len(node) for node in grown - tree)
         before, after = walked_tails(tree, target), walked_tails(grown, target)
-        return all(
-            two > one if start < j <= end else two == one
-            for j, (one, two) in enumerate(zip(before, after, strict=True), 1)
-        )
+        for j, (was, now) in enumerate(zip(before, after, strict=True), 1):
+            yield {"P_E_j": now, "P_E_j_before": was, "new_depth": start < j <= end}
 
-    count = every(appended(), raises)
-    return Finding("corrected", {"count": count, "cases": words(effort)}, {"old": shown(old), "new": shown(new)})
+    def changed() -> Iterator[dict[str, Any]]:
+        for j, (was, now) in enumerate(zip(tails(FORK, old), tails(FORK, new), strict=True), 1):
+            yield {"P_E_j": now, "P_E_j_before": was, "new_depth": j == 2}
+
+    every_one = [*appended()]
+    return Finding(
+        {"count": len(every_one), "cases": words(effort)},
+        {"old": shown(old), "new": shown(new)},
+        cases={
+            "depth_with_another_target": changed(),
+            "depth_with_appended_tokens": (depth for one in every_one for depth in values(*one)),
+        },
+    )
 
 
 def walked_tails(tree: Nodes, target: Hat) -> list[Fraction]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.gto.exponentials import sign, times
 from proofs_check.gto.trees import ETAS, drawn, leaves, length, lengths
 from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, texts, trees, worth
@@ -64,19 +64,19 @@ def branch_length(effort: int) -> Finding:
         mean = sum(j * (reach[j] - (reach[j + 1] if j < depth else 0)) for j in range(depth + 1))
         assert sympy.expand(mean - sum(reach[1:])) == 0
 
-    def walks() -> Iterator[tuple[Fraction, Fraction]]:
+    def walks() -> Iterator[dict[str, Fraction]]:
         for tree, target in planted(effort):
             for leaf in leaves(tree):
                 branch = frozenset(leaf[:j] for j in range(1, len(leaf) + 1))
-                yield length(leaf, target), accepted(branch, target)
+                yield {"L": length(leaf, target), "accepted": accepted(branch, target)}
 
-    count = every(walks(), Fraction.__eq__)
-    return Finding("holds", {"count": count, "cases": words(effort)})
+    found = [*walks()]
+    return Finding({"count": len(found), "cases": words(effort)}, cases={"branch": found})
 
 
 @claim("T-TAIL")
 def tail_sum(effort: int) -> Finding:
-    def agrees(tree: Nodes, target: Hat) -> bool:
+    def values(tree: Nodes, target: Hat) -> dict[str, Fraction]:
         ends = leaves(tree)
         tails = (
             p
@@ -84,21 +84,22 @@ def tail_sum(effort: int) -> Finding:
             for j in range(1, 1 + max(map(len, ends)))
             if any(len(end) >= j and end[:j] == text[:j] for end in ends)
         )
-        return sum(tails, Fraction(0)) == worth(tree, target) == accepted(tree, target)
+        total, by_nodes = sum(tails, Fraction(0)), worth(tree, target)
+        return {"sum_of_tails": total, "sum_over_nodes": by_nodes, "accepted": accepted(tree, target)}
 
-    count = every(planted(effort), agrees)
-    return Finding("holds", {"count": count, "cases": words(effort)})
+    found = [values(*one) for one in planted(effort)]
+    return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
 
 
 @claim("T-BOUND")
 def bounds(effort: int) -> Finding:
-    def within(each: list[Fraction], eta: Fraction) -> bool:
+    def values(each: list[Fraction], eta: Fraction) -> dict[str, int]:
         most, size = eta * max(each), len(each)
         low, high = sign(times(each, eta), [most]), sign(times(each, eta), [most] * size)
-        return (low == 0 if size == 1 else low > 0) and (high == 0 if len(set(each)) == 1 else high < 0)
+        return {"r_less_max": low, "r_less_bound": high, "N": size, "different": len(set(each))}
 
-    count = every(branches(effort), within)
-    return Finding("holds", {"count": count, "cases": words(effort)})
+    found = [values(*one) for one in branches(effort)]
+    return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
 
 
 @claim("T-MONO")
@@ -109,12 +110,12 @@ def coordinatewise(effort: int) -> Finding:
         slope = sympy.diff(sympy.log(sum(terms)) / eta, ls[0])
         assert sympy.simplify(slope - terms[0] / sum(terms)) == 0
 
-    def step(each: list[Fraction], rate: Fraction) -> bool:
+    def step(each: list[Fraction], rate: Fraction) -> dict[str, int]:
         more = [[*each[:i], each[i] + Fraction(1, 100), *each[i + 1 :]] for i in range(len(each))]
-        return all(sign(times(one, rate), times(each, rate)) > 0 for one in more)
+        return {"least_change_of_r": min(sign(times(one, rate), times(each, rate)) for one in more)}
 
-    count = every(branches(effort), step)
-    return Finding("holds", {"count": count})
+    found = [step(*one) for one in branches(effort)]
+    return Finding({"count": len(found)}, cases={"tree": found})
 
 
 @claim("T-EQ5-ETA")
@@ -127,22 +128,33 @@ def temperature(effort: int) -> Finding:
 
     tree, target = smallest(supported(effort), above)
 
-    def hoeffding(each: list[Fraction], rate: Fraction) -> bool:
+    def values(each: list[Fraction], rate: Fraction) -> dict[str, int]:
         size, mean = len(each), sum(each, Fraction(0)) / len(each)
         upper = rate * mean + (rate * (max(each) - min(each))) ** 2 / 8
         exponents = times(each, rate)
         doubled = [2 * x for x in exponents]
         pairs = [x + y for x, y in product(exponents, repeat=2)]
-        return (
-            sign(exponents, [rate * mean] * size) >= 0 >= sign(exponents, [upper] * size)
-            and sign(doubled * size, pairs) >= 0  # m at 2 eta is at least m at eta
-        )
+        return {
+            "m_less_average": sign(exponents, [rate * mean] * size),
+            "m_less_upper_bound": sign(exponents, [upper] * size),
+            "m_at_twice_eta_less_m": sign(doubled * size, pairs),
+            "m_less_max": sign(exponents, [rate * max(each)] * size),
+            "r_less_max": sign(exponents, [rate * max(each)]),
+        }
 
-    count = every(branches(effort), hoeffding)
+    def near_zero(tree: Nodes, target: Hat) -> dict[str, int]:
+        each = lengths(tree, target)
+        mean = sum(each, Fraction(0)) / len(each)
+        upper = eta * mean + (eta * (max(each) - min(each))) ** 2 / 8
+        centred = sign(times(each, eta), [upper] * len(each))
+        return {"reward_less_bound": sign(times(each, eta), [upper]), "m_less_bound": centred}
+
+    found = [values(*one) for one in branches(effort)]
+    small = [near_zero(*one) for one in supported(1)]
     return Finding(
-        "corrected",
-        {"count": count},
+        {"count": len(found)},
         {"eta": eta, "reward_is_above": max(lengths(tree, target)) + 6, **drawn(tree, target)},
+        cases={"tree": found, "tree_with_small_eta": small},
     )
 
 
@@ -167,18 +179,20 @@ def equality(effort: int) -> Finding:
     def differs(tree: Nodes, target: Hat, eta: Fraction = one) -> bool:
         return sign(times(lengths(tree, target), eta), [eta * worth(tree, target)]) != 0
 
-    def as_repaired(tree: Nodes, target: Hat) -> bool:
-        each = lengths(tree, target)
-        only_one_branch = all(differs(tree, target, eta) == (len(each) > 1) for eta in ETAS[:2])
-        return only_one_branch and max(each) <= worth(tree, target) <= sum(each, Fraction(0))
+    def values(tree: Nodes, target: Hat, eta: Fraction) -> dict[str, Any]:
+        each, kept = lengths(tree, target), worth(tree, target)
+        apart = sign(times(each, eta), [eta * kept])
+        above = sign(times(each, eta), [eta * kept] * len(each))
+        told = {"r_less_E": apart, "r_less_E_and_log": above, "branches": len(each), "max_L": max(each)}
+        return told | {"sum_L": sum(each, Fraction(0)), "E": kept}
 
     tree, target = smallest(supported(effort), differs)
     below = smallest(planted(effort), lambda tree, target: worth(tree, target) == 0 and differs(tree, target))
-    count = 2 * every(planted(effort), as_repaired)
+    found = [values(*case, eta) for case in planted(effort) for eta in ETAS[:2]]
     return Finding(
-        "false",
-        {"count": count, "cases": words(effort)},
+        {"count": len(found), "cases": words(effort)},
         {"eta": one, **drawn(tree, target), "never_accepted": drawn(*below)},
+        cases={"tree": found},
     )
 
 

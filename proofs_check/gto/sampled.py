@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.gto.reward import library_tree, supported, words
 from proofs_check.gto.trees import ETAS, drawn, lengths, rises
 from proofs_check.small_drafts import Hat, Nodes, Path, positive_laws, same_law, trees, worth
@@ -68,14 +68,15 @@ def theorem_1a(effort: int) -> Finding:
             outer = (node for node in target if node not in tree and (node[:-1] in tree or len(node) == 1))
             yield from ((tree, tree | {node}, target, eta) for node in outer for eta in ETAS[:2])
 
-    def both(old: Nodes, new: Nodes, target: Hat, eta: Fraction) -> bool:
-        return worth(new, target) > worth(old, target) and rises(lengths(old, target), lengths(new, target), eta)
+    def values(old: Nodes, new: Nodes, target: Hat, eta: Fraction) -> dict[str, Any]:
+        gain = worth(new, target) - worth(old, target)
+        return {"r_rises": rises(lengths(old, target), lengths(new, target), eta), "gain_of_E": gain}
 
-    count = every(grown(), both)
+    added = [values(*one) for one in grown()]
     return Finding(
-        "false",
-        {"count": count, "cases": words(effort)},
+        {"count": len(added), "cases": words(effort)},
         {"same_number_of_nodes": shown(*shape), "same_shape": shown(*tokens)},
+        cases={"change": (values(*one) for one in (shape, tokens)), "added_node": added},
     )
 
 

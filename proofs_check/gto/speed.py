@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 
 Accepted = tuple[int, ...]
 """Number of drafted tokens accepted at each place of a text that a greedy target repeats endlessly."""
@@ -46,18 +46,23 @@ def better(most: int) -> Iterator[tuple[Accepted, Accepted]]:
 @claim("T-SPEED")
 def speed(effort: int) -> Finding:
     more, less = smallest(better(4), slower)
-    count = every(
-        (pair for pair in better(3 + effort) if any(map(monotone, pair))),
-        lambda more, less: all(tokens_per_cycle(more, at) >= tokens_per_cycle(less, at) for at in range(len(more))),
-    )
+    pairs = [pair for pair in better(3 + effort) if any(map(monotone, pair))]
+
+    def values(more: Accepted, less: Accepted) -> Iterator[dict[str, Fraction]]:
+        for at in range(len(more)):
+            yield {"tokens_per_cycle": tokens_per_cycle(more, at), "of_the_other": tokens_per_cycle(less, at)}
+
     return Finding(
-        "corrected",
-        {"count": count, "size": 3 + effort},
+        {"count": len(pairs), "size": 3 + effort},
         {
             "accepted_at_each_place": list(more),
             "of_the_other": list(less),
             "mean_over_places": [Fraction(sum(one), len(one)) for one in (more, less)],
             "tokens_per_cycle": [tokens_per_cycle(one, 0) for one in (more, less)],
+        },
+        cases={
+            "start": (one for pair in better(4) for one in values(*pair)),
+            "start_of_monotone_cycles": (one for pair in pairs for one in values(*pair)),
         },
     )
 

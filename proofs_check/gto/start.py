@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, NamedTuple
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.gto.surrogate import CLIP, advantages
 from spectheory import Tree, gto
 
@@ -124,8 +124,7 @@ def start_of_training(effort: int) -> Finding:
         lambda *one: Start(*one).moved and still(Start(*one)),
     )
     cases = list(starts(GRIDS[min(effort, len(GRIDS)) - 1]))
-    unmoved = every([(one,) for one in cases if not one.moved], still)
-    count = every([(one,) for one in cases], as_corrected)
+    unmoved = sum(not one.moved for one in cases)
     moving = sum(any(slopes(one, one.draft)) for one in cases)
     shown = {
         "target": TARGET,
@@ -135,7 +134,17 @@ def start_of_training(effort: int) -> Finding:
         "debiased_rewards": case.debiased,
         "slopes": slopes(case, case.draft) + slopes(case, case.reference),
     }
-    return Finding("corrected", {"still": unmoved, "count": count, "moving": moving}, shown)
+
+    def values(one: Start) -> dict[str, bool]:
+        weights = advantages(one.debiased, EPSILON)
+        felt = any(bool(weight) and taken for weight, taken in zip(weights, one.accepted, strict=True))
+        return {"moved": one.moved, "no_gradient": still(one), "as_stated": as_corrected(one), "felt": felt}
+
+    return Finding(
+        {"still": unmoved, "count": len(cases), "moving": moving},
+        shown,
+        cases={"start": (values(one) for one in (case, *cases))},
+    )
 
 
 @second("T-START")

@@ -51,6 +51,7 @@ def tables(effort: int) -> Finding:
     short = {f"{m}, T = {t}": decimals(length) for (m, t), length in averages.items() if length < 6}
     every(averages.values(), lambda length: 5 <= length < 8)
     every(settings, lambda model, t: 5 <= numbers(model, "EAGLE-3", "length", t)[3] < 7)
+    rivals = [numbers(model, "EAGLE-3", "length", t)[3] for model, t in settings]
     totals = [[mean(numbers(m, x, "speedup", t)[3] for m in MODELS) for x in ("GTO", "EAGLE-3")] for t in (0, 1)]
     gains = [ours / theirs - 1 for ours, theirs in totals]
     every(
@@ -63,9 +64,10 @@ def tables(effort: int) -> Finding:
     own, printed = [decimals(mean(row[:3])) for row in last], [decimals(row[3]) for row in last]
     cells = sum(len(TABLE_1.entries(*name)) for name in TABLE_1.text if name[1] != "GTO")
     return Finding(
-        "corrected",
         {
             "cells": cells,
+            "ours": f"{decimals(min(averages.values()))} to {decimals(max(averages.values()))}",
+            "theirs": f"{decimals(min(rivals))} to {decimals(max(rivals))}",
             "model": model,
             "column": column,
             "rival": rival,
@@ -79,6 +81,18 @@ def tables(effort: int) -> Finding:
             f"{model}, {column}": {name: TABLE_1.entries(model, name, of=column)[0] for name in ("GTO", rival)},
             "GTO_lengths_below_6": short,
             f"{MODELS[3]}, T = 0": {"averages_printed": printed, "averages": own},
+        },
+        cases={
+            "cell": (
+                {"speedup": "speedup" in at, "GTO": ours, "rival": theirs}
+                for model, rival in TABLE_1.text
+                if rival != "GTO"
+                for at in TABLE_1.columns
+                for ours, theirs in zip(
+                    TABLE_1.row(model, "GTO", of=at), TABLE_1.row(model, rival, of=at), strict=False
+                )
+            ),
+            "average": ({"length": length} for length in averages.values()),
         },
     )
 

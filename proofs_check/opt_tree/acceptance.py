@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.claims import Finding, claim, smallest
 from proofs_check.opt_tree.algorithm import cases
 from proofs_check.small_drafts import (
     Hat,
@@ -58,8 +58,10 @@ def expected_acceptance(effort: int) -> Finding:
     def alike(hat: Hat, target: Hat) -> bool:
         return all((hat[u] < hat[v]) == (target[u] < target[v]) for u, v in product(hat, repeat=2))
 
-    def same_trees(hat: Hat, target: Hat) -> bool:
-        return maximisers(2, hat, worth) == maximisers(2, target, accepted)
+    def trees_of(hat: Hat, target: Hat) -> dict[str, Any]:
+        by_p_hat, best = maximisers(2, hat, worth), maximisers(2, target, accepted)
+        shared = any(tree in best for tree in by_p_hat)
+        return {"best_by_p_hat": by_p_hat, "best": best, "some_best_by_p_hat_is_best": shared}
 
     two = [order for law in laws(2, 5) for order in dict.fromkeys((law, law[::-1]))]
     simplest = sorted(product(two, two), key=lambda pair: pair[0][0].denominator + pair[1][0].denominator)
@@ -67,13 +69,16 @@ def expected_acceptance(effort: int) -> Finding:
     greedy = [model for model in models if model[1][0] > model[1][1] and model[2][0] == 1]
     largest = 4 if effort == 1 else 6
     grid = list(drafts(2, 2, largest))
-    ordered = every((pair for pair in product(grid, repeat=2) if alike(*pair)), same_trees)
-    counted = ((tree, hat) for hat in grid for tree in trees(frozenset(hat), 2))
-    exact = every(counted, lambda tree, hat: worth(tree, hat) == accepted(tree, hat))
+    ordered = [pair for pair in product(grid, repeat=2) if alike(*pair)]
+    planted = [(tree, hat) for hat in grid for tree in trees(frozenset(hat), 2)]
     return Finding(
-        "corrected",
-        {"exact": exact, "ordered": ordered, "largest": largest},
+        {"exact": len(planted), "ordered": len(ordered), "largest": largest},
         {"any": shown_misled(*smallest(models, misled)), "greedy": shown_misled(*smallest(greedy, misled))},
+        cases={
+            "pair": ({"some_best_by_p_hat_is_best": not misled(*model)} for model in models),
+            "pair_in_one_order": (trees_of(*pair) for pair in ordered),
+            "tree": ({"sum_of_target": worth(tree, hat), "accepted": accepted(tree, hat)} for tree, hat in planted),
+        },
     )
 
 
@@ -81,7 +86,13 @@ def expected_acceptance(effort: int) -> Finding:
 def off_by_one(effort: int) -> Finding:
     planted = [(tree, hat) for n, hat in cases(effort) if n < 3 for tree in trees(frozenset(hat), n)]
     tree, hat = smallest(planted, lambda tree, hat: accepted(tree, hat) + 1 != worth(tree, hat))
-    count = every(planted, lambda tree, hat: accepted(tree, hat) == worth(tree, hat))
     return Finding(
-        "corrected", {"count": count}, shown(hat, tree, eq_3=worth(tree, hat), expected_a=accepted(tree, hat) + 1)
+        {"count": len(planted)},
+        shown(hat, tree, eq_3=worth(tree, hat), expected_a=accepted(tree, hat) + 1),
+        cases={
+            "tree": (
+                {"A": accepted(tree, hat) + 1, "accepted": accepted(tree, hat), "Eq_3": worth(tree, hat)}
+                for tree, hat in planted
+            )
+        },
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
-from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.opt_tree.algorithm import cases, falling, gains, grown, shown_grids, steps, stop
-from proofs_check.small_drafts import Hat, best_worth, is_tree, same_law, select, selections, shown, worth
+from proofs_check.claims import Finding, claim, smallest
+from proofs_check.opt_tree.algorithm import cases, gains, grown, shown_grids, steps, stop
+from proofs_check.small_drafts import Hat, Nodes, best_worth, is_tree, same_law, select, selections, shown, worth
 
 
 @claim("O-SIZE")
@@ -20,58 +22,77 @@ def drafted_nodes(effort: int) -> Finding:
         for step, nodes in enumerate(steps(n, same_law((Fraction(1, tokens),) * tokens, n)), 1)
     ]
 
-    def repaired(n: int, tokens: int, step: int, nodes: int) -> bool:
-        return nodes == sum(min(n, tokens**depth) for depth in range(1, step + 1))
+    def values(n: int, tokens: int, step: int, nodes: int) -> dict[str, int]:
+        layers = sum(min(n, tokens**depth) for depth in range(1, step + 1))
+        return {"n": n, "V": tokens, "d": step, "nodes": nodes, "sum_of_layers": layers}
 
+    wide = [
+        (n, n, step, len(found))
+        for n in (1, 2, 3)
+        for step, found in enumerate(steps(n, same_law((Fraction(1, n),) * n, n)), 1)
+    ]
     n, tokens, step, nodes = smallest(drafted, lambda n, tokens, step, nodes: tokens > 1 and nodes != n * step)
-    count = every(drafted, repaired)
     hat = same_law((Fraction(1, tokens),) * tokens, n)
     return Finding(
-        "corrected",
-        {"count": count, "most": most},
+        {"count": len(drafted), "most": most},
         shown(hat, steps(n, hat)[step - 1], n=n, d=step, claimed=n * step, drafted=nodes),
+        cases={"draft": (values(*one) for one in (*drafted, *wide))},
     )
 
 
 @claim("O-ALG1")
 def algorithm_1(effort: int) -> Finding:
     deltas = [Fraction(quarter, 4) for quarter in range(5)]
-    tied = ((n, hat, chosen) for n, hat in cases(effort) for chosen in selections(grown(n, hat, deltas[0]), n, hat))
-
-    def repaired(n: int, hat: Hat) -> bool:
-        return all(_best_of_drafted(n, hat, deltas, later_first=later) for later in (False, True))
+    tied = tied_again(effort, deltas[0])
 
     n, hat, orphaned = smallest(tied, lambda n, hat, tree: not is_tree(tree))
-    count = every(cases(effort), repaired)
+    every_one = [*cases(effort)]
+    runs = ((n, hat, later) for n, hat in every_one for later in (False, True))
     return Finding(
-        "corrected", {"count": count, "grids": shown_grids(effort)}, shown(hat, orphaned, n=n, delta=deltas[0])
+        {"count": len(every_one), "grids": shown_grids(effort)},
+        shown(hat, orphaned, n=n, delta=deltas[0]),
+        cases={
+            "selection": ({"is_a_tree": is_tree(tree)} for _, _, tree in tied_again(effort, deltas[0])),
+            "run": (one for n, hat, later in runs for one in _runs(n, hat, deltas, later_first=later)),
+        },
     )
 
 
-def _best_of_drafted(n: int, hat: Hat, deltas: list[Fraction], *, later_first: bool) -> bool:
-    """Whether, for each delta, the selection is a tree, the best of what was drafted, and short of the best of all by
-    at most delta for each step left.
-    """
+def tied_again(effort: int, delta: Fraction) -> Iterator[tuple[int, Hat, Nodes]]:
+    """Every choice of the n most probable nodes of every draft, small ones first."""
+    return ((n, hat, chosen) for n, hat in cases(effort) for chosen in selections(grown(n, hat, delta), n, hat))
+
+
+def _runs(n: int, hat: Hat, deltas: list[Fraction], *, later_first: bool) -> Iterator[dict[str, Any]]:
+    """The trees that are selected for each delta, where ties go to the smaller depth."""
     best, drafted = best_worth(frozenset(hat), n, hat), steps(n, hat, later_first=later_first)
     gained = gains(drafted, n, hat)
     taken = {delta: stop(gained, delta) for delta in deltas}
     trees = {step: select(drafted[step - 1], n, hat) for step in set(taken.values())}
     found = {step: worth(tree, hat) for step, tree in trees.items()}
-    right = all(is_tree(trees[step]) and found[step] == sum(gained[:step]) for step in trees)
-    return right and all(0 <= best - found[step] <= (n - step) * delta for delta, step in taken.items())
+    for delta, step in taken.items():
+        told = {"n": n, "d": step, "delta": delta, "is_a_tree": is_tree(trees[step]), "worth": found[step]}
+        yield told | {"best_of_drafted": sum(gained[:step], Fraction(0)), "best_of_all": best}
 
 
 @claim("O-3.2")
 def theorem_3_2(effort: int) -> Finding:
-    count = every(cases(effort), lambda n, hat: min(gains(steps(n, hat), n, hat)) >= 0)
-    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
+    every_one = [*cases(effort)]
+    return Finding(
+        {"count": len(every_one), "grids": shown_grids(effort)},
+        cases={"draft": ({"least_gain": min(gains(steps(n, hat), n, hat))} for n, hat in every_one)},
+    )
 
 
 @claim("O-STOP")
 def no_later_gain(effort: int) -> Finding:
-    def stopped(n: int, hat: Hat) -> bool:
+    def values(n: int, hat: Hat) -> dict[str, Any]:
         gained = gains(steps(n, hat), n, hat)
-        return falling(gained) and sum(gained[: stop(gained, Fraction(0))]) == best_worth(frozenset(hat), n, hat)
+        stopped = sum(gained[: stop(gained, Fraction(0))], Fraction(0))
+        return {"gains": gained, "E_sub_at_the_stop": stopped, "best": best_worth(frozenset(hat), n, hat)}
 
-    count = every(cases(effort), stopped)
-    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
+    every_one = [*cases(effort)]
+    return Finding(
+        {"count": len(every_one), "grids": shown_grids(effort)},
+        cases={"draft": (values(*one) for one in every_one)},
+    )

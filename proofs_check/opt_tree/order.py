@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.claims import Finding, claim, smallest
 from proofs_check.opt_tree.algorithm import cases, shown_grids
 from proofs_check.small_drafts import Hat, Nodes, Path, best_worth, is_tree, named, select, selections, shown, worth
 
@@ -17,19 +19,19 @@ def theorem_3_1(effort: int) -> Finding:
         (hat, below[:length], below) for _, hat in cases(effort) for below in hat for length in range(1, len(below))
     ]
 
-    def repaired(hat: Hat, above: Path, below: Path) -> bool:
+    def values(hat: Hat, above: Path, below: Path) -> dict[str, Fraction]:
         way = [hat[below[:length]] for length in range(len(above), len(below) + 1)]
-        strict = way[0] > 0 and any(child / parent < 1 for parent, child in pairwise(way) if parent)
-        return hat[below] < hat[above] if strict else hat[below] == hat[above]
+        least = min((child / parent for parent, child in pairwise(way) if parent), default=Fraction(1))
+        return {"p_hat_i": hat[below], "p_hat_j": hat[above], "least_probability": least}
 
     hat, above, below = smallest(descents, lambda hat, above, below: hat[below] >= hat[above] > 0)
-    pairs = every(descents, repaired)
+    pairs = len(descents)
     one = np.float32(1)
     gap = smallest(range(1, 100), lambda gap: one / (one + np.exp(np.float32(-gap))) == one)
     return Finding(
-        "corrected",
         {"gap": gap, "pairs": pairs, "grids": shown_grids(effort)},
         shown(hat, v_j=named([above])[0], v_i=named([below])[0]),
+        cases={"pair": (values(*one) for one in descents)},
     )
 
 
@@ -41,10 +43,17 @@ def largest_nodes(effort: int) -> Finding:
     def orphaned(hat: Hat, chosen: Nodes) -> bool:
         return not is_tree(chosen) and all(hat[node] > 0 for node in chosen)
 
-    def repaired(n: int, hat: Hat) -> bool:
+    def values(n: int, hat: Hat) -> dict[str, Any]:
         chosen = select(frozenset(hat), n, hat)
-        return is_tree(chosen) and worth(chosen, hat) == best_worth(frozenset(hat), n, hat)
+        return {"is_a_tree": is_tree(chosen), "worth": worth(chosen, hat), "best": best_worth(frozenset(hat), n, hat)}
 
     hat, chosen = smallest(choices, orphaned)
-    selected = every(sizes, repaired)
-    return Finding("corrected", {"selected": selected, "grids": shown_grids(effort)}, shown(hat, chosen, n=len(chosen)))
+    ties = ((hat, one) for n, hat in sizes for one in selections(frozenset(hat), n, hat))
+    return Finding(
+        {"selected": len(sizes), "grids": shown_grids(effort)},
+        shown(hat, chosen, n=len(chosen)),
+        cases={
+            "choice": ({"is_a_tree": is_tree(one)} for _, one in ties),
+            "choice_by_depth": (values(*one) for one in sizes),
+        },
+    )

@@ -42,7 +42,6 @@ def tables(effort: int) -> Finding:
     _, tokens, speedup = TABLE.entries("1", target, draft)
     own = Fraction(tokens) / Fraction(alone(target))
     return Finding(
-        "corrected",
         {
             "longer": len(lengths),
             "faster": len(speedups),
@@ -51,6 +50,7 @@ def tables(effort: int) -> Finding:
             "drop": 1 - averages[1] / averages[0],
             "shorter": len(PAIRS) - len(lengths),
             "slower": len(PAIRS) - len(speedups),
+            "pairs": len(PAIRS),
             "target": target,
             "draft": draft,
             "tokens": tokens,
@@ -62,6 +62,23 @@ def tables(effort: int) -> Finding:
             "longer_at_temperature_1": lengths,
             "faster_at_temperature_1": speedups,
             f"{target} with {draft}": {"speedup_printed": speedup, "of_tokens_per_second": decimals(own)},
+        },
+        cases={
+            "pair": (
+                {
+                    f"{of}_at_{temperature}": TABLE.row(temperature, *one, of=of)[0]
+                    for of in ("length", "speedup")
+                    for temperature in "01"
+                }
+                for one in PAIRS
+            ),
+            "average": [
+                {
+                    f"{of}_at_{temperature}": mean(TABLE.row(temperature, *one, of=of)[0] for one in PAIRS)
+                    for of in ("length", "speedup")
+                    for temperature in "01"
+                }
+            ],
         },
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, combinations_with_replacement, pairwise, product
+from typing import Any
 
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.opt_tree.algorithm import cases, falling, gains, shown_grids, steps, stop
@@ -68,21 +69,28 @@ def threshold(effort: int) -> Finding:
         inside, overall = fastest_greedy(n, law, mu)
         return inside < overall > 1
 
-    def repaired(contexts: Contexts, mu: Fraction) -> bool:
+    def values(contexts: Contexts, mu: Fraction) -> dict[str, Fraction]:
         def speed(delta: Fraction) -> Fraction:
             return rate(contexts, [stop(gained, delta) for gained in contexts], mu)
 
         inside, overall = fastest(chain(*contexts), mu, speed)
-        return inside == overall or overall <= 1
+        return {"best_from_mu_to_1": inside, "best": overall}
+
+    def greedy(n: int, law: Law, mu: Fraction) -> dict[str, Fraction]:
+        return dict(zip(("best_from_mu_to_1", "best"), fastest_greedy(n, law, mu), strict=True))
 
     n, law, mu = smallest(timed(), outside)
     inside, overall = fastest_greedy(n, law, mu)
     count = every(cases(effort), lambda n, hat: falling(gains(steps(n, hat), n, hat)))
-    pairs = every(mixtures(), repaired)
+    mixed = [*mixtures()]
+    pairs = len(mixed)
     return Finding(
-        "corrected",
         {"count": count, "grids": shown_grids(effort), "pairs": pairs},
         {"n": n, "law": law, "mu": mu, "speed_inside": inside, "speed_best": overall},
+        cases={
+            "greedy_target": (greedy(*one) for one in timed()),
+            "mixture": (values(*one) for one in mixed),
+        },
     )
 
 
@@ -98,27 +106,39 @@ def larger_threshold(effort: int) -> Finding:
     deltas = [Fraction(quarter, 4) for quarter in range(5)]
 
     orders = [order for one in laws(2, 4) for order in dict.fromkeys((one, one[::-1]))]
-    targets = ((*case, *both) for case, both in product(product((1, 2, 3), laws(2, 4), orders), pairwise(deltas)))
+    targets = [(*case, *both) for case, both in product(product((1, 2, 3), laws(2, 4), orders), pairwise(deltas))]
 
     def shallower(n: int, law: Law, target: Law, low: Fraction, high: Fraction) -> bool:
         return accepted_at(n, law, target, high) > accepted_at(n, law, target, low)
 
-    def falls(n: int, hat: Hat) -> bool:
+    def values(n: int, hat: Hat) -> dict[str, Any]:
         gained = gains(steps(n, hat), n, hat)
         taken = [stop(gained, delta) for delta in deltas]
-        return taken == sorted(taken, reverse=True) and min(gained) >= 0
+        return {"layers": taken, "E_A": [sum(gained[:step], Fraction(0)) for step in taken]}
+
+    def compared(n: int, law: Law, target: Law, low: Fraction, high: Fraction) -> dict[str, Any]:
+        accepted_by = {name: accepted_at(n, law, target, delta) for name, delta in (("low", low), ("high", high))}
+        return {f"accepted_with_{name}_delta": one for name, one in accepted_by.items()} | {
+            "draft": law,
+            "target": target,
+        }
 
     n, law, target, low, high = smallest(targets, shallower)
-    count = every(cases(effort), falls)
+    every_one = [*cases(effort)]
+    own = ((n, law, law, *both) for n, law, both in product((1, 2, 3), laws(2, 4), pairwise(deltas)))
     return Finding(
-        "corrected",
-        {"count": count, "grids": shown_grids(effort)},
+        {"count": len(every_one), "grids": shown_grids(effort)},
         {
             "n": n,
             "draft": law,
             "target": target,
             "thresholds": [low, high],
             "accepted": [accepted_at(n, law, target, delta) for delta in (low, high)],
+        },
+        cases={
+            "draft": (values(*one) for one in every_one),
+            "target": (compared(*one) for one in targets),
+            "target_equal_to_the_draft": (compared(*one) for one in own),
         },
     )
 
@@ -130,12 +150,28 @@ def not_worth(effort: int) -> Finding:
         speeds = [one / (1 + mu * step) for step, one in enumerate(tokens, 1)]
         return any(gained[i] <= mu and speeds[i] > speeds[i - 1] > 1 for i in range(1, len(gained)))
 
-    def repaired(contexts: Contexts, mu: Fraction) -> bool:
+    def values(contexts: Contexts, mu: Fraction) -> dict[str, Any]:
         best = max(rate(contexts, taken, mu) for taken in product(range(4), repeat=len(contexts)))
         foreseen = [sum(gain > mu * best for gain in gained) for gained in contexts]
-        return rate(contexts, foreseen, mu) == best
+        return {"by_rule": rate(contexts, foreseen, mu), "best": best}
+
+    def further(n: int, law: Law, mu: Fraction, own: bool) -> Iterator[dict[str, Any]]:
+        gained, tokens = greedy_drafts(n, law)
+        if own:
+            tokens = [1 + sum(gained[: step + 1], Fraction(0)) for step in range(len(gained))]
+        speeds = [one / (1 + mu * step) for step, one in enumerate(tokens, 1)]
+        for i in range(1, len(gained)):
+            yield {"gain": gained[i], "mu": mu, "speed": speeds[i - 1], "speed_with_the_step": speeds[i]}
 
     n, law, mu = smallest(timed(), pays)
     gained, tokens = greedy_drafts(n, law)
-    count = every(mixtures(4 if effort == 1 else 6), repaired)
-    return Finding("corrected", {"count": count}, {"n": n, "law": law, "mu": mu, "gains": gained, "tokens": tokens})
+    mixed = [*mixtures(4 if effort == 1 else 6)]
+    return Finding(
+        {"count": len(mixed)},
+        {"n": n, "law": law, "mu": mu, "gains": gained, "tokens": tokens},
+        cases={
+            "step": (step for one in timed() for step in further(*one, own=False)),
+            "step_where_target_is_draft": (step for one in timed() for step in further(*one, own=True)),
+            "mixture": (values(*one) for one in mixed),
+        },
+    )

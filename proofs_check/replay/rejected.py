@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
-from proofs_check.claims import Finding, claim
+from proofs_check.claims import Case, Finding, claim, second
 from spectheory.core.world import Context
 
 LENGTH = 12
@@ -19,17 +20,48 @@ Target = Callable[[Context], int]
 
 @claim("R-REJECTED")
 def read_at_rejected_nodes(effort: int) -> Finding:
-    pairs, differ = 100 * effort, 0
+    pairs, found = 100 * effort, []
     for seed in range(pairs):
         first = _target(seed)
         text = _decoded(first)
         second = _other_off_the_text(first, text, seed)
-        if _decoded(second) != text or _starts(first, rejected=False) != _starts(second, rejected=False):
-            raise ArithmeticError(f"two targets with one text differ with accepted nodes only, seed {seed}")
-        differ += _starts(first, rejected=True) != _starts(second, rejected=True)
-    if not differ:
-        raise ArithmeticError(f"no two of {pairs} pairs of targets with one text have different cycles")
-    return Finding("holds", {"pairs": pairs, "differ": differ})
+        if _decoded(second) != text:
+            raise ArithmeticError(f"the two targets have different texts, seed {seed}")
+        told = {"texts": text}
+        for name, rejected in (("with_rejected", True), ("with_accepted", False)):
+            told |= {
+                f"one_{name}": _starts(first, rejected=rejected),
+                f"other_{name}": _starts(second, rejected=rejected),
+            }
+        found.append(told)
+    differ = sum(one["one_with_rejected"] != one["other_with_rejected"] for one in found)
+    return Finding({"pairs": pairs, "differ": differ}, cases={"pair": found})
+
+
+@second("R-REJECTED")
+def by_hand(case: Case) -> dict[str, Any]:
+    """Second check: the text is 1, 1, 0, 2, 2, 2; one target answers 0, the other 2, at every rejected node.
+
+    The first cycle starts after 1 and drafts 0, 0. Both are rejected, and what the target says after 0 there is stored:
+    with 2 the cycle that starts after 0 keeps the 2 that follows, with 0 it does not.
+    """
+    starts = []
+    for answer in (0, 2):
+        successor, text, found = {0: 0, 1: 0, 2: 0}, [1], []
+        target = [1, 1, 0, 2, 2, 2]
+        while len(text) < len(target):
+            found.append(len(text))
+            first = successor[text[-1]]
+            drafted = [first, successor[first]]
+            ahead = [*target[len(text) :], 2, 2]
+            kept = next((at for at in (0, 1) if drafted[at] != ahead[at]), 2)
+            successor |= dict.fromkeys(drafted[kept:], answer)
+            for at, token in enumerate([text[-1], *drafted[:kept]]):
+                successor[token] = ahead[at]
+            text += ahead[: kept + 1]
+        starts.append(found)
+    assert starts[0] != starts[1]
+    return {"first_starts": starts[0], "second_starts": starts[1]}
 
 
 def _target(seed: int) -> Target:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_check.claims import Finding, claim, every
+from proofs_check.claims import Finding, claim
 from proofs_check.salf_talf.algorithm2 import beam
 from proofs_check.small_drafts import Hat, Law, Nodes, Path, grown, is_tree, select
 
@@ -52,14 +52,14 @@ def ideal_draft(effort: int) -> Finding:
             if len(tree) == n and unties(grown(turned(one))) and unties(grown(mixed)):
                 yield tree, mixed, k, n
 
-    count = every(pairs(), lambda tree, hat, n: select(frozenset(hat), n, hat) == tree and is_tree(tree))
-    by_beam = every(beams(), lambda tree, mixed, k, n: beamed(mixed, k, n) == tree and is_tree(tree))
+    by_value = [{"drafted": select(frozenset(hat), n, hat), "G": tree} for tree, hat, n in pairs() if is_tree(tree)]
+    by_beam = [{"drafted": beamed(mixed, k, n), "G": tree} for tree, mixed, k, n in beams() if is_tree(tree)]
     return Finding(
-        "holds",
         {
-            "count": count,
-            "beamed": by_beam,
+            "count": len(by_value),
+            "beamed": len(by_beam),
             "distributions": " and ".join((f"({a}, {b})" for a, b in laws)),
             "largest": sizes[-1],
         },
+        cases={"pair": by_value, "pair_of_beams": by_beam},
     )

@@ -8,7 +8,7 @@ from itertools import chain, pairwise, permutations, product
 from random import Random
 from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.salf_talf import algorithm2
 from proofs_check.small_drafts import Law, laws, letters, positive_laws
 
@@ -26,6 +26,21 @@ def stalls(states: list[algorithm2.Iteration], first: int = 2) -> int | None:
 def tied(one: algorithm2.Iteration, two: algorithm2.Iteration) -> bool:
     """Whether the nodes of D_i and D_{i+1} all have one probability, and are equally many."""
     return len(one.chosen) == len(two.chosen) and len({node[0] for node in one.chosen + two.chosen}) == 1
+
+
+def steps(effort: int) -> Iterator[dict[str, Any]]:
+    """What the formulas of Theorem 1 name, for each two states in a row of every run."""
+    for (draft, tokens, _, batch), states in algorithm2.recorded(effort):
+        for i, (one, two) in enumerate(pairwise(states), 1):
+            yield {
+                "i": i,
+                "B": batch,
+                "V": tokens,
+                "support": draft.support,
+                "S_i": one.sum,
+                "S_next": two.sum,
+                "tied": tied(one, two),
+            }
 
 
 def pairs(effort: int) -> Iterator[tuple[algorithm2.Markov, int, algorithm2.Iteration, algorithm2.Iteration]]:
@@ -48,11 +63,10 @@ def theorem_1(effort: int) -> Finding:
     states = algorithm2.drafted(algorithm2.Markov(law), n, batch)
     i = stalls(states)
     assert i is not None
-    falling = every(pairs(effort), lambda draft, batch, one, two: one.sum >= two.sum)
-    enough = ((one, two) for draft, batch, one, two in pairs(effort) if draft.support > batch and one.sum > 0)
-    strict = every(enough, lambda one, two: one.sum > two.sum or tied(one, two))
+    found = [*steps(effort)]
+    falling = len(found)
+    strict = sum(one["support"] > one["B"] and one["S_i"] > 0 for one in found)
     return Finding(
-        "corrected",
         {"falling": falling, "strict": strict, "grids": algorithm2.shown_grids(effort)},
         {
             "law": law,
@@ -64,6 +78,7 @@ def theorem_1(effort: int) -> Finding:
             "sums": [state.sum for state in states],
             **algorithm2.as_tree(states[i].tree),
         },
+        cases={"step": found},
     )
 
 
@@ -87,13 +102,16 @@ def _(case: Case) -> dict[str, Any]:
 
 @claim("S-T1-W")
 def leftover(effort: int) -> Finding:
-    def fewer(draft: algorithm2.Markov, batch: int, one: algorithm2.Iteration, two: algorithm2.Iteration) -> bool:
+    def values(one: algorithm2.Iteration, two: algorithm2.Iteration) -> dict[str, int]:
         before, after = ({node[2] for node in state.chosen} for state in (one, two))
         parents = {path[:-1] for path in after}
-        return sum(path[:-1] not in before for path in after) <= sum(path not in parents for path in before)
+        return {
+            "W": sum(path[:-1] not in before for path in after),
+            "Y": sum(path not in parents for path in before),
+        }
 
-    count = every(pairs(effort), fewer)
-    return Finding("holds", {"count": count, "grids": algorithm2.shown_grids(effort)})
+    found = [values(one, two) for _, _, one, two in pairs(effort)]
+    return Finding({"count": len(found), "grids": algorithm2.shown_grids(effort)}, cases={"step": found})
 
 
 def needed(batch: int) -> dict[str, Any]:
@@ -126,7 +144,6 @@ def condition(effort: int) -> Finding:
     law, n, batch = smallest_stall(lambda tokens: [law for law in laws(tokens, 3) if not law[-1]])
     states = algorithm2.drafted(algorithm2.Markov(law), n, batch)
     return Finding(
-        "corrected",
         {"size": 2 + effort},
         {
             "not_sufficient": {
@@ -138,6 +155,7 @@ def condition(effort: int) -> Finding:
             },
             "not_to_be_weakened": [needed(b) for b in range(2, 3 + effort)],
         },
+        cases={"step": steps(effort)},
     )
 
 

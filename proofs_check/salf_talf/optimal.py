@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from math import isclose
 from typing import Any
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     ROOT,
     Iteration,
@@ -46,7 +46,7 @@ def layers(hat: Hat) -> list[list[Node]]:
 def loop_invariant(effort: int) -> Finding:
     grids = ((2, 2, 5), (2, 3, 3), (3, 2, 3)) if effort == 1 else ((2, 2, 6), (2, 3, 4), (3, 2, 4))
 
-    def steps() -> Iterator[tuple[list[Fraction], list[Fraction]]]:
+    def steps() -> Iterator[dict[str, list[Fraction]]]:
         for hat in (hat for grid in grids for hat in drafts(*grid)):
             by_depth = layers(hat)
             for n in range(1, 6):
@@ -57,11 +57,11 @@ def loop_invariant(effort: int) -> Finding:
                         kept += [node for node in layer if node[2][:-1] in parents]
                         kept = sorted(kept, key=lambda v: (v[0], [sign * token for token in v[2]]))[:n]
                         every_node += layer
-                        yield [v[0] for v in kept], sorted(v[0] for v in every_node)[:n]
+                        yield {"T": [v[0] for v in kept], "Top_N": sorted(v[0] for v in every_node)[:n]}
 
-    count = every(steps(), list.__eq__)
+    found = [*steps()]
     named = ", ".join(f"{depth} deep with {tokens} tokens and denominators to {most}" for depth, tokens, most in grids)
-    return Finding("holds", {"count": count, "named": named})
+    return Finding({"count": len(found), "named": named}, cases={"step": found})
 
 
 def repeats(draft: Markov, n: int, batch: int) -> int:
@@ -72,19 +72,27 @@ def repeats(draft: Markov, n: int, batch: int) -> int:
 
 @claim("S-T3")
 def termination(effort: int) -> Finding:
-    endless = ((Markov(law), n, 1) for n in range(2, 4) for law in laws(2, 3) if law[-1] > 0)
+    endless = [(Markov(law), n, 1) for n in range(2, 4) for law in laws(2, 3) if law[-1] > 0]
     draft, n, batch = smallest(endless, lambda draft, n, batch: repeats(draft, n, batch) > 0)
     place = repeats(draft, n, batch)
     state = next(islice(iterations(draft, n, batch), place - 1, None))
 
-    def optimal(run: Run, states: list[Iteration]) -> bool:
+    def values(run: Run, states: list[Iteration]) -> dict[str, Any]:
         model, _, size, _ = run
         found = states[-1].tree
-        return worth(found) == worth(top(model, size)) and is_tree(paths(found)) and len(states) - 1 <= size - 1
+        best = worth(top(model, size))
+        calls = len(states) - 1
+        return {
+            "halts": True,
+            "calls": calls,
+            "N": size,
+            "worth": worth(found),
+            "best": best,
+            "a_tree": is_tree(paths(found)),
+        }
 
-    count = every(recorded(effort), optimal)
+    count = len(recorded(effort))
     return Finding(
-        "corrected",
         {"place": place, "count": count, "grids": shown_grids(effort)},
         {
             "law": draft.start,
@@ -94,6 +102,10 @@ def termination(effort: int) -> Finding:
             "same_state_from_iteration": place,
             "queue": [*map(letters, paths(state.queue))],
             **as_tree(state.tree),
+        },
+        cases={
+            "printed_run": ({"halts": not repeats(*one)} for one in endless),
+            "repaired_run": (values(*one) for one in recorded(effort)),
         },
     )
 
@@ -120,12 +132,19 @@ def merged(state: Iteration, n: int) -> list[Node]:
     return sorted(state.tree + state.queue)[:n]
 
 
-def merged_is_best(draft: Markov, n: int, states: list[Iteration], i: int) -> bool:
-    """Whether `merged` is the best tree among all nodes seen before the draft call of a state."""
+def with_all_seen(draft: Markov, n: int, states: list[Iteration], i: int) -> dict[str, Any]:
+    """G, and G and Q together, beside the best of all nodes seen before the draft call of a state."""
     expanded = [node for earlier in states[:i] for node in earlier.chosen]
     seen = [ROOT] + [child for node in expanded for child in children(draft, node)]
     kept = merged(states[i], n)
-    return kept == sorted(seen)[:n] and is_tree(paths(kept))
+    best = worth(sorted(seen)[:n])
+    return {"G": worth(states[i].tree), "G_and_Q": worth(kept), "best_seen": best, "a_tree": is_tree(paths(kept))}
+
+
+def at_the_end(run: Run, states: list[Iteration]) -> dict[str, Fraction]:
+    """G and Q together where D is empty, beside the best of the whole tree."""
+    model, _, n, _ = run
+    return {"G_and_Q": worth(merged(states[-1], n)), "best_of_all": worth(top(model, n))}
 
 
 def stops_full(effort: int) -> Iterator[tuple[Run, Iteration, Fraction]]:
@@ -150,11 +169,10 @@ def ensures(effort: int) -> Finding:
     twice = smallest(small, lambda draft, n: len(set(stopped(draft, n, root_twice=True).tree)) < 2)
     early = smallest(small, lacks)
     state = stopped(*early)
-    places = ((draft, n, states, i) for (draft, _, n, _), states in recorded(effort) for i in range(len(states)))
-    count = every(places, merged_is_best)
+    places = [(draft, n, states, i) for (draft, _, n, _), states in recorded(effort) for i in range(len(states))]
+    count = len(places)
     run, full, threshold = smallest(stops_full(effort), lambda run, at, th: worth(at.tree) < worth(merged(at, run[2])))
     return Finding(
-        "corrected",
         {"count": count, "grids": shown_grids(effort), "n": run[2], "batch": run[3]}
         | {"worth": worth(full.tree), "best": worth(merged(full, run[2]))},
         {
@@ -178,6 +196,10 @@ def ensures(effort: int) -> Finding:
                 "worth": worth(full.tree),
                 "best": worth(merged(full, run[2])),
             },
+        },
+        cases={
+            "state": (with_all_seen(*one) for one in places),
+            "end": (at_the_end(*one) for one in recorded(effort)),
         },
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.salf_talf import algorithm2
 from proofs_check.small_drafts import laws, letters
 from spectheory.search import MarkovDraft, Salf
@@ -79,17 +79,23 @@ def meaning(effort: int) -> Finding:
     early = smallest(stops(at_stop=True), lambda *case: left_over(*case) >= case[2])
     late = smallest(stops(at_stop=False), lambda *case: left_over(*case) < case[2])
 
-    def calls() -> Iterator[tuple[Fraction, Fraction]]:
+    def calls() -> Iterator[dict[str, Fraction]]:
         for (_, _, n, _), states in algorithm2.recorded(effort):
             values = [best_seen(state, n) for state in states]
             for i, (before, after) in enumerate(pairwise(values)):
-                yield from ((after - before, state.sum) for state in states[: i + 1])
+                yield from ({"gain": after - before, "S_i": state.sum} for state in states[: i + 1])
 
-    count = every(calls(), Fraction.__le__)
+    def values(*case: Any) -> dict[str, Fraction]:
+        (_, _, n, _), states, th, place = case
+        one_call = best_seen(states[place + 1], n) - best_seen(states[place], n)
+        return {"S_i": states[place].sum, "th": th, "further_drafting": left_over(*case), "one_further_call": one_call}
+
+    found = [*calls()]
+    places = (values(*case) for at_stop in (True, False) for case in stops(at_stop=at_stop))
     return Finding(
-        "corrected",
-        {"count": count, "grids": algorithm2.shown_grids(effort)},
+        {"count": len(found), "grids": algorithm2.shown_grids(effort)},
         {"stops_too_early": shown_stop(*early), "goes_on_for_less": shown_stop(*late)},
+        cases={"place": places, "call": found},
     )
 
 
@@ -131,18 +137,22 @@ def lower_threshold(effort: int) -> Finding:
                 lost = sorted(set(taken(states, high)) - set(taken(states, low)))
                 yield from ((run, high, low, node) for node in lost)
 
-    def closer(before: list[algorithm2.Node], after: list[algorithm2.Node], n: int) -> bool:
-        return algorithm2.worth(after) >= algorithm2.worth(before) and (set(before) <= set(after) or len(after) == n)
+    def values(before: list[algorithm2.Node], after: list[algorithm2.Node], n: int) -> dict[str, Any]:
+        tau = {"tau_of_higher_th": algorithm2.worth(before), "tau_of_lower_th": algorithm2.worth(after)}
+        return tau | {"lost_nodes": len(set(before) - set(after)), "nodes": len(after), "N": n}
+
+    def kept_by(run: algorithm2.Run, high: Fraction, low: Fraction, node: algorithm2.Node) -> dict[str, Any]:
+        states = algorithm2.drafted(run[0], run[2], run[3])
+        counts = {name: accepted(taken(states, th), node[2]) for name, th in (("higher", high), ("lower", low))}
+        return {f"tau_of_{name}_th": count for name, count in counts.items()}
 
     run, high, low, node = smallest(exchanges(), lambda run, *lost: run[0].start[-1] > 0)
     draft, _, n, batch = run
     states = algorithm2.drafted(draft, n, batch)
     emitted = node[2]
-    lowered = ((a.tree, b.tree, n) for (_, _, n, _), states in algorithm2.recorded(effort) for a, b in pairwise(states))
-    count = every(lowered, closer)
+    lowered = [(a.tree, b.tree, n) for (_, _, n, _), states in algorithm2.recorded(effort) for a, b in pairwise(states)]
     return Finding(
-        "corrected",
-        {"count": count, "grids": algorithm2.shown_grids(effort)},
+        {"count": len(lowered), "grids": algorithm2.shown_grids(effort)},
         {
             "law": draft.start,
             "n": n,
@@ -155,6 +165,10 @@ def lower_threshold(effort: int) -> Finding:
             **algorithm2.as_tree(sorted(set(taken(states, high)) | set(taken(states, low)))),
             "tree_high": [letters(path) for _, _, path in taken(states, high)],
             "tree_low": [letters(path) for _, _, path in taken(states, low)],
+        },
+        cases={
+            "target": (kept_by(*one) for one in exchanges()),
+            "target_equal_to_the_draft": (values(*one) for one in lowered),
         },
     )
 

@@ -84,7 +84,7 @@ def _show(found: Sequence[CheckedClaim]) -> None:
 def _said(one: CheckedClaim) -> Iterator[tuple[str, Sequence[str]]]:
     from proofs_check.plain import paragraphs
 
-    yield "claim", paragraphs(one.claim.statement)
+    yield "claim", paragraphs(one.statement)
     if one.finding is None:
         yield "failure", [one.failure]
         return
