@@ -39,7 +39,7 @@ from spectheory import SpecExec, Tree
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
-from tests.conftest import restless
+from tests.conftest import generated, restless
 from tests.played import gpu
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
@@ -160,24 +160,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 @pytest.fixture
 def pair(pair_at: Callable[[Place], Pair], place: Place) -> Pair:
     return pair_at(place)
-
-
-def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
-    """What transformers' own greedy decoding gives, in the precision and on the device of the pair."""
-    return _generated(pair.target, tuple(prompt), new_tokens, stop)
-
-
-@cache
-def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
-    text = target.generate(
-        torch.tensor([prompt], device=target.device),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
-        do_sample=False,
-        max_new_tokens=new_tokens,
-        eos_token_id=stop,
-        pad_token_id=0,
-    )
-    return text[0, len(prompt) :].tolist()
 
 
 @pytest.mark.parametrize(
