@@ -168,10 +168,15 @@ def clock(
     called with the number of texts that this call has decoded, and of all that it decodes.
 
     Raises:
-        InputError: there are no prompts, or `so_far` has other models, prompts, settings, versions or machine.
+        InputError: there are no prompts, they do not fit the context with their texts, or `so_far` has other models,
+            prompts, settings, versions or machine.
     """
     if not prompts:
         raise InputError("need at least one prompt to clock, got none")
+    if (need := max(map(len, prompts)) + settings.new_tokens) > pair.context:
+        raise InputError(
+            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
+        )
     here = stamp(pair, prompts, plans, running, settings)
     names, families, planned = (tuple(getattr(e, name) for e in running) for name in ("name", "family", "plan"))
     record = so_far or WallClock.empty(names, families, planned, plans[0], tuple(plans[1:]), here)

@@ -47,8 +47,8 @@ def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files with the longest tests first, so that no worker is left alone with one of them at the end."""
-    longest = ("test_lossless_end_to_end.py", "test_readme.py", "test_cli.py", "test_docs.py", "test_certify.py")
-    items.sort(key=lambda item: item.path.name not in longest)
+    longest = ("lossless_end_to_end", "readme", "gpu_script", "cli", "clock", "matrix", "docs", "certify")
+    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in longest)
 
 
 def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
@@ -59,15 +59,19 @@ def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
             parameter.data += scale * torch.randn(parameter.shape, generator=generator)
 
 
-def generated(pair: Pair, prompt: list[int], new_tokens: int) -> list[int]:
-    """What transformers' own greedy decoding of the target gives, stop tokens ignored."""
-    model: Any = pair.target
-    text = model.generate(
-        torch.tensor([prompt]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
+    """What transformers' own greedy decoding of the target gives, in its precision and on its device; once for all."""
+    return list(_generated(pair.target, tuple(prompt), new_tokens, stop))
+
+
+@cache
+def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
+    text = target.generate(
+        torch.tensor([prompt], device=target.device),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
         do_sample=False,
         max_new_tokens=new_tokens,
-        eos_token_id=None,
+        eos_token_id=stop,
         pad_token_id=0,
     )
     return text[0, len(prompt) :].tolist()

@@ -11,15 +11,26 @@ import pytest
 
 import spectheory as st
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen
+from tests.covering import covering
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
 GENERATE = runpy.run_path(str(DOCS / "generate_verifiers.py"))
+RULES = GENERATE["rules"]()
+CERTIFIED = covering(RULES, lambda rule: (*rule.rules, getattr(rule, "takes", "one node")))
+"""Rules for each draw rule and each kind of draft. Deep, all of them.
+
+test_solvers.py, test_transport.py and test_verifiers.py check of each rule that it keeps the target.
+"""
 
 
 @pytest.mark.usefixtures("factors_found_once")
-@pytest.mark.parametrize("rule", GENERATE["rules"](), ids=repr)
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, marks=[] if rule in CERTIFIED else [pytest.mark.deep]) for rule in RULES],
+    ids=repr,
+)
 def test_the_certificate_of_a_rule_is_reached_again(rule: Any) -> None:
     row = GENERATE["row"](rule, GENERATE["CASES"])
     assert row in page_of_verifiers(), "run python docs/generate_verifiers.py"

@@ -39,7 +39,7 @@ from spectheory import SpecExec, Tree
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
-from tests.conftest import restless
+from tests.conftest import generated, restless
 from tests.played import gpu
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
@@ -88,15 +88,22 @@ def places(*dtypes: torch.dtype) -> list[Place]:
 
 
 def in_places(cases: Sequence[tuple[Any, ...]], *dtypes: torch.dtype) -> list[Any]:
-    """Every case in every place.
+    """Every case in every place; those that are not its turn are marked `deep`, which `make test-deep` runs.
 
-    On a played GPU, each case runs in one architecture, in turn: what may be wrong on a GPU alone is in the drafters
-    and in the decoder, and the architectures are those of transformers. `make test-deep` runs all cases in all of them.
+    On the host, each case has a turn in each architecture, with eager attention and SDPA alternately, and in each
+    precision; every other case begins with SDPA. A single case has them all. On a played GPU, each case has a turn in
+    one architecture: what may be wrong on a GPU alone is in the drafters and in the decoder, and the architectures are
+    those of transformers.
     """
     found = []
     for place, (number, case) in product(places(*dtypes), enumerate(cases)):
-        turn = number % len(ARCHITECTURES) == ARCHITECTURES.index(place.architecture)
-        marks = [] if turn or place.device == "cpu" or not PLAYED else [pytest.mark.deep]
+        architecture = ARCHITECTURES.index(place.architecture)
+        if place.device == "cpu":
+            kind = number + architecture + (place.attention == "sdpa") + dtypes.index(place.dtype)
+            turn = len(cases) == 1 or kind % 2 == 0
+        else:
+            turn = number % len(ARCHITECTURES) == architecture or not PLAYED
+        marks = [] if turn else [pytest.mark.deep]
         found.append(pytest.param(place, *case, marks=marks, id=", ".join(map(str, (place, *case)))))
     return found
 
@@ -155,24 +162,6 @@ def pair(pair_at: Callable[[Place], Pair], place: Place) -> Pair:
     return pair_at(place)
 
 
-def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
-    """What transformers' own greedy decoding gives, in the precision and on the device of the pair."""
-    return _generated(pair.target, tuple(prompt), new_tokens, stop)
-
-
-@cache
-def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
-    text = target.generate(
-        torch.tensor([prompt], device=target.device),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
-        do_sample=False,
-        max_new_tokens=new_tokens,
-        eos_token_id=stop,
-        pad_token_id=0,
-    )
-    return text[0, len(prompt) :].tolist()
-
-
 @pytest.mark.parametrize(
     ("place", "drafter"), in_places([(drafter,) for drafter in GREEDY], torch.float64), indirect=["place"]
 )
@@ -192,12 +181,12 @@ def test_greedy_texts_diverge_at_ties_only(
 ) -> None:
     """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in the others.
 
-    A third of the drafters in each place, in turn, so that each precision has all of them; `make test-deep` runs all in
+    A sixth of the drafters in each place, in turn, so that each precision has all of them; `make test-deep` runs all in
     each place. On a played GPU two drafters do: masks, positions and draft forwards of every kind are in them.
     """
     texts = identical = 0
-    turn = sum(divmod(ROUNDED.index(place), 3)) % 3
-    drafters = GREEDY if every else GREEDY[turn::3]
+    turn = sum(divmod(ROUNDED.index(place), 3)) % 6
+    drafters = GREEDY if every else GREEDY[turn::6]
     if place.device == "cuda" and PLAYED:
         drafters = [PlannedTree(Tree.k_ary(3, 3)), Searched(SpecExec(12, 4))]
     for prompt in PROMPTS:

@@ -16,6 +16,7 @@ from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
+from tests.covering import covering
 from tests.played import gpu
 from tests.test_cli import Run, pair, records, run
 
@@ -27,13 +28,17 @@ GREEDY, WHOLE, SOME = (
     [*lossless_combinations(sampling, full_tree((3, 2, 1)), SuffixArray.build(PROMPTS))]
     for sampling in (Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9))
 )
+SAMPLED = [*WHOLE, *SOME]
+COVERING = covering(SAMPLED, lambda one: ((one.policy.name, one.sampling.top_k), one.verifying))
 COMBINATIONS = [
     *GREEDY,
-    *WHOLE[::2],
-    *SOME[1::2],
-    *(pytest.param(combination, marks=pytest.mark.deep) for combination in (*WHOLE[1::2], *SOME[::2])),
+    *COVERING,
+    *(pytest.param(combination, marks=pytest.mark.deep) for combination in SAMPLED if combination not in COVERING),
 ]
-"""Each drafter with each verifier, sampled from all tokens and from some of them in turn; deep, from both."""
+"""Each drafter, sampled from all tokens and from some of them, and each verifier.
+
+Deep, each drafter with each verifier. On the host, tests/test_matrix.py runs each drafter with each verifier.
+"""
 NEW_TOKENS = 16
 """Enough that every combination that accepts and rejects drafted tokens within 24 tokens does both."""
 

@@ -50,6 +50,7 @@ FEWER = {
     "spectheory train head": " --steps 2",
     "spectheory head evaluate": " --count 2 --new-tokens 16",
     "spectheory certify spectheory.otlp:SpecTr": " --shape 1,2",
+    "spectheory certify Traversal": " --shape 1,2",
 }
 """Options added to the slowest commands, so that they run on less data; `make test-deep` runs them as documented."""
 

@@ -40,7 +40,7 @@ def expected(count: int, new_tokens: int) -> list[list[int]]:
     return [generated(pair, prompt, new_tokens) for prompt in prompts]
 
 
-@pytest.mark.parametrize(("count", "new_tokens"), [(6, 64), pytest.param(PROMPTS, 128, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(("count", "new_tokens"), [(4, 64), pytest.param(PROMPTS, 128, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
     "tree",
     [Tree.chain(4), best_tree(Acceptance.by_rank([0.65, 0.12, 0.06, 0.03, 0.02]), 24), Tree.k_ary(3, 3)],

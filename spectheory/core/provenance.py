@@ -10,6 +10,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any, Self
@@ -192,6 +193,7 @@ def model_name(name: str) -> str:
 _HINTS: dict[str, Any] = typing.get_type_hints(Provenance)
 
 
+@cache
 def _installed(package: str) -> str:
     try:
         return version(package)

@@ -98,10 +98,18 @@ class ForwardTimes(ABC):
         return int(context)
 
     def _at(self, seconds: np.ndarray, tokens: np.ndarray, context: int) -> np.ndarray:
-        row = np.array([np.interp(context, self.contexts, column) for column in seconds.T])
+        row = self._row(seconds, context)
         slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2]) if len(row) > 1 else 0.0
         beyond = (tokens - self.tokens[-1]).clip(0)
         return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond
+
+    def _row(self, seconds: np.ndarray, context: int) -> np.ndarray:
+        """Seconds at one context for each number of tokens: `np.interp` of each column."""
+        at = int(np.searchsorted(self.contexts, context, side="right")) - 1
+        if at < 0 or at == len(self.contexts) - 1:
+            return seconds[max(at, 0)]
+        slope = (seconds[at + 1] - seconds[at]) / (self.contexts[at + 1] - self.contexts[at])
+        return slope * (context - self.contexts[at]) + seconds[at]
 
 
 def _checked_axis(name: str, numbers: np.ndarray) -> np.ndarray:

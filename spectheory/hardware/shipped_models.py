@@ -26,6 +26,7 @@ def shipped_name(source: str) -> str | None:
     return next((name for name in names if (repository(name) or "").lower() == source.lower()), None)
 
 
+@cache
 def model_names() -> tuple[str, ...]:
     """The names of all shipped models."""
     entries = (files("spectheory") / "data" / "models").iterdir()

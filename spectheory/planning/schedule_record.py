@@ -181,18 +181,18 @@ class Schedule(Record):
         """Upper ends of `block_efficiency_interval`; None if there is no interval."""
         return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 1]
 
-    @property
+    @cached_property
     def speedup(self) -> Float[np.ndarray, " batches"]:
         """Predicted speedup of the fastest choice over plain decoding."""
         return self.speedup_of(self.choice)
 
-    @property
+    @cached_property
     def rates_speedup(self) -> Float[np.ndarray, " batches"]:
         """What the rates predict for the same choice, to compare with what cannot be replayed."""
         tau = np.array([self.rates.tau(tree) for tree in self.trees])
         return self.speedup * (tau / self.block_efficiency)[self.choice]
 
-    @property
+    @cached_property
     def chain_speedup(self) -> Float[np.ndarray, " batches"]:
         """Predicted speedup of the fastest chain over plain decoding."""
         return self.speedup_of(self.chain_choice)

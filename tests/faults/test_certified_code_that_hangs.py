@@ -16,15 +16,23 @@ from tests.faults.code_that_ends import MODULE, POSIX, STATUS, TIMES, Certify, c
 __all__ = ["certify"]
 
 
+PROCESSOR, CLOCK = "0.1 seconds of processor time", "1 seconds by the clock"
+CALLS = [
+    ("while True: pass", PROCESSOR),
+    ("time.sleep(60)", CLOCK),
+    ("for _ in itertools.repeat(1): sum(itertools.repeat(1))", PROCESSOR),
+    ("type('Finalized', (), {'__del__': lambda _: time.sleep(60)})()", CLOCK),
+]
+"""Calls that do not return, with the limit that ends them."""
+
+
 @POSIX
-@pytest.mark.parametrize("when", ["verifier", "black box", "search of a shape"])
 @pytest.mark.parametrize(
-    ("end", "limit"),
+    ("end", "limit", "when"),
     [
-        ("while True: pass", "0.1 seconds of processor time"),
-        ("for _ in itertools.repeat(1): sum(itertools.repeat(1))", "0.1 seconds of processor time"),
-        ("time.sleep(60)", "1 seconds by the clock"),
-        ("type('Finalized', (), {'__del__': lambda _: time.sleep(60)})()", "1 seconds by the clock"),
+        pytest.param(end, limit, when, marks=[] if (number + place) % 2 == 0 else [pytest.mark.deep])
+        for number, (end, limit) in enumerate(CALLS)
+        for place, when in enumerate(("verifier", "black box", "search of a shape"))
     ],
 )
 def test_a_call_that_does_not_return_ends_the_test(certify: Certify, end: str, limit: str, when: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -129,11 +128,11 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def edited(data: Any, path: tuple[Any, ...], value: Any) -> Any:
-    changed = copy.deepcopy(data)
-    place = changed
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
+    """The data with another value at `path`; what is beside the path is shared."""
+    if not path:
+        return value
+    changed = data.copy()
+    changed[path[0]] = edited(data[path[0]], path[1:], value)
     return changed
 
 

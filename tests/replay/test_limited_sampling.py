@@ -24,15 +24,21 @@ from tests.command_line import Run
 from tests.replay.inputs import prompts
 from tests.replay.test_planned import TREE
 
-TEXTS, TOKENS = 48, 30
+FEW, MANY, TOKENS = 24, 48, 30
 LIMITED = [Sampling(1.0, top_k=5), Sampling(0.8, top_p=0.8), Sampling(1.0, 8, 0.9)]
 VERIFIERS = [TopDown(RRS()), Traversal()]
 IN_TURN = [
-    pytest.param(sampling, verifier, marks=[] if (i + j) % 2 == 0 else [pytest.mark.deep], id=f"{sampling}, {verifier}")
-    for i, sampling in enumerate(LIMITED)
-    for j, verifier in enumerate(VERIFIERS)
+    *(
+        pytest.param((sampling, FEW), VERIFIERS[i % 2], id=f"{sampling}, {VERIFIERS[i % 2]}, few texts")
+        for i, sampling in enumerate(LIMITED)
+    ),
+    *(
+        pytest.param((sampling, MANY), verifier, marks=pytest.mark.deep, id=f"{sampling}, {verifier}, many texts")
+        for sampling in LIMITED
+        for verifier in VERIFIERS
+    ),
 ]
-"""Each sampling with one of the verifiers, in turn; deep, with both."""
+"""Each sampling with one of the verifiers, in turn, on few texts; deep, with both, on many."""
 
 
 def settings(sampling: Sampling) -> TraceSettings:
@@ -49,10 +55,10 @@ def ratio(emitted: np.ndarray, cycles: np.ndarray) -> tuple[float, float]:
 def traced(
     request: pytest.FixtureRequest, tiny: Pair, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Sampling, Path]:
-    """A sampling with the folder of its trace."""
-    folder = tmp_path_factory.mktemp("traced")
-    record_trace(tiny, prompts(TEXTS), settings(request.param), folder)
-    return request.param, folder
+    """A sampling with the folder of a trace of so many texts."""
+    (sampling, texts), folder = request.param, tmp_path_factory.mktemp("traced")
+    record_trace(tiny, prompts(texts), settings(sampling), folder)
+    return sampling, folder
 
 
 @pytest.mark.parametrize(("traced", "verifier"), IN_TURN, indirect=["traced"])
@@ -67,7 +73,7 @@ def test_a_trace_predicts_the_cycles_of_the_decoder(
         assert sampling.top_k is None or ((text.p > 0).sum(1) <= sampling.top_k).all()
     found = texts.replay(TREE, verifier, st.DrawRule.NO_REPLACEMENT)
     decoder, counted = Decoder(tiny, PlannedTree(TREE), sampling, verifier), []
-    for request, prompt in enumerate(prompts(TEXTS)):
+    for request, prompt in enumerate(prompts(len(texts.texts))):
         accepted = np.array(decoder.generate(prompt, TOKENS, *streams(tiny, 7, request)).accepted)
         starts = 1 + np.concatenate([[0], np.cumsum(accepted + 1)[:-1]])
         whole = starts < TOKENS - TREE.max_depth

@@ -145,7 +145,7 @@ def test_a_world_without_the_exact_value_counts_the_same() -> None:
     assert [figure.name for figure in plain.figures] == ["tau"]
 
 
-@pytest.mark.parametrize(("name", "share"), [("bonus-row-off-by-one", 1.0), ("token-by-token", 0.0)])
+@pytest.mark.parametrize(("name", "share"), [("block-q-one", 1.0), ("token-by-token", 0.0)])
 def test_certificates_of_verifiers_run_in_blocks(name: str, share: float) -> None:
     """One wrong rule and one right one: the verdicts of the certifier, called with the seeds of the blocks."""
     task = simulate.verifier_task(name, cases=6)
