@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ def write_own_texts(
         corpus: token ids of texts from which prompts are cut. No held-out text may be among them.
         settings: what is generated.
         folder: empty folder, or folder of the same texts.
-        done: callback with the numbers of texts in finished files and of all.
+        done: callback with the number of tokens that this call has generated, and of all that it generates.
         share: (k, n): write every n-th file, from file k on.
 
     Raises:
@@ -134,17 +134,23 @@ def write_own_texts(
     hashes = {"corpus": short_hash(corpus), "weights": weights_hash(pair.target)}
     stated = {"target": pair.names[0], "dtype": str(pair.target.dtype), "seed": settings.seed}
     claim(folder, WHAT, **stated, settings=numbers | lists | hashes)
-    firsts = range(0, settings.rows, settings.batch)
+    firsts = list(enumerate(range(0, settings.rows, settings.batch)))[share[0] :: share[1]]
     with owned(folder, folder / f"writer-{share[0]}-of-{share[1]}.lock", "name another folder or share"):
-        for number, first in enumerate(firsts):
-            part = folder / settings.part(first)
-            if number % share[1] == share[0] and not part.exists():
-                rows = prompts[first : first + settings.batch]
-                temperature = settings.temperatures[number % len(settings.temperatures)]
-                tensors = _generate(pair, rows, settings, states, Sampling(temperature), first)
-                with whole_file(part) as partial:
-                    save_file(tensors, partial)
-            done(min(settings.rows, first + settings.batch), settings.rows)
+        lacking = [(number, first) for number, first in firsts if not (folder / settings.part(first)).exists()]
+        pieces = [prompts[first : first + settings.batch] for _, first in lacking]
+        finished, total = 0, settings.new_tokens * sum(map(len, pieces))
+        for (number, first), rows in zip(lacking, pieces, strict=True):
+            temperature = settings.temperatures[number % len(settings.temperatures)]
+            step = partial(_report, done, finished, len(rows), total)
+            tensors = _generate(pair, rows, settings, states, Sampling(temperature), first, step)
+            with whole_file(folder / settings.part(first)) as place:
+                save_file(tensors, place)
+            finished += settings.new_tokens * len(rows)
+
+
+def _report(done: Callable[[int, int], None], finished: int, rows: int, total: int, place: int) -> None:
+    """Report that `rows` texts have `place` new tokens each, after `finished` tokens of other files."""
+    done(finished + rows * place, total)
 
 
 def _listed(numbers: Iterable[float]) -> str:
@@ -167,9 +173,15 @@ def _prompts(corpus: Sequence[list[int]], settings: TextSettings) -> Tensor:
 
 @torch.inference_mode()
 def _generate(
-    pair: Pair, prompts: Tensor, settings: TextSettings, states: tuple[int, ...], sampling: Sampling, first: int
+    pair: Pair,
+    prompts: Tensor,
+    settings: TextSettings,
+    states: tuple[int, ...],
+    sampling: Sampling,
+    first: int,
+    step: Callable[[int], None],
 ) -> dict[str, Tensor]:
-    """The tensors of one file; its first text has the number `first`."""
+    """The tensors of one file; its first text has the number `first`. `step` gets the number of new tokens per text."""
     model: Any = pair.target
     rng = Generator(pair.device).manual_seed(
         int(np.random.SeedSequence([settings.seed, 1, first]).generate_state(1)[0])
@@ -184,6 +196,7 @@ def _generate(
         reached = place + fed.shape[1]
         stored[:, place:reached] = torch.stack([out.hidden_states[state] for state in states], 2).to(STORED)
         logits, place = out.logits[:, -1, : pair.vocab_size].float(), reached
+        step(place - settings.prompt_tokens)
         peaks.see(logits, lambda row, after=reached: f"after token {after} of text {first + row}")
         settle(peaks)
         if place < width:

@@ -124,7 +124,7 @@ def evaluate(
     policy = _policy(texts.sampling, tree, search, verifier)
     settings = JudgeSettings(policy, baseline, seed)
     shorter = ("lower --count or --new-tokens", "count") if trace is None else ("give a shorter --trace",)
-    with progress("texts", *shorter) as tell:
+    with progress("texts", *shorter, announced=True) as tell:
         found = judge(texts, read_groups(texts.pair, group, policy.deepest), settings, out, tell)
     contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
     for (path, _), content in zip(_files(out), contents, strict=True):
@@ -169,7 +169,7 @@ def _recorded(
         top_k=sampling.top_k,
         top_p=sampling.top_p,
     )
-    with progress("texts of the target", "lower --count or --new-tokens", "count") as tell:
+    with progress("texts of the target", "lower --count or --new-tokens", "count", announced=True) as tell:
         record_trace(pair, text.encoded(pair, skip, count), settings, folder, tell)
     return folder
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spectheory.cli.options import PairOptions, Seed, numbers
+from spectheory.cli.options import PairOptions, Seed, numbers, quick
 from spectheory.cli.output import progress
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
@@ -53,9 +54,10 @@ def pair(
     """
     with _in_a_checkout():
         from reference.train.pair import build_pair
-    build_pair(out, work, stage=progress)
+    build_pair(out, work, stage=partial(progress, announced=True))
 
 
+@quick(rows=256)
 def texts(
     out: Annotated[
         Path, typer.Option("--out", help="Folder for the texts. To continue an interrupted run, repeat the command.")
@@ -117,11 +119,12 @@ def texts(
     loaded = _pair(target, None, device)
     read = None if corpus is None else loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
     pieces = training_texts(loaded) if read is None else [list(row) for row in read]  # type: ignore[arg-type]
-    with progress("texts", "lower --rows or --new-tokens") as done:
+    with progress("tokens", "lower --rows or --new-tokens", "rows", announced=True) as done:
         write_own_texts(loaded, pieces, settings, out, done, which)
     print(f"wrote {out}")
 
 
+@quick(steps=100)
 def head(
     loss: Annotated[
         str,
@@ -186,11 +189,12 @@ def head(
         config = head_config(
             loaded.target, made, intermediate_size=intermediate, draft_vocab_size=vocabulary, name=name
         )
-    with progress("training", "lower --steps or --rows") as done:
+    with progress("training", "lower --steps or --rows", "steps", announced=True) as done:
         train_head(loaded, stored, out, recipe, config, done)
     print(f"wrote {out}")
 
 
+@quick(draws=2, steps=60)
 def selector(
     traces: Annotated[
         list[Path],
@@ -224,10 +228,10 @@ def selector(
     measured, labels = Latency.load(latency), [out / f"labels-{number}" for number in range(len(traces))]
     asked = LabelSettings((verifier,), every=every, draws=draws, seed=seed)
     for folder, trace in zip(labels, traces, strict=True):
-        with progress(f"labels of {trace}", "raise --every, or lower --draws") as done:
+        with progress(f"labels of {trace}", "raise --every, or lower --draws,", "draws", announced=True) as done:
             write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
     settings = SelectorTraining(verifier, steps=steps, seed=seed)
-    with progress("training", "lower --steps") as done:
+    with progress("training", "lower --steps", "steps", announced=True) as done:
         train_selector([read_labels(folder) for folder in labels], measured, settings, out, done)
     print(f"wrote {out}")
 

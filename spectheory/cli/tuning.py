@@ -69,7 +69,7 @@ def tune(
     require_free(*files, force=force)
     planned = loaded(Schedule, schedule)
     server = Server.of(planned, max_sequences=max_sequences, batched_tokens=batched_tokens, kv_tokens=kv_tokens)
-    with progress("schedules", "lower --replications or --tries", "replications", "tries") as tell:
+    with progress("schedules", "lower --replications or --tries", "replications", "tries", announced=True) as tell:
         tuned = search(
             planned,
             load,
