@@ -143,7 +143,9 @@ def check_same(found: Provenance, here: Provenance) -> None:
 
 
 def stamp_of(folder: Path) -> Provenance:
-    """Read the provenance that `claim` wrote."""
+    """Read the provenance that `claim` wrote. Raises InputError if it is missing or damaged."""
+    if not (folder / STAMP).exists():
+        raise InputError(f"{folder} has no {STAMP}: name a folder that spectheory has written")
     try:
         return Provenance.from_dict(parse(read_text(folder / STAMP), STAMP))
     except InputError as error:

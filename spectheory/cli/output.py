@@ -189,7 +189,7 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
         if here.exists() and not force and not same:
             repair = "remove it" if force is None else "replace it with --force"
             raise InputError(f"{output.path} already exists: name another file or folder, or {repair}")
-        _require_writable(output.path)
+        require_writable(output.path)
         taken[here] = "another output of this command"
 
 
@@ -222,8 +222,12 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _require_writable(path: Path) -> None:
-    """Check that a file can be created in the folder of `path`, or in its nearest existing parent folder."""
+def require_writable(path: Path) -> None:
+    """Check that a file can be created in the folder of `path`, or in its nearest existing parent folder.
+
+    Raises:
+        InputError: it cannot, or the nearest existing parent is no folder.
+    """
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=folder):

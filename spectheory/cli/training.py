@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from spectheory.cli.options import PairOptions, Seed, numbers, quick
-from spectheory.cli.output import progress
+from spectheory.cli.output import progress, require_writable
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 
@@ -54,6 +54,8 @@ def pair(
     """
     with _in_a_checkout():
         from reference.train.pair import build_pair
+    for folder in (out, work):
+        require_writable(folder / "file")
     build_pair(out, work, stage=partial(progress, announced=True))
 
 
@@ -115,9 +117,10 @@ def texts(
         layers=None if layers is None else tuple(numbers("layers", layers, int)),
         seed=seed,
     )
-    which = _share(share)
+    which, given = _share(share), None if corpus is None else load_prompts(corpus)
+    require_writable(out / "file")
     loaded = _pair(target, None, device)
-    read = None if corpus is None else loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
+    read = None if given is None else loaded.tokenizer(given, add_special_tokens=False)["input_ids"]
     pieces = training_texts(loaded) if read is None else [list(row) for row in read]  # type: ignore[arg-type]
     with progress("tokens", "lower --rows or --new-tokens", "rows", announced=True) as done:
         write_own_texts(loaded, pieces, settings, out, done, which)
@@ -183,7 +186,9 @@ def head(
     chosen = with_settings(loss_of(loss), settings or [])
     trees = DraftTrees(groups=groups, shuffled=shuffled)
     recipe = HeadRecipe(chosen, steps=steps, rows=rows, seed=seed, roots=roots, trees=trees)
-    stored, loaded, config = OwnTexts(texts), _pair(target, start, device), None
+    stored, config = OwnTexts(texts), None
+    require_writable(out / "file")
+    loaded = _pair(target, start, device)
     if start is None:
         made, name = kind or _made_for(chosen), loaded.names[0]
         config = head_config(
@@ -223,14 +228,21 @@ def selector(
     with the shipped pair; they are kept in the folder of the selector.
     """
     from reference.judging import HeldOutTexts
+    from reference.part_files import stamp_of
+    from reference.sampling import Sampling
     from reference.selector import LabelSettings, SelectorTraining, read_labels, train_selector, write_labels
+    from reference.selector.choices import check_latency
+    from reference.selector.training import check_samplings
 
     measured, labels = Latency.load(latency), [out / f"labels-{number}" for number in range(len(traces))]
     asked = LabelSettings((verifier,), every=every, draws=draws, seed=seed)
+    settings = SelectorTraining(verifier, steps=steps, seed=seed)
+    check_latency(measured)
+    check_samplings([Sampling.of(stamp_of(trace)) for trace in traces])
+    require_writable(out / "file")
     for folder, trace in zip(labels, traces, strict=True):
         with progress(f"labels of {trace}", "raise --every, or lower --draws,", "draws", announced=True) as done:
             write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
-    settings = SelectorTraining(verifier, steps=steps, seed=seed)
     with progress("training", "lower --steps", "steps", announced=True) as done:
         train_selector([read_labels(folder) for folder in labels], measured, settings, out, done)
     print(f"wrote {out}")
