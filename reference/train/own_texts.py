@@ -122,12 +122,7 @@ def write_own_texts(
             target's context.
         LogitsError: the target's logits are not distributions, or its hidden states overflow half precision.
     """
-    states = settings.states(pair.target.config.num_hidden_layers)
-    context = getattr(pair.target.config, "max_position_embeddings", None) or 2**31
-    if (length := settings.prompt_tokens + settings.new_tokens) > context:
-        raise InputError(
-            f"prompts and new tokens need a context of {length}, the target has {context}: shorten one of them"
-        )
+    states = stored_states(pair.target, settings)
     prompts = _prompts(corpus, settings)
     numbers = {name: getattr(settings, name) for name in ("rows", "prompt_tokens", "new_tokens", "batch")}
     lists = {"temperatures": _listed(settings.temperatures), "states": _listed(states)}
@@ -146,6 +141,21 @@ def write_own_texts(
             with whole_file(folder / settings.part(first)) as place:
                 save_file(tensors, place)
             finished += settings.new_tokens * len(rows)
+
+
+def stored_states(target: PreTrainedModel, settings: TextSettings) -> tuple[int, ...]:
+    """The numbers of the hidden states that are stored, see `TextSettings.states`.
+
+    Raises:
+        InputError: the target lacks one of the layers, or a text does not fit its context.
+    """
+    states = settings.states(target.config.num_hidden_layers)
+    context = getattr(target.config, "max_position_embeddings", None) or 2**31
+    if (length := settings.prompt_tokens + settings.new_tokens) > context:
+        raise InputError(
+            f"prompts and new tokens need a context of {length}, the target has {context}: shorten one of them"
+        )
+    return states
 
 
 def _report(done: Callable[[int, int], None], finished: int, rows: int, total: int, place: int) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from spectheory.cli.options import PairOptions, Seed, numbers, quick
 from spectheory.cli.output import progress, require_writable
+from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 
@@ -106,7 +107,7 @@ def texts(
     About 900 tokens a second on a core with the shipped target: 2 million in 40 CPU minutes, 3.4 GB on disk.
     """
     with _in_a_checkout():
-        from reference.train.own_texts import TextSettings, write_own_texts
+        from reference.train.own_texts import TextSettings, stored_states, write_own_texts
     from reference.prompts import load_prompts, training_texts
 
     settings = TextSettings(
@@ -120,6 +121,7 @@ def texts(
     which, given = _share(share), None if corpus is None else load_prompts(corpus)
     require_writable(out / "file")
     loaded = _pair(target, None, device)
+    stored_states(loaded.target, settings)
     read = None if given is None else loaded.tokenizer(given, add_special_tokens=False)["input_ids"]
     pieces = training_texts(loaded) if read is None else [list(row) for row in read]  # type: ignore[arg-type]
     with progress("tokens", "lower --rows or --new-tokens", "rows", announced=True) as done:
@@ -265,7 +267,7 @@ def _made_for(loss: Loss) -> Literal["eagle1", "eagle3", "parallel"]:
 
 def _share(text: str) -> tuple[int, int]:
     """(k, n) of "k/n"."""
-    first, slash, count = text.partition("/")
-    if not (slash and first.isdecimal() and count.isdecimal() and int(first) < int(count)):
+    first, _, count = text.partition("/")
+    if not (is_digits(first) and is_digits(count) and int(first) < int(count)):
         raise InputError(f"share must be k/n with 0 <= k < n, such as 0/2 and 1/2, got {text!r:.40}")
     return int(first), int(count)
