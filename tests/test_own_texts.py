@@ -48,15 +48,21 @@ def test_texts_end_with_the_first_stop_token(tiny: Pair, texts: OwnTexts) -> Non
 
 
 def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
+    of_a_file = SETTINGS.batch * SETTINGS.new_tokens
+
     def stop(finished: int, total: int) -> None:
-        raise KeyboardInterrupt
+        assert total == 3 * of_a_file
+        if finished > of_a_file:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, stop)
     with pytest.raises(ValueError, match="lacks 2 of 3 files, such as part-000002.safetensors: repeat the command"):
         OwnTexts(tmp_path)
     for share in ((1, 2), (0, 2)):
-        write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, share=share)
+        told: list[tuple[int, int]] = []
+        write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, lambda *numbers: told.append(numbers), share)
+        assert told == [(tokens, of_a_file) for tokens in range(0, of_a_file + 1, SETTINGS.batch)]
     parts = sorted(path.name for path in tmp_path.glob("part-*"))
     assert len(parts) == 3
     assert [(tmp_path / part).read_bytes() for part in parts] == [(texts.folder / part).read_bytes() for part in parts]

@@ -213,7 +213,7 @@ def test_numbers_in_names_are_digits_that_can_be_read(tmp_path: Path, wrong: str
     with pytest.raises(InputError, match="must have a label position"):
         st.read_report(metrics, "vllm-metrics", min_trials=1)
     with pytest.raises(InputError):
-        sglang({wrong: {"candidate_steps": [1, 2]}, "strategy": "ema"})
+        sglang(st.Acceptance.by_rank([0.5]), 8, config={wrong: {"candidate_steps": [1, 2]}})
 
 
 @pytest.mark.parametrize(
