@@ -25,6 +25,8 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import owned, whole_file
 
 WHAT = "texts of a target"
+RUN = "spectheory.run"
+"""Key in the metadata of a file: what its run depends on."""
 STORED = torch.float16
 """Type of the stored hidden states."""
 
@@ -139,7 +141,7 @@ def write_own_texts(
             step = partial(_report, done, finished, len(rows), total)
             tensors = _generate(pair, rows, settings, states, Sampling(temperature), first, step)
             with whole_file(folder / settings.part(first)) as place:
-                save_file(tensors, place)
+                save_file(tensors, place, {RUN: _identity(folder)})
             finished += settings.new_tokens * len(rows)
 
 
@@ -156,6 +158,12 @@ def stored_states(target: PreTrainedModel, settings: TextSettings) -> tuple[int,
             f"prompts and new tokens need a context of {length}, the target has {context}: shorten one of them"
         )
     return states
+
+
+def _identity(folder: Path) -> str:
+    """A hash of everything that the texts in a folder depend on."""
+    stamp = stamp_of(folder)
+    return short_hash([dict(stamp.settings), stamp.seed])
 
 
 def _report(done: Callable[[int, int], None], finished: int, rows: int, total: int, place: int) -> None:
@@ -282,7 +290,11 @@ class OwnTexts:
     @property
     def identity(self) -> str:
         """A hash of everything that the texts depend on."""
-        return short_hash([self._held, stamp_of(self.folder).seed])
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> str:
+        return _identity(self.folder)
 
     def require_target(self, target: PreTrainedModel) -> None:
         """Raise InputError if another target generated the texts."""
@@ -310,7 +322,7 @@ class OwnTexts:
         """The texts of these numbers.
 
         Raises:
-            InputError: a file is damaged, or its hidden states have another precision.
+            InputError: a file is damaged, belongs to another run, or its hidden states have another precision.
         """
         rows = [self._row(number) for number in numbers]
         tokens, lengths, states = (torch.cat(parts) for parts in zip(*rows, strict=True))
@@ -321,8 +333,14 @@ class OwnTexts:
         try:
             with safe_open(part, "pt") as file:
                 found = [file.get_slice(name)[place : place + 1] for name in ("tokens", "lengths", "states")]
+                run = (file.metadata() or {}).get(RUN, self.identity)
         except (SafetensorError, OSError) as error:
             raise InputError(f"{part} is damaged: remove it and repeat the command that writes it") from error
+        if run != self.identity:
+            raise InputError(
+                f"{part} does not belong to the run of the {STAMP} beside it: remove it and repeat the command that "
+                "writes it"
+            )
         if found[2].dtype != STORED:
             raise InputError(f"{part} holds hidden states in {found[2].dtype}, {STORED} is needed: remove the folder")
         return found[0], found[1], found[2]

@@ -52,7 +52,7 @@ LONGEST_LINE = 3000
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
-MORE_MEMORY = "lower --max-budget, --batch, --new-tokens or the size of the models, or free memory"
+MORE_MEMORY = "lower --max-budget, --batch, --rows, --new-tokens or the size of the models, or free memory"
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

@@ -107,7 +107,8 @@ def texts(
     About 900 tokens a second on a core with the shipped target: 2 million in 40 CPU minutes, 3.4 GB on disk.
     """
     with _in_a_checkout():
-        from reference.train.own_texts import TextSettings, stored_states, write_own_texts
+        from reference.train.own_texts import WHAT, TextSettings, stored_states, write_own_texts
+    from reference.part_files import require_kind
     from reference.prompts import load_prompts, training_texts
 
     settings = TextSettings(
@@ -120,6 +121,7 @@ def texts(
     )
     which, given = _share(share), None if corpus is None else load_prompts(corpus)
     require_writable(out / "file")
+    require_kind(out, WHAT)
     loaded = _pair(target, None, device)
     stored_states(loaded.target, settings)
     read = None if given is None else loaded.tokenizer(given, add_special_tokens=False)["input_ids"]
