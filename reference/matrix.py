@@ -142,13 +142,16 @@ class Matrix:
     ) -> Calibration:
         """Decode those combinations of `chosen` that the folder lacks, compare, and write `matrix.parquet`.
 
-        `done` is called with the number of finished combinations and the number of all.
+        `done` is called with the number of combinations that this call has decoded, and of all that it decodes.
         """
         rows = []
         with only_writer(self.folder):
+            lacking = [combination for combination in chosen if not self.file(combination).exists()]
+            done(0, len(lacking))
             for combination in chosen:
                 rows.append(self._calibrated(combination))
-                done(len(rows), len(chosen))
+                if combination in lacking:
+                    done(lacking.index(combination) + 1, len(lacking))
             write_part(self.folder / MATRIX, (vars(row) for row in rows), SUMMARY)
         return Calibration(tuple(rows), LEFT_OUT, self.stamp)
 

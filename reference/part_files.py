@@ -20,6 +20,8 @@ from spectheory.core.files import InUseError, owned, read_text, whole_file, writ
 from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
+KEPT = "*.parquet", "*.safetensors", "*.pt"
+"""Files of results. A folder that has some, and no provenance, is not taken for one of this package."""
 """Name of the file that holds the settings, versions and date of a folder."""
 LOCK = "writer.lock"
 """Name of the file that exists while a process writes to a folder."""
@@ -84,6 +86,12 @@ def claim(folder: Path, what: str, **fields: Any) -> Provenance:
             sleep(0.01)
 
 
+def require_kind(folder: Path, what: str) -> None:
+    """Raise ForeignFolderError if the provenance in `folder` is of something else; a folder may have none yet."""
+    if (folder / STAMP).exists() and (held := stamp_of(folder).source.removeprefix("spectheory ")) != what:
+        raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
+
+
 def _locked(folder: Path) -> AbstractContextManager[None]:
     """Context manager that makes this process the only writer of `folder`; its errors are those of `claimed`."""
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
@@ -95,16 +103,14 @@ def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:
     """The provenance of a folder, which is written first if the folder has none; its errors are those of `claim`."""
     here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields)
     if not (folder / STAMP).exists():
-        if found := next(folder.glob("*.parquet"), None):
+        if found := next((file for kind in KEPT for file in sorted(folder.glob(kind))), None):
             raise InputError(
                 f"{folder} holds {found.name} without its {STAMP}: name an empty folder or remove this one"
             )
         write_whole(folder / STAMP, to_json(here.to_dict()))
         return here
+    require_kind(folder, what)
     found = stamp_of(folder)
-    if found.source != here.source:
-        held = found.source.removeprefix("spectheory ")
-        raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
     if differing := differences(found.identity, here.identity):
         raise ForeignFolderError(f"{folder} holds a {what} with {differing}: name an empty folder or remove this one")
     return found
@@ -146,7 +152,9 @@ def check_same(found: Provenance, here: Provenance) -> None:
 
 
 def stamp_of(folder: Path) -> Provenance:
-    """Read the provenance that `claim` wrote."""
+    """Read the provenance that `claim` wrote. Raises InputError if it is missing or damaged."""
+    if not (folder / STAMP).exists():
+        raise InputError(f"{folder} has no {STAMP}: name a folder that spectheory has written")
     try:
         return Provenance.from_dict(parse(read_text(folder / STAMP), STAMP))
     except InputError as error:

@@ -58,8 +58,8 @@ def measured_plans(
         latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Overheads
             are measured in any case, with the sampling of the trace.
         folder: folder that keeps the trace and the rates; an interrupted trace there is continued.
-        done: callback with the number of finished prompts of the trace and of all prompts, then with the same numbers
-            for the rounds of the profile.
+        done: callback with the number of tokens that were traced in this call, and of all that it traces, then with the
+            same numbers for the rounds of the profile.
 
     Raises:
         InputError: the prompts differ in length, or do not fit the models' context with the text; or the sampling is

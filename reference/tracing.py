@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,8 @@ def record_trace(
     """Write a trace to files `part-*.parquet` in `folder`, one file for each batch of prompts.
 
     A file is written whole or not at all, and existing files are kept, so a call after an interruption continues. All
-    prompts have one length. `done` is called with the number of finished prompts and of all prompts.
+    prompts have one length. `done` is called with the number of tokens that this call has generated for all prompts,
+    and of all that it generates.
 
     Raises:
         InputError: prompts differ in length or do not fit the context, or `folder` holds a trace with other settings,
@@ -122,12 +124,19 @@ def record_trace(
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
     with claimed(folder, "trace", **settings.provenance(pair, inputs)):
         _write_prompts(folder / PROMPTS, json.dumps(prompts))
-        for first in range(0, len(prompts), settings.batch):
-            part = folder / _part_name(first)
-            rows = prompts[first : first + settings.batch]
-            if not part.exists():
-                write_part(part, _rows(pair, rows, settings, first), COLUMNS)
-            done(first + len(rows), len(prompts))
+        firsts = range(0, len(prompts), settings.batch)
+        lacking = [first for first in firsts if not (folder / _part_name(first)).exists()]
+        batches = [prompts[first : first + settings.batch] for first in lacking]
+        finished, total = 0, settings.new_tokens * sum(map(len, batches))
+        for first, rows in zip(lacking, batches, strict=True):
+            step = partial(_report, done, finished, len(rows), total)
+            write_part(folder / _part_name(first), _rows(pair, rows, settings, first, step), COLUMNS)
+            finished += settings.new_tokens * len(rows)
+
+
+def _report(done: Callable[[int, int], None], finished: int, rows: int, total: int, place: int) -> None:
+    """Report that `rows` prompts have `place` tokens each, after `finished` tokens of other batches."""
+    done(finished + rows * place, total)
 
 
 def _write_prompts(file: Path, text: str) -> None:
@@ -137,8 +146,13 @@ def _write_prompts(file: Path, text: str) -> None:
 
 
 @torch.inference_mode()
-def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one batch, position by position; its first prompt has the number `first`."""
+def _rows(
+    pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int, done: Callable[[int], None]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one batch, position by position; its first prompt has the number `first`.
+
+    `done` gets the number of finished positions.
+    """
     seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
     draft_rng, rng = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
     uniforms = Uniforms(draft_rng)
@@ -159,6 +173,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
             yield place | {name: values[row] for name, values in columns.items()}
         running = [row for row in running if columns["target_token"][row] not in pair.stop_tokens]
         tokens = emitted[:, None]
+        done(step + 1)
 
 
 def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -> dict[str, list[Any]]:

@@ -187,14 +187,18 @@ def test_an_interrupted_comparison_goes_on_and_drafts_are_added(
     whole = judge(texts, groups, settings, tmp_path / "whole")
 
     def interrupt(finished: int, total: int) -> None:
-        raise KeyboardInterrupt
+        assert total == len(texts.texts)
+        if finished:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         judge(texts, groups, settings, tmp_path / "parts", interrupt)
     read: list[int] = []
     counted = ModelDraft.logits
     monkeypatch.setattr(ModelDraft, "logits", lambda self, batch: read.append(batch.first) or counted(self, batch))
-    again = judge(texts, groups, settings, tmp_path / "parts")
+    told: list[tuple[int, int]] = []
+    again = judge(texts, groups, settings, tmp_path / "parts", lambda *numbers: told.append(numbers))
+    assert told == [(0, len(texts.texts) - 4), (len(texts.texts) - 4, len(texts.texts) - 4)]
     assert sorted(read) == [4, 4]
     assert [row.__dict__ for row in again.rows] == [row.__dict__ for row in whole.rows]
     read.clear()

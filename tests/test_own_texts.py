@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from reference.losses import loss_of
 from reference.models import Pair
+from reference.part_files import claim
+from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from tests.conftest import generated
 from tests.train_heads import SETTINGS, config, corpus, own_texts
@@ -48,16 +52,22 @@ def test_texts_end_with_the_first_stop_token(tiny: Pair, texts: OwnTexts) -> Non
 
 
 def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
+    of_a_file = SETTINGS.batch * SETTINGS.new_tokens
+
     def stop(finished: int, total: int) -> None:
-        raise KeyboardInterrupt
+        assert total == 3 * of_a_file
+        if finished > of_a_file:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, stop)
     with pytest.raises(ValueError, match="lacks 2 of 3 files, such as part-000002.safetensors: repeat the command"):
         OwnTexts(tmp_path)
+    told: list[tuple[int, int]] = []
     moved = replace(tiny, names=("another folder", "of the same weights"))
     for pair, share in ((tiny, (1, 2)), (moved, (0, 2))):
-        write_own_texts(pair, corpus(tiny), SETTINGS, tmp_path, share=share)
+        write_own_texts(pair, corpus(tiny), SETTINGS, tmp_path, lambda *numbers: told.append(numbers), share)
+    assert told == 2 * [(tokens, of_a_file) for tokens in range(0, of_a_file + 1, SETTINGS.batch)]
     parts = sorted(path.name for path in tmp_path.glob("part-*"))
     assert len(parts) == 3
     assert [(tmp_path / part).read_bytes() for part in parts] == [(texts.folder / part).read_bytes() for part in parts]
@@ -102,3 +112,29 @@ def test_a_head_that_reads_other_layers_is_refused(tiny: Pair, texts: OwnTexts) 
     head.taps = (7,)
     with pytest.raises(ValueError, match=r"holds the hidden states \[0, 1, 2\], the head reads \[7\] as well"):
         texts.columns(head)
+
+
+def test_files_without_provenance_or_of_another_run_are_not_taken_over(
+    tiny: Pair, texts: OwnTexts, tmp_path: Path
+) -> None:
+    """Not even by a training of a head, which writes weights of the same name."""
+    other = tmp_path / "other"
+    write_own_texts(tiny, corpus(tiny), replace(SETTINGS, seed=1), other)
+    with pytest.raises(ValueError, match="holds a texts of a target, not a trace"):
+        claim(other, "trace")
+    mixed = tmp_path / "mixed"
+    shutil.copytree(texts.folder, mixed)
+    part = sorted(mixed.glob("part-*"))[1]
+    shutil.copyfile(other / part.name, part)
+    assert len(OwnTexts(mixed).batch([0, 1]).tokens) == 2
+    with pytest.raises(ValueError, match=f"{part.name} does not belong to the run of the provenance.json beside it"):
+        OwnTexts(mixed).batch([2])
+    for name in ("part-000000.safetensors", "model.safetensors", "training.pt"):
+        mine = tmp_path / name.replace(".", "-")
+        mine.mkdir()
+        (mine / name).write_bytes(b"mine")
+        with pytest.raises(ValueError, match=f"holds {name} without its provenance.json"):
+            write_own_texts(tiny, corpus(tiny), SETTINGS, mine)
+        with pytest.raises(ValueError, match=f"holds {name} without its provenance.json"):
+            train_head(tiny, texts, mine, HeadRecipe(loss_of("eagle"), steps=1, rows=2), config(tiny, "eagle1"))
+        assert [file.name for file in mine.iterdir()] == [name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def judge(
         groups: at least two groups; runs of one group differ in the seed of training only.
         settings: policy, verifier, baseline and seed.
         folder: empty folder, or folder of the same comparison.
-        done: callback with the numbers of finished texts and of all.
+        done: callback with the number of texts that this call has read, and of all that it reads.
 
     Raises:
         InputError: there are fewer than two groups, or they cannot be compared (see `DraftComparison`); a draft has
@@ -101,11 +102,16 @@ def judge(
     with only_writer(folder):
         files = {weights: _Files(folder, weights, texts, settings) for weights in drafts}
         total = len(texts.texts)
-        for first in range(0, total, PART):
-            lacking = {weights: draft for weights, draft in drafts.items() if not files[weights].part(first).exists()}
-            if lacking:
-                _write(texts, lacking, files, settings, range(first, min(first + PART, total)))
-            done(min(first + PART, total), total)
+        lacking = {
+            first: {weights: draft for weights, draft in drafts.items() if not files[weights].part(first).exists()}
+            for first in range(0, total, PART)
+        }
+        parts = [(range(first, min(first + PART, total)), left) for first, left in lacking.items() if left]
+        ends = list(accumulate((len(part) for part, _ in parts), initial=0))
+        done(0, ends[-1])
+        for (part, left), end in zip(parts, ends[1:], strict=True):
+            _write(texts, left, files, settings, part)
+            done(end, ends[-1])
     read = {weights: one.read(texts, settings.policy.deepest) for weights, one in files.items()}
     return DraftComparison(
         policy=settings.policy.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from reference.heads import Head
@@ -27,12 +27,12 @@ def forced_draft(pair: Pair, folder: Path, deepest: int) -> ForcedDraft:
     return HeadDraft(loaded, max(1, deepest)) if isinstance(loaded.draft, Head) else ModelDraft(loaded)
 
 
-def read_groups(pair: Pair, named: Iterable[str], deepest: int) -> dict[str, list[ForcedDraft]]:
-    """The drafts in texts such as "talf=seed0,seed1": a name, then the folders of its runs.
+def named_folders(named: Iterable[str]) -> dict[str, list[Path]]:
+    """The folders in texts such as "talf=seed0,seed1": a name, then the folders of its runs.
 
     Raises:
-        InputError: a text has no name or no folder, or a name occurs twice.
-        PairError: as `forced_draft`.
+        InputError: a text has no name or no folder, a name occurs twice, a folder does not exist, or there are fewer
+            than two names.
     """
     folders: dict[str, list[Path]] = {}
     for text in named:
@@ -42,6 +42,13 @@ def read_groups(pair: Pair, named: Iterable[str], deepest: int) -> dict[str, lis
         if name in folders:
             raise InputError(f"group {name} is named twice: list all its folders at once, as in {name}=seed0,seed1")
         folders[name] = [Path(folder) for folder in listed.split(",")]
+        if absent := [place for place in folders[name] if str(place) != SHIPPED_NAME and not place.is_dir()]:
+            raise InputError(f"group {name} has no folder {str(absent[0])!r:.300}: check the path")
     if len(folders) < 2:
         raise InputError(f"groups must be at least two, got {len(folders)}: name each draft with --group NAME=FOLDER")
+    return folders
+
+
+def read_groups(pair: Pair, folders: Mapping[str, list[Path]], deepest: int) -> dict[str, list[ForcedDraft]]:
+    """The drafts in the folders of `named_folders`. Raises PairError and InputError as `forced_draft`."""
     return {name: [forced_draft(pair, folder, deepest) for folder in several] for name, several in folders.items()}

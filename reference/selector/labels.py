@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import accumulate
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,7 @@ def write_labels(
         texts: texts of the target, sampled above temperature 0.
         settings: roots, draws, verifiers and actions.
         folder: empty folder, or folder of the same labels.
-        done: callback with the numbers of finished texts and of all.
+        done: callback with the number of texts that this call has read, and of all that it reads.
 
     Raises:
         InputError: the texts are greedy, the draft is a draft head, no text has a root, a tree does not fit the
@@ -195,12 +196,13 @@ def write_labels(
     total = len(texts.texts)
     sampled = texts.sampling.stamp
     with claimed(folder, SOURCE, **texts.pair.stamp, **sampled, seed=settings.seed, requests=total, settings=stamp):
-        for first in range(0, total, PART):
-            numbers = range(first, min(first + PART, total))
-            part = folder / f"part-{first:06d}.parquet"
-            if not part.exists():
-                write_part(part, (row for number in numbers for row in _rows(texts, settings, number)), COLUMNS)
-            done(numbers.stop, total)
+        names = {first: folder / f"part-{first:06d}.parquet" for first in range(0, total, PART)}
+        lacking = {part: range(first, min(first + PART, total)) for first, part in names.items() if not part.exists()}
+        ends = list(accumulate(map(len, lacking.values()), initial=0))
+        done(0, ends[-1])
+        for (part, numbers), end in zip(lacking.items(), ends[1:], strict=True):
+            write_part(part, (row for number in numbers for row in _rows(texts, settings, number)), COLUMNS)
+            done(end, ends[-1])
 
 
 def read_labels(folder: Path) -> Labels:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reference.part_files import short_hash
+from reference.sampling import Sampling
 from reference.selector.choices import best_static, check_latency, seconds_of
 from reference.selector.features import Features, all_scalars
 from reference.selector.labels import Labels
@@ -223,7 +224,11 @@ def _check(labels: Sequence[Labels], latency: Latency) -> None:
         first.pair.require(one.pair, "one of the labels")
         if one.space != first.space:
             raise InputError(f"labels must have the same actions, got {first.space} and {one.space}")
-    samplings = [one.sampling for one in labels]
+    check_samplings([one.sampling for one in labels])
+
+
+def check_samplings(samplings: Sequence[Sampling]) -> None:
+    """Raise InputError if labels of one sampling are given twice."""
     if len(set(samplings)) < len(samplings):
         raise InputError(f"labels must be of different samplings, got {', '.join(map(str, samplings))}")
 

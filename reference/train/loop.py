@@ -62,8 +62,8 @@ def fit(
     """Train `model` in place to minimise `loss(step)`; if the file `checkpoint` exists, continue from it.
 
     A checkpoint is written whole or not at all, every 15 seconds and when the training is interrupted between two
-    updates of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`, and `done` is
-    called with the number of steps of this call that are finished, and of all.
+    updates of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`. After each
+    step `done` is called with the number of steps of this call that are finished, and of all.
 
     Returns:
         The CPU time of all steps in seconds, those before an interruption included.
@@ -79,7 +79,7 @@ def fit(
                 if run.step % 10 == 0:
                     log.write(json.dumps({"step": run.step, "loss": round(value, 4)}) + "\n")
                     log.flush()
-                    done(run.step - first, schedule.steps - first)
+                done(run.step - first, schedule.steps - first)
                 if monotonic() - run.saved_at > CHECKPOINT_SECONDS:
                     run.save()
         finally:

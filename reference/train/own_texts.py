@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,8 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import owned, whole_file
 
 WHAT = "texts of a target"
+RUN = "spectheory.run"
+"""Key in the metadata of a file: what its run depends on."""
 STORED = torch.float16
 """Type of the stored hidden states."""
 
@@ -114,7 +116,7 @@ def write_own_texts(
         corpus: token ids of texts from which prompts are cut. No held-out text may be among them.
         settings: what is generated.
         folder: empty folder, or folder of the same texts.
-        done: callback with the numbers of texts in finished files and of all.
+        done: callback with the number of tokens that this call has generated, and of all that it generates.
         share: (k, n): write every n-th file, from file k on.
 
     Raises:
@@ -122,29 +124,51 @@ def write_own_texts(
             target's context.
         LogitsError: the target's logits are not distributions, or its hidden states overflow half precision.
     """
-    states = settings.states(pair.target.config.num_hidden_layers)
-    context = getattr(pair.target.config, "max_position_embeddings", None) or 2**31
-    if (length := settings.prompt_tokens + settings.new_tokens) > context:
-        raise InputError(
-            f"prompts and new tokens need a context of {length}, the target has {context}: shorten one of them"
-        )
+    states = stored_states(pair.target, settings)
     prompts = _prompts(corpus, settings)
     numbers = {name: getattr(settings, name) for name in ("rows", "prompt_tokens", "new_tokens", "batch")}
     lists = {"temperatures": _listed(settings.temperatures), "states": _listed(states)}
     hashes = {"corpus": short_hash(corpus), "weights": weights_hash(pair.target)}
     stated = {"target": pair.names[0], "dtype": str(pair.target.dtype), "seed": settings.seed}
     claim(folder, WHAT, **stated, settings=numbers | lists | hashes)
-    firsts = range(0, settings.rows, settings.batch)
+    firsts = list(enumerate(range(0, settings.rows, settings.batch)))[share[0] :: share[1]]
     with owned(folder, folder / f"writer-{share[0]}-of-{share[1]}.lock", "name another folder or share"):
-        for number, first in enumerate(firsts):
-            part = folder / settings.part(first)
-            if number % share[1] == share[0] and not part.exists():
-                rows = prompts[first : first + settings.batch]
-                temperature = settings.temperatures[number % len(settings.temperatures)]
-                tensors = _generate(pair, rows, settings, states, Sampling(temperature), first)
-                with whole_file(part) as partial:
-                    save_file(tensors, partial)
-            done(min(settings.rows, first + settings.batch), settings.rows)
+        lacking = [(number, first) for number, first in firsts if not (folder / settings.part(first)).exists()]
+        pieces = [prompts[first : first + settings.batch] for _, first in lacking]
+        finished, total = 0, settings.new_tokens * sum(map(len, pieces))
+        for (number, first), rows in zip(lacking, pieces, strict=True):
+            temperature = settings.temperatures[number % len(settings.temperatures)]
+            step = partial(_report, done, finished, len(rows), total)
+            tensors = _generate(pair, rows, settings, states, Sampling(temperature), first, step)
+            with whole_file(folder / settings.part(first)) as place:
+                save_file(tensors, place, {RUN: _identity(folder)})
+            finished += settings.new_tokens * len(rows)
+
+
+def stored_states(target: PreTrainedModel, settings: TextSettings) -> tuple[int, ...]:
+    """The numbers of the hidden states that are stored, see `TextSettings.states`.
+
+    Raises:
+        InputError: the target lacks one of the layers, or a text does not fit its context.
+    """
+    states = settings.states(target.config.num_hidden_layers)
+    context = getattr(target.config, "max_position_embeddings", None) or 2**31
+    if (length := settings.prompt_tokens + settings.new_tokens) > context:
+        raise InputError(
+            f"prompts and new tokens need a context of {length}, the target has {context}: shorten one of them"
+        )
+    return states
+
+
+def _identity(folder: Path) -> str:
+    """A hash of everything that the texts in a folder depend on."""
+    stamp = stamp_of(folder)
+    return short_hash([dict(stamp.settings), stamp.seed])
+
+
+def _report(done: Callable[[int, int], None], finished: int, rows: int, total: int, place: int) -> None:
+    """Report that `rows` texts have `place` new tokens each, after `finished` tokens of other files."""
+    done(finished + rows * place, total)
 
 
 def _listed(numbers: Iterable[float]) -> str:
@@ -167,9 +191,15 @@ def _prompts(corpus: Sequence[list[int]], settings: TextSettings) -> Tensor:
 
 @torch.inference_mode()
 def _generate(
-    pair: Pair, prompts: Tensor, settings: TextSettings, states: tuple[int, ...], sampling: Sampling, first: int
+    pair: Pair,
+    prompts: Tensor,
+    settings: TextSettings,
+    states: tuple[int, ...],
+    sampling: Sampling,
+    first: int,
+    step: Callable[[int], None],
 ) -> dict[str, Tensor]:
-    """The tensors of one file; its first text has the number `first`."""
+    """The tensors of one file; its first text has the number `first`. `step` gets the number of new tokens per text."""
     model: Any = pair.target
     rng = Generator(pair.device).manual_seed(
         int(np.random.SeedSequence([settings.seed, 1, first]).generate_state(1)[0])
@@ -184,6 +214,7 @@ def _generate(
         reached = place + fed.shape[1]
         stored[:, place:reached] = torch.stack([out.hidden_states[state] for state in states], 2).to(STORED)
         logits, place = out.logits[:, -1, : pair.vocab_size].float(), reached
+        step(place - settings.prompt_tokens)
         peaks.see(logits, lambda row, after=reached: f"after token {after} of text {first + row}")
         settle(peaks)
         if place < width:
@@ -259,7 +290,11 @@ class OwnTexts:
     @property
     def identity(self) -> str:
         """A hash of everything that the texts depend on."""
-        return short_hash([self._held, stamp_of(self.folder).seed])
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> str:
+        return _identity(self.folder)
 
     def require_target(self, target: PreTrainedModel) -> None:
         """Raise InputError if another target generated the texts."""
@@ -287,7 +322,7 @@ class OwnTexts:
         """The texts of these numbers.
 
         Raises:
-            InputError: a file is damaged, or its hidden states have another precision.
+            InputError: a file is damaged, belongs to another run, or its hidden states have another precision.
         """
         rows = [self._row(number) for number in numbers]
         tokens, lengths, states = (torch.cat(parts) for parts in zip(*rows, strict=True))
@@ -298,8 +333,14 @@ class OwnTexts:
         try:
             with safe_open(part, "pt") as file:
                 found = [file.get_slice(name)[place : place + 1] for name in ("tokens", "lengths", "states")]
+                run = (file.metadata() or {}).get(RUN, self.identity)
         except (SafetensorError, OSError) as error:
             raise InputError(f"{part} is damaged: remove it and repeat the command that writes it") from error
+        if run != self.identity:
+            raise InputError(
+                f"{part} does not belong to the run of the {STAMP} beside it: remove it and repeat the command that "
+                "writes it"
+            )
         if found[2].dtype != STORED:
             raise InputError(f"{part} holds hidden states in {found[2].dtype}, {STORED} is needed: remove the folder")
         return found[0], found[1], found[2]

@@ -17,7 +17,7 @@ from simulate.serving import Controller
 from simulate.serving.moving_average import HEADER
 from simulate.serving.rules import MOVING_AVERAGE
 from simulate.serving.tiers import Rates
-from spectheory.core.checks import check_probabilities, check_whole
+from spectheory.core.checks import check_probabilities, check_whole, is_digits
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 
@@ -103,7 +103,7 @@ def _slots(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
         raise InputError(f"config must be a dictionary, as in the configuration file, got {config!r:.60}")
     if config.get("strategy", "ema") != "ema":
         raise InputError(f"strategy must be 'ema', got {config['strategy']!r:.60}: only 'ema' is simulated")
-    keys = [key for key in config if str(key).isdigit()]
+    keys = [key for key in config if is_digits(key)]
     common = {name: value for name, value in config.items() if name not in keys and name != "strategy"}
     entries = {int(key): config[key] for key in keys} or {1: {}}
     return {key: _slot(key, {**common, **entry}) for key, entry in entries.items()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.options import Json, Seed, numbers
+from spectheory.cli.options import Json, Seed, numbers, quick
 from spectheory.cli.output import PAGE, Output, console, errors, progress, require_free
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -35,6 +36,12 @@ _CASES = (
 _TV = "Black-box test: the step passes if its total variation from the target is below this in each world."
 _ZERO = "Exact test: a token of probability 0 that needs a random number of exactly 0 makes the verdict LOSSY."
 
+STAGES = {
+    "worlds": ("worlds", "lower --cases", "cases"),
+    "runs": ("runs, at most", "lower --max-samples, or raise --tv,", "max_samples"),
+}
+"""For each kind of progress: the name of the stage, what shortens it, and the option that --quick lowers."""
+
 
 def _rule(text: str) -> DrawRule:
     try:
@@ -43,6 +50,7 @@ def _rule(text: str) -> DrawRule:
         raise typer.BadParameter(f"must be one of {_RULE_NAMES}, got {text!r}") from None
 
 
+@quick(cases=60, max_samples=100_000)
 def certify(
     name: Annotated[str, typer.Argument(metavar="MODULE:OBJECT", help=_OBJECT)],
     exact: Annotated[bool, typer.Option("--exact", help="Only enumerate; never fall back to sampling.")] = False,
@@ -88,8 +96,8 @@ def certify(
         seed=seed,
         page=report is not None,
     )
-    with progress("worlds and runs", "lower --cases or --max-samples") as tell:
-        answer = answer_of_child(request, lambda message: _report(message, tell, request))
+    with _Stages(request) as stages:
+        answer = answer_of_child(request, stages.report)
     if report is not None:
         write_whole(report, answer["page"])
     if as_json:
@@ -102,10 +110,24 @@ def certify(
     raise typer.Exit(Verdict[answer["verdict"]].exit_status)
 
 
-def _report(message: dict[str, Any], tell: Callable[[int, int], None], request: Request) -> None:
-    if "note" in message:
-        errors.print(message["note"], highlight=False, markup=False, soft_wrap=True)
-    elif "worlds" in message:
-        tell(message["worlds"], request.cases)
-    else:
-        tell(message["runs"], request.max_samples)
+class _Stages(ExitStack):
+    """The stages of a request: worlds, runs of whole steps, or both. Each reports its progress from its first message.
+
+    The number of runs is the maximum: a test ends earlier where the verdict is clear earlier.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__()
+        self.totals = {"worlds": request.cases, "runs": request.max_samples}
+        self.tell: dict[str, Callable[[int, int], None]] = {}
+
+    def report(self, message: dict[str, Any]) -> None:
+        """Print a note, or report progress."""
+        if "note" in message:
+            errors.print(message["note"], highlight=False, markup=False, soft_wrap=True)
+            return
+        ((stage, finished),) = message.items()
+        if stage not in self.tell:
+            self.close()
+            self.tell[stage] = self.enter_context(progress(*STAGES[stage], announced=True))
+        self.tell[stage](finished, self.totals[stage])

@@ -87,7 +87,8 @@ def clock(
             )
         warn_of_mismatches(plans[0], models, settings.sampling.stamp)
         running = entrants(models, plans, settings, library(models))
-        with progress("clock", "lower --count, --new-tokens or --rounds", "count", "new_tokens", "rounds") as done:
+        lower = "lower --count, --new-tokens or --rounds", "count", "new_tokens", "rounds"
+        with progress("clock", *lower, announced=True) as done:
             for longer in run(models, rows, plans, running, settings, record, done):
                 if out is not None:
                     longer.save(out)
@@ -104,7 +105,10 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a plan with --plan"
     )
-    with enough, progress("plan", "lower --skip or --new-tokens, or give a --plan", "new_tokens") as done:
+    with (
+        enough,
+        progress("plan", "lower --skip or --new-tokens, or give a --plan", "new_tokens", announced=True) as done,
+    ):
         return measured_plans(
             pair,
             prompts,

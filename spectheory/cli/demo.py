@@ -66,7 +66,7 @@ def demo(
 def _profile(pair: Pair, out: Path, rounds: int, seed: int) -> Latency:
     from reference.profiling import profile
 
-    with progress("profile", "lower --rounds", "rounds") as done:
+    with progress("profile", "lower --rounds", "rounds", announced=True) as done:
         latency = profile(pair, rounds=rounds, seed=seed, done=done)
     latency.save(out / "latency.json")
     return latency
@@ -82,7 +82,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, sum(counts))
     traced = counts[0]
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
-    with progress("trace", "lower --traced", "traced") as done:
+    with progress("trace", "lower --traced", "traced", announced=True) as done:
         kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
             chosen, *_ = measured_plans(pair, prompts[:traced], **settings, **kept)

@@ -11,7 +11,7 @@ import typer
 from spectheory.cli.options import USUAL_CHAIN, Force, Json, ReplayedTree
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.cli.replaying import Drafter, Source, texts_in
-from spectheory.cli.tree_files import tree_file
+from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -56,8 +56,12 @@ def explain(
     if out is not None:
         pages = Output(out / "explained.json", Explained.kind), Output(out / "index.html", PAGE)
         require_free([source, tree, measured], *pages, force=force)
-    texts, tally = texts_in(source, drafter), None if measured is None else Tally.load(measured)
-    shape, by, rule = _chosen(texts, tree, verifier)
+    tally = None if measured is None else Tally.load(measured)
+    given = None if tree is None else tree_file(tree)
+    if verifier not in (None, "Greedy"):
+        verifier_of(verifier)
+    texts = texts_in(source, drafter)
+    shape, by, rule = _chosen(texts, given, verifier)
     with progress("replays") as tell:
         found = explained_on(texts, shape, by, rule, measured=tally, progress=tell)
     files = [] if out is None else _files(out, found)
@@ -76,14 +80,14 @@ def explain(
         print(f"wrote {', '.join(str(path) for path, *_ in files)}")
 
 
-def _chosen(texts: Replays, file: Path | None, named: str | None) -> tuple[Tree, Verifier | None, DrawRule | None]:
+def _chosen(texts: Replays, given: TreeFile | None, named: str | None) -> tuple[Tree, Verifier | None, DrawRule | None]:
     """The tree, the verifier and the draw rule; None for the usual ones."""
     if texts.greedy and named not in (None, "Greedy"):
         raise InputError(f"--verifier must be left out for greedy text and recorded lengths, got {named!r:.60}")
-    if file is None:
+    if given is None:
         fitting = [n for n in range(1, USUAL_CHAIN + 1) if n <= texts.deepest and texts.can_replay(Tree.chain(n))]
         return Tree.chain(fitting[-1] if fitting else 1), _verifier(texts, named), None
-    tree, planned, rule = tree_file(file)
+    tree, planned, rule = given
     return tree, _verifier(texts, named or planned), rule if named is None and not texts.greedy else None
 
 

@@ -114,30 +114,34 @@ def evaluate(
     texts and count prompts, not tokens; with several seeds of training per draft they hold the difference between seeds
     too. The smallest difference that the comparison could have seen is stated.
     """
-    from transformers.utils import logging
-
     from reference.held_out import sources
     from reference.judging import HeldOutTexts, JudgeSettings, judge
-    from reference.judging.folders import read_groups
+    from reference.judging.folders import named_folders, read_groups
+    from reference.part_files import stamp_of
     from reference.sampling import Sampling, require_drawing
     from spectheory.report.draft_comparison import judged_page, judged_rows, judged_words
 
-    logging.disable_progress_bar()
     require_free([trace, tree], *(Output(*file) for file in _files(out)), force=force)
-    if trace is None:
-        sampling = Sampling(temperature, top_k, top_p)
-        require_drawing(sampling)
-        texts = HeldOutTexts.of_trace(_recorded(out, pair, text, sampling, skip, count, seed))
-    else:
+    folders = named_folders(group)
+    if baseline is not None and baseline not in folders:
+        raise InputError(f"--baseline must be one of {', '.join(folders)}, got {baseline!r:.80}")
+    if trace is not None:
         _require_usual(pair, temperature, top_k, top_p)
-        texts = HeldOutTexts.of_trace(trace)
+    sampling = Sampling(temperature, top_k, top_p) if trace is None else Sampling.of(stamp_of(trace))
+    policy = _policy(sampling, tree, search, verifier)
+    settings = JudgeSettings(policy, baseline, seed)
+    if trace is None:
+        require_drawing(sampling)
+        text.read(skip, count)
+        trace = _recorded(out, pair, text, sampling, skip, count, seed)
+        shorter = "lower --count or --new-tokens", "count"
+    else:
+        shorter = ("give a shorter --trace",)
+    texts = HeldOutTexts.of_trace(trace)
     if by_file:
         texts = replace(texts, sources=sources(texts.pair, texts.prompts))
-    policy = _policy(texts.sampling, tree, search, verifier)
-    settings = JudgeSettings(policy, baseline, seed)
-    shorter = ("lower --count or --new-tokens", "count") if trace is None else ("give a shorter --trace",)
-    with progress("texts", *shorter) as tell:
-        found = judge(texts, read_groups(texts.pair, group, policy.deepest), settings, out, tell)
+    with progress("texts", *shorter, announced=True) as tell:
+        found = judge(texts, read_groups(texts.pair, folders, policy.deepest), settings, out, tell)
     contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
     for (path, _), content in zip(_files(out), contents, strict=True):
         write_whole(path, content)
@@ -181,7 +185,7 @@ def _recorded(
         top_k=sampling.top_k,
         top_p=sampling.top_p,
     )
-    with progress("texts of the target", "lower --count or --new-tokens", "count") as tell:
+    with progress("texts of the target", "lower --count or --new-tokens", "count", announced=True) as tell:
         record_trace(pair, text.encoded(pair, skip, count), settings, folder, tell)
     return folder
 

@@ -6,6 +6,7 @@ import functools
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -46,10 +47,12 @@ EXTRAS = {
     **dict.fromkeys(("marimo", "altair"), "notebooks"),
 }
 """For each optional package, the extra of spectheory that installs it."""
+LONGEST_LINE = 3000
+"""Characters of the longest message."""
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
-MORE_MEMORY = "lower --max-budget, --batch, --new-tokens or the size of the models, or free memory"
+MORE_MEMORY = "lower --max-budget, --batch, --rows, --new-tokens or the size of the models, or free memory"
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
@@ -57,8 +60,14 @@ def _out_of_memory(error: RuntimeError) -> bool:
     return type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(error)
 
 
+def shortened(line: str) -> str:
+    """A message without the middle of long words and of a long text, so that it can be read."""
+    line = re.sub(r"\S{301,}", lambda word: f"{word[0][:200]}...{word[0][-80:]}", line)
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 500]} ... {line[-500:]}"
+
+
 def _end(line: str, status: int) -> NoReturn:
-    print(line, file=sys.stderr)
+    print(shortened(line), file=sys.stderr)
     raise typer.Exit(status)
 
 
@@ -135,6 +144,7 @@ def _about(
 ) -> None:
     """Options that come before the name of the command."""
     SHOW_TRACEBACK.set(traceback)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # of transformers, for the weights of each model
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

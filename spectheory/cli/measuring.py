@@ -129,7 +129,7 @@ def trace(
         text.read(skip, count)
         models = pair.load()
         rows = text.encoded(models, skip, count)
-        with progress("trace", "lower --count or --new-tokens", "count") as done:
+        with progress("trace", "lower --count or --new-tokens", "count", announced=True) as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
@@ -168,7 +168,7 @@ def profile(
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
     check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
-    with progress("profile", "lower --rounds or --largest", "rounds") as done:
+    with progress("profile", "lower --rounds or --largest", "rounds", announced=True) as done:
         latency = measure_latency(
             pair.load(),
             tokens=forward_sizes(largest),
@@ -285,14 +285,16 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    with only_writer(out), progress("decode", "lower --count", "count") as done:
+    with only_writer(out), progress("decode", "lower --count", "count", announced=True) as done:
         total = Tally.load(out) if out is not None and out.exists() else None
         verifier = verifier_at(settings["temperature"], plan)
         run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)
+        earlier = 0 if total is None else len(total.cycles)
+        done(0, len(prompts) - earlier)
         for total in run:
             if out is not None:
                 total.save(out)
-            done(len(total.cycles), len(prompts))
+            done(len(total.cycles) - earlier, len(prompts) - earlier)
     assert total is not None
     return total
 

@@ -133,12 +133,10 @@ class PairOptions:
     def load(self) -> Pair:
         """Load the pair that the options name."""
         import torch
-        from transformers.utils import logging
 
         from reference.models import SHIPPED as FOLDER
         from reference.models import load_pair
 
-        logging.disable_progress_bar()
         folders = self.target or FOLDER / "target", self.draft or FOLDER / "draft"
         return load_pair(*folders, device=self.device, dtype=getattr(torch, self.dtype), attention=self.attention)
 

@@ -33,9 +33,10 @@ console = _Console(stderr=False, markup=False)
 errors = _Console(stderr=True, markup=False)
 STANDARD_INPUT = "-"
 PAGE = "page"
-LONG, EVERY, ENOUGH = 45.0, 20.0, 5.0
+LONG, EVERY, ENOUGH, SOON = 45.0, 20.0, 5.0, 1.0
 """Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds. It
-knows its speed once it has timed steps for ENOUGH seconds."""
+knows its speed once it has timed steps for ENOUGH seconds. A stage of a long command that has not ended after SOON
+says that it measures its speed."""
 
 
 def warn(said: str) -> None:
@@ -47,43 +48,69 @@ class _Remaining:
     """Lines about a stage that takes long: how long it takes as soon as that is known, then what is left.
 
     `shorter` is advice such as "lower --count"; `share` is the share of the steps that --quick would leave, 1 if the
-    command has no such option. `repeated` is whether lines follow the first, as off a terminal.
+    command has no such option. `repeated` is whether lines follow the first, as off a terminal. `announced` is whether
+    the stage says that it measures its speed before it knows it.
     """
 
-    def __init__(self, label: str, shorter: str, share: float, repeated: bool) -> None:
+    def __init__(self, label: str, shorter: str, share: float, repeated: bool, announced: bool) -> None:
         self.label, self.shorter, self.share, self.repeated = label, shorter, share, repeated
+        self.announced = announced
         self.begun: tuple[int, float] | None = None
         self.entered, self.said = time.monotonic(), 0.0
         self.last: tuple[int, int, float] | None = None
+        self.from_zero = False
 
     def update(self, finished: int, total: int) -> None:
         """Print a line if one is due.
 
         The first report does not count for the speed: it holds what happens once, such as compiling, and the steps of
-        an earlier, interrupted run. Other steps that follow, with another total, are timed anew, and nothing is known
-        about what --quick would leave of them.
+        an earlier, interrupted run. Where a report of 0 finished steps came before it and it took long, it gives an
+        upper estimate. Other steps that follow, with another total, are timed anew, and nothing is known about what
+        --quick would leave of them.
         """
         now = time.monotonic()
         if self.last is not None and (finished < self.last[0] or total != self.last[1]):
-            self.begun, self.entered, self.said, self.share = None, self.last[2], 0.0, 1.0
+            self.begun, self.from_zero, self.entered, self.said, self.share = None, False, self.last[2], 0.0, 1.0
         self.last = finished, total, now
-        self.begun = self.begun or (finished, now)
-        done, seconds = finished - self.begun[0], now - self.begun[1]
-        if done < 1 or seconds < ENOUGH or finished >= total or now - self.said < EVERY:
+        if finished < total and self.announced and (finished == 0 or now - self.entered >= SOON):
+            self._announce()
+        if finished == 0:
+            self.from_zero = True
             return
-        left = seconds / done * (total - finished)
+        if self.begun is None:
+            self.begun = finished, now
+            if self.from_zero and now - self.entered >= ENOUGH:
+                self._say(finished, total, now, (now - self.entered) / finished, "up to about")
+            return
+        done, seconds = finished - self.begun[0], now - self.begun[1]
+        if done >= 1 and seconds >= ENOUGH:
+            self._say(finished, total, now, seconds / done, "about")
+
+    def _say(self, finished: int, total: int, now: float, step: float, about: str) -> None:
+        """Print how long the stage takes or what is left, if `step` is the seconds of a step and a line is due."""
+        left = step * (total - finished)
+        if finished >= total or now - self.said < EVERY or (not self.said and now - self.entered + left < LONG):
+            return
         if not self.said:
-            if now - self.entered + left < LONG:
-                return
-            whole = seconds / done * total
-            shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
-            quick = f", or give --quick: about {duration(self.share * whole)}" if self.share < 1 else ""
-            warned = f"{self.label}: takes about {duration(now - self.entered + left)} on this machine{shorter}{quick}"
-            errors.print(warned, soft_wrap=True, highlight=False, markup=False)
+            whole = duration(now - self.entered + left)
+            quick = f": about {duration(self.share * step * total)}" if self.share < 1 else ""
+            self._print(f"takes {about} {whole} on this machine{self._advice(quick)}")
         elif self.repeated:
-            line = f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left"
-            errors.print(line, soft_wrap=True, highlight=False, markup=False)
-        self.said = now
+            self._print(f"{finished:,} of {total:,}, about {duration(left)} left")
+        self.said, self.announced = now, False
+
+    def _announce(self) -> None:
+        """Print that the speed is measured."""
+        self._print(f"measuring its speed; if it takes over {LONG:g} seconds, an estimate follows{self._advice()}")
+        self.announced = False
+
+    def _advice(self, quick: str = "") -> str:
+        """What shortens the stage; `quick` says how long it takes with --quick."""
+        shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
+        return f"{shorter}, or give --quick{quick}" if self.share < 1 else shorter
+
+    def _print(self, said: str) -> None:
+        errors.print(f"{self.label}: {said}", soft_wrap=True, highlight=False, markup=False)
 
 
 def duration(seconds: float) -> str:
@@ -99,16 +126,19 @@ LOWERED: ContextVar[dict[str, float]] = ContextVar("lowered")
 
 
 @contextmanager
-def progress(label: str, shorter: str = "", *scaling: str) -> Iterator[Callable[[int, int], None]]:
+def progress(
+    label: str, shorter: str = "", *scaling: str, announced: bool = False
+) -> Iterator[Callable[[int, int], None]]:
     """Context manager that reports the progress of a stage. It gives a function to call with (finished, total).
 
     On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
-    prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as the first
-    two steps show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the
-    options `scaling`, which --quick may lower.
+    prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as its steps
+    show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the options
+    `scaling`, which --quick may lower. Before that, a stage that is `announced` says that it measures its speed.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    lines = _Remaining(label, shorter, prod(LOWERED.get({}).get(name, 1.0) for name in scaling), not errors.is_terminal)
+    share = prod(LOWERED.get({}).get(name, 1.0) for name in scaling)
+    lines = _Remaining(label, shorter, share, not errors.is_terminal, announced)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
 
@@ -159,7 +189,7 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
         if here.exists() and not force and not same:
             repair = "remove it" if force is None else "replace it with --force"
             raise InputError(f"{output.path} already exists: name another file or folder, or {repair}")
-        _require_writable(output.path)
+        require_writable(output.path)
         taken[here] = "another output of this command"
 
 
@@ -192,8 +222,12 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _require_writable(path: Path) -> None:
-    """Check that a file can be created in the folder of `path`, or in its nearest existing parent folder."""
+def require_writable(path: Path) -> None:
+    """Check that a file can be created in the folder of `path`, or in its nearest existing parent folder.
+
+    Raises:
+        InputError: it cannot, or the nearest existing parent is no folder.
+    """
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=folder):

@@ -40,6 +40,7 @@ from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.replay import Replays
+from spectheory.verify import verifier_of
 from spectheory.yields import NoClassesError, RequestClasses
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
@@ -133,14 +134,17 @@ def plan(
         warn(f"the rates are for {said[0]}, while the times are for {said[1]}")
     if verifier is not None and (tree is None or trace is None):
         raise InputError("--verifier needs --tree and --trace: without --tree the fastest verifier is chosen")
+    given = None if tree is None else tree_file(tree).tree
+    if verifier is not None:
+        verifier_of(verifier)
     texts = None if trace is None else _replays(trace, rates)
     classes = _classes(rates) if texts is None else None
-    if tree is None:
+    if given is None:
         with progress("trees", "lower --max-budget or --max-depth") as tell:
             chosen = search(rates, seconds, context=context, classes=classes, replays=texts, progress=tell, **bounds)
     else:
         terms = {"context": context, "classes": classes, "replays": texts, "verifier": verifier}
-        chosen = evaluate(tree_file(tree).tree, rates, seconds, **terms)
+        chosen = evaluate(given, rates, seconds, **terms)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
     notes = [*confidence_lines(chosen.confidence)]

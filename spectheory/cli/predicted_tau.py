@@ -73,12 +73,13 @@ def matrix(
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
         measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
-        with progress("trace", "lower --skip or --new-tokens", "skip") as done:
+        with progress("trace", "lower --skip or --new-tokens", "skip", announced=True) as done:
             every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
         _require_name(only, [combination.name for combination in offered])
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
-        with progress("matrix", "lower --count or --new-tokens, or choose by --only", "count") as done:
+        lower = "lower --count or --new-tokens, or choose by --only", "count"
+        with progress("matrix", *lower, announced=True) as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     _show(found, out, as_json)
 

@@ -75,13 +75,14 @@ def replay(
     """
     from spectheory.report.tables import replayed_rows
 
-    texts = texts_in(source, drafter)
     lengths = USUAL if chains is None else numbers("--chains", chains, int)
     if min(lengths) < 1:
         raise InputError(f"--chains must be numbers of at least 1, got {chains!r}")
+    given = [tree_file(file).tree for file in tree or ()]
+    texts = texts_in(source, drafter)
     if chains is None:
         lengths = [length for length in lengths if length <= texts.deepest and texts.can_replay(Tree.chain(length))]
-    shapes = [*map(Tree.chain, lengths), *(tree_file(file).tree for file in tree or ())]
+    shapes = [*map(Tree.chain, lengths), *given]
     rows = [
         (
             shape,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spectheory.cli.options import PairOptions, Seed, numbers
-from spectheory.cli.output import progress
+from spectheory.cli.options import PairOptions, Seed, numbers, quick
+from spectheory.cli.output import progress, require_writable
+from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 
@@ -53,9 +55,12 @@ def pair(
     """
     with _in_a_checkout():
         from reference.train.pair import build_pair
-    build_pair(out, work, stage=progress)
+    for folder in (out, work):
+        require_writable(folder / "file")
+    build_pair(out, work, stage=partial(progress, announced=True))
 
 
+@quick(rows=256)
 def texts(
     out: Annotated[
         Path, typer.Option("--out", help="Folder for the texts. To continue an interrupted run, repeat the command.")
@@ -102,7 +107,8 @@ def texts(
     About 900 tokens a second on a core with the shipped target: 2 million in 40 CPU minutes, 3.4 GB on disk.
     """
     with _in_a_checkout():
-        from reference.train.own_texts import TextSettings, write_own_texts
+        from reference.train.own_texts import WHAT, TextSettings, stored_states, write_own_texts
+    from reference.part_files import require_kind
     from reference.prompts import load_prompts, training_texts
 
     settings = TextSettings(
@@ -113,15 +119,19 @@ def texts(
         layers=None if layers is None else tuple(numbers("layers", layers, int)),
         seed=seed,
     )
-    which = _share(share)
+    which, given = _share(share), None if corpus is None else load_prompts(corpus)
+    require_writable(out / "file")
+    require_kind(out, WHAT)
     loaded = _pair(target, None, device)
-    read = None if corpus is None else loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
+    stored_states(loaded.target, settings)
+    read = None if given is None else loaded.tokenizer(given, add_special_tokens=False)["input_ids"]
     pieces = training_texts(loaded) if read is None else [list(row) for row in read]  # type: ignore[arg-type]
-    with progress("texts", "lower --rows or --new-tokens") as done:
+    with progress("tokens", "lower --rows or --new-tokens", "rows", announced=True) as done:
         write_own_texts(loaded, pieces, settings, out, done, which)
     print(f"wrote {out}")
 
 
+@quick(steps=100)
 def head(
     loss: Annotated[
         str,
@@ -189,17 +199,20 @@ def head(
     trees = DraftTrees(groups=groups, shuffled=shuffled)
     speed = rate if rate is not None else NEW_RATE if start is None else STARTED_RATE
     recipe = HeadRecipe(chosen, steps=steps, rows=rows, seed=seed, rate=speed, roots=roots, trees=trees)
-    stored, loaded, config = OwnTexts(texts), _pair(target, start, device), None
+    stored, config = OwnTexts(texts), None
+    require_writable(out / "file")
+    loaded = _pair(target, start, device)
     if start is None:
         made, name = kind or _made_for(chosen), loaded.names[0]
         config = head_config(
             loaded.target, made, intermediate_size=intermediate, draft_vocab_size=vocabulary, name=name
         )
-    with progress("training", "lower --steps or --rows") as done:
+    with progress("training", "lower --steps or --rows", "steps", announced=True) as done:
         train_head(loaded, stored, out, recipe, config, done)
     print(f"wrote {out}")
 
 
+@quick(draws=2, steps=60)
 def selector(
     traces: Annotated[
         list[Path],
@@ -228,15 +241,22 @@ def selector(
     with the shipped pair; they are kept in the folder of the selector.
     """
     from reference.judging import HeldOutTexts
+    from reference.part_files import stamp_of
+    from reference.sampling import Sampling
     from reference.selector import LabelSettings, SelectorTraining, read_labels, train_selector, write_labels
+    from reference.selector.choices import check_latency
+    from reference.selector.training import check_samplings
 
     measured, labels = Latency.load(latency), [out / f"labels-{number}" for number in range(len(traces))]
     asked = LabelSettings((verifier,), every=every, draws=draws, seed=seed)
-    for folder, trace in zip(labels, traces, strict=True):
-        with progress(f"labels of {trace}", "raise --every, or lower --draws") as done:
-            write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
     settings = SelectorTraining(verifier, steps=steps, seed=seed)
-    with progress("training", "lower --steps") as done:
+    check_latency(measured)
+    check_samplings([Sampling.of(stamp_of(trace)) for trace in traces])
+    require_writable(out / "file")
+    for folder, trace in zip(labels, traces, strict=True):
+        with progress(f"labels of {trace}", "raise --every, or lower --draws,", "draws", announced=True) as done:
+            write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
+    with progress("training", "lower --steps", "steps", announced=True) as done:
         train_selector([read_labels(folder) for folder in labels], measured, settings, out, done)
     print(f"wrote {out}")
 
@@ -258,7 +278,7 @@ def _made_for(loss: Loss) -> Literal["eagle1", "eagle3", "parallel"]:
 
 def _share(text: str) -> tuple[int, int]:
     """(k, n) of "k/n"."""
-    first, slash, count = text.partition("/")
-    if not (slash and first.isdecimal() and count.isdecimal() and int(first) < int(count)):
+    first, _, count = text.partition("/")
+    if not (is_digits(first) and is_digits(count) and int(first) < int(count)):
         raise InputError(f"share must be k/n with 0 <= k < n, such as 0/2 and 1/2, got {text!r:.40}")
     return int(first), int(count)

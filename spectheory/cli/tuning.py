@@ -59,17 +59,18 @@ def tune(
     It is chosen on one half of the simulated loads and judged on the other half, compared with the planned schedule, no
     speculation, and the next best schedules.
     """
-    from simulate import Server
-    from simulate import tune as search
-    from spectheory.report.tuning import tuned_ranges, tuned_rows
-
     engines = engines_of(engine)
     found_engines(engines)
     files = [schedule, Path(load.split(",")[0])], Output(out, "schedule")
     require_free(*files, force=force)
     planned = loaded(Schedule, schedule)
+
+    from simulate import Server
+    from simulate import tune as search
+    from spectheory.report.tuning import tuned_ranges, tuned_rows
+
     server = Server.of(planned, max_sequences=max_sequences, batched_tokens=batched_tokens, kv_tokens=kv_tokens)
-    with progress("schedules", "lower --replications or --tries", "replications", "tries") as tell:
+    with progress("schedules", "lower --replications or --tries", "replications", "tries", announced=True) as tell:
         tuned = search(
             planned,
             load,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from numbers import Real
 from typing import Any
 
@@ -78,3 +79,8 @@ def check_probabilities(**probabilities: Any) -> None:
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= 1:  # pyright: ignore[reportOperatorIssue]
             raise InputError(f"{name} must be a probability between 0 and 1, got {value!r:.80}")
+
+
+def is_digits(value: object) -> bool:
+    """Whether a value, written as text, is a whole number in up to 18 digits of ASCII, so that `int` reads it."""
+    return re.fullmatch("[0-9]{1,18}", str(value)) is not None

@@ -149,6 +149,10 @@ def from_json(text: str, **reading: Any) -> Any:
         return value
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        if "set_int_max_str_digits" in str(error):
+            raise ValueError("a number has thousands of digits") from None
+        raise
 
 
 def read_json(path: str | Path) -> Any:

@@ -85,8 +85,10 @@ class Record:
         try:
             record = cls(**{name: _typed(name, hints[name], data[name]) for name in names})
             record._require_derived(data, where)
-        except RecordError:
-            raise
+        except RecordError as error:  # of a record in a field, which is named by the field alone
+            if where in str(error):
+                raise
+            raise RecordError(f"{where}: {error}") from error
         except (TypeError, ValueError, OverflowError) as error:
             raise RecordError(f"{where} is damaged: {error}") from error
         return record

@@ -37,7 +37,8 @@ class Tree:
 
     def __init__(self, parent: Sequence[int] | Int[np.ndarray, " nodes"]) -> None:
         given: Any = np.asarray(parent)
-        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+        flags = isinstance(parent, list) and any(isinstance(node, bool) for node in parent)
+        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu" or flags:
             raise InputError(f"parent must be a list of whole numbers, [-1] for the root alone, got {parent!r:.80}")
         if given.size > LARGEST_TREE:
             raise InputError(f"parent must have at most {LARGEST_TREE:,} nodes, got {given.size:,}")

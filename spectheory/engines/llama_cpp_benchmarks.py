@@ -136,7 +136,7 @@ def read_table(file: BenchmarkFile, conditions: Conditions) -> BenchmarkRuns:
 
 
 def _batched(file: BenchmarkFile, entries: Iterable[Entry]) -> BenchmarkRuns:
-    settings = dict(re.findall(r"\b(is_pp_shared|is_tg_separate|n_ubatch) = (\d+)", file.other))
+    settings = dict(re.findall(r"\b(is_pp_shared|is_tg_separate|n_ubatch) = ([0-9]{1,18})\b", file.other))
     common = {name: int(value) for name, value in settings.items()}
     merged = BenchmarkFile(file.name, tuple(Entry(entry.where, {**common, **entry.data}) for entry in entries))
     found = BenchmarkRuns.collect(merged, _batched_runs)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.engines.report_values import count, missing
 
@@ -63,7 +64,7 @@ class Metrics:
         """The sums over all label sets for position 0, 1, ..."""
         found: dict[int, int] = {}
         for labels, value in self.samples.get(name, []):
-            if not labels.get("position", "").isdigit():
+            if not is_digits(labels.get("position", "")):
                 raise InputError(f"{name} must have a label position, got the labels {labels}")
             position = int(labels["position"])
             found[position] = found.get(position, 0) + count(name, value)

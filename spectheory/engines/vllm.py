@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
@@ -233,7 +234,7 @@ def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
     name = "acceptance_histogram_by_draft_length"
     made: dict[int, list[int]] = {}
     for k, row in mapping(name, inner.get(name) or {}).items():
-        if not str(k).isdecimal():
+        if not is_digits(k):
             raise InputError(f"{name} must have draft lengths as keys, such as '3', got {k!r:.40}")
         made[int(k)] = counts(f"{name}[{k}]", row)
         if len(row) != int(k) + 1:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.gpus import gpu as gpu_of
@@ -62,7 +63,7 @@ def known_in(folder: Path | None) -> str:
         for target in _inside(gpu):
             for draft in _inside(target):
                 sizes = [file.name.removeprefix("batch-").removesuffix(".json") for file in _inside(draft)]
-                batches = ", ".join(map(str, sorted(int(size) for size in sizes if size.isdecimal())))
+                batches = ", ".join(map(str, sorted(int(size) for size in sizes if is_digits(size))))
                 known.append(f"{gpu.name}, {target.name} with {draft.name} at batch {batches}")
     return "; ".join(known) or "none"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -13,9 +14,14 @@ import pytest
 
 import spectheory as st
 from reference.models import Pair
+from reference.part_files import stamp_of
 from reference.tracing import TraceSettings, record_trace
+from simulate.controllers.sglang import sglang
 from spectheory.cli import output
-from tests.command_line import Run
+from spectheory.cli.main import shortened
+from spectheory.core.checks import is_digits
+from spectheory.core.errors import InputError
+from tests.command_line import Run, refused
 from tests.faults.code_that_ends import POSIX
 from tests.test_measuring import PROMPTS
 
@@ -157,3 +163,88 @@ def test_any_refusal_of_the_system_is_one_line(files: Run, monkeypatch: pytest.M
     result = files(*COMMAND)
     assert result.exit_code == 2
     assert result.stderr == "error: No space left on device: name another file or folder, or free what is missing\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("error: got '" + "9" * 6000 + "': lower it", "error: got '" + "9" * 199 + "..." + "9" * 78 + "': lower it"),
+        ("error: " + "12 " * 6000 + "repair", None),
+        ("error: a file of " + "n" * 255, "error: a file of " + "n" * 255),
+    ],
+)
+def test_a_message_is_as_long_as_can_be_read(line: str, said: str | None) -> None:
+    found = shortened(line)
+    assert said in (None, found)
+    assert len(found) <= 3010
+    assert (found[:7], found[-6:]) == (line[:7], line[-6:])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("profile", "--out", "new.json", "--contexts", "9" * 6000),
+        ("simulate", "--schedule", "plan.json", "--load", "x" * 6000),
+        ("simulate", "--schedule", "plan.json", "--load", "poisson:" + "9" * 6000),
+        ("replay", "plan.json", "--chains", "9" * 6000),
+        ("train", "texts", "--out", "new", "--share", "0/" + "9" * 6000),
+        ("train", "texts", "--out", "new", "--share", "²/3"),
+        ("train", "texts", "--out", "new", "--temperatures", "9" * 6000),
+        ("calibrate", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--plain", "1:" + "9" * 6000),
+    ],
+    ids=lambda arguments: arguments[0] + arguments[-1][:8],
+)
+def test_a_value_of_6000_characters_is_one_short_line(files: Run, arguments: tuple[str, ...]) -> None:
+    result = files(*arguments)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert len(result.stderr) < 3010
+
+
+@pytest.mark.parametrize("wrong", ["²", "٣", "9" * 6000, "", "-1", "1.5"])
+def test_numbers_in_names_are_digits_that_can_be_read(tmp_path: Path, wrong: str) -> None:
+    assert not is_digits(wrong)
+    assert is_digits("007")
+    metrics, name = tmp_path / "metrics.txt", "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    lines = [f'{name}{{position="{wrong}"}} 5.0', "vllm:spec_decode_num_drafts_total 9.0"]
+    lines += ["vllm:spec_decode_num_draft_tokens_total 9.0", "vllm:spec_decode_num_accepted_tokens_total 5.0"]
+    metrics.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match="must have a label position"):
+        st.read_report(metrics, "vllm-metrics", min_trials=1)
+    with pytest.raises(InputError):
+        sglang(st.Acceptance.by_rank([0.5]), 8, config={wrong: {"candidate_steps": [1, 2]}})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("9" * 6000, "is damaged: not JSON (a number has thousands of digits)"),
+        ("[-1, false]", "must hold a parent array such as [-1, 0, 0]"),
+        ("[" * 100_000, "is damaged: not JSON (it is nested too deeply)"),
+    ],
+)
+def test_a_tree_file_is_refused_by_name(files: Run, text: str, said: str) -> None:
+    Path("tree.json").write_text(text)
+    refused(files("replay", "absent", "--tree", "tree.json"), f"tree.json {said}")
+
+
+@pytest.mark.parametrize("line", ["{}", '{"acc_eagle": [1, 2]}', '{"acc_eagle": {"length": [1]}}'])
+def test_a_line_without_lengths_says_how_it_must_be(files: Run, line: str) -> None:
+    Path("lengths.jsonl").write_text(line)
+    said = 'lengths.jsonl, line 1 has no drafter: it must be like {"acc_eagle": {"acc_len": [1, 3]}}'
+    refused(files("replay", "lengths.jsonl"), said)
+    refused(files("replay", "lengths.jsonl", "--drafter", "acc_eagle"), said)
+
+
+def test_a_folder_without_provenance_is_not_called_damaged(tmp_path: Path) -> None:
+    """Its owner is not advised to remove it."""
+    with pytest.raises(InputError, match=r"has no provenance.json: name a folder that spectheory has written"):
+        stamp_of(tmp_path)
+
+
+def test_a_damaged_record_in_a_field_is_named_with_its_file(files: Run) -> None:
+    data = json.loads(Path("plan.json").read_text())
+    data["acceptance"]["table"][0][0] = 9.9
+    Path("edited.json").write_text(json.dumps(data))
+    refused(files("simulate", "--plan", "edited.json"), "edited.json: acceptance is damaged: table[0] must sum to")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from spectheory.cli import output
+from spectheory.certify.request import Request
+from spectheory.cli import certifying, output
+from spectheory.cli.certifying import certify
 from spectheory.cli.clocking import clock
 from spectheory.cli.demo import demo
 from spectheory.cli.judging import evaluate
 from spectheory.cli.measuring import decode, profile, trace
 from spectheory.cli.options import SHIPPED_PROMPTS, Count, PromptOptions, quick, with_groups
 from spectheory.cli.predicted_tau import matrix
+from spectheory.cli.training import head, selector, texts
 from spectheory.cli.tuning import tune
 
 Steps = list[tuple[float, int, int]]
@@ -27,14 +31,18 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """The lines of a stage, from the steps (seconds since its start, finished, total)."""
 
     def of(
-        steps: Steps, shorter: str = "lower --count", terminal: bool = False, scaling: tuple[str, ...] = ()
+        steps: Steps,
+        shorter: str = "lower --count",
+        terminal: bool = False,
+        scaling: tuple[str, ...] = (),
+        announced: bool = False,
     ) -> list[str]:
         now = [1000.0]
         monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
         console = Console(stderr=True, record=True, force_terminal=terminal, width=200, quiet=False)
         monkeypatch.setattr(output, "errors", console)
         monkeypatch.setattr(output, "Progress", lambda *columns, **options: _Bar())
-        with output.progress("clock", shorter, *scaling) as done:
+        with output.progress("clock", shorter, *scaling, announced=announced) as done:
             for seconds, finished, total in steps:
                 now[0] = 1000.0 + seconds
                 done(finished, total)
@@ -109,6 +117,69 @@ def test_a_quick_run_is_offered_with_the_time_that_it_would_take(lines: Callable
     )
 
 
+MEASURING = "clock: measuring its speed; if it takes over 45 seconds, an estimate follows; lower --count to shorten it"
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([(0.0, 0, 8)], [MEASURING]),
+        ([(0.5, 1, 100), (1.0, 2, 100), (1.5, 3, 100)], [MEASURING]),
+        ([(0.5, 1, 3), (0.9, 2, 3), (1.5, 3, 3)], []),
+        ([(2.0, 1, 100), (12.0, 2, 100)], [MEASURING, "clock: takes about 17 minutes on this machine; lower --count"]),
+    ],
+)
+def test_the_first_screen_of_a_long_command_says_what_shortens_it(
+    lines: Callable[..., list[str]], steps: Steps, said: list[str]
+) -> None:
+    found = lines(steps, announced=True)
+    assert [line[: len(start)] for line, start in zip(found, said, strict=True)] == said
+
+
+def test_the_first_screen_offers_a_quick_run(lines: Callable[..., list[str]]) -> None:
+    before = output.LOWERED.set({"count": 0.25})
+    found = lines([(0.0, 0, 8)], scaling=("count",), announced=True)
+    output.LOWERED.reset(before)
+    assert found == [f"{MEASURING}, or give --quick"]
+
+
+def test_a_slow_first_step_gives_an_upper_estimate(lines: Callable[..., list[str]]) -> None:
+    """A stage that reports 0 steps at its start: its first step of 90 seconds, which holds what happens once."""
+    found = lines([(0.0, 0, 8), (90.0, 1, 8), (120.0, 2, 8)])
+    assert found == [
+        "clock: takes up to about 12 minutes on this machine; lower --count to shorten it",
+        "clock: 2 of 8, about 3 minutes left",
+    ]
+
+
+@pytest.mark.parametrize("first", [4.0, 5.0])
+def test_a_first_step_counts_only_if_it_is_long_and_of_this_run(lines: Callable[..., list[str]], first: float) -> None:
+    assert len(lines([(0.0, 0, 80), (first, 1, 80)])) == int(first == 5.0)
+    assert lines([(first, 41, 80)]) == []
+
+
+def test_worlds_and_runs_are_two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of whole steps that follow an enumeration are timed for themselves, with advice of their own."""
+    said: list[tuple[str, str]] = []
+
+    @contextmanager
+    def progress(label: str, shorter: str, *scaling: str, announced: bool) -> Iterator[Callable[[int, int], None]]:
+        said.append((label, f"begins; {shorter}"))
+        yield lambda finished, total: said.append((label, f"{finished} of {total}"))
+        said.append((label, "ends"))
+
+    monkeypatch.setattr(certifying, "progress", progress)
+    request = Request("m:f", False, False, (), (), 300, 1e-6, 0.02, 1000, 10.0, False, 0, False)
+    with certifying._Stages(request) as stages:
+        for message in ({"worlds": 1}, {"worlds": 2}, {"runs": 50}):
+            stages.report(message)
+    worlds, runs = "worlds", "runs, at most"
+    assert said == [
+        *((worlds, does) for does in ("begins; lower --cases", "1 of 300", "2 of 300", "ends")),
+        *((runs, does) for does in ("begins; lower --max-samples, or raise --tv,", "50 of 1000", "ends")),
+    ]
+
+
 @quick(count=4, new_tokens=16)
 def command(count: Count = 20, text: PromptOptions = SHIPPED_PROMPTS) -> None:
     print(count, text.new_tokens, dict(sorted(output.LOWERED.get().items())))
@@ -130,7 +201,10 @@ def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
     assert CliRunner().invoke(app, given.split()).stdout == f"{said}\n"
 
 
-LONG: list[Callable[..., None]] = [trace, profile, decode, clock, matrix, demo, evaluate, tune]
+LONG: list[Callable[..., None]] = [
+    *(trace, profile, decode, clock, matrix, demo, evaluate, tune),
+    *(certify, texts, head, selector),
+]
 
 
 @pytest.mark.parametrize("long", LONG, ids=lambda one: one.__name__)
