@@ -27,6 +27,8 @@ from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export, release
 from spectheory.engines.llama_cpp_benchmarks import FORMATS
+from spectheory.engines.llama_cpp_observed import ADVICE, observed_in_log
+from spectheory.engines.observed import Observer
 from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
 from spectheory.planning.fitting import Fitting
@@ -222,4 +224,10 @@ ENGINE = Engine(
     readers={"llama.cpp-log": lambda text, least: from_log(text, min_trials=least)},
     off=("--spec-type", "none"),
     benchmarks=FORMATS,
+    observers={
+        "llama.cpp-log": Observer(
+            lambda text, least: observed_in_log(text, lambda: from_log(text, min_trials=least)),
+        )
+    },
+    advice=ADVICE,
 )
