@@ -320,7 +320,7 @@ def _draft(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, usu
 
 def _verification(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice) -> tuple[Factor, Factor]:
     """Verification at batch size 1, and how much more it costs at the server's batch size."""
-    batch = "" if seen.batch is None else f"{seen.batch:.3g} sequences"
+    batch = "" if seen.batch is None else "1 sequence" if seen.batch == 1 else f"{seen.batch:.3g} sequences"
     if parts.verification is None or parts.forward is None or tree is None:
         figures = ""
         if parts.cycle is not None and parts.plain:
@@ -351,7 +351,7 @@ def _verification(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advi
         ),
         _factor(
             "batch",
-            f"{batch or 'one sequence'}, at which verification takes {ratio:.2f} forwards instead of {alone:.2f}",
+            f"{batch}, at which verification takes {ratio:.2f} forwards instead of {alone:.2f}",
             parts.gain(seen.tau, crowded * parts.forward),
             advice,
         ),

@@ -29,16 +29,17 @@ def diagnosis_words(found: Diagnosis) -> list[str]:
     named = {factor.name: factor for factor in found.factors}
     words += [f"change ({TITLES[name]}): {named[name].change}" for name in found.causes if named[name].change]
     if found.length is not None and found.length_gain is not None and found.nodes is not None:
-        if found.length == round(found.nodes):
-            words.append(f"by these rates and times, {found.length} drafted tokens are fastest already")
-        else:
-            words.append(
-                f"by these rates and times, {found.length} drafted tokens are fastest, {found.length_gain:.2f}x as "
-                f"fast as now: {found.length_setting}"
-            )
+        words.append(_fastest(found.length, found.length_gain, found.length_setting, round(found.nodes)))
     if found.speedup is None and found.factors:
         words.append("to tell the speedup: repeat the traffic without speculation, and give its files with --plain")
     return [*words, *_measure(found.factors), *(f"note: {note}" for note in found.notes)]
+
+
+def _fastest(length: int, gain: float, setting: str, now: int) -> str:
+    """The fastest number of drafted tokens."""
+    if length == now:
+        return f"fastest by these rates and times: {length} drafted tokens, as now"
+    return f"fastest by these rates and times, {gain:.2f}x as fast as now: {setting}"
 
 
 def _measure(factors: Sequence[Factor]) -> list[str]:
