@@ -275,11 +275,25 @@ def greedy_texts(tokens: int = 24) -> dict[str, str]:
     return {f"{name}.json": json.dumps(ids) + "\n" for name, ids in (found | {"wrong": wrong}).items()}
 
 
+def write_tiny_head(folder: Path) -> None:
+    """Write an EAGLE-3 head of random weights for a tiny target, in the layout of vLLM's speculators."""
+    import torch
+
+    from reference.heads import Eagle3Head, HeadConfig, new_head, write_head
+
+    torch.manual_seed(0)
+    head = new_head(HeadConfig("eagle3", 32, 48, 40, 4, 2, 8, draft_vocab_size=24))
+    if isinstance(head, Eagle3Head):
+        head.set_vocabulary(torch.arange(24))
+    write_head(head.eval().requires_grad_(False), folder, "speculators", overwrite=True)
+
+
 def main() -> None:
     """Write the sample files."""
     SAMPLES.mkdir(exist_ok=True)
     for name, text in (samples() | greedy_texts()).items():
         (SAMPLES / name).write_text(text, encoding="utf-8")
+    write_tiny_head(SAMPLES / "head")
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def compare_texts(
         tokens = texts[0][position], texts[1][position]
         row = exact[0][position]
         divergence = Divergence(position, tokens, (float(row[tokens[0]]), float(row[tokens[1]])))
-        words = tokenizer.decode([tokens[0]]), tokenizer.decode([tokens[1]])
+        words = str(tokenizer.decode([tokens[0]])), str(tokenizer.decode([tokens[1]]))
     judged = [_judged(*rows) for rows in zip(texts, exact, rounded, strict=True)]
     return TextComparison(divergence, words, (judged[0], judged[1]), str(dtype).removeprefix("torch."))
 

@@ -23,7 +23,7 @@ def divergence(
         Path,
         typer.Argument(
             metavar="ONE",
-            help="File of a text, such as the one without speculation: text, or a JSON list of token ids.",
+            help="File of a text, such as the one without speculation: text, or a JSON list of ids.",
         ),
     ],
     other: Annotated[Path, typer.Argument(metavar="OTHER", help="File of the text with speculation, likewise.")],
@@ -111,6 +111,6 @@ def _of_text(name: str, text: GreedyText) -> str:
     if text.position is None:
         return f"{name}: all {text.tokens} tokens have the largest logit"
     return (
-        f"{name}: {text.others} of {text.tokens} tokens do not have the largest logit, by at most {text.shortfall:.2g}, "
-        f"at token {text.position}"
+        f"{name}: {text.others} of {text.tokens} tokens do not have the largest logit, by at most {text.shortfall:.2g} "
+        f"(token {text.position})"
     )
