@@ -34,13 +34,9 @@ PAGES = [
             "request_classes",
         )
     ),
-    *(
-        str(path.relative_to(ROOT))
-        for folder in ("questions", "engines")
-        for path in (ROOT / "docs" / folder).iterdir()
-    ),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/questions/*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/engines/*.md")),
 ]
-PAGES.sort()
 SAMPLES = ROOT / "docs" / "samples"
 """Files that the pages in docs/questions and docs/engines read."""
 
