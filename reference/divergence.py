@@ -10,8 +10,7 @@ from typing import Literal
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from reference.model_folders import load_folder
-from reference.models import SHIPPED, Attention, Pair
+from reference.models import SHIPPED, Attention, Pair, load_target
 from spectheory.core.errors import InputError
 
 SLACK = 2.0
@@ -133,11 +132,11 @@ def compare_texts(
         attention: attention implementation of transformers.
 
     Raises:
-        InputError: the folder cannot be used, or a text is empty or has unknown tokens.
+        InputError: the folder or the device cannot be used, or a text is empty or has unknown tokens.
     """
     if dtype not in OTHER_TYPES:
         raise InputError(f"dtype must be one of {', '.join(map(str, OTHER_TYPES))}, got {dtype}")
-    model, tokenizer = load_folder("target", Path(target), device, torch.float32, attention)
+    model, tokenizer = load_target(target, device=device, attention=attention)
     start = _tokens("prompt", prompt, tokenizer, model.config.vocab_size)
     texts = [
         _after(name, prompt, start, text, tokenizer, model.config.vocab_size)
@@ -145,7 +144,7 @@ def compare_texts(
     ]
     exact = [_logits(model, start, text) for text in texts]
     del model
-    rounded_model, _ = load_folder("target", Path(target), device, OTHER_TYPES[dtype], attention)
+    rounded_model, _ = load_target(target, device=device, dtype=OTHER_TYPES[dtype], attention=attention)
     rounded = [_logits(rounded_model, start, text) for text in texts]
     position = next((i for i, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), None)
     divergence = words = None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import spectheory as st
 from reference.divergence import SLACK, TextComparison, compare_texts
-from reference.model_folders import load_folder
-from reference.models import SHIPPED
+from reference.models import SHIPPED, load_target
 from tests.command_line import Run, refused
 
 SAMPLES = Path(__file__).parent.parent / "docs" / "samples"
@@ -26,15 +26,16 @@ def models_loaded_once() -> Iterator[None]:
     """Keep the shipped target in each type, which every test reads."""
     loaded = {}
 
-    def load(role: str, folder: Path, device: str, dtype: torch.dtype, attention: str):
-        if folder != SHIPPED / "target":
-            return load_folder(role, folder, device, dtype, attention)
+    def load(folder: Path, **given: Any) -> Any:
+        if folder != SHIPPED / "target" or given["device"] != "cpu":
+            return load_target(folder, **given)
+        dtype = given.get("dtype", torch.float32)
         if dtype not in loaded:
-            loaded[dtype] = load_folder(role, folder, device, dtype, attention)
+            loaded[dtype] = load_target(folder, **given)
         return loaded[dtype]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reference.divergence.load_folder", load)
+        patch.setattr("reference.divergence.load_target", load)
         yield
 
 
@@ -71,7 +72,7 @@ def test_a_difference_of_bfloat16_is_none_of_float32() -> None:
 
 
 def test_texts_are_read_as_token_ids() -> None:
-    _, tokenizer = load_folder("target", SHIPPED / "target", "cpu", torch.float32, "sdpa")
+    _, tokenizer = load_target(SHIPPED / "target")
     words = {name: str(tokenizer.decode(ids)) for name, ids in IDS.items()}
     found = compare_texts(words["prompt"], words["plain"], words["wrong"])
     assert found.verdict == "not explained"
@@ -98,6 +99,8 @@ def test_texts_without_tokens_or_with_unknown_ones_are_refused(arguments: tuple,
         compare_texts([1], [1], [1], dtype=torch.int8)
     with pytest.raises(st.InputError, match=r"holds no config\.json"):
         compare_texts([1], [1], [1], target=SAMPLES)
+    with pytest.raises(st.InputError, match="device must be"):
+        compare_texts([1], [1], [1], device="absent")
 
 
 def test_the_command_exits_with_1_for_what_rounding_does_not_explain(run: Run) -> None:

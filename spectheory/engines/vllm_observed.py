@@ -33,7 +33,7 @@ def observed_in_metrics(metrics: Metrics, statistics: Callable[[], Statistics]) 
     if seconds is None and not drafts:
         metrics.require("the metrics", [f"{name}_count" for name in LATENCY])
         raise nothing_decoded("vllm-metrics")
-    steps, waits = metrics.total(STEPS), sum(metrics.total(f"{name}_count") for name in LATENCY[:1])
+    steps, waits = metrics.total(STEPS), max(metrics.total(f"{name}_count") for name in LATENCY)
     batch = waits / steps if steps and waits else metrics.gauge("vllm:num_requests_running") or None
     queried, hit = (metrics.total(f"vllm:prefix_cache_{name}") for name in ("queries", "hits"))
     seen = Observed(
