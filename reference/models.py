@@ -118,15 +118,30 @@ def load_pair(
         InputError: a draft head is for another target, or its files are not what they say; `attention` is neither sdpa
             nor eager, or this machine does not have the device.
     """
-    if attention not in get_args(Attention):
-        raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
-    _require_device(device)
+    _require_place(device, attention)
     if holds_head(draft):
         loaded = load_folder("target", Path(target), device, dtype, attention)
         return _with_head(*loaded, Path(draft), (str(target), str(draft)))
     folders = {"target": Path(target), "draft": Path(draft)}
     loaded = {role: load_folder(role, folder, device, dtype, attention) for role, folder in folders.items()}
     return _paired(*loaded["target"], *loaded["draft"], (str(folders["target"]), str(folders["draft"])))
+
+
+def load_target(
+    folder: str | Path,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    attention: Attention = "sdpa",
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load the target of a local folder without a draft, and its tokenizer.
+
+    Raises:
+        PairError: as `load_pair`.
+        InputError: `attention` is neither sdpa nor eager, or this machine does not have the device.
+    """
+    _require_place(device, attention)
+    return load_folder("target", Path(folder), device, dtype, attention)
 
 
 def with_draft(pair: Pair, draft: str | Path) -> Pair:
@@ -141,6 +156,13 @@ def with_draft(pair: Pair, draft: str | Path) -> Pair:
         return _with_head(pair.target, pair.tokenizer, Path(draft), (pair.names[0], str(draft)))
     loaded = load_folder("draft", Path(draft), pair.device, pair.target.dtype, str(attention))
     return _paired(pair.target, pair.tokenizer, *loaded, (pair.names[0], str(draft)))
+
+
+def _require_place(device: str | torch.device, attention: str) -> None:
+    """Check that models can be placed on the device with this attention."""
+    if attention not in get_args(Attention):
+        raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
+    _require_device(device)
 
 
 def _paired(

@@ -27,7 +27,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record, RecordError, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
-from spectheory.engines import Engine, export, read_report
+from spectheory.engines import Engine, diagnose, export, read_report
 from spectheory.hardware.calibrated_costs import CalibratedCosts, calibrate
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
@@ -41,6 +41,7 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
+from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
@@ -78,6 +79,7 @@ __all__ = [
     "ChainText",
     "Comparison",
     "Deployment",
+    "Diagnosis",
     "Draft",
     "DraftComparison",
     "DraftModel",
@@ -141,6 +143,7 @@ __all__ = [
     "delayed_block_efficiency",
     "delayed_seconds",
     "delayed_throughput",
+    "diagnose",
     "engines",
     "evaluate",
     "expected_block_efficiency",

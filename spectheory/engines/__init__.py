@@ -33,8 +33,11 @@ from spectheory.engines import (
 )
 from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.benchmark_file import BenchmarkRuns
+from spectheory.engines.diagnosing import Times, Usual, diagnosed
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
+from spectheory.engines.observed import Observed
+from spectheory.engines.observing import observe, with_given
 from spectheory.engines.statistics import Statistics
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.runs import Conditions, Run
@@ -42,6 +45,7 @@ from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
 from spectheory.planning.schedule_record import Schedule
+from spectheory.results.diagnosis import Diagnosis
 
 __all__ = [
     "ALL",
@@ -52,10 +56,14 @@ __all__ = [
     "Engine",
     "Envelope",
     "Export",
+    "Observed",
     "Run",
     "Statistics",
+    "Usual",
     "aiperf",
     "benchmark_names",
+    "diagnose",
+    "diagnosis_names",
     "eagle",
     "engine",
     "engines",
@@ -65,6 +73,7 @@ __all__ = [
     "medusa",
     "mlx_lm",
     "names",
+    "observed_in",
     "read_report",
     "read_runs",
     "recognised_reports",
@@ -185,13 +194,113 @@ def read_report(
     >>> read_report("0.6 0.2 0.05", "sequoia-vector").acceptance.table.tolist()
     [[0.6, 0.2, 0.05]]
     """
-    several = [report] if isinstance(report, str | Path) else list(report)
-    if not several:
-        raise InputError("report must be a text, a Path or a list of them, got an empty list")
+    several = _several(report)
     found = next((each for each in _lazily() if name in each.readers), None)
     if found is None:
         raise InputError(unknown("report", name, report_names()))
     return reports.read(found, name, several, min_trials, assume_constant)
+
+
+def diagnosis_names() -> list[str]:
+    """The names of all reports that `diagnose` can read, such as "vllm-metrics"."""
+    return [name for each in engines() for name in each.observers]
+
+
+def observed_in(
+    report: str | Path | Sequence[str | Path], kind: str, *, model: str | None = None, min_trials: int = 100
+) -> list[Observed]:
+    """What the models of a server did, by its log or its metrics.
+
+    Args:
+        report: text of a log or of a scrape, or Path of its file. Of two scrapes, the first is subtracted from the
+            second, so that the result is about the time between them.
+        kind: kind of the report, one of `spectheory.engines.diagnosis_names()`.
+        model: value of the label `model_name`; None returns every model that decoded.
+        min_trials: positions of a draft that were reached in fewer cycles are left out.
+
+    Raises:
+        InputError: `kind` or `model` is unknown, a report cannot be read, or the scrapes are not of one run of a
+            server.
+    """
+    return observe(_observing(kind), kind, _several(report), model=model, min_trials=min_trials)
+
+
+def diagnose(
+    report: str | Path | Sequence[str | Path],
+    kind: str,
+    *,
+    plain: str | Path | Sequence[str | Path] | None = None,
+    times: Times | None = None,
+    model: str | None = None,
+    nodes: int | None = None,
+    depth: int | None = None,
+    batch: float | None = None,
+    context: int | None = None,
+    usual: Usual | None = None,
+    min_trials: int = 100,
+) -> list[Diagnosis]:
+    """Why speculation on a server is as fast as it is: one diagnosis for each model that it serves.
+
+    Each diagnosis says which of these make the server slower than it could be, with the numbers: acceptance is low, the
+    draft is dear, verification is not flat, the batch is too large, or the overhead is large. What the report does not
+    tell, it says, with the measurement that would tell.
+
+    Args:
+        report: a log, or one or two scrapes, see `observed_in`.
+        kind: see `observed_in`.
+        plain: the same kind of report, of the same server and load without speculation.
+        times: forward times: a `Deployment`, whose times are measured or computed for the batch size of the server and
+            for 1, or latencies of one or several batch sizes. Without them, the parts of a cycle are not known.
+        model: see `observed_in`.
+        nodes: drafted tokens per cycle, the root excluded, if the report does not say it.
+        depth: levels of the drafts, if they are trees.
+        batch: mean number of sequences that decode together, if the report does not say it.
+        context: tokens in the KV cache of each sequence, for latencies.
+        usual: the usual values with which the factors are compared.
+        min_trials: see `observed_in`.
+
+    Raises:
+        InputError: see `observed_in`; or a figure contradicts the report.
+
+    >>> line = "Decode batch. #running-req: 4, accept len: 1.30, gen throughput (token/s): 130.0, #queue-req: 0"
+    >>> (found,) = diagnose(line, "sglang-log", nodes=5)
+    >>> found.causes, found.cycle_seconds, found.unknown
+    (('acceptance',), 0.04, ('draft', 'verification', 'batch', 'overhead'))
+    """
+    engine = _observing(kind)
+    seen = observed_in(report, kind, model=model, min_trials=min_trials)
+    without = {} if plain is None else {each.model: each for each in observed_in(plain, kind, min_trials=min_trials)}
+    if drafted := next((each for each in without.values() if each.statistics is not None), None):
+        raise InputError(f"plain must be without speculation, but {drafted.engine} drafted tokens in it")
+    if plain is not None and not any(each.model in without for each in seen):
+        raise InputError(f"plain must be of the same model, {seen[0].model}, got {', '.join(without)}")
+    return [
+        diagnosed(
+            with_given(each, nodes, depth, batch),
+            engine.advice,
+            plain=without.get(each.model),
+            times=times,
+            context=context,
+            usual=usual,
+        )
+        for each in seen
+    ]
+
+
+def _observing(kind: str) -> Engine:
+    """The engine whose servers are observed by this kind of report."""
+    found = next((each for each in _lazily() if kind in each.observers), None)
+    if found is None:
+        raise InputError(unknown("report of a server", kind, diagnosis_names()))
+    return found
+
+
+def _several(report: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    """The reports as a list. Raises InputError for an empty list."""
+    several = [report] if isinstance(report, str | Path) else list(report)
+    if not several:
+        raise InputError("report must be a text, a Path or a list of them, got an empty list")
+    return several
 
 
 def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:

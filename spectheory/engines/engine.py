@@ -10,6 +10,7 @@ from spectheory.core.errors import InputError
 from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.benchmark_file import BenchmarkFormat
 from spectheory.engines.exports import Export, release
+from spectheory.engines.observed import NO_ADVICE, Advice, Observer
 from spectheory.engines.statistics import Statistics
 from spectheory.planning.fitting import Fitting, PlainIsFastestError
 
@@ -43,6 +44,8 @@ class Engine:
         off: arguments that turn speculation off; empty if leaving out all arguments does this.
         text_of: reads the file of a report as text; set it for an engine whose reports are binary files.
         benchmarks: the formats of its benchmarks' files, by names such as "vllm-serve".
+        observers: how its servers are observed, by names such as "vllm-metrics", for `spectheory.diagnose`.
+        advice: what to change in it, for `spectheory.diagnose`.
 
     Raises:
         InputError: there is an exporter without versions.
@@ -57,6 +60,8 @@ class Engine:
     off: tuple[str, ...] = ()
     text_of: Callable[[Path], str] = text_of_file
     benchmarks: Mapping[str, BenchmarkFormat] = field(default_factory=dict)
+    observers: Mapping[str, Observer] = field(default_factory=dict)
+    advice: Advice = NO_ADVICE
 
     def __post_init__(self) -> None:
         if self.exporter is not None and not self.versions:

@@ -20,6 +20,7 @@ trace level. Rates without parentheses are read too, although no build is known 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from spectheory.core.errors import InputError
@@ -27,6 +28,8 @@ from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export, release
 from spectheory.engines.llama_cpp_benchmarks import FORMATS
+from spectheory.engines.llama_cpp_observed import ADVICE, observed_in_log
+from spectheory.engines.observed import Observer
 from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
 from spectheory.planning.fitting import Fitting
@@ -119,7 +122,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
     starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
     if len(starts) < 2:
-        return from_log_line(text, min_trials=min_trials)
+        return from_log_line(_one_line(text, kept, starts), min_trials=min_trials)
     parts = ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]
     read = [(from_log_line(part, min_trials=1), part) for part in parts if not re.search(_NOTHING, part)]
     drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
@@ -138,6 +141,15 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     return statistics.from_positions(
         "llama.cpp", "log", total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
+
+
+def _one_line(text: str, kept: Sequence[str], starts: Sequence[int]) -> str:
+    """The lines of one request, or its line of running totals if only that one has more than totals."""
+    totals = [line for line in text.splitlines() if re.search(_TOTALS, line)]
+    own = "\n".join(kept)
+    if not starts or not totals:
+        return text
+    return totals[0] if len(totals) == 1 and re.search(_RATES, totals[0]) and not re.search(_RATES, own) else own
 
 
 def _check_length(tau: float, drafted: int, accepted: int) -> None:
@@ -222,4 +234,10 @@ ENGINE = Engine(
     readers={"llama.cpp-log": lambda text, least: from_log(text, min_trials=least)},
     off=("--spec-type", "none"),
     benchmarks=FORMATS,
+    observers={
+        "llama.cpp-log": Observer(
+            lambda text, least: observed_in_log(text, lambda: from_log(text, min_trials=least)),
+        )
+    },
+    advice=ADVICE,
 )

@@ -20,7 +20,7 @@ def read(
     engine: Engine, kind: str, reports: Sequence[str | Path], min_trials: int, constant: int | None
 ) -> Statistics | list[BenchPoint]:
     """As `spectheory.read_report`, with the engine that has a reader for the kind of report."""
-    texts = _texts(engine, reports)
+    texts = texts_of(engine, reports)
     found = _read(engine, kind, texts, min_trials)
     if not isinstance(found, Statistics):
         if constant is not None:
@@ -40,7 +40,7 @@ def read(
     return replace(found, acceptance=replace(found.acceptance, provenance=stamp))
 
 
-def _texts(engine: Engine, reports: Sequence[str | Path]) -> dict[str, str]:
+def texts_of(engine: Engine, reports: Sequence[str | Path]) -> dict[str, str]:
     """The text of each report by its name. Raises InputError if a report is given twice."""
     texts: dict[str, str] = {}
     contents: dict[bytes, str] = {}

@@ -14,6 +14,7 @@ from spectheory.engines import statistics
 from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
+from spectheory.engines.observed import Observer
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import (
     EXACT,
@@ -30,6 +31,7 @@ from spectheory.engines.report_values import (
 )
 from spectheory.engines.sglang_benchmarks import FORMATS
 from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, ONE_CHAIN, VERSIONS, export
+from spectheory.engines.sglang_observed import ADVICE, observed_in_log, observed_in_metrics
 from spectheory.engines.sglang_points import from_bench_speculative
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.planning.fitting import Fitting
@@ -186,4 +188,9 @@ ENGINE = Engine(
         "sglang-bench": lambda text, _: from_bench_speculative(text),
     },
     benchmarks=FORMATS,
+    observers={
+        "sglang-metrics": Observer(lambda metrics, _: observed_in_metrics(metrics), scraped=True),
+        "sglang-log": Observer(lambda text, _: observed_in_log(text)),
+    },
+    advice=ADVICE,
 )

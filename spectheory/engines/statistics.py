@@ -162,11 +162,17 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
         raise InputError(
             f"tau must be from 1 to {length + 1} for assume_constant={length}, got {tau:.4g}: assume longer chains"
         )
+    high = constant_rate(tau, length)
+    said = f"the rate is {high:.4f} at every position, which gives tau {tau:.4g} with {length} drafted tokens{why}"
+    return replace(found, acceptance=Acceptance.by_rank([high]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
+
+
+def constant_rate(tau: float, length: int) -> float:
+    """The rate a at every position with which chains of `length` tokens give tau = 1 + a + a^2 + ... + a^length."""
     low, high = 0.0, 1.0
     while (rate := (low + high) / 2) not in (low, high):
         low, high = (rate, high) if sum(rate**i for i in range(length + 1)) < tau else (low, rate)
-    said = f"the rate is {high:.4f} at every position, which gives tau {tau:.4g} with {length} drafted tokens{why}"
-    return replace(found, acceptance=Acceptance.by_rank([high]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
+    return high
 
 
 def from_prefix_counts(accepted: Sequence[int], drafts: int) -> Counted:

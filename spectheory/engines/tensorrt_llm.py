@@ -13,10 +13,12 @@ from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
+from spectheory.engines.observed import Observed, Observer
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.engines.tensorrt_llm_config import VERSIONS, WITHOUT_MODEL, export, export_without_model
+from spectheory.engines.tensorrt_llm_observed import ADVICE, BLOCK, observed_in_iterations
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import first_is_longest, one_length_then_off
@@ -26,7 +28,6 @@ __all__ = ["ENGINE", "VERSIONS", "export", "export_without_model", "from_iterati
 DECODING_TYPES = {"eagle3": "Eagle3", "mtp": "MTP", "ngram": "NGram"}
 """The values of `decoding_type` by family of the draft."""
 
-BLOCK = ("specDecodingStats", "spec_decoding_stats")
 DRAFTED = ("numDraftTokens", "num_draft_tokens")
 ACCEPTED = ("numAcceptedTokens", "num_accepted_tokens")
 REQUESTS = ("numRequestsWithDraftTokens", "num_requests_with_draft_tokens")
@@ -144,6 +145,10 @@ def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
     return (f"only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target.name}",)
 
 
+def _observed(data: Any, min_trials: int) -> Observed:
+    return observed_in_iterations(data, lambda: from_iteration_stats(data, min_trials=min_trials))
+
+
 ENGINE = Engine(
     name="trtllm",
     title="TensorRT-LLM",
@@ -153,4 +158,6 @@ ENGINE = Engine(
         "trtllm-stats": lambda text, least: from_iteration_stats(json_value(text), min_trials=least),
         "trtllm-metrics": lambda text, _: from_metrics(text),
     },
+    observers={"trtllm-stats": Observer(lambda text, least: _observed(json_value(text), least))},
+    advice=ADVICE,
 )

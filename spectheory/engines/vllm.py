@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spectheory.core.checks import is_digits
@@ -16,11 +17,13 @@ from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
+from spectheory.engines.observed import Observer
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
 from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.engines.vllm_benchmarks import FORMATS
 from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, WITHOUT_MODEL, export
+from spectheory.engines.vllm_observed import ADVICE, PREFIX, observed_in_log, observed_in_metrics
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length
 
@@ -50,7 +53,6 @@ METHODS = {
 """The method of vLLM for each family of drafts."""
 PARALLEL = ("p-eagle", "pard")
 """The families that share the method of others, but draft all tokens in one forward."""
-PREFIX = "vllm:spec_decode_num_"
 FORMS = {
     "Mean acceptance length": r"Mean acceptance length:\s*([\d.]+)",
     "Per-position acceptance rate": r"Per-position acceptance rate:\s*\[?([\d.]+(?:,\s*[\d.]+)*)",
@@ -61,13 +63,15 @@ FORMS = {
 """The figures in a log line: name and pattern of each."""
 
 
-def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
+def from_prometheus(text: str | Metrics, *, min_trials: int = 100) -> Statistics:
     """Statistics of `/metrics`: counters since the server started, summed over label sets.
+
+    For the time between two scrapes, pass `Metrics.parse(later).since(Metrics.parse(earlier))`.
 
     Raises:
         InputError: the counters are missing, contradict each other, or count fewer than `min_trials` cycles.
     """
-    metrics, per_position = Metrics.parse(text), PREFIX + "accepted_tokens_per_pos"
+    metrics, per_position = Metrics.parse(text) if isinstance(text, str) else text, PREFIX + "accepted_tokens_per_pos"
     wanted = [PREFIX + name for name in ("drafts", "draft_tokens", "accepted_tokens")]
     for name in (*wanted, per_position):
         metrics.require("the metrics", [name])
@@ -277,4 +281,12 @@ ENGINE = Engine(
         "vllm-response": lambda text, least: from_request_metrics(json_values(text), min_trials=least),
     },
     benchmarks=FORMATS,
+    observers={
+        "vllm-metrics": Observer(
+            lambda metrics, least: observed_in_metrics(metrics, partial(from_prometheus, metrics, min_trials=least)),
+            scraped=True,
+        ),
+        "vllm-log": Observer(lambda text, least: observed_in_log(text, partial(from_log, text, min_trials=least))),
+    },
+    advice=ADVICE,
 )

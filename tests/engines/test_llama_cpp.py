@@ -78,6 +78,15 @@ LINES = {
 }
 
 
+def test_a_log_of_one_request_and_the_totals_of_the_server_after_it() -> None:
+    """Both lines are about the same request: the one with rates by position is read, and nothing counts twice."""
+    for log in (f"{SLOT}\n{SERVER}\n", f"{NEWER}\n{SERVER}\n", f"{SLOT}\n{OLD_SERVER}\n{NGRAM_SERVER}"):
+        found = llama_cpp.from_log(log, min_trials=1)
+        assert (found.drafts, found.drafted, found.accepted, found.tau) == (87, 259, 167, 2.92)
+    totals = llama_cpp.from_log(f"{NEWER}\n{OLD_SERVER}\n{NGRAM_SERVER}", min_trials=1)
+    assert (totals.acceptance, totals.drafted, totals.tau) == (None, 259, 2.92)
+
+
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_llama_cpp_log(line: str) -> None:
     found = llama_cpp.from_log_line(line, min_trials=1)
