@@ -29,10 +29,13 @@ PAGES = [
             "drafter",
             "explore",
             "heads",
+            "index",
+            "pictures",
             "replay",
             "request_classes",
         )
     ),
+    *(f"docs/tutorials/{path.name}" for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))),
 ]
 
 

@@ -1,0 +1,54 @@
+"""Docstrings of this house as reStructuredText: Google's sections, our fields, and characters that mean themselves.
+
+Names between single backticks are links where they are names of the API. `Acceptance:`, `Cost:` and `Source:` begin
+fields. An asterisk, a bar and an underscore at the end of a word are no markup.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
+FIELD = re.compile(r"(\s*)(Acceptance|Cost|Sources?): (.*)")
+MARKUP = re.compile(r"(`[^`]*`)|(\*|\||(?<=\w)_(?!\w))")
+SECTIONS = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", rewrite)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def rewrite(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
+    """Google's sections of a property are those of a method: its first line has no type before a colon."""
+    kind = "method" if what in ("attribute", "property", "data") else what
+    text = as_fields(escaped(lines))
+    lines[:] = GoogleDocstring(text, SECTIONS, app, kind, name, obj, options).lines()
+
+
+def escaped(lines: list[str]) -> list[str]:
+    """The lines with a backslash before each character that would be markup. Examples are left as they are."""
+    return [line if line.lstrip().startswith(">>>") else MARKUP.sub(_escaped, line) for line in lines]
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[1] or f"\\{found[2]}"
+
+
+def as_fields(lines: list[str]) -> list[str]:
+    """The docstring with a field in place of each line that begins one; the next lines of a field are indented."""
+    written: list[str] = []
+    in_field = False
+    for line in lines:
+        if found := FIELD.fullmatch(line):
+            written += [*([] if in_field else [""]), f"{found[1]}:{found[2]}: {found[3]}"]
+            in_field = True
+        elif in_field and line.strip():
+            written.append(f"    {line.strip()}")
+        else:
+            written.append(line)
+            in_field = False
+    return written
