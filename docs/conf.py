@@ -20,12 +20,13 @@ extensions = [
     "sphinx.ext.autodoc",
     "docstrings",
     "mathml",
+    "pages",
     "pictures",
     "public_names",
-    "repository_links",
 ]
 exclude_patterns = ["extensions", "pictures/*.py", "*.py"]
 html_math_renderer = "mathml"
+smartquotes = False
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
@@ -33,6 +34,7 @@ myst_links_external_new_tab = False
 
 default_role = "py:obj"
 python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 88
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
@@ -51,6 +53,6 @@ html_theme_options = {
     "footer_end": ["sphinx-version"],
     "show_toc_level": 2,
     "navigation_depth": 3,
-    "pygments_light_style": "a11y-high-contrast-light",
-    "pygments_dark_style": "a11y-high-contrast-dark",
+    "pygments_light_style": "github-light",
+    "pygments_dark_style": "github-dark",
 }

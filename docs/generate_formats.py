@@ -1,16 +1,12 @@
-"""Write docs/formats.md, the page of file formats, and docs/formats.json, the fields of every schema so far.
+"""Write docs/formats.md: every field of every record, and the columns of the tables beside them.
 
 python docs/generate_formats.py
-
-A pair of kind and schema that docs/formats.json has keeps its fields: if the fields of a record have changed, raise its
-`schema` first.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 import sys
 import typing
@@ -25,10 +21,10 @@ import pyarrow as pa
 from spectheory.certify import testing
 from spectheory.core.files import write_whole
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import KINDS, Record, to_json
+from spectheory.core.record import KINDS, Record
 
 HERE = Path(__file__).parent
-PAGE, HISTORY = HERE / "formats.md", HERE / "formats.json"
+PAGE = HERE / "formats.md"
 PACKAGES = ("spectheory", "simulate", "reference")
 TYPES = {
     r"\bInt\w*\[np\.ndarray, [\"']([^\"']*)[\"']\]": r"whole numbers (\1)",
@@ -102,28 +98,8 @@ OTHERS = """
 
 
 def main() -> None:
-    write_whole(HISTORY, to_json(history(read_history())))
     write_whole(PAGE, page())
-    print(f"wrote {PAGE} and {HISTORY}")
-
-
-def read_history() -> dict[str, dict[str, list[str]]]:
-    return json.loads(HISTORY.read_text(encoding="utf-8")) if HISTORY.exists() else {}
-
-
-def history(past: dict[str, dict[str, list[str]]]) -> dict[str, dict[str, list[str]]]:
-    """The fields of each schema of each kind, with the present ones. Exits if a schema has other fields than before."""
-    found = {kind: dict(schemas) for kind, schemas in past.items()}
-    for record in records():
-        fields = [f"{field.name}: {field.type}" for field in dataclasses.fields(record)]
-        fields += [f"{name}: derived" for name in record.derived]
-        known = found.setdefault(record.kind, {}).setdefault(str(record.schema), fields)
-        if known != fields:
-            changed = sorted(set(known) ^ set(fields)) or "the order of the fields"
-            sys.exit(
-                f"schema {record.schema} of {record.kind!r} has other fields than before: {changed}: raise `schema`"
-            )
-    return dict(sorted(found.items()))
+    print(f"wrote {PAGE}")
 
 
 @cache

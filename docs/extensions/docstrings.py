@@ -7,6 +7,8 @@ fields. An asterisk, a bar and an underscore at the end of a word are no markup.
 from __future__ import annotations
 
 import re
+from dataclasses import fields, is_dataclass
+from itertools import takewhile
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -14,11 +16,15 @@ from sphinx.ext.napoleon import Config, GoogleDocstring
 
 FIELD = re.compile(r"(\s*)(Acceptance|Cost|Sources?): (.*)")
 MARKUP = re.compile(r"(`[^`]*`)|(\*|\||(?<=\w)_(?!\w))")
+SEVERAL = re.compile(r":(ivar|param) (\w+(?:, \w+)+): (.*)")
+LONGEST = 40
+"""A default value with a longer text is shown as dots."""
 SECTIONS = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", rewrite)
+    app.connect("autodoc-process-signature", shorten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -26,7 +32,34 @@ def rewrite(app: Sphinx, what: str, name: str, obj: object, options: Any, lines:
     """Google's sections of a property are those of a method: its first line has no type before a colon."""
     kind = "method" if what in ("attribute", "property", "data") else what
     text = as_fields(escaped(lines))
-    lines[:] = GoogleDocstring(text, SECTIONS, app, kind, name, obj, options).lines()
+    found = one_by_one(GoogleDocstring(text, SECTIONS, app, kind, name, obj, options).lines())
+    lines[:] = [MARKUP.sub(_escaped, line) if line.startswith(":vartype ") else line for line in found]
+
+
+def shorten(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str, str | None] | None:
+    """Long default values of a dataclass as dots."""
+    if signature is None or not is_dataclass(obj):
+        return None
+    for field in fields(obj):
+        if len(text := repr(field.default)) > LONGEST:
+            signature = signature.replace(text, "...")
+    return signature.replace("<factory>", "..."), returned
+
+
+def one_by_one(lines: list[str]) -> list[str]:
+    """The lines with one field for each name: `:ivar a, b: text` would be an `a` of type `b`."""
+    written: list[str] = []
+    for number, line in enumerate(lines):
+        if not (found := SEVERAL.fullmatch(line)):
+            written.append(line)
+            continue
+        *others, last = found[2].split(", ")
+        more = list(takewhile(lambda line: line.startswith("  "), lines[number + 1 :]))
+        written += [part for name in others for part in (f":{found[1]} {name}: {found[3]}", *more)]
+        written.append(f":{found[1]} {last}: {found[3]}")
+    return written
 
 
 def escaped(lines: list[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -10,6 +12,9 @@ from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 log = logging.getLogger(__name__)
+SAME = {r"\dots": r"\ldots", r"\iff": r"\Longleftrightarrow", "{align}": "{aligned}", "{align*}": "{aligned}"}
+"""What docutils knows under another name."""
+WRITTEN = re.compile("|".join(re.escape(name) + (r"\b" if name[-1].isalpha() else "") for name in SAME))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -28,10 +33,13 @@ def put_block(writer: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def mathml(node: nodes.Element, *, as_block: bool) -> str:
-    """The formula of `node`. A formula that cannot be typeset is a warning, which ends the build of `make docs`."""
-    formula = node.astext()
+    """The formula of `node`. A formula that cannot be typeset is a warning, which ends the build of `make docs`.
+
+    docutils raises an AttributeError for a line break outside of an environment.
+    """
+    formula = WRITTEN.sub(lambda found: SAME[found[0]], node.astext())
     try:
         return tex2mathml(formula, as_block=as_block)
-    except MathError as error:
+    except (MathError, AttributeError) as error:
         log.warning("the formula %r cannot be typeset: %s", formula, error, location=node)
         return f"<code>{formula}</code>"

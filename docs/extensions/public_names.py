@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from types import ModuleType
-from typing import Any
 
 from docstrings import escaped
 from docutils import nodes
@@ -22,6 +20,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 TOP = ("spectheory", "simulate", "reference")
+KINDS = ("Functions", "Classes", "Values", "Packages")
 PRIVATE = ("spectheory.cli",)
 """Packages whose `__all__` is for their own use."""
 
@@ -41,7 +40,10 @@ class PublicNames(SphinxDirective):
         package = self.arguments[0]
         text = [f".. py:module:: {package}", "", f".. automodule:: {package}", "   :no-members:", "   :no-index:", ""]
         names = public_names(package)
-        text += table([(link(home(package, name), name), first_sentence(package, name)) for name in names])
+        groups = {kind: [name for name in names if kind_of(package, name) == kind] for kind in KINDS}
+        for kind, members in groups.items():
+            text += [f".. rubric:: {kind}", ""] if members and len(members) < len(names) else []
+            text += table([(link(home(package, name), name), first_sentence(package, name)) for name in members])
         described = [name for name in names if home(package, name) == f"{package}.{name}"]
         text += [line for name in described for line in description(package, name)]
         found = self.parse_text_to_nodes("\n".join(text), offset=self.content_offset)
@@ -65,7 +67,16 @@ class Modules(SphinxDirective):
         package = import_module(self.arguments[0])
         names = [f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__)]
         rows = [(f"``{name}``", sentence(import_module(name).__doc__)) for name in names]
-        text = [f".. automodule:: {package.__name__}", "   :no-members:", "   :no-index:", "", *table(rows)]
+        name = package.__name__
+        text = [
+            f".. py:module:: {name}",
+            "",
+            f".. automodule:: {name}",
+            "   :no-members:",
+            "   :no-index:",
+            "",
+            *table(rows),
+        ]
         return self.parse_text_to_nodes("\n".join(text), offset=self.content_offset)
 
 
@@ -110,14 +121,22 @@ def home(package: str, name: str) -> str:
     return homes().get(id(one), f"{package}.{name}") if callable(one) else f"{package}.{name}"
 
 
+def kind_of(package: str, name: str) -> str:
+    """One of `KINDS`."""
+    one = getattr(import_module(package), name)
+    if inspect.ismodule(one):
+        return "Packages"
+    return "Functions" if inspect.isroutine(one) else "Classes" if inspect.isclass(one) else "Values"
+
+
 def link(target: str, name: str) -> str:
     return f":py:obj:`{name} <{target}>`"
 
 
 def first_sentence(package: str, name: str) -> str:
-    one: Any = getattr(import_module(package), name)
-    is_described = inspect.isclass(one) or inspect.isroutine(one) or isinstance(one, ModuleType)
-    return sentence(one.__doc__) if is_described else ""
+    if kind_of(package, name) == "Values":
+        return sentence("\n".join(text_of_value(package, name)))
+    return sentence(getattr(import_module(package), name).__doc__)
 
 
 def sentence(text: str | None) -> str:
@@ -133,15 +152,14 @@ def table(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def description(package: str, name: str) -> list[str]:
-    one = getattr(import_module(package), name)
-    if inspect.ismodule(one):
+    kind = kind_of(package, name)
+    if kind == "Packages":
         return []
-    if inspect.isclass(one):
-        kind = "exception" if issubclass(one, BaseException) else "class"
-        return [f".. auto{kind}:: {package}.{name}", ""]
-    if inspect.isroutine(one):
-        return [f".. autofunction:: {package}.{name}", ""]
-    return [f".. py:data:: {package}.{name}", "", *(f"   {line}" for line in text_of_value(package, name)), ""]
+    if kind == "Values":
+        return [f".. py:data:: {package}.{name}", "", *(f"   {line}" for line in text_of_value(package, name)), ""]
+    is_error = kind == "Classes" and issubclass(getattr(import_module(package), name), BaseException)
+    directive = "autofunction" if kind == "Functions" else "autoexception" if is_error else "autoclass"
+    return [f".. {directive}:: {package}.{name}", ""]
 
 
 def text_of_value(package: str, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tokens per target call and speedup by budget, for example rates; a draft forward takes a tenth of a target forward."""
+"""Tokens per target call and speedup by budget, for example rates; drafting takes a tenth of a target forward."""
 
 import spectheory as st
 from spectheory.report.figures import yield_figure
