@@ -35,7 +35,11 @@ PAGES = [
             "request_classes",
         )
     ),
-    *(f"docs/tutorials/{path.name}" for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))),
+    *(
+        f"docs/tutorials/{path.name}"
+        for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+        if path.stem != "index"
+    ),
 ]
 
 
