@@ -47,7 +47,14 @@ def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files with the longest tests first, so that no worker is left alone with one of them at the end."""
-    longest = ("test_lossless_end_to_end.py", "test_readme.py", "test_cli.py", "test_docs.py", "test_certify.py")
+    longest = (
+        "test_site.py",
+        "test_lossless_end_to_end.py",
+        "test_readme.py",
+        "test_cli.py",
+        "test_docs.py",
+        "test_certify.py",
+    )
     items.sort(key=lambda item: item.path.name not in longest)
 
 

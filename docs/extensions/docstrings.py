@@ -11,12 +11,14 @@ from dataclasses import fields, is_dataclass
 from itertools import takewhile
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 FIELD = re.compile(r"(\s*)(Acceptance|Cost|Sources?): (.*)")
 MARKUP = re.compile(r"(`[^`]*`)|(\*|\||(?<=\w)_(?!\w))")
 SEVERAL = re.compile(r":(ivar|param) (\w+(?:, \w+)+): (.*)")
+WORDS = {" -- ": " \N{EN DASH} ", "Variables": "Attributes"}
 LONGEST = 40
 """A default value with a longer text is shown as dots."""
 SECTIONS = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
@@ -25,6 +27,7 @@ SECTIONS = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", rewrite)
     app.connect("autodoc-process-signature", shorten)
+    app.connect("doctree-read", put_words)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -46,6 +49,13 @@ def shorten(
         if len(text := repr(field.default)) > LONGEST:
             signature = signature.replace(text, "...")
     return signature.replace("<factory>", "..."), returned
+
+
+def put_words(app: Sphinx, page: nodes.document) -> None:
+    """A dash and the word "Attributes" where Sphinx writes two hyphens and "Variables"."""
+    for text in list(page.findall(nodes.Text)):
+        if text in WORDS and isinstance(text.parent, nodes.paragraph | nodes.field_name):
+            text.parent.replace(text, nodes.Text(WORDS[text]))
 
 
 def one_by_one(lines: list[str]) -> list[str]:

@@ -142,7 +142,7 @@ def first_sentence(package: str, name: str) -> str:
 def sentence(text: str | None) -> str:
     """The first sentence of a docstring."""
     paragraph = inspect.cleandoc(text or "").partition("\n\n")[0].replace("\n", " ")
-    return re.split(r"(?<=[.:]) +(?=[A-Z`])", paragraph)[0]
+    return re.sub(r":$", ".", re.split(r"(?<=[.:]) +(?=[A-Z`])", paragraph)[0])
 
 
 def table(rows: list[tuple[str, str]]) -> list[str]:
