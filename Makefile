@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-deep suite suite-deep lint style types bench pair claims notebooks clean
+.PHONY: setup demo test test-deep suite suite-deep lint style types bench pair claims docs notebooks clean
 
 setup: $(READY)
 
@@ -49,6 +49,10 @@ pair: setup
 
 claims: setup
 	$(BIN)/python docs/generate_claims.py
+
+# The tests build the site too, in a folder of their own.
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -d build/doctrees docs build/site
 
 notebooks: setup
 	$(BIN)/python docs/export_apps.py build/apps

@@ -46,7 +46,15 @@ def test_versions_and_names_agree() -> None:
     assert project["version"] == spectheory.__version__
     assert f"version: {spectheory.__version__}" in (ROOT / "CITATION.cff").read_text()
     assert f"## {spectheory.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-    assert set(project["optional-dependencies"]) == {"reference", "certify", "proofs", "notebooks", "cluster", "dev"}
+    assert set(project["optional-dependencies"]) == {
+        "reference",
+        "certify",
+        "proofs",
+        "notebooks",
+        "cluster",
+        "docs",
+        "dev",
+    }
 
 
 def test_constraints_pin_every_direct_dependency() -> None:

@@ -30,12 +30,19 @@ PAGES = [
             "drafter",
             "explore",
             "heads",
+            "index",
+            "pictures",
             "replay",
             "request_classes",
         )
     ),
     *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/questions/*.md")),
     *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/engines/*.md")),
+    *(
+        f"docs/tutorials/{path.name}"
+        for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+        if path.stem != "index"
+    ),
 ]
 SAMPLES = ROOT / "docs" / "samples"
 """Files that the pages in docs/questions and docs/engines read."""

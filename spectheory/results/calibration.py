@@ -111,7 +111,12 @@ class Calibrated:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Record):
-    """All measured combinations. `left_out` gives, for each verifier that was not measured, the reason."""
+    """All measured combinations of a policy and a verifier, with what was predicted for them.
+
+    Attributes:
+        rows: the combinations.
+        left_out: for each verifier that was not measured, the reason.
+    """
 
     kind: ClassVar[str] = "calibration"
     schema: ClassVar[int] = 5

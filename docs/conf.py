@@ -1,0 +1,58 @@
+"""The site: `make docs`. Nothing is read from the network, and the pages load nothing from it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent)]
+
+import spectheory  # noqa: E402  (from the checkout)
+
+project = "spectheory"
+release = version = spectheory.__version__
+project_copyright = "the authors of spectheory"
+html_title = f"spectheory {release}"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "docstrings",
+    "mathml",
+    "pages",
+    "pictures",
+    "public_names",
+]
+exclude_patterns = ["extensions", "pictures/*.py", "*.py"]
+html_math_renderer = "mathml"
+smartquotes = False
+
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+
+default_role = "py:obj"
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+python_maximum_signature_line_length = 88
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+
+html_theme = "pydata_sphinx_theme"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "spectheory"},
+    "navbar_end": ["theme-switcher"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "show_toc_level": 2,
+    "navigation_depth": 3,
+    "pygments_light_style": "github-light",
+    "pygments_dark_style": "github-dark",
+}

@@ -1,0 +1,12 @@
+"""Policies at 16 nodes on 50 random contexts: expected tokens per target call beside draft calls and draft tokens."""
+
+import numpy as np
+
+import spectheory as st
+from spectheory.report.policy_comparison import policy_figure
+
+
+def draw() -> str:
+    distribution = np.random.default_rng(0).dirichlet([0.05] * 50, size=50)
+    contexts = [st.MarkovDraft(distribution, start) for start in range(50)]
+    return policy_figure(st.compare_policies(contexts, st.standard_policies(contexts, budget=16)))
