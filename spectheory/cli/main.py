@@ -27,6 +27,7 @@ from spectheory.cli import (
     heads,
     importing,
     judging,
+    listing,
     measuring,
     planning,
     predicted_tau,
@@ -113,7 +114,6 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
 app = typer.Typer(
     help="Plan, simulate, measure and certify tree-based speculative decoding.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -160,6 +160,7 @@ for command in (
     comparing_policies.policies,
     certifying.certify,
     checking.check,
+    listing.list_,
     exploring.explore,
     demo.demo,
 ):
