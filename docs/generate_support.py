@@ -65,7 +65,8 @@ PARTS_HEAD = """
 - `models`: {models}. Decoding and reading of models and draft heads, with the shipped pair and tiny random models.
 
 `docs/generate_support.py` runs a part, records it in `docs/support.json` and writes this page; its first lines have the
-commands. The tests are those of the checkout, on the packages of the environment.
+commands. The tests are those of the checkout, on the packages of the environment. In the suite every warning is an
+error; here deprecation warnings are not, because old and new releases of other packages warn about each other.
 """
 
 
@@ -82,7 +83,7 @@ def run(part: str) -> dict[str, object]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        options = ["-q", "-p", "no:cacheprovider", "-W", "default::DeprecationWarning", f"--junitxml={report}"]
         status = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *PARTS[part]], cwd=ROOT, env=environment, check=False
         ).returncode
