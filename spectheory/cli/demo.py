@@ -66,7 +66,8 @@ def demo(
 def _profile(pair: Pair, out: Path, rounds: int, seed: int) -> Latency:
     from reference.profiling import profile
 
-    with progress("profile", "lower --rounds", "rounds") as done:
+    what = f"{rounds} rounds of forwards of many sizes, of the target and the draft"
+    with progress("profile", "lower --rounds", "rounds", announced=what) as done:
         latency = profile(pair, rounds=rounds, seed=seed, done=done)
     latency.save(out / "latency.json")
     return latency
@@ -82,7 +83,9 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, sum(counts))
     traced = counts[0]
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
-    with progress("trace", "lower --traced", "traced") as done:
+    heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
+    what = f"the target continues {traced} prompts, {heading}; the plan is made from its text"
+    with progress("trace", "lower --traced", "traced", announced=what) as done:
         kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
             chosen, *_ = measured_plans(pair, prompts[:traced], **settings, **kept)
@@ -93,6 +96,6 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
     (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
-    tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, **settings)
-    heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
+    what = f"{counts[1]} other prompts with the plan and without, {heading}"
+    tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, what, **settings)
     return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))

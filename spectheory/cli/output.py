@@ -47,11 +47,13 @@ class _Remaining:
     """Lines about a stage that takes long: how long it takes as soon as that is known, then what is left.
 
     `shorter` is advice such as "lower --count"; `share` is the share of the steps that --quick would leave, 1 if the
-    command has no such option. `repeated` is whether lines follow the first, as off a terminal.
+    command has no such option. `repeated` is whether lines follow the first, as off a terminal. `announced` is whether
+    even a short stage says how long it takes.
     """
 
-    def __init__(self, label: str, shorter: str, share: float, repeated: bool) -> None:
+    def __init__(self, label: str, shorter: str, share: float, repeated: bool, announced: bool) -> None:
         self.label, self.shorter, self.share, self.repeated = label, shorter, share, repeated
+        self.announced = announced
         self.begun: tuple[int, float] | None = None
         self.entered, self.said = time.monotonic(), 0.0
         self.last: tuple[int, int, float] | None = None
@@ -69,21 +71,27 @@ class _Remaining:
         self.last = finished, total, now
         self.begun = self.begun or (finished, now)
         done, seconds = finished - self.begun[0], now - self.begun[1]
-        if done < 1 or seconds < ENOUGH or finished >= total or now - self.said < EVERY:
+        is_known = done >= 1 and (seconds >= ENOUGH or (self.announced and not self.said))
+        if not is_known or finished >= total or now - self.said < EVERY:
             return
         left = seconds / done * (total - finished)
         if not self.said:
             if now - self.entered + left < LONG:
+                if self.announced:
+                    self._print(f"{self.label}: takes about {duration(now - self.entered + left)} on this machine")
+                    self.announced = False
                 return
             whole = seconds / done * total
             shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
             quick = f", or give --quick: about {duration(self.share * whole)}" if self.share < 1 else ""
             warned = f"{self.label}: takes about {duration(now - self.entered + left)} on this machine{shorter}{quick}"
-            errors.print(warned, soft_wrap=True, highlight=False, markup=False)
+            self._print(warned)
         elif self.repeated:
-            line = f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left"
-            errors.print(line, soft_wrap=True, highlight=False, markup=False)
+            self._print(f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left")
         self.said = now
+
+    def _print(self, line: str) -> None:
+        errors.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def duration(seconds: float) -> str:
@@ -99,16 +107,25 @@ LOWERED: ContextVar[dict[str, float]] = ContextVar("lowered")
 
 
 @contextmanager
-def progress(label: str, shorter: str = "", *scaling: str) -> Iterator[Callable[[int, int], None]]:
+def progress(label: str, shorter: str = "", *scaling: str, announced: str = "") -> Iterator[Callable[[int, int], None]]:
     """Context manager that reports the progress of a stage. It gives a function to call with (finished, total).
 
     On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
     prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as the first
     two steps show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the
-    options `scaling`, which --quick may lower.
+    options `scaling`, which --quick may lower. `announced` says what the stage does: it is printed first, and then even
+    a short stage says how long it takes.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    lines = _Remaining(label, shorter, prod(LOWERED.get({}).get(name, 1.0) for name in scaling), not errors.is_terminal)
+    lines = _Remaining(
+        label,
+        shorter,
+        prod(LOWERED.get({}).get(name, 1.0) for name in scaling),
+        not errors.is_terminal,
+        bool(announced),
+    )
+    if announced:
+        errors.print(f"{label}: {announced}", soft_wrap=True, highlight=False, markup=False)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
 
