@@ -135,9 +135,14 @@ def page(rows: list[dict[str, object]]) -> str:
     return HEAD + "\n".join(lines) + "\n" + PARTS_HEAD.format(**files)
 
 
+def recorded() -> list[dict[str, object]]:
+    """The recorded runs."""
+    return json.loads(RUNS.read_text(encoding="utf-8")) if RUNS.exists() else []
+
+
 def main(parts: list[str]) -> None:
     """Run the parts, record them, and write the page."""
-    rows = json.loads(RUNS.read_text(encoding="utf-8")) if RUNS.exists() else []
+    rows = recorded()
     for part in parts:
         if part not in PARTS:
             raise SystemExit(f"error: part must be one of {', '.join(PARTS)}, got {part!r}")

@@ -100,8 +100,11 @@ def test_metadata_is_that_of_the_package(built: Path) -> None:
 def test_versions_and_names_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == spectheory.__version__
-    assert f"version: {spectheory.__version__}" in (ROOT / "CITATION.cff").read_text()
-    assert f"## {spectheory.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {spectheory.__version__}\n" in citation
+    (released,) = re.findall(r"^date-released: (.*)$", citation, re.MULTILINE)
+    releases = re.findall(r"^## \[(.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert releases[0] == (spectheory.__version__, released)
     assert set(project["optional-dependencies"]) == {"reference", "certify", "proofs", "notebooks", "cluster", "dev"}
 
 
