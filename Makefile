@@ -1,20 +1,29 @@
 # Each target sets itself up in .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
+DECODER := .venv/.decoder
 READY := .venv/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-deep suite suite-deep lint style types bench pair claims docs notebooks clean
+.PHONY: setup demo test test-deep suite suite-deep lint style types bench gate history pair claims docs notebooks clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(DECODER): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "spectheory needs Python 3.11 or newer")'
+	@echo "set-up: installs spectheory and the decoder into .venv; about a minute, most of it the download of torch"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) --editable '.[reference]'
 	touch $@
 
-demo: setup
-	$(BIN)/spectheory demo
+$(READY): $(DECODER)
+	$(INSTALL) --editable '.[dev]'
+	touch $@
+
+# The demo needs the decoder alone. Bytecode is kept even where the environment turns it off, here and in tests, so that
+# the next process loads the packages fast.
+demo: $(DECODER)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/spectheory demo
 
 lint: style types
 
@@ -25,7 +34,6 @@ style: setup
 types: setup
 	$(BIN)/pyright
 
-# Bytecode is kept even where the environment turns it off, so that the processes that tests start load the package fast.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
 # Pyright has one thread, so it runs beside the tests.
@@ -43,6 +51,19 @@ suite-deep: setup
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks -q
+
+# Calculations whose time is a ratio to a baseline of the same run; two runs, because a busy machine only adds.
+CALCULATORS := benchmarks/test_search_benchmark.py $(addprefix benchmarks/test_bench_,distributions.py goose.py policies.py replay.py transport.py)
+TIMED := build/ratios/first.json build/ratios/second.json
+RATIOS = mkdir -p build/ratios && for report in $(TIMED); do OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(CALCULATORS) --benchmark-json $$report || exit; done
+
+gate: setup
+	$(RATIOS)
+	$(BIN)/python -m benchmarks.ratio_history $(TIMED)
+
+history: setup
+	$(RATIOS)
+	$(BIN)/python -m benchmarks.ratio_history $(TIMED) --commit $$(git describe --always --dirty --exclude='*')
 
 pair: setup
 	$(BIN)/spectheory train pair --out reference/pair --work build/pair

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 import spectheory as st
 from reference.library_sources import standard_library
-from reference.profiling import profile
 from spectheory.cli import app
 
 Run = Callable[..., tuple[int, str, str]]
@@ -88,12 +86,13 @@ def test_the_demo_writes_its_records_and_one_page(
 ) -> None:
     """With shorter texts, fewer of them and fewer rounds of the profile; `make test-deep` runs it as it is."""
     if few:
-        monkeypatch.setattr("reference.profiling.profile", partial(profile, contexts=(64, 128)))
         monkeypatch.setattr(sys.modules["spectheory.cli.demo"], "NEW_TOKENS", 32)
     pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
-    status, out, _ = run("demo", *pair, "--out", "demo", *(("--rounds", 3, "--count", 8) if few else ()))
+    status, out, err = run("demo", *pair, "--out", "demo", *(("--rounds", 3, "--count", 8) if few else ()))
     assert status == 0
-    assert ("8 of 8" if few else "20 of 20") in out
+    assert ("8 of 8" if few else "6 of 6") in out
+    stages = [line.partition(": ")[0] for line in err.splitlines() if "takes about" not in line and " left" not in line]
+    assert stages == ["profile", "trace", "decode", "trace", "decode"]
     page = Path("demo/index.html").read_text()
     for folder in (Path("demo/temperature-0"), Path("demo/temperature-1")):
         plan, tally = st.Plan.load(folder / "plan.json"), st.Tally.load(folder / "measured.json")

@@ -32,6 +32,7 @@ PAGES = [
             "heads",
             "index",
             "pictures",
+            "quickstart",
             "replay",
             "request_classes",
         )
@@ -58,6 +59,7 @@ FEWER = {
     "spectheory profile": " --rounds 1 --largest 8 --contexts 64",
     "spectheory decode": " --count 2 --new-tokens 32",
     "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8",
+    "spectheory schedule --acceptance 0": " --batch 1:8",
     "spectheory train texts": " --rows 16 --new-tokens 16",
     "spectheory train head": " --steps 2",
     "spectheory head evaluate": " --count 2 --new-tokens 16",

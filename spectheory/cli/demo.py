@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 PROMPT_TOKENS, NEW_TOKENS = 64, 128
 
 
-@quick(rounds=3, traced=12, count=4)
+@quick(rounds=3, traced=6, count=2)
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
     pair: PairOptions = SHIPPED,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of times that each forward is timed.")] = 15,
-    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 48,
-    count: Annotated[int, typer.Option("--count", min=1, help="Number of other prompts to decode.")] = 20,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of times that each forward is timed.")] = 8,
+    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 16,
+    count: Annotated[int, typer.Option("--count", min=1, help="Number of other prompts to decode.")] = 6,
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, and compare the prediction with the measurement."""
@@ -64,10 +64,13 @@ def demo(
 
 
 def _profile(pair: Pair, out: Path, rounds: int, seed: int) -> Latency:
-    from reference.profiling import profile
+    from reference.planning_loop import MAX_BUDGET
+    from reference.profiling import forward_sizes, profile
 
-    with progress("profile", "lower --rounds", "rounds", announced=True) as done:
-        latency = profile(pair, rounds=rounds, seed=seed, done=done)
+    sizes = {"tokens": forward_sizes(2 * MAX_BUDGET + 1), "contexts": (PROMPT_TOKENS, PROMPT_TOKENS + NEW_TOKENS)}
+    what = f"{rounds} rounds of forwards of many sizes, of the target and the draft"
+    with progress("profile", "lower --rounds", "rounds", what=what) as done:
+        latency = profile(pair, **sizes, rounds=rounds, seed=seed, done=done)
     latency.save(out / "latency.json")
     return latency
 
@@ -82,7 +85,9 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, sum(counts))
     traced = counts[0]
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
-    with progress("trace", "lower --traced", "traced", announced=True) as done:
+    heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
+    what = f"the target continues {traced} prompts, {heading}; the plan is made from its text"
+    with progress("trace", "lower --traced", "traced", what=what) as done:
         kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
             chosen, *_ = measured_plans(pair, prompts[:traced], **settings, **kept)
@@ -93,6 +98,6 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
     (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
-    tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, **settings)
-    heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
+    what = f"{counts[1]} other prompts with the plan and without, {heading}"
+    tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, what, **settings)
     return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))

@@ -30,6 +30,7 @@ from spectheory.cli import (
     heads,
     importing,
     judging,
+    listing,
     measuring,
     planning,
     predicted_tau,
@@ -124,7 +125,6 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
 app = typer.Typer(
     help="Plan, simulate, measure and certify tree-based speculative decoding.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -174,6 +174,7 @@ for command in (
     certifying.certify,
     diverging.divergence,
     checking.check,
+    listing.list_,
     exploring.explore,
     demo.demo,
 ):

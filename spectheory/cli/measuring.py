@@ -274,18 +274,26 @@ def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: f
     return sampling
 
 
-def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, skip: int, **settings: Any) -> Tally:
+def measured(
+    pair: Pair,
+    plan: Plan,
+    prompts: list[list[int]],
+    out: Path | None,
+    skip: int,
+    what: str = "",
+    **settings: Any,
+) -> Tally:
     """Decode every prompt with the plan and plainly, except those that the tally in `out` counts already.
 
     After each prompt, the tally so far is saved to `out`. `skip` is the number of the first prompt in its file, counted
-    from 0.
+    from 0. `what` is what `progress` says first.
     """
     from reference.measuring import measure, verifier_at
 
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    with only_writer(out), progress("decode", "lower --count", "count", announced=True) as done:
+    with only_writer(out), progress("decode", "lower --count", "count", announced=True, what=what) as done:
         total = Tally.load(out) if out is not None and out.exists() else None
         verifier = verifier_at(settings["temperature"], plan)
         run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)

@@ -49,12 +49,15 @@ class _Remaining:
 
     `shorter` is advice such as "lower --count"; `share` is the share of the steps that --quick would leave, 1 if the
     command has no such option. `repeated` is whether lines follow the first, as off a terminal. `announced` is whether
-    the stage says that it measures its speed before it knows it.
+    the stage says that it measures its speed before it knows it. `spoken` is whether even a short stage says how long
+    it takes.
     """
 
-    def __init__(self, label: str, shorter: str, share: float, repeated: bool, announced: bool) -> None:
+    def __init__(
+        self, label: str, shorter: str, share: float, repeated: bool, announced: bool, *, spoken: bool
+    ) -> None:
         self.label, self.shorter, self.share, self.repeated = label, shorter, share, repeated
-        self.announced = announced
+        self.announced, self.spoken = announced, spoken
         self.begun: tuple[int, float] | None = None
         self.entered, self.said = time.monotonic(), 0.0
         self.last: tuple[int, int, float] | None = None
@@ -83,21 +86,24 @@ class _Remaining:
                 self._say(finished, total, now, (now - self.entered) / finished, "up to about")
             return
         done, seconds = finished - self.begun[0], now - self.begun[1]
-        if done >= 1 and seconds >= ENOUGH:
+        if done >= 1 and (seconds >= ENOUGH or self.spoken):
             self._say(finished, total, now, seconds / done, "about")
 
     def _say(self, finished: int, total: int, now: float, step: float, about: str) -> None:
         """Print how long the stage takes or what is left, if `step` is the seconds of a step and a line is due."""
         left = step * (total - finished)
-        if finished >= total or now - self.said < EVERY or (not self.said and now - self.entered + left < LONG):
+        is_long = self.said > 0 or now - self.entered + left >= LONG
+        if finished >= total or now - self.said < EVERY or not (is_long or self.spoken):
             return
         if not self.said:
             whole = duration(now - self.entered + left)
             quick = f": about {duration(self.share * step * total)}" if self.share < 1 else ""
-            self._print(f"takes {about} {whole} on this machine{self._advice(quick)}")
+            self._print(f"takes {about} {whole} on this machine{self._advice(quick) if is_long else ''}")
+            self.spoken = False
         elif self.repeated:
             self._print(f"{finished:,} of {total:,}, about {duration(left)} left")
-        self.said, self.announced = now, False
+        if is_long:
+            self.said, self.announced = now, False
 
     def _announce(self) -> None:
         """Print that the speed is measured."""
@@ -127,18 +133,21 @@ LOWERED: ContextVar[dict[str, float]] = ContextVar("lowered")
 
 @contextmanager
 def progress(
-    label: str, shorter: str = "", *scaling: str, announced: bool = False
+    label: str, shorter: str = "", *scaling: str, announced: bool = False, what: str = ""
 ) -> Iterator[Callable[[int, int], None]]:
     """Context manager that reports the progress of a stage. It gives a function to call with (finished, total).
 
     On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
     prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as its steps
     show it, and `shorter`, advice such as "lower --count". The time of the stage is proportional to the options
-    `scaling`, which --quick may lower. Before that, a stage that is `announced` says that it measures its speed.
+    `scaling`, which --quick may lower. Before that, a stage that is `announced` says that it measures its speed; `what`
+    says instead what the stage does, and then even a short stage says how long it takes, from its first two steps.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     share = prod(LOWERED.get({}).get(name, 1.0) for name in scaling)
-    lines = _Remaining(label, shorter, share, not errors.is_terminal, announced)
+    lines = _Remaining(label, shorter, share, not errors.is_terminal, announced and not what, spoken=bool(what))
+    if what:
+        errors.print(f"{label}: {what}", soft_wrap=True, highlight=False, markup=False)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
 

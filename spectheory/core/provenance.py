@@ -213,7 +213,8 @@ def _require_type(name: str, hint: Any, value: Any) -> None:
         kinds = (*kinds, int) if float in kinds else kinds
         good = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
     if not good:
-        raise InputError(f"{name} of the provenance must be {getattr(hint, '__name__', hint)}, got {value!r:.80}")
+        known = hint.__name__ if isinstance(hint, type) else hint
+        raise InputError(f"{name} of the provenance must be {known}, got {value!r:.80}")
 
 
 UNKNOWN = Provenance("made by hand")

@@ -43,7 +43,7 @@ def repository(name: str) -> str | None:
         return None
     source = json.loads(_text(name.lower()))["source"]
     host = "huggingface.co/"
-    return source.removeprefix(host).split()[0] if source.startswith(host) else None
+    return source.removeprefix(host).split()[0].rstrip(",") if source.startswith(host) else None
 
 
 @cache

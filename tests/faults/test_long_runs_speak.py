@@ -36,13 +36,14 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         terminal: bool = False,
         scaling: tuple[str, ...] = (),
         announced: bool = False,
+        what: str = "",
     ) -> list[str]:
         now = [1000.0]
         monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
         console = Console(stderr=True, record=True, force_terminal=terminal, width=200, quiet=False)
         monkeypatch.setattr(output, "errors", console)
         monkeypatch.setattr(output, "Progress", lambda *columns, **options: _Bar())
-        with output.progress("clock", shorter, *scaling, announced=announced) as done:
+        with output.progress("clock", shorter, *scaling, announced=announced, what=what) as done:
             for seconds, finished, total in steps:
                 now[0] = 1000.0 + seconds
                 done(finished, total)
@@ -83,6 +84,22 @@ def test_on_a_terminal_the_bar_shows_what_is_left(lines: Callable[..., list[str]
 @pytest.mark.parametrize("steps", [[(4.0 * n, n, 10) for n in range(1, 11)], [(100.0, 1, 1)], [(0.0, 0, 9)], []])
 def test_a_short_stage_is_silent(lines: Callable[..., list[str]], steps: Steps) -> None:
     assert lines(steps) == []
+
+
+def test_an_announced_stage_says_what_it_does_and_how_long_it_takes_even_if_it_is_short(
+    lines: Callable[..., list[str]],
+) -> None:
+    assert lines([(2.0 * n, n, 8) for n in range(1, 9)], what="times eight decoders") == [
+        "clock: times eight decoders",
+        "clock: takes about 16 seconds on this machine",
+    ]
+    assert lines([], what="times no decoder") == ["clock: times no decoder"]
+
+
+def test_an_announced_stage_that_is_long_speaks_as_others_do(lines: Callable[..., list[str]]) -> None:
+    first, *others = lines([(180.0 * n, n, 8) for n in range(1, 9)], what="times eight decoders")
+    assert first == "clock: times eight decoders"
+    assert others == lines([(180.0 * n, n, 8) for n in range(1, 9)])
 
 
 def test_many_quick_steps_give_few_lines(lines: Callable[..., list[str]]) -> None:

@@ -1,0 +1,94 @@
+"""Draw docs/picture.svg, the picture of the README: a planned tree with its reach, and predicted beside measured tau.
+
+spectheory trace --count 24 --new-tokens 64 --out build/picture
+sed "s#$PWD/##" build/picture/acceptance.json > docs/picture/acceptance.json
+python docs/generate_picture.py
+
+The tree is the best one of 16 nodes for these rates. The points are the rows of docs/results.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import spectheory as st
+from spectheory.core.files import write_whole
+from spectheory.report.svg import BLUE, GREEN, GREY, INK, MUTED, ORANGE, styled, to_svg
+
+DOCS = Path(__file__).parent
+RATES, RESULTS, PICTURE = DOCS / "picture" / "acceptance.json", DOCS / "results.md", DOCS / "picture.svg"
+BUDGET, NAMED = 16, 0.03
+"""Nodes of the tree, and the least reach of a node whose label is drawn."""
+TEMPERATURES = {"0": (BLUE, "o"), "0.6": (GREEN, "s"), "1": (ORANGE, "^")}
+
+
+def measured() -> list[tuple[str, float, float]]:
+    """(temperature, measured tau, tau by replay on other prompts) of each row of docs/results.md."""
+    temperature, columns, found = "", [], []
+    for line in RESULTS.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("Temperature "):
+            temperature = line.split()[1].rstrip(":")
+        elif line.startswith("### Wall clock"):
+            break
+        elif cells[0] == "policy":
+            columns = cells
+        elif columns and line.startswith("| "):
+            row = dict(zip(columns, cells, strict=True))
+            if row["replay"].strip("-"):
+                found.append((temperature, float(row["tau"]), float(row["replay"])))
+    return found
+
+
+@styled
+def picture() -> str:
+    """The picture as SVG, on white, so that it can be read on a dark page too."""
+    figure = Figure(figsize=(9.6, 3.5), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    rates = st.Acceptance.load(RATES).smoothed()
+    tree = st.best_tree(rates, BUDGET)
+    draw_tree(left, tree, np.asarray(st.reach(tree, rates)), st.block_efficiency(tree, rates))
+    draw_points(right, measured())
+    return to_svg(figure, "A planned draft tree with the reach of its nodes, and predicted beside measured tau")
+
+
+def draw_tree(axes: Axes, tree: st.Tree, reach: np.ndarray, tau: float) -> None:
+    """The tree from left to right. Lines are as wide as the reach of their node, which labels give in percent."""
+    x, y = tree.depth.astype(float), tree.rows.astype(float)
+    for node in range(1, len(tree.parent)):
+        ends = [tree.parent[node], node]
+        axes.plot(x[ends], y[ends], color=BLUE, linewidth=0.6 + 8 * reach[node], alpha=0.7)
+    axes.plot(x, y, "o", color=INK, markersize=3.4, linestyle="none")
+    for node in np.flatnonzero(reach >= NAMED)[1:]:
+        spot = (x[node], y[node])
+        axes.annotate(f"{100 * reach[node]:.0f}%", spot, (4, -5), textcoords="offset points", va="top", fontsize=8.5)
+    axes.set(xlim=(-0.15, tree.max_depth + 0.5), ylim=(y.max() + 0.8, -0.5), yticks=[], xlabel="depth, drafted tokens")
+    axes.grid(visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.set_title(f"The best {BUDGET} drafts: reach by measured rates, tau {tau:.2f}")
+
+
+def draw_points(axes: Axes, rows: list[tuple[str, float, float]]) -> None:
+    """Measured tau of each combination of drafter and verifier against tau by replay on other prompts."""
+    largest = max(max(tau, replay) for _, tau, replay in rows) * 1.05
+    axes.plot([1, largest], [1, largest], color=MUTED, linewidth=0.8)
+    for temperature, (colour, marker) in TEMPERATURES.items():
+        points = np.array([row[1:] for row in rows if row[0] == temperature])
+        label = f"temperature {temperature}"
+        axes.plot(
+            points[:, 1], points[:, 0], marker, color=colour, markersize=4.5, alpha=0.75, linestyle="none", label=label
+        )
+    axes.set(
+        xlim=(1, largest), ylim=(1, largest), aspect="equal", xlabel="tau predicted by replay", ylabel="tau measured"
+    )
+    axes.set_title(f"{len(rows)} measured decoders")
+    axes.legend(loc="upper left")
+    axes.tick_params(color=GREY)
+
+
+if __name__ == "__main__":
+    write_whole(PICTURE, picture())

@@ -1,0 +1,108 @@
+"""The command `list`: the GPUs, models, engines, drafters and verifiers that have names."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spectheory import engines
+from spectheory.cli.options import Json
+from spectheory.cli.output import console
+from spectheory.hardware.gpus import gpu, gpu_names
+from spectheory.hardware.shipped_models import model_names, repository, shipped_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Kind(StrEnum):
+    """What `list` can list."""
+
+    GPUS = "gpus"
+    MODELS = "models"
+    ENGINES = "engines"
+    DRAFTERS = "drafters"
+    VERIFIERS = "verifiers"
+
+
+def list_(
+    kinds: Annotated[
+        list[Kind] | None,
+        typer.Argument(metavar="KIND", help="gpus, models, engines, drafters or verifiers. Default: all."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the GPUs, models, engines, drafters and verifiers that other commands know by name."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    found = {kind.value: dict(ROWS[kind]()) for kind in (kinds or Kind)}
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    for title, rows in found.items():
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table.add_column(title, no_wrap=True)
+        table.add_column("")
+        for row in rows.items():
+            table.add_row(*row)
+        console.print(table, markup=False, highlight=False)
+        console.print()
+
+
+def _gpus() -> Iterator[tuple[str, str]]:
+    for name in gpu_names():
+        found = gpu(name)
+        memory, bandwidth = found.memory_bytes / 1e9, found.bandwidth_bytes_per_second / 1e9
+        yield name, f"{found.full_name}, {memory:g} GB, {bandwidth:,.0f} GB/s"
+
+
+def _models() -> Iterator[tuple[str, str]]:
+    for name in model_names():
+        base = shipped_model(name).base_model
+        role = f"draft head for {base}" if base else "model"
+        yield name, ", ".join(filter(None, [role, repository(name)]))
+
+
+def _engines() -> Iterator[tuple[str, str]]:
+    for one in engines.engines():
+        known = list(one.versions)
+        versions = f", plans for {' to '.join(dict.fromkeys((known[0], known[-1])))}" if one.exporter else ""
+        reads = [*one.readers, *one.benchmarks]
+        yield one.name, f"{one.title}{versions}" + (f"; reads {', '.join(reads)}" if reads else "")
+
+
+def _drafters() -> Iterator[tuple[str, str]]:
+    try:
+        from reference.drafters import drafters
+    except ModuleNotFoundError as error:
+        yield "", f"they need {error.name}: pip install 'spectheory[reference]'"
+        return
+    for kind in drafters():
+        for one in (*kind.greedy(), *kind.small()):
+            yield type(one).__name__, _first_line(one)
+
+
+def _verifiers() -> Iterator[tuple[str, str]]:
+    from spectheory.otlp import solvers
+    from spectheory.verify import Greedy, verifiers
+
+    for one in (Greedy(), *verifiers(), *solvers()):
+        yield type(one).__name__, _first_line(one)
+
+
+def _first_line(one: object) -> str:
+    return (type(one).__doc__ or "").partition("\n")[0]
+
+
+ROWS: dict[Kind, Callable[[], Iterator[tuple[str, str]]]] = {
+    Kind.GPUS: _gpus,
+    Kind.MODELS: _models,
+    Kind.ENGINES: _engines,
+    Kind.DRAFTERS: _drafters,
+    Kind.VERIFIERS: _verifiers,
+}
+"""For each kind, a function that yields names and descriptions."""
