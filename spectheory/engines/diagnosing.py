@@ -157,16 +157,19 @@ def _setting(advice: Advice, length: int) -> str:
 
 
 def _tree(seen: Observed, notes: list[str]) -> Tree | None:
-    """A tree with the drafted nodes and levels; None if these are unknown."""
+    """A tree with the drafted nodes, spread evenly over the levels; None if their number is unknown."""
     nodes = seen.depth if seen.nodes is None else max(1, round(seen.nodes))
     if nodes is None:
         return None
     if seen.depth is None:
         notes.append(f"drafts are taken as chains of {nodes} tokens: for trees, give their levels (--depth)")
     depth = min(nodes, seen.depth or nodes)
-    parent = [-1, *range(depth)]
-    parent += [i % depth for i in range(nodes - depth)]
-    return Tree(sorted(parent))
+    parent, first = [-1], 0
+    for level in range(depth):
+        width = nodes // depth + (level < nodes % depth)
+        parent += [first] * width
+        first = len(parent) - width
+    return Tree(parent)
 
 
 def _latencies(
@@ -351,7 +354,7 @@ def _verification(
             figures = f"{what} {other / parts.plain:.2f} plain steps"
         return (
             _factor("verification", figures, None, advice, wanted),
-            _factor("batch", batch, None, advice, wanted),
+            _factor("batch", batch, 1.0 if seen.batch is not None and seen.batch < FAR else None, advice, wanted),
         )
     ratio = parts.verification / parts.forward
     alone = ratio if seen.batch is not None and seen.batch < FAR else parts.alone

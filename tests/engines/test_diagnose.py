@@ -194,7 +194,7 @@ def test_the_fastest_length_is_that_of_the_rates_and_times() -> None:
     assert (slow.length, slow.length_setting) == (0, "no speculation at this load")
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=25)
 @given(hs.floats(0.05, 0.95), hs.floats(0.1, 5), hs.floats(0, 0.3), hs.floats(0, 5), hs.integers(1, 8))
 def test_every_part_costs_and_the_gains_never_contradict_the_speed(
     rate: float, level: float, steep: float, overhead: float, length: int
@@ -261,6 +261,17 @@ def test_lengths_of_requests_and_the_prefix_cache_are_counted() -> None:
     assert any("a request has 1 tokens of prompt, of which 0 are not in" in note for note in found.notes)
     own = replace(place, prompt_tokens=10.0, output_tokens=20.0)
     assert not any("a request has" in note for note in st.diagnose(text, "vllm-metrics", times=own)[0].notes)
+
+
+def test_trees_have_the_nodes_and_levels_that_are_given() -> None:
+    line = "Decode batch. #running-req: 1, accept len: 3.00, gen throughput (token/s): 100.0, #queue-req: 0"
+    (found,) = st.diagnose(line, "sglang-log", nodes=7, depth=3, times=SERVERS[""].latency(1))
+    assert (found.nodes, found.depth, found.length) == (7.0, 3, None)
+    assert found.draft_seconds == pytest.approx(3 * 0.5e-3), "one forward of the draft for each level"
+    assert found.verification_seconds == pytest.approx(10e-3 * (1 + 7 * 0.005))
+    assert "tau 3.00 of at most 4; rates 0.81 at every position" in found.factors[0].figures
+    (untimed,) = st.diagnose(line, "sglang-log", nodes=7, depth=3)
+    assert untimed.unknown == ("draft", "verification", "overhead"), "one sequence is not a large batch"
 
 
 def test_without_the_batch_size_forward_times_cannot_be_used() -> None:
