@@ -35,6 +35,8 @@ GIVE_TIMES = (
     "give forward times: --gpu, --target and --draft for computed ones, --costs for ones calibrated on this server, or "
     "--latency with the record of `spectheory profile`"
 )
+GIVE_BATCH = "give the number of sequences that decode together (--batch)"
+GIVE_FITTING = "calibrate the forward times on this server (spectheory calibrate), and give them with --costs"
 GIVE_PLAIN = "the same traffic on the same server without speculation, as --plain"
 GIVE_ALONE = "forward times of batch size 1 too: --gpu, --target and --draft, or a second --latency"
 
@@ -113,10 +115,12 @@ def diagnosed(
     notes = list(seen.notes)
     tree = _tree(seen, notes)
     latency, alone, at = _latencies(times, seen, context, notes)
+    wanted = GIVE_TIMES if times is None else GIVE_BATCH
+    if latency is not None and tree is not None and not _fit(seen, latency, at, tree, notes):
+        latency, wanted = None, GIVE_FITTING
     parts = _parts(seen, plain, latency, alone, at, tree, notes)
-    factors = _factors(seen, parts, tree, advice, usual, known=latency is not None)
+    factors = _factors(seen, parts, tree, advice, usual, wanted)
     length, gain = _fastest(seen, parts, latency, at, tree)
-    prompts = parts.prompts
     return Diagnosis(
         seen.engine,
         seen.kind,
@@ -125,8 +129,8 @@ def diagnosed(
         seen.nodes,
         None if tree is None else tree.max_depth,
         seen.batch,
-        None if parts.work is None else parts.work + seen.tau * prompts[0],
-        None if parts.plain is None else parts.plain + prompts[1],
+        _cycle(seen, parts),
+        None if parts.plain is None else parts.plain + parts.prompts[1],
         parts.draft,
         parts.verification,
         parts.overhead,
@@ -139,6 +143,13 @@ def diagnosed(
     )
 
 
+def _cycle(seen: Observed, parts: _Parts) -> float | None:
+    """Seconds of a cycle with its prompts, as measured, or else as the forward times have it."""
+    if seen.step_seconds is not None:
+        return seen.step_seconds
+    return None if parts.work is None else parts.work + seen.tau * parts.prompts[0]
+
+
 def _setting(advice: Advice, length: int) -> str:
     if length == 0:
         return "no speculation at this load"
@@ -146,16 +157,19 @@ def _setting(advice: Advice, length: int) -> str:
 
 
 def _tree(seen: Observed, notes: list[str]) -> Tree | None:
-    """A tree with the drafted nodes and levels; None if these are unknown."""
+    """A tree with the drafted nodes, spread evenly over the levels; None if their number is unknown."""
     nodes = seen.depth if seen.nodes is None else max(1, round(seen.nodes))
     if nodes is None:
         return None
     if seen.depth is None:
         notes.append(f"drafts are taken as chains of {nodes} tokens: for trees, give their levels (--depth)")
     depth = min(nodes, seen.depth or nodes)
-    parent = [-1, *range(depth)]
-    parent += [i % depth for i in range(nodes - depth)]
-    return Tree(sorted(parent))
+    parent, first = [-1], 0
+    for level in range(depth):
+        width = nodes // depth + (level < nodes % depth)
+        parent += [first] * width
+        first = len(parent) - width
+    return Tree(parent)
 
 
 def _latencies(
@@ -205,6 +219,20 @@ def _with_lengths(place: Deployment, seen: Observed, notes: list[str]) -> Deploy
     )
 
 
+def _fit(seen: Observed, latency: Latency, at: int, tree: Tree, notes: list[str]) -> bool:
+    """Whether the forwards fit into the measured cycle. A note says by how much they do not."""
+    draft = latency.draft_levels(tree, at) if seen.draft_seconds is None else seen.draft_seconds
+    least = draft + latency.target(tree.budget + 1, at)
+    least += seen.tau * (latency.prompt_seconds + latency.draft_prompt_seconds)
+    if seen.step_seconds is None or least <= (1 + SHORT) * seen.step_seconds:
+        return True
+    notes.append(
+        f"the forward times are not used, because they do not fit this server: by them a cycle takes at least "
+        f"{1e3 * least:.3g} ms, measured are {1e3 * seen.step_seconds:.3g} ms"
+    )
+    return False
+
+
 def _parts(
     seen: Observed,
     plain: Observed | None,
@@ -234,11 +262,6 @@ def _parts(
         notes.append("the cycle is not measured: its overhead is the one of the forward times")
     else:
         overhead = max(0.0, cycle - draft - verification)
-        if draft + verification > (1 + SHORT) * cycle:
-            notes.append(
-                f"the forwards should take {1e3 * (draft + verification):.3g} ms, but a measured cycle takes "
-                f"{1e3 * cycle:.3g} ms: the forward times do not fit this server, calibrate them (spectheory calibrate)"
-            )
     return _Parts(
         cycle,
         plain=forward + latency.plain_overhead_seconds if step is None else max(step - latency.prompt_seconds, 0.0),
@@ -252,14 +275,14 @@ def _parts(
 
 
 def _factors(
-    seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, usual: Usual, *, known: bool
+    seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, usual: Usual, wanted: str
 ) -> tuple[Factor, ...]:
-    """The five factors."""
+    """The five factors. `wanted` says what would tell the parts of a cycle."""
     return (
         _acceptance(seen, parts, tree, advice, usual),
-        _draft(seen, parts, tree, advice, usual, known=known),
-        *_verification(seen, parts, tree, advice),
-        _overhead(seen, parts, advice, usual),
+        _draft(seen, parts, tree, advice, usual, wanted),
+        *_verification(seen, parts, tree, advice, wanted),
+        _overhead(seen, parts, advice, usual, wanted),
     )
 
 
@@ -290,7 +313,7 @@ def _tokens(rates: Sequence[float]) -> float:
 
 def _acceptance(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, usual: Usual) -> Factor:
     rates = _rates(seen, tree)
-    figures = f"tau {seen.tau:.2f}" + ("" if tree is None else f" of at most {tree.max_depth + 1}")
+    figures = f"tau {seen.tau:.2f}" + ("" if rates is None else f" of at most {len(rates) + 1}")
     if rates is None:
         return _factor("acceptance", figures, None, advice, "the number of drafted tokens: give --nodes, and --depth")
     counted = seen.statistics is not None and seen.statistics.acceptance is not None
@@ -302,12 +325,12 @@ def _acceptance(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice
     return _factor("acceptance", said, gain, advice)
 
 
-def _draft(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, usual: Usual, *, known: bool) -> Factor:
+def _draft(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, usual: Usual, wanted: str) -> Factor:
     if parts.draft is None or parts.plain is None or tree is None:
         figures = "" if parts.draft is None else f"{1e3 * parts.draft:.3g} ms of a cycle"
         if parts.draft is not None and parts.work:
             figures += f" of {1e3 * parts.work:.3g} ms"
-        measure = GIVE_TIMES if parts.draft is None or tree is None else f"{GIVE_PLAIN}; or {GIVE_TIMES}"
+        measure = wanted if parts.draft is None or tree is None else f"{GIVE_PLAIN}; or {wanted}"
         return _factor("draft", figures, None, advice, measure)
     allowed = usual.draft * parts.plain * tree.max_depth
     said = (
@@ -315,10 +338,12 @@ def _draft(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, usu
         f"{usual.draft * tree.max_depth:.2f}"
     )
     gain = parts.gain(seen.tau, max(0.0, parts.draft - allowed))
-    return _factor("draft", said, gain, advice, GIVE_PLAIN)
+    return _factor("draft", said, gain, advice)
 
 
-def _verification(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice) -> tuple[Factor, Factor]:
+def _verification(
+    seen: Observed, parts: _Parts, tree: Tree | None, advice: Advice, wanted: str
+) -> tuple[Factor, Factor]:
     """Verification at batch size 1, and how much more it costs at the server's batch size."""
     batch = "" if seen.batch is None else "1 sequence" if seen.batch == 1 else f"{seen.batch:.3g} sequences"
     if parts.verification is None or parts.forward is None or tree is None:
@@ -328,8 +353,8 @@ def _verification(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advi
             what = "verification and overhead take" if parts.draft is not None else "a cycle takes"
             figures = f"{what} {other / parts.plain:.2f} plain steps"
         return (
-            _factor("verification", figures, None, advice, GIVE_TIMES),
-            _factor("batch", batch, None, advice, GIVE_TIMES),
+            _factor("verification", figures, None, advice, wanted),
+            _factor("batch", batch, 1.0 if seen.batch is not None and seen.batch < FAR else None, advice, wanted),
         )
     ratio = parts.verification / parts.forward
     alone = ratio if seen.batch is not None and seen.batch < FAR else parts.alone
@@ -358,9 +383,9 @@ def _verification(seen: Observed, parts: _Parts, tree: Tree | None, advice: Advi
     )
 
 
-def _overhead(seen: Observed, parts: _Parts, advice: Advice, usual: Usual) -> Factor:
+def _overhead(seen: Observed, parts: _Parts, advice: Advice, usual: Usual, wanted: str) -> Factor:
     if parts.overhead is None or parts.plain is None or parts.forward is None:
-        return _factor("overhead", "", None, advice, GIVE_TIMES)
+        return _factor("overhead", "", None, advice, wanted)
     of_plain = max(0.0, parts.plain - parts.forward)
     allowed = of_plain + usual.overhead * parts.plain
     said = (

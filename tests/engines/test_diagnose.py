@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import spectheory as st
@@ -189,10 +189,12 @@ def test_the_fastest_length_is_that_of_the_rates_and_times() -> None:
     assert found.length == int(np.argmin(seconds)) == 2
     assert found.length_gain == pytest.approx(seconds[LENGTH] / seconds[2], rel=0.03)
     assert found.length_setting == '"num_speculative_tokens": 2 in --speculative-config'
-    slow = diagnose("sglang-log", "acceptance", times=[SERVERS["draft"].latency(8)])
+    rarely = "Decode batch. #running-req: 1, accept len: 1.05, gen throughput (token/s): 39.4737, #queue-req: 0"
+    (slow,) = st.diagnose(rarely, "sglang-log", nodes=4, times=SERVERS["draft"].latency(1))
     assert (slow.length, slow.length_setting) == (0, "no speculation at this load")
 
 
+@settings(deadline=None, derandomize=True, max_examples=25)
 @given(hs.floats(0.05, 0.95), hs.floats(0.1, 5), hs.floats(0, 0.3), hs.floats(0, 5), hs.integers(1, 8))
 def test_every_part_costs_and_the_gains_never_contradict_the_speed(
     rate: float, level: float, steep: float, overhead: float, length: int
@@ -261,10 +263,34 @@ def test_lengths_of_requests_and_the_prefix_cache_are_counted() -> None:
     assert not any("a request has" in note for note in st.diagnose(text, "vllm-metrics", times=own)[0].notes)
 
 
+def test_trees_have_the_nodes_and_levels_that_are_given() -> None:
+    line = "Decode batch. #running-req: 1, accept len: 3.00, gen throughput (token/s): 100.0, #queue-req: 0"
+    (found,) = st.diagnose(line, "sglang-log", nodes=7, depth=3, times=SERVERS[""].latency(1))
+    assert (found.nodes, found.depth, found.length) == (7.0, 3, None)
+    assert found.draft_seconds == pytest.approx(3 * 0.5e-3), "one forward of the draft for each level"
+    assert found.verification_seconds == pytest.approx(10e-3 * (1 + 7 * 0.005))
+    assert "tau 3.00 of at most 4; rates 0.81 at every position" in found.factors[0].figures
+    (untimed,) = st.diagnose(line, "sglang-log", nodes=7, depth=3)
+    assert untimed.unknown == ("draft", "verification", "overhead"), "one sequence is not a large batch"
+
+
+def test_without_the_batch_size_forward_times_cannot_be_used() -> None:
+    log = reports("llama.cpp-log", "draft")
+    (found,) = st.diagnose(log, "llama.cpp-log", times=SERVERS["draft"].known)
+    assert found.unknown == ("draft", "verification", "batch", "overhead")
+    assert all("(--batch)" in factor.measure for factor in found.factors if factor.gain is None)
+    (one,) = st.diagnose(log, "llama.cpp-log", times=SERVERS["draft"].known[1])
+    assert one.causes == ("draft",)
+    assert any("the batch size is taken as 8, the batch size of the forward times" in note for note in one.notes)
+
+
 def test_forward_times_that_exceed_the_cycle_are_said_not_to_fit() -> None:
     slow = [replace(latency, target_seconds=3 * latency.target_seconds) for latency in SERVERS[""].known]
     found = diagnose("sglang-log", "", times=slow)
-    assert any("the forward times do not fit this server, calibrate them" in note for note in found.notes)
+    assert any("they do not fit this server: by them a cycle takes at least 32" in note for note in found.notes)
+    assert found.unknown == ("draft", "verification", "batch", "overhead")
+    assert all("calibrate the forward times" in factor.measure for factor in found.factors if factor.gain is None)
+    assert found.cycle_seconds == observed_in(reports("sglang-log", ""), "sglang-log")[0].step_seconds
     far = diagnose("sglang-log", "", times=[SERVERS[""].latency(64)])
     assert any("are of batch size 64, but 7" in note for note in far.notes)
 
@@ -320,3 +346,9 @@ BEFORE, AFTER = reports("vllm-metrics", "")
 def test_what_cannot_be_diagnosed_is_refused(call: Any, message: str) -> None:
     with pytest.raises(st.InputError, match=message):
         call()
+
+
+@pytest.mark.deep
+def test_the_sample_files_are_what_the_simulated_servers_report() -> None:
+    for name, text in SAMPLES["samples"]().items():
+        assert (SAMPLES["SAMPLES"] / name).read_text(encoding="utf-8") == text, "run python docs/generate_samples.py"
