@@ -256,7 +256,8 @@ def test_training_continues_after_an_interruption_as_if_there_was_none(labels: L
     for name, weight in whole.network.state_dict().items():
         assert torch.equal(weight, again.network.state_dict()[name])
         assert torch.equal(weight, read.network.state_dict()[name])
-    assert train_selector([labels], LATENCY, TRAINING, tmp_path / "killed").card.static == whole.card.static
+    later = replace(LATENCY, provenance=LATENCY.provenance.replace(created="2031-01-01T00:00:00+00:00"))
+    assert train_selector([labels], later, TRAINING, tmp_path / "killed").card.static == whole.card.static
     with pytest.raises(InputError, match="selector of another training"):
         train_selector([labels], LATENCY, replace(TRAINING, steps=7), tmp_path / "killed")
 

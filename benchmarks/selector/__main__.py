@@ -66,7 +66,7 @@ def _measured() -> tuple[str, Latency]:
     found = Latency.load(MEASURED)
     stamp = found.provenance
     words = f"times of the shipped pair, measured on {stamp.machine}, threads: {stamp.settings['threads']}"
-    return f"{words}, {str(stamp.created)[:10]}", found
+    return "; ".join((words, *stamp.assumptions)), found
 
 
 def _computed(words: str, target: str, draft: str, gpus: int) -> tuple[str, Latency]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -21,6 +23,11 @@ def check_latency(latency: Latency) -> None:
             f"draft_prompt_seconds={latency.draft_prompt_seconds:g}: a selector decides cycles, give it a latency "
             "without them"
         )
+
+
+def facts_of(latency: Latency) -> dict[str, Any]:
+    """What decides the seconds of a latency: all of it but where and when it was made."""
+    return {name: value for name, value in latency.to_dict().items() if name != "provenance"}
 
 
 def seconds_of(labels: Labels, latency: Latency) -> Float[np.ndarray, "roots trees"]:

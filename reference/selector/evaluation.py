@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reference.selector.choices import best_by_root, best_static, seconds_of
+from reference.selector.choices import best_by_root, best_static, facts_of, seconds_of
 from reference.selector.comparison import PolicyRun, SelectorComparison
 from reference.selector.labels import Labels
 from reference.selector.selector import Selector
@@ -99,7 +99,7 @@ def _checked(selectors: Sequence[Selector], labels: Labels, other: Labels) -> Se
             ours, theirs = getattr(first.card, name), getattr(one.card, name)
             if ours != theirs:
                 raise InputError(f"selectors must differ in the seed only, but differ in {name}: evaluate them apart")
-        if one.card.latency.to_dict() != first.card.latency.to_dict():
+        if facts_of(one.card.latency) != facts_of(first.card.latency):
             raise InputError("selectors must differ in the seed only, but differ in latency: evaluate them apart")
     for found, whose in ((labels, "labels"), (other, "other")):
         first.card.pair.require(found.pair, f"the pair of {whose}")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reference.part_files import short_hash
 from reference.sampling import Sampling
-from reference.selector.choices import best_static, check_latency, seconds_of
+from reference.selector.choices import best_static, check_latency, facts_of, seconds_of
 from reference.selector.features import Features, all_scalars
 from reference.selector.labels import Labels
 from reference.selector.network import SelectorNetwork, objective
@@ -116,7 +116,7 @@ def train_selector(
             training.
     """
     _check(labels, latency)
-    identity = short_hash([asdict(settings), latency.to_dict(), [one.identity for one in labels]])
+    identity = short_hash([asdict(settings), facts_of(latency), [one.identity for one in labels]])
     if (folder / CARD).exists():
         found = Selector.load(folder)
         if found.card.provenance.settings.get("training") != identity:
