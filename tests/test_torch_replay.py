@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import subprocess
 import sys
 import tomllib
@@ -25,11 +24,22 @@ from spectheory.certify.output_distribution import compare
 from spectheory.certify.subject import floats, subject_of
 from spectheory.cli import app
 from spectheory.core.chance import BranchError, branches
+from tests.torch_samplers import (
+    WEIGHTS,
+    by_choices,
+    by_multinomial,
+    by_race,
+    exponential,
+    from_p,
+    gumbel_in_numpy,
+    reuses_coins,
+    shared_noise,
+    uncapped,
+)
 
 ROOT = Path(__file__).parent.parent
 HALF, THIRD, EIGHTH = Fraction(1, 2), Fraction(1, 3), Fraction(1, 8)
 THIRDS = {0: THIRD, 1: THIRD, 2: THIRD}
-WEIGHTS = torch.tensor([1.0, 0.0, 3.0, 4.0], dtype=torch.float64)
 EIGHTHS = {0: Fraction(1, 8), 2: Fraction(3, 8), 3: HALF}
 """The distribution with these weights."""
 
@@ -62,10 +72,6 @@ def distribution_of(program: Callable[[], Any]) -> dict[Any, Fraction]:
         for result, chance in branches(run):
             found[tuple(result) if isinstance(result, list) else result] += chance
     return {result: chance for result, chance in found.items() if chance}
-
-
-def exponential(like: torch.Tensor = WEIGHTS) -> torch.Tensor:
-    return torch.empty_like(like).exponential_(1)
 
 
 def gumbel(like: torch.Tensor = WEIGHTS) -> torch.Tensor:
@@ -235,76 +241,6 @@ def test_the_default_generator_is_left_as_it_was() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def accept(draft: st.Draft, p: Any, coin: Any) -> int:
-    """The child if its coin accepts it, else 0."""
-    child = draft.draws[0][0]
-    token = draft.tokens[child]
-    return child if coin * draft.q[0][token] < p[0][token] else 0
-
-
-def by_multinomial(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right: the ratio test and the residual, on tensors."""
-    target, q = torch.tensor(p), torch.tensor(draft.q[0])
-    node = accept(draft, target, torch.rand(1, dtype=torch.float64))
-    weights = target[node] if node else (target[0] - q).clamp(min=0)
-    return node, int(torch.multinomial(weights, 1))
-
-
-def from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Wrong: the correction is drawn from p."""
-    node = accept(draft, p, torch.rand(1).item())
-    return node, int(torch.multinomial(torch.tensor(p[node]), 1))
-
-
-def by_race(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right: races, in a batch of all positions."""
-    target, q = torch.tensor(p), torch.tensor(draft.q[0])
-    weights = target.clone()
-    weights[0] = (target[0] - q).relu()
-    tokens = (weights / exponential(weights)).argmax(dim=-1)
-    node = accept(draft, p, random.random())
-    return node, int(tokens[node])
-
-
-def shared_noise(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Wrong: the coin that rejects also draws the correction by inversion."""
-    coin = torch.rand(1, dtype=torch.float64)
-    node = accept(draft, p, coin)
-    target, q = torch.tensor(p), torch.tensor(draft.q[0])
-    weights = target[node] if node else (target[0] - q).clamp(min=0)
-    edges = (weights / weights.sum()).cumsum(0)
-    return node, min(int(torch.searchsorted(edges, coin)), len(edges) - 1)
-
-
-def uncapped(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, with NumPy's global functions."""
-    node = accept(draft, p, np.random.rand())  # noqa: NPY002
-    weights = p[node] if node else np.maximum(p[0] - draft.q[0], 0)
-    return node, int(np.random.choice(len(p[0]), p=weights / weights.sum()))  # noqa: NPY002
-
-
-def gumbel_in_numpy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right: p is drawn by Gumbel numbers of NumPy."""
-    with np.errstate(divide="ignore"):
-        return 0, int(np.argmax(np.log(p[0].astype(float)) + np.random.gumbel(size=len(p[0]))))  # noqa: NPY002
-
-
-def by_choices(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right: drawn by `random.choices`."""
-    return 0, random.choices(range(len(p[0])), weights=p[0])[0]
-
-
-def reuses_coins(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Wrong: one coin for both drafted tokens."""
-    target, q, coin, node = torch.tensor(p), torch.tensor(draft.q), torch.rand(1, dtype=torch.float64), 0
-    while draft.draws[node]:
-        child = draft.draws[node][0]
-        if coin >= (target[node] / q[node])[draft.tokens[child]]:
-            return node, int(torch.multinomial((target[node] - q[node]).clamp(min=0), 1))
-        node = child
-    return node, int(torch.multinomial(target[node], 1))
-
-
 def off(verify: Any, p: Any, q: Any, *counts: int) -> Fraction:
     """The exact total variation of a verifier in a world of these distributions, on drafts of `counts`."""
     exactly = [np.array([Fraction(x) for x in distribution], dtype=object) for distribution in (p, q)]
@@ -369,10 +305,11 @@ def test_what_cannot_be_enumerated_falls_back() -> None:
 
 
 def test_the_command_enumerates_torch() -> None:
-    arguments = ["tests.test_torch_replay:from_p", "--shape", "1", "--cases", "2"]
+    arguments = ["tests.torch_samplers:from_p", "--shape", "1", "--cases", "2"]
     result = CliRunner().invoke(app, ["certify", *arguments])
     assert result.exit_code == 1, result.output
     assert "enumerated over every branch" in result.output
+    assert "random numbers 1: uniform in (" in result.output
 
 
 def test_torch_is_not_imported_for_code_without_torch() -> None:

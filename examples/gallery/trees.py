@@ -17,6 +17,9 @@ from examples.gallery.subjects import subject
 from spectheory import Draft, DrawRule
 from spectheory.certify import Play
 
+CHILDREN: dict[str, Any] = {"shapes": "children", "rule": DrawRule.NO_REPLACEMENT}
+"""Several children of the root, drawn without replacement."""
+
 
 def _eagle(copy: Copy, drawn: bool = False) -> Verify:
     """`evaluate_posterior` of EAGLE-2 and EAGLE-3, which returns the next token's distribution, or draws the token."""
@@ -53,8 +56,7 @@ def angelslim(copy: Copy) -> Verify:
     "hemingkx/Spec-Bench",
     "model/eagle/utils.py",
     "evaluate_posterior",
-    shapes="children",
-    rule=DrawRule.NO_REPLACEMENT,
+    **CHILDREN,
     reading=f"EAGLE-1. {RIGHT}",
 )
 def spec_bench_eagle(copy: Copy) -> Verify:
@@ -136,7 +138,7 @@ SEQUOIA = "Infini-AI-Lab/Sequoia", "Tree/SpecTree.py"
 OVERWRITTEN = "The bonus token replaces an accepted token: see [below](#bonus-before-gather)."
 
 
-@subject(*SEQUOIA, "SpecTree.verify", shapes="children", rule=DrawRule.NO_REPLACEMENT, reading=OVERWRITTEN)
+@subject(*SEQUOIA, "SpecTree.verify", **CHILDREN, reading=OVERWRITTEN)
 def sequoia(copy: Copy) -> Verify:
     return _sequoia(copy, "SpecTree")
 
@@ -198,14 +200,7 @@ def sequoia_two_cycles(copy: Copy) -> Play:
     return Play("p = q = (1/2, 1/2)", step, lambda context: np.array([0.5, 0.5]), ((),), 3, 2)
 
 
-@subject(
-    "Infini-AI-Lab/TriForce",
-    "utils/SpecTree_TP.py",
-    "accept_step",
-    shapes="children",
-    rule=DrawRule.NO_REPLACEMENT,
-    reading=RIGHT,
-)
+@subject("Infini-AI-Lab/TriForce", "utils/SpecTree_TP.py", "accept_step", **CHILDREN, reading=RIGHT)
 def triforce(copy: Copy) -> Verify:
     step = copy.load("accept_step").accept_step
 
@@ -221,14 +216,7 @@ def triforce(copy: Copy) -> Verify:
     return verify
 
 
-@subject(
-    "yandex-research/specexec",
-    "specdec/spec_SI.py",
-    "_inference_step",
-    shapes="children",
-    rule=DrawRule.NO_REPLACEMENT,
-    reading=RIGHT,
-)
+@subject("yandex-research/specexec", "specdec/spec_SI.py", "_inference_step", **CHILDREN, reading=RIGHT)
 def specexec(copy: Copy) -> Verify:
     step = copy.load("_inference_step")._inference_step
 

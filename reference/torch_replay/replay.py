@@ -239,7 +239,7 @@ class _Functions(TorchFunctionMode):
 
 
 def _entries(data: Any) -> np.ndarray | None:
-    """Nested lists as an array of Python objects; None for what is no list or number."""
+    """Nested lists as an array of Python objects; None if an entry is neither a list nor a number."""
     if not isinstance(data, list | tuple | Unknown):
         return None
     found = np.empty((), dtype=object)

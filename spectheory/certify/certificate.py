@@ -1,4 +1,4 @@
-"""The certificate of the exact certifier: its verdict, the covered cases, and the smallest counterexample."""
+"""The certificate of the exact certifier: its verdict, the covered cases, and a counterexample."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """The smallest case found in which the output's distribution is not the target's.
+    """A case in which the output's distribution is not the target's.
 
     Attributes:
         case: the world, and the policy that grows drafts in it.
@@ -94,7 +94,7 @@ class Certificate:
         sizes: vocabulary sizes of the compared worlds.
         cases: number of different worlds that were compared.
         drafts: number of drafts in all these worlds.
-        counterexample: the smallest world with the largest total variation that was found if LOSSY, else None.
+        counterexample: the world with the largest total variation that was found if LOSSY, else None.
         failure: why the verifier could not be run, with the case: it raised, hung or could not be enumerated.
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
         notes: what does not count against the verifier: tokens of probability 0 that need a coin of exactly 0, and

@@ -40,7 +40,7 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
 
 
 def _forgiving(use_cache: Callable[..., Any]) -> Callable[..., Any]:
-    """`use_cache`, but a full disk and damaged files of the cache are not errors: the body is compiled instead."""
+    """As `use_cache`, but a full disk or a damaged cache raises no error: the body is compiled instead."""
 
     @functools.wraps(use_cache)
     def used(*arguments: Any, **named: Any) -> Any:

@@ -43,7 +43,7 @@ class ContextTable:
         self._add([()])
 
     def at(self, contexts: np.ndarray) -> np.ndarray:
-        """(n,) the nodes of contexts (n, k), rows of tokens; -1 is no token."""
+        """(n,) the nodes of contexts (n, k), rows of tokens; -1 stands for a missing token."""
         nodes = np.zeros(len(contexts), int)
         for tokens in contexts.T:
             is_there = tokens >= 0
