@@ -25,7 +25,7 @@ from spectheory.core.errors import InputError
 
 Values = Mapping[str, Any]
 """The values of the names in the formulas for one case."""
-BRACKETS = re.compile(r"\[\[(.*?)\]\]", re.S)
+BRACKETS = re.compile(r"\[\[(.*?)\]\](?!\])", re.S)
 SHAPE = re.compile(r"(every|some) (\w+): (.+)", re.S)
 
 
