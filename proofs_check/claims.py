@@ -211,10 +211,11 @@ SECOND: dict[str, Confirm] = {}
 
 
 class _Exact(Formatter):
-    """Formats fractions as decimals where a text asks for decimals."""
+    """Formats fractions, recorded ones too, as decimals where a text asks for decimals."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        return super().format_field(float(value) if isinstance(value, Fraction) and format_spec else value, format_spec)
+        is_fraction = isinstance(value, Fraction) or (isinstance(value, str) and "/" in value)
+        return super().format_field(float(Fraction(value)) if is_fraction and format_spec else value, format_spec)
 
 
 def filled(text: str, numbers: Mapping[str, Any]) -> str:
