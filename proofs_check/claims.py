@@ -116,7 +116,6 @@ class Claim:
         proof: where the proof of a claim without a second check is: in one of its texts, or `keystones#anchor`.
         weight: one of WEIGHTS, for a claim that does not hold.
         size: how much that is on measured or typical rates, where a number says it.
-        quote: the sentence of the paper.
         terms: what the names in the formulas mean.
         open: what is not decided.
         numbers: recorded numbers by field; a fraction is written as a string such as `2/3`.
@@ -135,7 +134,6 @@ class Claim:
     proof: str | None = None
     weight: str | None = None
     size: str | None = None
-    quote: str | None = None
     terms: Mapping[str, str] = field(default_factory=dict)
     open: str | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -213,10 +211,11 @@ SECOND: dict[str, Confirm] = {}
 
 
 class _Exact(Formatter):
-    """Formats fractions as decimals where a text asks for decimals."""
+    """Formats fractions, recorded ones too, as decimals where a text asks for decimals."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        return super().format_field(float(value) if isinstance(value, Fraction) and format_spec else value, format_spec)
+        is_fraction = isinstance(value, Fraction) or (isinstance(value, str) and "/" in value)
+        return super().format_field(float(Fraction(value)) if is_fraction and format_spec else value, format_spec)
 
 
 def filled(text: str, numbers: Mapping[str, Any]) -> str:

@@ -103,8 +103,6 @@ def _lines(one: CheckedClaim) -> Iterator[str]:
     yield f"({anchor(claim.id)})=\n### {claim.id}\n"
     weight = f", {claim.weight}" if claim.weight else ""
     yield f"**{one.status}**{weight}. {one.source}. {_code(claim)}\n"
-    if claim.quote:
-        yield f"> {_text(claim.quote)}\n"
     yield f"{_text(in_latex(claim.statement))}\n"
     if found is None:
         yield f"**{one.failure}**\n"

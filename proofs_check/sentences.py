@@ -25,7 +25,7 @@ from spectheory.core.errors import InputError
 
 Values = Mapping[str, Any]
 """The values of the names in the formulas for one case."""
-BRACKETS = re.compile(r"\[\[(.*?)\]\]", re.S)
+BRACKETS = re.compile(r"\[\[(.*?)\]\](?!\])", re.S)
 SHAPE = re.compile(r"(every|some) (\w+): (.+)", re.S)
 
 
@@ -42,7 +42,7 @@ def strictly_falling(values: Sequence[Any]) -> bool:
 FUNCTIONS = {one.__name__: one for one in (abs, len, max, min, sum, falling, strictly_falling)}
 """What a formula may call."""
 GREEK = {"alpha", "beta", "gamma", "delta", "epsilon", "eta", "mu", "rho", "tau"}
-SIGNS = {
+SIGNS: dict[type[ast.AST], str] = {
     ast.LtE: r"\le",
     ast.GtE: r"\ge",
     ast.Lt: "<",

@@ -119,7 +119,7 @@ def _mean_ends(world: World, shape: DrawPolicy, tokens: Context) -> list[Fractio
     return total
 
 
-def _accepted(world: World, shape: DrawPolicy, kept: Callable[[TargetText], np.ndarray]) -> Fraction:
+def _accepted(world: World, shape: Paths | Levels, kept: Callable[[TargetText], np.ndarray]) -> Fraction:
     """Mean accepted tokens of a cycle: over the texts of the target, the chances to keep 1, 2, ... tokens."""
     total = Fraction(0)
     for tokens in texts(2, 1 + _levels(shape)):
@@ -127,7 +127,7 @@ def _accepted(world: World, shape: DrawPolicy, kept: Callable[[TargetText], np.n
     return total
 
 
-def _levels(shape: DrawPolicy) -> int:
+def _levels(shape: Paths | Levels) -> int:
     return shape.trunk + shape.length if isinstance(shape, Paths) else len(shape.counts)
 
 
