@@ -19,6 +19,7 @@ from examples.gallery import chains, trees  # noqa: F401  they fill the list of 
 from examples.gallery.page import page
 from examples.gallery.running import RECORD, Row, certify_all, load_rows, save_rows
 from examples.gallery.subjects import SUBJECTS
+from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
 PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
@@ -33,7 +34,10 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--record", type=Path, default=RECORD, help="the record of the results")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page to write")
     options = parser.parse_args(given)
-    rows = load_rows(options.record)
+    try:
+        rows = load_rows(options.record)
+    except InputError as error:
+        parser.error(str(error))
     if options.copies:
         torch.set_num_threads(1)
         chosen = [SUBJECTS[name] for name in options.only or SUBJECTS if not (options.missing and name in rows)]

@@ -19,7 +19,9 @@ from examples.gallery.drafts import Verify
 from examples.gallery.subjects import Subject
 from spectheory.certify import Play, certify_in_worlds
 from spectheory.certify.black_box_worlds import plays_of
-from spectheory.core.files import write_whole
+from spectheory.core.errors import InputError
+from spectheory.core.files import read_text, write_whole
+from spectheory.core.record import parse
 
 RECORD = Path(__file__).parent / "measured.json"
 """The record of the last run of each subject."""
@@ -61,11 +63,18 @@ class Row:
 
 
 def load_rows(record: Path) -> dict[str, Row]:
-    """The rows of a record by subject; none if there is no such file."""
+    """The rows of a record by subject; none if there is no such file.
+
+    Raises:
+        InputError: the file holds something else, or is damaged.
+    """
     if not record.is_file():
         return {}
-    rows = json.loads(record.read_text(encoding="utf-8"))["rows"]
-    return {row["subject"]: Row(**{**row, "evidence": tuple(row["evidence"])}) for row in rows}
+    held = parse(read_text(record), str(record))
+    try:
+        return {row["subject"]: Row(**{**row, "evidence": tuple(row["evidence"])}) for row in held["rows"]}
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{record} is not a record of the gallery: name another file") from error
 
 
 def save_rows(record: Path, rows: Iterable[Row]) -> None:

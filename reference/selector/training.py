@@ -20,7 +20,7 @@ from reference.selector.labels import Labels
 from reference.selector.network import SelectorNetwork, objective
 from reference.selector.selector import CARD, Selector, SelectorCard, network_of, scaled
 from spectheory import Latency, Provenance
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned, whole_file
 
@@ -66,8 +66,9 @@ class SelectorTraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in {"steps": 1, "batch": 1, "every": 1, "seed": 0}.items():
-            check_whole(name, getattr(self, name), least)
+        for name in ("steps", "batch", "every"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("seed", self.seed, 0, most=LARGEST_SEED)
         for name in ("rate", "decay", "penalty"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name} must be at least 0 and finite, got {getattr(self, name)}")
@@ -228,7 +229,9 @@ def _check(labels: Sequence[Labels], latency: Latency) -> None:
 
 
 def check_samplings(samplings: Sequence[Sampling]) -> None:
-    """Raise InputError if labels of one sampling are given twice."""
+    """Raise InputError if texts were decoded greedily, or if labels of one sampling are given twice."""
+    if any(sampling.greedy for sampling in samplings):
+        raise InputError("temperature of the texts must be above 0, got 0: i.i.d. paths of greedy drafts are all equal")
     if len(set(samplings)) < len(samplings):
         raise InputError(f"labels must be of different samplings, got {', '.join(map(str, samplings))}")
 

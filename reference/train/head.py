@@ -19,7 +19,7 @@ from reference.part_files import claim
 from reference.train.loop import Done, LearningRates, fit
 from reference.train.objectives import Batching, DraftModelObjective, DraftTrees, Objective, objective_of
 from reference.train.own_texts import OwnTexts
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned, write_whole
 
@@ -62,7 +62,7 @@ class HeadRecipe:
     def __post_init__(self) -> None:
         for name in ("steps", "rows", "roots"):
             check_whole(name, getattr(self, name), 1)
-        check_whole("seed", self.seed, 0)
+        check_whole("seed", self.seed, 0, most=LARGEST_SEED)
         if not 0 < self.rate < math.inf:
             raise InputError(f"rate must be a positive number, got {self.rate!r}")
 

@@ -17,6 +17,7 @@ import typer
 
 from spectheory.cli.output import LOWERED, loaded
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.checks import LARGEST_SEED
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.placement import Parallel
@@ -30,7 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
 Skip = Annotated[int, typer.Option("--skip", min=0, help="Number of prompts to skip at the start of the file.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; 0 is greedy decoding.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of all random numbers.")]
 Smooth = Annotated[
     bool,
     typer.Option(

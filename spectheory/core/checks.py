@@ -13,6 +13,8 @@ from spectheory.core.tree import LARGEST_TREE
 
 SHORTEST, LONGEST = 1e-30, 1e30
 """Times must be 0 or between these seconds, so that quotients and sums of them are finite and above 0."""
+LARGEST_SEED = 2**63 - 1
+"""A larger seed does not fit the random generators of torch."""
 NO_SPECULATION = ": for no speculation use Tree.chain(0)"
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
+from reference.losses import loss_of
+from reference.train.head import HeadRecipe
 from spectheory.cli import explaining, replaying
 from spectheory.cli.options import PairOptions
+from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import to_json
 from tests.command_line import Run, refused
@@ -170,6 +173,20 @@ def test_a_selector_is_checked_before_its_labels(run: Run, monkeypatch: pytest.M
     Path("trace/provenance.json").write_text(to_json(stamp.to_dict()))
     asked = ("train", "selector", "--trace", "trace", "--latency", "latency.json")
     refused(run(*asked, "--out", "new", "--trace", "trace"), "labels must be of different samplings")
+    Path("greedy").mkdir()
+    Path("greedy/provenance.json").write_text(to_json(Provenance("spectheory trace", temperature=0.0).to_dict()))
+    refused(run(*asked, "--out", "new", "--trace", "greedy"), "temperature of the texts must be above 0, got 0")
     refused(run(*asked, "--out", "latency.json"), "latency.json is not a folder")
     refused(run(*asked, "--out", "new", "--verifier", "none"), "none")
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize("command", ["train texts", "train head", "train selector", "decode", "certify", "simulate"])
+def test_a_seed_fits_every_generator(run: Run, command: str) -> None:
+    """Torch takes no larger ones. The option is checked with the others, before those that are missing."""
+    result = run(*command.split(), *(["Naive"] if command == "certify" else []), "--seed", 2**63)
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert f"{2**63 - 1}" in result.stderr or "Missing option" in result.stderr
+    with pytest.raises(InputError, match="seed must be between 0 and 9,223,372,036,854,775,807"):
+        HeadRecipe(loss_of("eagle"), seed=2**63)

@@ -232,7 +232,7 @@ def test_a_tree_file_is_refused_by_name(files: Run, text: str, said: str) -> Non
 @pytest.mark.parametrize("line", ["{}", '{"acc_eagle": [1, 2]}', '{"acc_eagle": {"length": [1]}}'])
 def test_a_line_without_lengths_says_how_it_must_be(files: Run, line: str) -> None:
     Path("lengths.jsonl").write_text(line)
-    said = 'lengths.jsonl, line 1 has no drafter: it must be like {"acc_eagle": {"acc_len": [1, 3]}}'
+    said = 'lengths.jsonl, line 1 must have one drafter, got none: it must be like {"acc_eagle": {"acc_len": [1, 3]}}'
     refused(files("replay", "lengths.jsonl"), said)
     refused(files("replay", "lengths.jsonl", "--drafter", "acc_eagle"), said)
 
