@@ -166,10 +166,8 @@ def description(package: str, name: str) -> list[str]:
 
 def text_of_value(package: str, name: str) -> list[str]:
     """The docstring that follows the assignment of a value, in the module that assigns it."""
-    for module in [
-        package,
-        *(f"{package}.{found.name}" for found in pkgutil.iter_modules(import_module(package).__path__)),
-    ]:
+    inside = pkgutil.iter_modules(getattr(import_module(package), "__path__", ()))
+    for module in (package, *(f"{package}.{found.name}" for found in inside)):
         if found := ModuleAnalyzer.for_module(module).find_attr_docs().get(("", name)):
             return escaped(found)
     return []
