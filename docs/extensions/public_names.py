@@ -81,14 +81,16 @@ class Modules(SphinxDirective):
 
 
 def packages() -> list[str]:
-    """All packages that have public names."""
+    """All packages that have public names, and all modules that a package exports."""
     return [name for top in TOP for name in _packages(top) if public_names(name) and name not in PRIVATE]
 
 
 def _packages(name: str) -> Iterator[str]:
     yield name
-    for found in pkgutil.iter_modules(import_module(name).__path__):
-        if found.ispkg:
+    package = import_module(name)
+    exported = {name for name in getattr(package, "__all__", ()) if inspect.ismodule(getattr(package, name))}
+    for found in pkgutil.iter_modules(getattr(package, "__path__", ())):
+        if found.ispkg or found.name in exported:
             yield from _packages(f"{name}.{found.name}")
 
 
@@ -109,7 +111,7 @@ def homes() -> dict[int, str]:
     found: dict[int, str] = {}
     for package in sorted(packages(), key=lambda name: name.count(".")):
         module = import_module(package)
-        found |= {id(getattr(module, name)): f"{package}.{name}" for name in module.__all__}
+        found |= {id(getattr(module, name)): f"{package}.{name}" for name in public_names(package)}
     return found
 
 
@@ -156,7 +158,7 @@ def description(package: str, name: str) -> list[str]:
     if kind == "Packages":
         return []
     if kind == "Values":
-        return [f".. py:data:: {package}.{name}", "", *(f"   {line}" for line in text_of_value(package, name)), ""]
+        return [f".. py:data:: {name}", "", *(f"   {line}" for line in text_of_value(package, name)), ""]
     is_error = kind == "Classes" and issubclass(getattr(import_module(package), name), BaseException)
     directive = "autofunction" if kind == "Functions" else "autoexception" if is_error else "autoclass"
     return [f".. {directive}:: {package}.{name}", ""]
@@ -164,10 +166,8 @@ def description(package: str, name: str) -> list[str]:
 
 def text_of_value(package: str, name: str) -> list[str]:
     """The docstring that follows the assignment of a value, in the module that assigns it."""
-    for module in [
-        package,
-        *(f"{package}.{found.name}" for found in pkgutil.iter_modules(import_module(package).__path__)),
-    ]:
+    inside = pkgutil.iter_modules(getattr(import_module(package), "__path__", ()))
+    for module in (package, *(f"{package}.{found.name}" for found in inside)):
         if found := ModuleAnalyzer.for_module(module).find_attr_docs().get(("", name)):
             return escaped(found)
     return []
