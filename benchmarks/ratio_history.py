@@ -12,6 +12,7 @@ times that. Several runs may be given; the least ratio of each calculation count
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from spectheory.report.tables import TextTable
 FOLDER = Path(__file__).parent / "history"
 TABLE = "table.md"
 FACTOR = 2.0
-"""By how much a ratio may exceed the history. Ratios of one commit differ by less between machines and runs."""
+"""By how much a ratio may exceed the history. A smaller factor needs an idle machine, here and in the history."""
 LAST = 5
 """Number of records whose median is the history."""
 PREFIX = "ratio to "
@@ -41,6 +42,8 @@ a column, `make gate` fails if a ratio is more than {factor:g} times the median 
 
 {machines}
 
+Processor time leaves out the time of other processes, but on a busy machine their use of the caches still adds to it.
+
 """
 
 
@@ -50,7 +53,7 @@ class BenchmarkRatios(Record):
 
     Attributes:
         ratios: for each calculation and its baseline, the ratio of their least times.
-        provenance: machine, versions, and the commit in `settings`.
+        provenance: machine, versions, and in `settings` the commit and the load of the machine in the last minute.
     """
 
     kind = "benchmark_ratios"
@@ -139,7 +142,7 @@ def table(kept: Sequence[BenchmarkRatios]) -> str:
         (name, *(f"{record.ratios[name]:.3g}" if name in record.ratios else "" for record in kept)) for name in names
     ]
     machines = "\n".join(
-        f"- {column}: {r.provenance.machine}; "
+        f"- {column}: {r.provenance.machine}, {r.provenance.settings['load']} processes at work; "
         + ", ".join(f"{package} {version}" for package, version in r.provenance.versions.items())
         for column, r in zip(columns, kept, strict=True)
     )
@@ -164,7 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"not timed: {name}")
     print(f"{len(new)} ratios, {len(slower)} more than {given.factor:g} times the history, {len(missing)} not timed")
     if given.commit:
-        stamp = Provenance.now("make history", packages=("numpy", "scipy", "numba"), settings={"commit": given.commit})
+        settings = {"commit": given.commit, "load": round(os.getloadavg()[0], 1)}
+        stamp = Provenance.now("make history", packages=("numpy", "scipy", "numba"), settings=settings)
         run = BenchmarkRatios(new, stamp)
         run.save(given.history / f"{stamp.created[:10]}-{given.commit}.json")
         write_whole(given.history / TABLE, table(records(given.history)))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
+
+import spectheory as st
 
 ROOT = Path(__file__).parent.parent
 PAPER = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
@@ -54,3 +57,13 @@ def test_the_paper_counts_the_subjects_of_the_gallery_and_their_faults() -> None
     assert "Twenty keep" in WORDS
     assert sum("| LOSSLESS |" in row for row in rows) == 20
     assert {6: "Six"}[len(faults)] + " faults were found that are not by design" in WORDS
+
+
+def test_the_picture_is_drawn_from_the_record_and_the_results() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "generate_picture.py"))
+    drawn, rates = script["PICTURE"].read_text(encoding="utf-8"), st.Acceptance.load(script["RATES"]).smoothed()
+    tree = st.best_tree(rates, script["BUDGET"])
+    reach = st.reach(tree, rates)
+    assert f"tau {st.block_efficiency(tree, rates):.2f}" in drawn
+    assert all(f"{100 * one:.0f}%" in drawn for one in reach[1:] if one >= script["NAMED"])
+    assert f"{len(script['measured']())} measured decoders" in drawn, "run python docs/generate_picture.py"

@@ -27,7 +27,7 @@ from spectheory import InputError, Provenance
 
 
 def record(day: int, **ratios: float) -> BenchmarkRatios:
-    stamp = Provenance("test", created=f"2026-01-{day:02}T00:00:00+00:00", settings={"commit": f"c{day}"})
+    stamp = Provenance("test", created=f"2026-01-{day:02}T00:00:00+00:00", settings={"commit": f"c{day}", "load": 0.5})
     return BenchmarkRatios(ratios, stamp)
 
 
@@ -112,7 +112,7 @@ def test_a_run_is_added_with_its_commit(folder: Path, tmp_path: Path) -> None:
     assert main([str(path), "--history", str(folder), "--commit", "abc"]) == 0
     *_, last = records(folder)
     assert last.ratios == {"a / loop": 0.2, "b / loop": 4, "c / loop": 7}
-    assert last.provenance.settings == {"commit": "abc"}
+    assert last.provenance.settings["commit"] == "abc"
     assert re.search(r"^\| c / loop \| +\| +\| +\| 7 \|$", (folder / TABLE).read_text(), re.MULTILINE)
     assert not_timed({"a / loop": 1}, last) == ["b / loop", "c / loop"]
 

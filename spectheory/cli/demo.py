@@ -11,7 +11,7 @@ import typer
 
 from spectheory.cli.measuring import measured
 from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed, quick
-from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.output import PAGE, Output, console, duration, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
 from spectheory.core.provenance import model_name
@@ -86,7 +86,11 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     traced = counts[0]
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
-    what = f"the target continues {traced} prompts, {heading}; the plan is made from its text"
+    text_seconds = NEW_TOKENS * float(latency.target_seconds[-1, 0])
+    what = (
+        f"the target continues {traced} prompts, {heading}, for the rates and the plan; "
+        f"about {duration(traced * text_seconds)} by the measured forwards"
+    )
     with progress("trace", "lower --traced", "traced", what=what) as done:
         kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
@@ -98,6 +102,10 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
     (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
-    what = f"{counts[1]} other prompts with the plan and without, {heading}"
+    both = counts[1] * text_seconds * (1 + 1 / chosen.speedup)
+    what = (
+        f"{counts[1]} other prompts with the plan and without, {heading}; "
+        f"about {duration(both)} by the measured forwards"
+    )
     tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, what, **settings)
     return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))
