@@ -12,9 +12,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise, permutations, product
 from math import prod
-from typing import Any
 
-from proofs_check.claims import every
 from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.walks import excess, normalised
 from proofs_check.plays import ONE, ZERO, Pick, flip, runs
@@ -59,11 +57,6 @@ def settings(effort: int) -> Iterator[Setting]:
     """(p, q, k), small ones first."""
     for tokens, largest, most in GRIDS[effort - 1]:
         yield from ((p, q, k) for k in range(1, most + 1) for p, q in pairs(tokens, largest))
-
-
-def counted(effort: int, holds: Callable[..., bool]) -> dict[str, Any]:
-    """Check a statement on all `settings`; returns their number and their description as numbers of a claim."""
-    return {"count": every(settings(effort), holds), "over": over(effort)}
 
 
 def drafted(q: Law, k: int) -> Iterator[tuple[Tokens, Fraction]]:

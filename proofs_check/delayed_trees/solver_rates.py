@@ -22,7 +22,8 @@ from proofs_check.small_drafts import Law
 
 @claim("D-ACC")
 def acceptance_rates(effort: int) -> Finding:
-    def rates(*case: Any) -> Iterator[dict[str, Fraction]]:
+    def rates(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
+        case = p, q, k
         spec_infer, last_term = formulas.spec_infer_acceptance(*case)
         pairs = [
             (formulas.nss_acceptance(*case), printed.nss),
@@ -171,8 +172,8 @@ def rates_and_l1(effort: int) -> Finding:
         },
         cases={
             "rate": (rate for case in every_one for rate in rates(*case)),
-            "pair": (compared(*pair, 2) for pair in product(two, repeat=2)),
-            "pair_with_one_draft": (compared(*pair, 1) for pair in product(two, repeat=2)),
+            "pair": (compared(near, far, 2) for near, far in product(two, repeat=2)),
+            "pair_with_one_draft": (compared(near, far, 1) for near, far in product(two, repeat=2)),
         },
     )
 

@@ -48,15 +48,6 @@ def efficiency(
     return total
 
 
-def dominated(worse: printed.Procedure, better: printed.Procedure, p: Law, q: Law, drafts: tuple[int, int]) -> bool:
-    """Whether `better` emits each token, drafted at least m times, no less often than `worse`, for every m.
-
-    `drafts` are the k of either.
-    """
-    low, high = (printed.profile(rule, p, q, k, max(drafts)) for rule, k in zip((worse, better), drafts, strict=True))
-    return all(low[event] <= high[event] for event in low)
-
-
 @claim("D-KMONO")
 def more_nodes(effort: int) -> Finding:
     def falls(p: Law, q: Law, k: int) -> bool:
@@ -67,8 +58,10 @@ def more_nodes(effort: int) -> Finding:
     def events(p: Law, q: Law, k: int) -> Iterator[dict[str, Any]]:
         for name, rule in printed.RULES.items():
             yield from compared(name, rule, rule, p, q, k)
-        yield from compared("SpecTr", *(printed.KSeq(bracket(p, q, n, 30)[1]) for n in (k, k + 1)), p, q, k)
-        yield from compared("Khisti", *[printed.untuned(p, q)] * 2, p, q, k)
+        few, many = (printed.KSeq(bracket(p, q, n, 30)[1]) for n in (k, k + 1))
+        yield from compared("SpecTr", few, many, p, q, k)
+        tournament = printed.untuned(p, q)
+        yield from compared("Khisti", tournament, tournament, p, q, k)
 
     def compared(name: str, few: printed.Rule, many: printed.Rule, p: Law, q: Law, k: int) -> Iterator[dict[str, Any]]:
         before, after = printed.profile(few, p, q, k, k + 1), printed.profile(many, p, q, k + 1, k + 1)

@@ -102,7 +102,7 @@ def told(effort: int) -> Finding:
         for of, each in SALF_GAINS.items()
         for loss, percent in zip(LOSSES, each, strict=True)
     ]
-    lengths = [
+    lengths: list[dict[str, Fraction]] = [
         dict(zip(SEARCHES, pair, strict=True))
         for loss in LOSSES
         for pair in zip(*(TABLE_2.row(t, loss, of="tau") for t in SEARCHES), strict=True)
