@@ -4,7 +4,6 @@ The library's own `__init__` imports every architecture, which takes pyright a f
 here is added with the module that defines it.
 """
 
-from transformers import dynamic_module_utils as dynamic_module_utils
 from transformers.cache_utils import Cache as Cache
 from transformers.cache_utils import DynamicCache as DynamicCache
 from transformers.configuration_utils import PreTrainedConfig as PreTrainedConfig
