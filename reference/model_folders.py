@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers.dynamic_module_utils as dynamic_module_utils
 from safetensors import safe_open
 from transformers import (
     CONFIG_MAPPING,
@@ -27,7 +28,6 @@ from transformers import (
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    dynamic_module_utils,
 )
 from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 

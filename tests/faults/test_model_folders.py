@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import torch
+import transformers.dynamic_module_utils as dynamic_module_utils
 from safetensors.torch import load_file
 from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
     TOKENIZER_MAPPING,
     AutoTokenizer,
-    dynamic_module_utils,
 )
 
 from reference.model_folders import _loading

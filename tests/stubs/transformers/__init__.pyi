@@ -13,8 +13,11 @@ from transformers.generation.logits_process import TopKLogitsWarper as TopKLogit
 from transformers.generation.logits_process import TopPLogitsWarper as TopPLogitsWarper
 from transformers.modeling_utils import AttentionInterface as AttentionInterface
 from transformers.modeling_utils import PreTrainedModel as PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING as CONFIG_MAPPING
 from transformers.models.auto.configuration_auto import AutoConfig as AutoConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING as MODEL_FOR_CAUSAL_LM_MAPPING
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM as AutoModelForCausalLM
+from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING as TOKENIZER_MAPPING
 from transformers.models.auto.tokenization_auto import AutoTokenizer as AutoTokenizer
 from transformers.models.bloom.configuration_bloom import BloomConfig as BloomConfig
 from transformers.models.falcon.configuration_falcon import FalconConfig as FalconConfig
