@@ -52,9 +52,8 @@ def _lengths(line: str, where: str, drafter: str | None) -> np.ndarray:
         raise InputError(f'{where} is not a JSON object such as {{"acc_eagle": {{"acc_len": [1, 3]}}}}')
     known = {name: value[FIELD] for name, value in held.items() if isinstance(value, dict) and FIELD in value}
     if not known:
-        raise InputError(
-            f'{where} must have one drafter, got none: it must be like {{"acc_eagle": {{"acc_len": [1, 3]}}}}'
-        )
+        like = '{"acc_eagle": {"acc_len": [1, 3]}}'
+        raise InputError(f"{where} must have one drafter, got none: it must be like {like}")
     if drafter is None and len(known) != 1:
         raise InputError(f"{where} must have one drafter, got {', '.join(known)}: name one of several")
     name = next(iter(known)) if drafter is None else drafter
