@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 PROMPT_TOKENS, NEW_TOKENS = 64, 128
 
 
-@quick(rounds=3, traced=6, count=2)
+@quick(rounds=3, traced=8, count=2)
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
     pair: PairOptions = SHIPPED,
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of times that each forward is timed.")] = 8,
-    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 16,
+    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 32,
     count: Annotated[int, typer.Option("--count", min=1, help="Number of other prompts to decode.")] = 6,
     seed: Seed = 0,
 ) -> None:
