@@ -29,7 +29,7 @@ def _parts(record: SelectorComparison) -> Iterator[str]:
         f"temperature {stamp.temperature:g}. Trained and chosen on {held['other_roots']:,} roots in texts of "
         f"{held['other_clusters']} other files, {held['other_draws']} draws at each. "
         f"Latency: {held['latency']}. A choice of the selector takes "
-        f"{1e3 * held['choice_seconds']:.2f} ms on a core of a CPU, which is not in these seconds."
+        f"{1e3 * float(str(held['choice_seconds'])):.2f} ms on a core of a CPU, which is not in these seconds."
     )
     yield markdown_table(TextTable("", HEADER, tuple(map(_row, record.rows)))).strip()
     yield (
