@@ -1,4 +1,4 @@
-"""Write build/claims.md: every claim of the papers with the result of its check.
+"""Write docs/claims.md: every claim of the papers with the result of its check.
 
 python docs/generate_claims.py
 """
@@ -14,12 +14,11 @@ from proofs_check.claims import in_order
 from proofs_check.markdown import claims_markdown
 from spectheory.core.files import write_whole
 
-PAGE = Path(__file__).parent.parent / "build" / "claims.md"
+PAGE = Path(__file__).parent / "claims.md"
 
 if __name__ == "__main__":
     found = list(check_claims(in_order(CLAIMS)))
     if failed := [f"{one.claim.id}: {one.failure}" for one in found if one.finding is None]:
         sys.exit("\n".join(["nothing was written, because these checks failed:", *failed]))
-    PAGE.parent.mkdir(exist_ok=True)
     write_whole(PAGE, claims_markdown(found))
     print(f"wrote {PAGE}")
