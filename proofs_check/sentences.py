@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from types import CodeType
 from typing import Any
 
+from proofs_check.evaluation import Evaluation, evaluation
 from proofs_check.steps import counted
 from spectheory.core.errors import InputError
 
@@ -88,11 +88,11 @@ class Formula:
 
     def applies(self, case: Values) -> bool:
         """Whether the case satisfies the premise."""
-        return not self.premise or bool(eval(_compiled(self.premise), {"__builtins__": FUNCTIONS}, dict(case)))
+        return not self.premise or bool(_compiled(self.premise)(case))
 
     def concludes(self, case: Values) -> bool:
         """Whether the case satisfies the conclusion."""
-        return bool(eval(_compiled(self.conclusion), {"__builtins__": FUNCTIONS}, dict(case)))
+        return bool(_compiled(self.conclusion)(case))
 
     def plain(self) -> str:
         """The formula in a line of text."""
@@ -219,8 +219,8 @@ def _parsed(part: str) -> ast.Expression:
 
 
 @cache
-def _compiled(part: str) -> CodeType:
-    return compile(_parsed(part), "<formula>", "eval")
+def _compiled(part: str) -> Evaluation:
+    return evaluation(_parsed(part).body, FUNCTIONS)
 
 
 @cache

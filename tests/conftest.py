@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import LlamaForCausalLM
+from transformers.utils import logging
 
 from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
@@ -20,6 +21,7 @@ from tests.command_line import plan, run
 
 __all__ = ["plan", "run"]
 
+logging.disable_progress_bar()
 torch.set_num_threads(1)
 """Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
 

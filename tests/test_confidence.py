@@ -53,7 +53,7 @@ def test_the_shipped_table_is_read_and_names_known_classes() -> None:
     "text", ["", "[]", "{}", '{"classes": [1]}', '{"classes": [{"name": "x"}]}', '{"classes": [{"speedup": {}}]}']
 )
 def test_a_damaged_table_is_refused(text: str) -> None:
-    with pytest.raises(st.InputError, match="no table of validated classes"):
+    with pytest.raises(st.InputError, match="not a table of validated classes"):
         classes_parsed(text)
 
 

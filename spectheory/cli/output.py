@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from threading import Timer
 from typing import TypeVar
 
 from rich.console import Console, RenderableType
@@ -75,8 +76,6 @@ class _Remaining:
         if self.last is not None and (finished < self.last[0] or total != self.last[1]):
             self.begun, self.from_zero, self.entered, self.said, self.share = None, False, self.last[2], 0.0, 1.0
         self.last = finished, total, now
-        if finished < total and self.announced and (finished == 0 or now - self.entered >= SOON):
-            self._announce()
         if finished == 0:
             self.from_zero = True
             return
@@ -105,9 +104,10 @@ class _Remaining:
         if is_long:
             self.said, self.announced = now, False
 
-    def _announce(self) -> None:
-        """Print that the speed is measured."""
-        self._print(f"measuring its speed; if it takes over {LONG:g} seconds, an estimate follows{self._advice()}")
+    def announce(self) -> None:
+        """Print that the speed is measured, if nothing was printed yet."""
+        if self.announced:
+            self._print(f"measuring its speed; if it takes over {LONG:g} seconds, an estimate follows{self._advice()}")
         self.announced = False
 
     def _advice(self, quick: str = "") -> str:
@@ -148,6 +148,8 @@ def progress(
     lines = _Remaining(label, shorter, share, not errors.is_terminal, announced and not what, spoken=bool(what))
     if what:
         errors.print(f"{label}: {what}", soft_wrap=True, highlight=False, markup=False)
+    soon = Timer(SOON, lines.announce)
+    soon.daemon = True
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
 
@@ -155,7 +157,11 @@ def progress(
             bar.update(task, completed=finished, total=total)
             lines.update(finished, total)
 
-        yield update
+        soon.start()
+        try:
+            yield update
+        finally:
+            soon.cancel()
 
 
 @dataclass(frozen=True)
