@@ -21,8 +21,8 @@ from sphinx.util.docutils import SphinxDirective
 
 TOP = ("spectheory", "simulate", "reference")
 KINDS = ("Functions", "Classes", "Values", "Packages")
-PRIVATE = ("spectheory.cli",)
-"""Packages whose `__all__` is for their own use."""
+PRIVATE = ("spectheory.cli", "spectheory.core.coins", "reference.heads.layouts", "reference.train.objectives")
+"""Packages whose `__all__` is for the rest of the house; what users need of them is exported by other packages."""
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -45,11 +45,6 @@ class SelectorNetwork(nn.Module):
             nn.Linear(narrow, trees),
         )
 
-    def prefer(self, logits: Float[Tensor, " trees"]) -> None:
-        """Add `logits` to the biases of the outputs; only their differences matter."""
-        with torch.no_grad():
-            self.layers[-1].bias.add_(logits - logits.max())  # type: ignore[operator]
-
     def forward(self, features: Features) -> Float[Tensor, "B trees"]:
         """Logits of features whose scalars are complete and standardised."""
         states = (features.target, features.draft, features.root)

@@ -46,9 +46,6 @@ class SelectorTraining:
         penalty: lambda of Eq. (12).
         worst: alpha of Eq. (12).
         held: share of the prompts that are held back to choose the best step; 0 means that the last step is used.
-        start: how strongly the first network prefers the trees that are best over all roots: the output of each tree
-            starts with a bias of `start` times the logarithm of its throughput over that of the best tree. Without it,
-            with 0, training ended at one tree that was worse than the best static one.
         every: number of updates between checkpoints, at which the throughput on the held-back prompts is computed too.
         seed: seed of the first weights, the batches, the dropout and the choice of the held-back prompts.
 
@@ -65,7 +62,6 @@ class SelectorTraining:
     penalty: float = 1.0
     worst: float = 0.1
     held: float = 0.2
-    start: float = 50.0
     every: int = 20
     seed: int = 0
 
@@ -73,7 +69,7 @@ class SelectorTraining:
         for name in ("steps", "batch", "every"):
             check_whole(name, getattr(self, name), 1)
         check_whole("seed", self.seed, 0, most=LARGEST_SEED)
-        for name in ("rate", "decay", "penalty", "start"):
+        for name in ("rate", "decay", "penalty"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name} must be at least 0 and finite, got {getattr(self, name)}")
         for name in ("dropout", "held"):
@@ -130,8 +126,8 @@ def train_selector(
     card, examples = _prepared(labels, latency, settings, identity)
     kept, held = _split(labels, settings)
     with owned(folder, folder / "training.lock", "name another folder"):
-        run = _Run(folder / CHECKPOINT, identity, settings, card, examples.at(kept))
-        run.fit(examples.at(held), done)
+        run = _Run(folder / CHECKPOINT, identity, settings, card)
+        run.fit(examples.at(kept), examples.at(held), done)
         network = network_of(card.pair, card.space)
         network.load_state_dict(run.best if len(held) else run.network.state_dict())
         selector = Selector(card, network.eval())
@@ -143,36 +139,33 @@ def train_selector(
 class _Run:
     """The state of a training: network, optimizer, step, and the best weights so far."""
 
-    def __init__(
-        self, checkpoint: Path, identity: str, settings: SelectorTraining, card: SelectorCard, examples: _Examples
-    ) -> None:
-        self.checkpoint, self.identity, self.settings, self.examples = checkpoint, identity, settings, examples
+    def __init__(self, checkpoint: Path, identity: str, settings: SelectorTraining, card: SelectorCard) -> None:
+        self.checkpoint, self.identity, self.settings = checkpoint, identity, settings
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
             self.network: SelectorNetwork = network_of(card.pair, card.space, settings.dropout)
-        self.network.prefer(settings.start * (examples.tokens.sum(0) / examples.seconds.sum(0)).log())
         self.optimizer = torch.optim.AdamW(self.network.parameters(), settings.rate, weight_decay=settings.decay)
         self.step, self.highest = 0, -1.0
         self.best: dict[str, Tensor] = {}
         if checkpoint.exists():
             self._continue()
 
-    def fit(self, held: _Examples, done: Callable[[int, int], None]) -> None:
+    def fit(self, examples: _Examples, held: _Examples, done: Callable[[int, int], None]) -> None:
         """Update the weights up to the last step."""
         steps = self.settings.steps
         while self.step < steps:
-            self._update()
+            self._update(examples)
             self.step += 1
             if self.step % self.settings.every == 0 or self.step == steps:
                 self._judge(held)
                 self._save()
                 done(self.step, steps)
 
-    def _update(self) -> None:
+    def _update(self, examples: _Examples) -> None:
         """One update. Its random numbers depend on the seed and the step only."""
         one, seed = self.settings, [self.settings.seed, self.step]
         rng = np.random.default_rng(seed)
-        batch = self.examples.at(torch.from_numpy(rng.integers(len(self.examples.base), size=one.batch)))
+        batch = examples.at(torch.from_numpy(rng.integers(len(examples.base), size=one.batch)))
         for group in self.optimizer.param_groups:
             group["lr"] = one.rate * (1 + cos(pi * self.step / one.steps)) / 2
         with torch.random.fork_rng(devices=[]):
