@@ -90,7 +90,7 @@ def test_the_demo_writes_its_records_and_one_page(
     pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
     status, out, err = run("demo", *pair, "--out", "demo", *(("--rounds", 3, "--count", 8) if few else ()))
     assert status == 0
-    assert ("8 of 8" if few else "6 of 6") in out
+    assert ("8 of 8" if few else "5 of 5") in out
     stages = [line.partition(": ")[0] for line in err.splitlines() if "takes about" not in line and " left" not in line]
     assert stages == ["profile", "trace", "decode", "trace", "decode"]
     page = Path("demo/index.html").read_text()

@@ -29,9 +29,9 @@ PROMPT_TOKENS, NEW_TOKENS = 64, 128
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
     pair: PairOptions = SHIPPED,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of times that each forward is timed.")] = 8,
-    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 32,
-    count: Annotated[int, typer.Option("--count", min=1, help="Number of other prompts to decode.")] = 6,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of times that each forward is timed.")] = 5,
+    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 24,
+    count: Annotated[int, typer.Option("--count", min=1, help="Number of other prompts to decode.")] = 5,
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, and compare the prediction with the measurement."""
@@ -86,11 +86,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     traced = counts[0]
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
-    text_seconds = NEW_TOKENS * float(latency.target_seconds[-1, 0])
-    what = (
-        f"the target continues {traced} prompts, {heading}, for the rates and the plan; "
-        f"about {duration(traced * text_seconds)} by the measured forwards"
-    )
+    what = f"the target continues {traced} prompts, {heading}, for the rates and the plan"
     with progress("trace", "lower --traced", "traced", what=what) as done:
         kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
@@ -102,7 +98,8 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
     (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
-    both = counts[1] * text_seconds * (1 + 1 / chosen.speedup)
+    plain = NEW_TOKENS * float(latency.target_seconds[-1, 0])
+    both = counts[1] * plain * (1 + 1 / chosen.speedup)
     what = (
         f"{counts[1]} other prompts with the plan and without, {heading}; "
         f"about {duration(both)} by the measured forwards"
