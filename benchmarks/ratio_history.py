@@ -91,7 +91,7 @@ class Regression:
 def ratios_of(report: Any, where: str = "the report") -> dict[str, float]:
     """The ratio of each calculation in a report of pytest-benchmark (`--benchmark-json`)."""
     if not isinstance(report, dict) or not isinstance(report.get("benchmarks"), list):
-        raise InputError(f"{where} is no report of pytest-benchmark: write it with --benchmark-json")
+        raise InputError(f"{where} is not a report of pytest-benchmark: write it with --benchmark-json")
     return {
         f"{one['name']} / {name.removeprefix(PREFIX)}": float(ratio)
         for one in report["benchmarks"]
