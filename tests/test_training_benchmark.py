@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.training import page, running
-from benchmarks.training.rows import ROWS, SHIPPED
+from benchmarks.training import page, records, running
+from benchmarks.training.rows import CEILING, ROWS, SHIPPED
+from reference.train.head import RECORD
 from spectheory import DraftComparison
+from spectheory.core.errors import InputError
 from spectheory.replay.reliability import BINS, RANKS
 from spectheory.results.draft_run import DraftRun
 
 START, OTHER = ROWS[:2]
-NAMES = [SHIPPED, "EAGLE-1 start", "EAGLE-1", "HASS"]
+NAMES = [SHIPPED, "EAGLE-1 start", "EAGLE-1", "HASS", CEILING]
 
 
 def run(name: str, place: int, tau: float) -> DraftRun:
@@ -24,12 +27,14 @@ def run(name: str, place: int, tau: float) -> DraftRun:
     cycles = np.array([10.0, 20, 30])
     emitted = cycles * (tau + np.array([0, 0.015, -0.01]))
     accepted = np.array([60 - 30 * (tau - 1), 0, 30 * (tau - 1)])
-    return DraftRun(name, f"run{place}", f"{name}-{place}", emitted, cycles, emitted, accepted, reliability)
+    return DraftRun(name, f"{name}-{place}", f"{name}-{place}", emitted, cycles, emitted, accepted, reliability)
 
 
 def comparison(factor: float) -> DraftComparison:
-    taus = zip(NAMES, (2.0, 2.1, 2.2, 2.4), strict=True)
-    runs = [run(name, seed, factor * tau) for name, tau in taus for seed in range(1 if name == SHIPPED else 2)]
+    taus = zip(NAMES, (2.0, 2.1, 2.2, 2.4, 3.0), strict=True)
+    runs = [
+        run(name, seed, factor * tau) for name, tau in taus for seed in range(1 if name in (SHIPPED, CEILING) else 2)
+    ]
     return DraftComparison("a tree", "Greedy", SHIPPED, ("a", "b", "c"), np.array([10, 20, 30]), tuple(runs))
 
 
@@ -43,13 +48,14 @@ def test_rows_start_from_rows_before_them_and_are_compared_with_rows_of_the_tabl
 
 
 def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() -> None:
-    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, dict.fromkeys(NAMES[1:], 480.0))
+    costs = {f"{name}-{seed}": 470.0 + 20 * seed for name in NAMES[1:-1] for seed in range(2)}
+    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, costs)
     table = {line.split(" | ")[0][2:]: line.split(" | ") for line in reversed(found.splitlines()) if line[:2] == "| "}
-    assert table["EAGLE-1"][1:3] == ["480", "22,400"]
-    assert table["EAGLE-1"][3].startswith("2.200 ± ")
-    assert table["EAGLE-1"][4].startswith("+10.0% ± ")
-    assert table[SHIPPED][4] == ""
-    assert "2 seeds of training. Intervals of 95%" in found
+    assert table["EAGLE-1"][1:4] == ["2", "480", "11,200"]
+    assert table["EAGLE-1"][4].startswith("2.200 ± ")
+    assert table["EAGLE-1"][5].startswith("+10.0% ± ")
+    assert table[SHIPPED][5] == ""
+    assert table[CEILING][5].startswith("+50.0% ± ")
     assert "**Not trained yet:** draft trained on; CE, 3 passes; " in found
     (hass,) = [line for line in found.splitlines() if line.startswith("| HASS | EAGLE-1 | ")]
     assert hass.split(" | ")[2].startswith("+9.09% ± ")
@@ -57,15 +63,39 @@ def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() ->
     assert "+3.9 to +8.1% over EAGLE-2's loss" in hass
 
 
-def test_only_rows_with_all_seeds_are_compared(tmp_path: Path) -> None:
+def test_a_training_is_compared_once_it_has_ended(tmp_path: Path) -> None:
     for seed in range(2):
         folder = running.run_folder(tmp_path, START, seed)
         folder.mkdir(parents=True)
-        (folder / running.RECORD).write_text(json.dumps({"cpu_seconds": 10 + seed}))
+        (folder / RECORD).write_text(json.dumps({"cpu_seconds": 10 + seed}))
     (running.run_folder(tmp_path, OTHER, 0)).mkdir()
-    found = running.finished(tmp_path, range(2))
-    assert list(found) == [START.name]
-    assert page.costs(found) == {START.name: pytest.approx(10.5)}
+    found = running.finished(tmp_path, range(3))
+    assert {name: [run.name for run in runs] for name, runs in found.items()} == {
+        START.name: ["eagle-1-start-0", "eagle-1-start-1"]
+    }
     hass = next(row for row in ROWS if row.name == "HASS")
     assert running._can_start(tmp_path, hass, 1)
     assert not running._can_start(tmp_path, hass, 2)
+
+
+def test_later_seeds_are_added_to_the_kept_ones_and_a_repeated_one_replaces_its_record() -> None:
+    old, new = comparison(1.0), comparison(0.5)
+    added = replace(new, runs=tuple(replace(one, name=f"{one.name}-later", weights=f"w{one.name}") for one in new.runs))
+    both = records.merged(old, added)
+    assert len(both.groups["HASS"]) == 4
+    assert records.merged(old, new).groups["HASS"][0].tau == pytest.approx(new.groups["HASS"][0].tau)
+    assert len(records.merged(old, new).runs) == len(old.runs)
+    with pytest.raises(InputError, match="the texts or the tree differ"):
+        records.merged(old, replace(new, prompts=("a", "b", "d")))
+
+
+def test_records_are_kept_with_their_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
+    run = tmp_path / "hass-0"
+    run.mkdir()
+    (run / RECORD).write_text(json.dumps({"cpu_seconds": 12.5}))
+    records.keep({0.0: comparison(1.0)}, {"HASS": [run]})
+    found, costs = records.kept()
+    assert list(found) == [0.0]
+    assert found[0.0].difference("HASS", "EAGLE-1").percent == pytest.approx(100 * (2.4 / 2.2 - 1))
+    assert costs == {"hass-0": 12.5}

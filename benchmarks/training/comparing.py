@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import spectheory as st
-from benchmarks.training.rows import SHIPPED
+from benchmarks.training.rows import CEILING, SHIPPED
 from reference import tracing
 from reference.judging import HeldOutTexts, JudgeSettings, StaticTree, judge
 from reference.judging.folders import forced_draft
 from reference.library_sources import standard_library
+from reference.models import SHIPPED as PAIR
 from reference.models import Pair, load_pair
 from spectheory import DraftComparison, DrawRule
 from spectheory.verify import Greedy, Traversal
@@ -27,9 +28,7 @@ NEW_TOKENS = {0.0: 40, 1.0: 48}
 """By temperature: the tokens that the target adds to each prompt."""
 
 
-def compare(
-    work: Path, drafts: dict[str, list[Path]], temperature: float, done: Callable[[int, int], None]
-) -> DraftComparison:
+def compare(work: Path, drafts: dict[str, list[Path]], temperature: float) -> DraftComparison:
     """All drafts on the same held-out texts, with the tree that is best for the shipped draft's measured rates."""
     folder = work / f"texts-held-out-{temperature:g}"
     record_texts(folder, temperature)
@@ -38,9 +37,14 @@ def compare(
     texts = replace(texts, sources=tuple(name for name, _ in pieces(texts.pair, EVERY[temperature])))
     policy = StaticTree(tree, Greedy()) if temperature == 0 else StaticTree(tree, Traversal(), DrawRule.NO_REPLACEMENT)
     pair = texts.pair
-    groups = {SHIPPED: [forced_draft(pair, Path("shipped"), tree.max_depth)]}
+    untrained = {SHIPPED: Path("shipped"), CEILING: PAIR / "target"}
+    groups = {name: [forced_draft(pair, place, tree.max_depth)] for name, place in untrained.items()}
     groups |= {name: [forced_draft(pair, run, tree.max_depth) for run in runs] for name, runs in drafts.items()}
-    return judge(texts, groups, JudgeSettings(policy), work / f"compared-{temperature:g}", done)
+    return judge(texts, groups, JudgeSettings(policy), work / f"compared-{temperature:g}", partial(_say, temperature))
+
+
+def _say(temperature: float, done: int, of: int) -> None:
+    print(f"temperature {temperature:g}: {done} of {of} texts")
 
 
 def record_texts(folder: Path, temperature: float) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.training.comparing import BUDGET
-from benchmarks.training.rows import ROWS, SHIPPED, Row
-from reference.train.head import RECORD
+from benchmarks.training.rows import CEILING, ROWS, SHIPPED, Row
 from spectheory import DraftComparison
 from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
 
@@ -18,24 +15,16 @@ Comparisons = Mapping[float, DraftComparison]
 """The comparison at each temperature."""
 
 
-def costs(drafts: Mapping[str, list[Path]]) -> dict[str, float]:
-    """Mean CPU seconds of a training by row, as the trainings measured them."""
-    return {
-        name: float(np.mean([json.loads((run / RECORD).read_text())["cpu_seconds"] for run in runs]))
-        for name, runs in drafts.items()
-    }
-
-
-def document(found: Comparisons, seconds: Mapping[str, float]) -> str:
-    """The page as Markdown."""
-    rows = [row for row in ROWS if row.name in seconds]
+def document(found: Comparisons, costs: Mapping[str, float]) -> str:
+    """The page as Markdown, from the comparisons and the CPU seconds of each training by the name of its folder."""
+    trained = {name for one in found.values() for name in one.groups}
+    rows = [row for row in ROWS if row.name in trained]
     return _TEXT.format(
         budget=BUDGET,
-        seeds=_seeds(found),
         lacking=_lacking(rows),
         level=f"{LEVEL:.0%}",
         power=f"{POWER:.0%}",
-        taus="\n".join(_taus(found, rows, seconds)),
+        taus="\n".join(_taus(found, rows, costs)),
         pairs="\n".join(_pairs(found, rows)),
         ranks="\n".join(_ranks(found, rows)),
         size="; ".join(
@@ -46,30 +35,30 @@ def document(found: Comparisons, seconds: Mapping[str, float]) -> str:
     )
 
 
-def _seeds(found: Comparisons) -> str:
-    """The number of trainings of each row, in words."""
-    count = max(row.runs for one in found.values() for row in one.rows)
-    return "One seed of training" if count == 1 else f"{count} seeds of training"
-
-
 def _lacking(rows: list[Row]) -> str:
     """The rows that are not trained yet, in a sentence."""
     names = [row.name for row in ROWS if row not in rows]
     return f"\n\n**Not trained yet:** {'; '.join(names)}." if names else ""
 
 
-def _taus(found: Comparisons, rows: list[Row], seconds: Mapping[str, float]) -> Iterator[str]:
+def _taus(found: Comparisons, rows: list[Row], costs: Mapping[str, float]) -> Iterator[str]:
     """E[tau] of each row, and its difference from the shipped draft."""
     titles = [f"E[tau], T={t:g} | over the shipped draft | seeds differ by" for t in found]
-    yield f"| draft | CPU s | texts read | {' | '.join(titles)} |"
-    yield "|" + " --- |" * (3 + 3 * len(found))
+    yield f"| draft | seeds | CPU s | texts read | {' | '.join(titles)} |"
+    yield "|" + " --- |" * (4 + 3 * len(found))
     by_name = {t: {row.group: row for row in one.rows} for t, one in found.items()}
-    for name in [SHIPPED, *(row.name for row in rows)]:
-        row = next((row for row in rows if row.name == name), None)
-        cells = [name, "", ""] if row is None else [name, f"{seconds[name]:.0f}", f"{row.steps * row.rows:,}"]
+    spent = {row.name: _spent(row, found, costs) for row in rows}
+    for name in [SHIPPED, *spent, CEILING]:
+        cells = [name, *spent.get(name, [""] * 3)]
         for one in by_name.values():
             cells += _cells(one[name])
         yield f"| {' | '.join(cells)} |"
+
+
+def _spent(row: Row, found: Comparisons, costs: Mapping[str, float]) -> list[str]:
+    """The number of trainings of a row, the mean CPU seconds of one, and the texts that each reads."""
+    runs = {run.name for one in found.values() for run in one.groups[row.name]}
+    return [str(len(runs)), f"{np.mean([costs[run] for run in runs]):.0f}", f"{row.steps * row.rows:,}"]
 
 
 def _cells(row: DraftRow) -> list[str]:
@@ -95,12 +84,20 @@ def _pairs(found: Comparisons, rows: list[Row]) -> Iterator[str]:
             continue
         cells = [row.name, str(row.against)]
         for one in found.values():
-            paired = one.difference(row.name, str(row.against))
+            paired = one.difference(row.name, str(row.against), by_run=_same_seeds(one, row))
             cells += [
                 f"{paired.percent:+.2f}% ± {paired.half_width(LEVEL):.2f}",
                 f"{paired.minimum_detectable(LEVEL, POWER):.1f}%",
             ]
         yield f"| {' | '.join([*cells, row.published])} |"
+
+
+def _same_seeds(found: DraftComparison, row: Row) -> bool:
+    """Whether a row and the one that it is compared with are trained with the same seeds."""
+    mine, theirs = (
+        [run.name.rpartition("-")[2] for run in found.groups[name]] for name in (row.name, str(row.against))
+    )
+    return mine == theirs
 
 
 def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
@@ -119,7 +116,7 @@ def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
 _TEXT = """# Training: do the papers' losses help?
 
 Drafts for the shipped target, trained on its own texts by `spectheory train head`, compared on held-out texts by
-`spectheory head evaluate`. Written by `python -m benchmarks.training`; do not edit.
+`spectheory head evaluate`. Written by `python -m benchmarks.training` from `benchmarks/training/records`; do not edit.
 
 EAGLE-1, HASS, CE, LK, TALF and GTO train on the same start, an EAGLE-1 head, each for about the same CPU time, so that
 they differ in the loss alone. "CE" is EAGLE-3's loss on that head: cross-entropy along the text, with the head's own
@@ -127,7 +124,8 @@ states from the second pass on. EAGLE-3's heads are new; each costs about as muc
 it together. Drafts that are trained on have a learning rate of 0.003. The rate of new heads, 0.02, spoils them: after
 130 steps of CE the loss was higher than before them. "Texts read" counts texts of 256 tokens, of which the target wrote
 192. TALF's trees and GTO's rewards are computed by the target during the training, and their cost is in the CPU time.
-The neural selector is judged on a [page of its own](selector.md).
+Heads with an MLP of another width than 512 show what their size decides. The last row drafts with the target itself: a
+draft that knows all that the target knows. The neural selector is judged on a [page of its own](selector.md).
 
 ## E[tau]
 
@@ -137,14 +135,14 @@ All held out: no file of the prompts was used in any training.
 
 {taus}
 
-{seeds}. Intervals of {level}, clustered by the file that a prompt is from: prompts of one file are not independent.
+Intervals of {level}, clustered by the file that a prompt is from: prompts of one file are not independent.
 "Seeds differ by" is the standard deviation between the seeds; with one seed the intervals hold for these weights and
 leave it out.{lacking}
 
 ## One thing at a time
 
-Each row against the row that differs from it in one thing, paired by file; with several seeds the interval holds the
-variation between them. "Seen from": the smallest true difference that is seen here with a probability of {power}.
+Each row against the row that differs from it in one thing, paired by file and by seed; with several seeds the interval
+holds the variation between them. "Seen from": the smallest true difference that is seen with a probability of {power}.
 
 {pairs}
 

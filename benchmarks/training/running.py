@@ -17,8 +17,8 @@ from reference.prompts import training_texts
 from reference.train.head import RECORD, HeadRecipe, head_config, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 
-INTERMEDIATE = 512
-"""Width of the MLP of new heads: a forward of one token costs less than one of the shipped draft."""
+TEXTS = 5_120
+"""Texts of 256 tokens that the target writes: two cores take a quarter of an hour for them."""
 Told = Callable[[str], None]
 
 
@@ -29,8 +29,8 @@ def run_folder(work: Path, row: Row, seed: int) -> Path:
 
 def write_texts(work: Path, processes: int, say: Told) -> None:
     """Let the target write the texts that all rows are trained on."""
-    with _pool(processes) as pool:
-        for done in as_completed([pool.submit(_write_share, work, k, processes) for k in range(processes)]):
+    with pool(processes) as several:
+        for done in as_completed([several.submit(_write_share, work, k, processes) for k in range(processes)]):
             done.result()
     say(f"texts: {OwnTexts(work / 'texts').rows:,} in {work / 'texts'}")
 
@@ -39,12 +39,12 @@ def train_all(work: Path, seeds: Sequence[int], processes: int, say: Told) -> No
     """Train every row with every seed, each as soon as its start is trained."""
     waiting = [(row, seed) for seed in seeds for row in ROWS]
     total = len(waiting)
-    with _pool(processes) as pool:
+    with pool(processes) as several:
         running: dict[Future[None], tuple[Row, int]] = {}
         while waiting or running:
             for task in [task for task in waiting if _can_start(work, *task)][: processes - len(running)]:
                 waiting.remove(task)
-                running[pool.submit(_train, work, *task)] = task
+                running[several.submit(_train, work, *task)] = task
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 done.result()
                 row, seed = running.pop(done)
@@ -58,12 +58,14 @@ def _can_start(work: Path, row: Row, seed: int) -> bool:
 
 
 def finished(work: Path, seeds: Sequence[int]) -> dict[str, list[Path]]:
-    """The folders of each row whose seeds are all trained."""
+    """The folders of the trainings that have ended, by row."""
     folders = {row.name: [run_folder(work, row, seed) for seed in seeds] for row in ROWS}
-    return {name: runs for name, runs in folders.items() if all((run / RECORD).exists() for run in runs)}
+    ended = {name: [run for run in runs if (run / RECORD).exists()] for name, runs in folders.items()}
+    return {name: runs for name, runs in ended.items() if runs}
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
+def pool(processes: int) -> ProcessPoolExecutor:
+    """Processes of one thread each."""
     return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_begin)
 
 
@@ -75,7 +77,7 @@ def _begin() -> None:
 
 def _write_share(work: Path, number: int, of: int) -> None:
     pair = load_pair()
-    write_own_texts(pair, training_texts(pair), TextSettings(), work / "texts", share=(number, of))
+    write_own_texts(pair, training_texts(pair), TextSettings(rows=TEXTS), work / "texts", share=(number, of))
 
 
 def _train(work: Path, row: Row, seed: int) -> None:
@@ -91,7 +93,7 @@ def _train(work: Path, row: Row, seed: int) -> None:
     )
     if row.start is None:
         pair = load_pair()
-        config = head_config(pair.target, row.kind, intermediate_size=INTERMEDIATE)
+        config = head_config(pair.target, row.kind, intermediate_size=row.intermediate)
     else:
         begin = {one.name: one for one in ROWS}
         draft = PAIR / "draft" if row.start == SHIPPED else run_folder(work, begin[row.start], seed)

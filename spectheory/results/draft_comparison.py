@@ -119,17 +119,24 @@ class DraftComparison(Record):
         """Each group compared with the baseline, which is the first."""
         return tuple(self._row(name, runs) for name, runs in self.groups.items())
 
-    def difference(self, group: str, other: str, *, roots: bool = False) -> PairedDifference:
-        """By how much a group is above another one, paired by prompt; with `roots` over all roots, else over cycles.
+    def difference(self, group: str, other: str, *, roots: bool = False, by_run: bool = False) -> PairedDifference:
+        """By how much a group is above another one, paired by prompt.
+
+        Args:
+            group: name of a group.
+            other: name of the group that it is compared with.
+            roots: take the mean over all roots, not over cycles.
+            by_run: run i of one group belongs to run i of the other, as trainings of one seed from one start do.
 
         Raises:
-            InputError: there is no such group, or dynamic trees have no values at all roots.
+            InputError: there is no such group, dynamic trees have no values at all roots, or `by_run` is given for
+                groups of different sizes.
         """
         known = self.groups
         for name in (group, other):
             if name not in known:
                 raise InputError(f"group must be one of {', '.join(known)}, got {name!r:.60}")
-        return paired_difference(*(self._ratios(known[name], roots) for name in (group, other)))
+        return paired_difference(*(self._ratios(known[name], roots) for name in (group, other)), by_run=by_run)
 
     def _ratios(self, runs: list[DraftRun], roots: bool) -> list[Ratio]:
         if not roots:

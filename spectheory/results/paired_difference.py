@@ -90,7 +90,7 @@ def _clusters(runs: Sequence[Ratio]) -> int:
     return count
 
 
-def paired_difference(group: Sequence[Ratio], other: Sequence[Ratio]) -> PairedDifference:
+def paired_difference(group: Sequence[Ratio], other: Sequence[Ratio], *, by_run: bool = False) -> PairedDifference:
     """The difference of the mean ratios of two groups of runs on the same clusters.
 
     Clusters are independent and runs of a group are independent, as prompts and seeds of training are. The variance is
@@ -98,9 +98,18 @@ def paired_difference(group: Sequence[Ratio], other: Sequence[Ratio]) -> PairedD
     a run do together, so that the interval is at least as wide as its level demands. Between the runs of a group of one
     the variance is unknown and left out.
 
+    Args:
+        group: runs whose mean ratio is compared.
+        other: runs that they are compared with.
+        by_run: run i of one group belongs to run i of the other, as trainings of one seed from one start do. The part
+            between runs is then the variance of their differences.
+
     Raises:
-        InputError: a group is empty, or fewer than 2 clusters have a denominator.
+        InputError: a group is empty, fewer than 2 clusters have a denominator, or `by_run` is given for groups of
+            different sizes.
     """
+    if by_run and len(group) != len(other):
+        raise InputError(f"by_run needs groups of the same size, got {len(group)} and {len(other)} runs: leave it out")
     count = min(_clusters(group), _clusters(other))
     means = [float(np.mean([run.value for run in runs])) for runs in (group, other)]
     ratio = means[0] / means[1]
@@ -108,10 +117,10 @@ def paired_difference(group: Sequence[Ratio], other: Sequence[Ratio]) -> PairedD
         np.mean([run.influence for run in runs], 0) / mean for runs, mean in zip((group, other), means, strict=True)
     ]
     parts = [(float(ratio**2 * count / (count - 1) * ((moved[0] - moved[1]) ** 2).sum()), count - 1)]
-    for runs, mean in zip((group, other), means, strict=True):
-        if len(runs) > 1:
-            spread = np.var([run.value for run in runs], ddof=1) / len(runs)
-            parts.append((float(ratio**2 * spread / mean**2), len(runs) - 1))
+    values = [np.array([run.value for run in runs]) / mean for runs, mean in zip((group, other), means, strict=True)]
+    for spread in [values[0] - values[1]] if by_run else values:
+        if len(spread) > 1:
+            parts.append((float(ratio**2 * np.var(spread, ddof=1) / len(spread)), len(spread) - 1))
     variance = sum(part for part, _ in parts)
     shares = sum(part**2 / degrees for part, degrees in parts)
     degrees = variance**2 / shares if shares else float(count - 1)
