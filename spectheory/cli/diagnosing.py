@@ -14,7 +14,7 @@ from spectheory import engines
 from spectheory.cli.options import ONE_GPU, DeploymentOptions, Force, Json
 from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free, standard_input
 from spectheory.core.errors import InputError
-from spectheory.engines.diagnosing import Times
+from spectheory.engines.cycle_parts import Times
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import shipped_rows
 from spectheory.hardware.latency import Latency

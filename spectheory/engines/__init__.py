@@ -33,11 +33,13 @@ from spectheory.engines import (
 )
 from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.benchmark_file import BenchmarkRuns
-from spectheory.engines.diagnosing import Times, Usual, diagnosed
+from spectheory.engines.cycle_parts import Times
+from spectheory.engines.diagnosing import diagnosed
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.observed import Observed
 from spectheory.engines.observing import observe, with_given
+from spectheory.engines.speed_factors import Usual
 from spectheory.engines.statistics import Statistics
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.runs import Conditions, Run
