@@ -45,7 +45,7 @@ def toy(folder: Path, last: str) -> Path:
     file = folder / TOY.repository / TOY.file
     file.parent.mkdir(parents=True)
     file.write_text(SAMPLER.replace("LAST", last), encoding="utf-8")
-    (folder / "commits.json").write_text(f'{{"{TOY.repository}": "abc123"}}', encoding="utf-8")
+    (folder / "commits.json").write_text(f'{{"{TOY.repository}": "abcd12345678"}}', encoding="utf-8")
     return folder
 
 
@@ -150,7 +150,7 @@ def test_a_planted_fault_is_reported(tmp_path: Path, last: str, verdict: str) ->
     """Exact; only the named function of the file is compiled, so that its import is not needed."""
     [(subject, row)] = certify_all(toy(tmp_path, last), [TOY])
     assert isinstance(row, Row)
-    assert (row.subject, row.version, row.mode, row.verdict) == (subject.name, "abc123", "exact", verdict)
+    assert (row.subject, row.version, row.mode, row.verdict) == (subject.name, "abcd1234", "exact", verdict)
     assert bool(row.evidence) == (verdict == "LOSSY")
     assert (row.tv == "0") == (verdict == "LOSSLESS")
     assert "`spec-bench-sps`: hemingkx/Spec-Bench" in page({row.subject: row})

@@ -25,6 +25,8 @@ from torch.nn import functional
 
 COMMITS = "commits.json"
 """A file in the folder of copies: the commit of each repository that is not a checkout, by its name owner/name."""
+SHOWN = 8
+"""Digits of a commit that the page shows."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def find_copy(folder: Path, repository: str, file: str) -> Copy | None:
 
 def _commit(root: Path, folder: Path, repository: str) -> str:
     if (root / ".git").exists():
-        asked = ["git", "-C", str(root), "rev-parse", "--short=8", "HEAD"]
+        asked = ["git", "-C", str(root), "rev-parse", f"--short={SHOWN}", "HEAD"]
         return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     listed = folder / COMMITS
-    return json.loads(listed.read_text(encoding="utf-8")).get(repository, "") if listed.is_file() else ""
+    return json.loads(listed.read_text(encoding="utf-8")).get(repository, "")[:SHOWN] if listed.is_file() else ""
