@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from proofs_check.claims import CLAIMS, LEANED_ON, Claim, Finding, Status, decide, filled
+from proofs_check.claims import CLAIMS, LEANED_ON, Claim, Finding, Paper, Status, decide, filled
 from proofs_check.plain import plain
 from proofs_check.sentences import in_plain
 
@@ -41,6 +41,11 @@ class CheckedClaim:
         """One of the texts with the numbers that were found; None if the claim has none, or the check failed."""
         text = getattr(self.claim, name)
         return filled(text, self.finding.numbers) if self.finding and text is not None else None
+
+    @property
+    def weight(self) -> str | None:
+        """What the claim costs who relies on it; None if it holds, or the check failed."""
+        return self.claim.weight if self.finding else None
 
     @property
     def statement(self) -> str:
@@ -80,10 +85,11 @@ class CheckedClaim:
             "method": self.text("method"),
             "counterexample": plain(self.finding.counterexample) if self.finding else None,
             "corrected": in_plain(self.text("corrected") or "") or None,
-            "weight": self.claim.weight,
+            "weight": self.weight,
             "size": self.text("size"),
             "source": self.source,
             "statement": self.statement,
+            "quotes": dict(self.claim.quotes),
             "terms": dict(self.claim.terms),
             "seconds": round(self.seconds, 3),
         }
@@ -109,6 +115,11 @@ def check_claim(name: str, effort: int = 1) -> CheckedClaim:
 def check_claims(names: Iterable[str], effort: int = 1) -> Iterator[CheckedClaim]:
     """Run the checks of these claims one after another."""
     return (check_claim(name, effort) for name in names)
+
+
+def practice(paper: Paper) -> str:
+    """What to do differently, with the recorded numbers of the paper's claims; empty if nothing is said."""
+    return filled(paper.practice, {name: one.numbers for name, one in CLAIMS.items() if one.paper is paper})
 
 
 def leaned_on(names: Iterable[str], statuses: Iterable[str]) -> str:

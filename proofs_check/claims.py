@@ -117,6 +117,8 @@ class Claim:
         weight: one of WEIGHTS, for a claim that does not hold.
         size: how much that is on measured or typical rates, where a number says it.
         terms: what the names in the formulas mean.
+        quotes: the paper's own sentences by their places, word for word; `[...]` marks what is left out and symbols
+            that the text at hand has lost.
         open: what is not decided.
         numbers: recorded numbers by field; a fraction is written as a string such as `2/3`.
         stated: whether the paper states the claim; False if the paper only relies on it.
@@ -135,6 +137,7 @@ class Claim:
     weight: str | None = None
     size: str | None = None
     terms: Mapping[str, str] = field(default_factory=dict)
+    quotes: Mapping[str, str] = field(default_factory=dict)
     open: str | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
     stated: bool = True

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proofs_check.checked import MISSING, CheckedClaim, leaned_on
-from proofs_check.claims import CLAIMS, RULE, WEIGHTS, Claim, Paper, filled, papers
+from proofs_check.checked import MISSING, CheckedClaim, leaned_on, practice
+from proofs_check.claims import CLAIMS, RULE, WEIGHTS, Claim, Paper, papers
 from proofs_check.plain import paragraphs, plain, spelled
 from proofs_check.sentences import in_latex
 from spectheory import __version__
@@ -26,9 +26,10 @@ which the evidence names; beyond them a statement rests on its proof. The verdic
 
 > {rule}.
 
-A true statement is given in its place where there is one. The counterexample is the smallest found; what does not hold
-was gone through a second time by other means, and the evidence names both. The proofs that the house rests on are on
-[one page](keystones.md).
+Each claim opens with the paper's own words, where `[...]` stands for what is left out and for symbols that the text
+at hand has lost. A true statement is given in place of a claim where there is one. The counterexample is the smallest
+found; what does not hold was gone through a second time by other means, and the evidence names both. The proofs that
+the house rests on are on [one page](keystones.md).
 
 What a claim that does not hold costs, least first:
 
@@ -60,9 +61,8 @@ def head(statuses: Mapping[str, str]) -> str:
 
 def introduction(paper: Paper) -> str:
     """The text above a paper's claims, what to do differently first."""
-    own = {name: one.numbers for name, one in CLAIMS.items() if one.paper is paper}
-    practice = filled(paper.practice, own)
-    parts = [f"## {paper.name}", f"*{paper.title}.*", f"**What to do differently.**\n\n{practice}" if practice else ""]
+    told = practice(paper)
+    parts = [f"## {paper.name}", f"*{paper.title}.*", f"**What to do differently.**\n\n{told}" if told else ""]
     return "\n\n".join(filter(None, [*parts, _text(paper.notes), _bibtex(paper.bibtex)])) + "\n"
 
 
@@ -103,6 +103,7 @@ def _lines(one: CheckedClaim) -> Iterator[str]:
     yield f"({anchor(claim.id)})=\n### {claim.id}\n"
     weight = f", {claim.weight}" if claim.weight else ""
     yield f"**{one.status}**{weight}. {one.source}. {_code(claim)}\n"
+    yield from (f'> "{_text(words)}" ({place})\n' for place, words in claim.quotes.items())
     yield f"{_text(in_latex(claim.statement))}\n"
     if found is None:
         yield f"**{one.failure}**\n"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from proofs_check.checked import CheckedClaim, leaned_on
-from proofs_check.claims import RULE, Paper, papers
+from proofs_check.checked import CheckedClaim, leaned_on, practice
+from proofs_check.claims import RULE, WEIGHTS, Paper, papers
 from proofs_check.drawing import tree_drawings
 from proofs_check.plain import paragraphs, plain, spelled
 from spectheory.core.provenance import Provenance
@@ -17,7 +17,9 @@ from spectheory.report.page import shell
 STATUSES = {"holds": "✓", "corrected": "±", "false": "✗", "failed": "?"}
 """Every status and its mark, since not everybody sees the colours."""
 MEANING = (
-    "Each claim of five papers on trees of drafted tokens, checked by machine in exact arithmetic. It <b>holds</b> as "
+    "Each claim of five papers on trees of drafted tokens, checked by machine in exact arithmetic. It opens with the "
+    "paper's own words, where [...] stands for what is left out and for symbols that the text at hand has lost. It "
+    "<b>holds</b> as "
     f"printed, or it is corrected or false by this rule: <i>{RULE}</i>. Where there is a true statement to put in its "
     "place, it is given. A claim that does not hold has the smallest counterexample found, confirmed by other means; "
     "both ways are named."
@@ -33,7 +35,13 @@ article h3 { margin: 0 0 .3rem; display: flex; gap: .6em; align-items: baseline;
 article h3 a { color: inherit; text-decoration: none; }
 article h3 small { font-weight: 400; color: var(--muted); }
 article p { margin: .4rem 0; } article pre { margin: .4rem 0; }
+.weight { border: 1px solid var(--muted); border-radius: .7em; padding: 0 .5em; font-size: .8rem; white-space: nowrap; }
 .truth { border-left: 3px solid #1f7a52; padding-left: .7rem; }
+.size { border-left: 3px solid #96610a; padding-left: .7rem; margin: .5rem 0; }
+.practice { border: 1px solid var(--faint); border-radius: .4rem; padding: .5rem .9rem; margin: .8rem 0; }
+.practice ul { margin: .3rem 0 0; padding-left: 1.2rem; }
+blockquote { margin: .4rem 0; padding-left: .7rem; border-left: 3px solid var(--faint); font-style: italic; }
+blockquote small { font-style: normal; color: var(--muted); }
 dl { display: grid; grid-template-columns: 7.5rem 1fr; gap: .25rem .8rem; margin: .6rem 0; font-size: .92rem; }
 dt { color: var(--muted); } dd { margin: 0; min-width: 0; }
 dd > :first-child { margin-top: 0; }
@@ -70,6 +78,7 @@ def claims_page(found: Sequence[CheckedClaim], *, exhaustive: bool = False) -> s
         f"<p>To run all claims again: <code>spectheory check{option}</code> "
         f"({sum(one.seconds for one in found):.0f} s here for {len(found)}).</p>",
         _index(by_paper),
+        _weights(found),
         *(_section(paper, own, option) for paper, own in by_paper if own),
         f"<footer>{escape(stamp.created)}; {escape(stamp.machine)}; {escape(versions)}</footer>",
     )
@@ -100,18 +109,37 @@ def _link(one: CheckedClaim) -> str:
     return f'<a href="#{one.claim.id}" title="{one.status}">{mark} {one.claim.id}</a>'
 
 
+def _weights(found: Sequence[CheckedClaim]) -> str:
+    """What the claims that do not hold cost, the dearest first, with the claims of each weight; empty if all hold."""
+    rows = []
+    for weight, words in reversed(WEIGHTS.items()):
+        if own := [one for one in found if one.weight == weight]:
+            head = f'<th scope="row">{escape(weight)}</th><td>{escape(words.capitalize())}.<br>'
+            rows.append(f"<tr>{head}{' '.join(map(_link, own))}</td></tr>")
+    told = "<p>What a claim that does not hold costs, and which claims cost that:</p>"
+    return f'{told}<table class="index">{"".join(rows)}</table>' if rows else ""
+
+
 def _section(paper: Paper, own: Sequence[CheckedClaim], option: str) -> str:
     articles = "\n".join(_article(one, option) for one in own)
-    head = f"<h2>{escape(paper.name)}</h2>\n<p><i>{escape(paper.title)}</i></p>\n{_words(paper.notes)}"
-    return f"<section>\n{head}\n{articles}\n</section>"
+    head = f"<h2>{escape(paper.name)}</h2>\n<p><i>{escape(paper.title)}</i></p>"
+    return f"<section>\n{head}\n{_practice(paper)}{_words(paper.notes)}\n{articles}\n</section>"
+
+
+def _practice(paper: Paper) -> str:
+    items = [" ".join(item.split()) for item in re.split(r"(?m)^- ", practice(paper)) if item.strip()]
+    told = "".join(f"<li>{_line(item)}</li>" for item in items)
+    return f'<div class="practice"><b>What to do differently.</b><ul>{told}</ul></div>\n' if items else ""
 
 
 def _article(one: CheckedClaim, option: str) -> str:
     name = escape(one.claim.id)
+    weight = f' <span class="weight">{escape(one.weight)}</span>' if one.weight else ""
     return "\n".join(
         [
             f'<article id="{name}">',
-            f'<h3><a href="#{name}">{name}</a> {_badge(one.status)} <small>{escape(one.source)}</small></h3>',
+            f'<h3><a href="#{name}">{name}</a> {_badge(one.status)}{weight} <small>{escape(one.source)}</small></h3>',
+            *_quotes(one),
             _words(one.statement),
             *_finding(one),
             f"<dl><dt>run it again</dt><dd><code>spectheory check {name}{option}</code> ({one.seconds:.2f} s), "
@@ -121,6 +149,11 @@ def _article(one: CheckedClaim, option: str) -> str:
     )
 
 
+def _quotes(one: CheckedClaim) -> Iterator[str]:
+    for place, words in one.claim.quotes.items():
+        yield f"<blockquote>&ldquo;{_line(words)}&rdquo; <small>{escape(place)}</small></blockquote>"
+
+
 def _finding(one: CheckedClaim) -> Iterator[str]:
     found = one.finding
     if found is None:
@@ -128,6 +161,8 @@ def _finding(one: CheckedClaim) -> Iterator[str]:
         return
     if found.status != "holds":
         yield f'<div class="truth"><b>What is true.</b> {_words(one.truth)}</div>'
+    if size := one.text("size"):
+        yield f'<div class="size"><b>How much.</b> {_words(size)}</div>'
     evidence, method, again = (one.text(name) for name in ("evidence", "method", "second"))
     yield f"<dl><dt>evidence</dt><dd>{_words(evidence or '')}</dd><dt>method</dt><dd>{_line(method or '')}</dd>"
     if again:

@@ -74,7 +74,9 @@ def _show(found: Sequence[CheckedClaim]) -> None:
         return
     for one in found:
         status = Text(one.status, COLOURS[one.status])
-        console.print(Text.assemble((one.claim.id, "bold"), " ", status, f" ({one.seconds:.2f} s)  {one.source}"))
+        weight = f", {one.weight}" if one.weight else ""
+        seconds = f" ({one.seconds:.2f} s)  {one.source}"
+        console.print(Text.assemble((one.claim.id, "bold"), " ", status, weight, seconds))
         for name, words in _said(one):
             for at, part in enumerate(words):
                 console.print(Text(f"{name}: {part}" if not at else part))
@@ -84,11 +86,15 @@ def _show(found: Sequence[CheckedClaim]) -> None:
 def _said(one: CheckedClaim) -> Iterator[tuple[str, Sequence[str]]]:
     from proofs_check.plain import paragraphs
 
+    for place, words in one.claim.quotes.items():
+        yield f"the paper, {place}", [f'"{words}"']
     yield "claim", paragraphs(one.statement)
     if one.finding is None:
         yield "failure", [one.failure]
         return
     yield "what is true", paragraphs(one.truth)
+    if size := one.text("size"):
+        yield "how much", paragraphs(size)
     yield "evidence", [f"({one.text('method')}) {one.evidence}"]
 
 
