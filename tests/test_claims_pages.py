@@ -68,6 +68,14 @@ def test_pages_show_the_weight_and_its_size() -> None:
     assert f"**How much.** {size}\n" in markdown
 
 
+def test_what_changes_practice_says_by_how_much() -> None:
+    changing = [one for one in CLAIMS.values() if one.weight == "changes practice"]
+    assert len(changing) == 14
+    for one in changing:
+        assert one.size, one.id
+        assert re.search(r"\{\w+", one.size), f"{one.id}: a size has a number that the check computes"
+
+
 def test_a_claim_that_holds_has_no_weight() -> None:
     page = claims_page([checked("O-STOP")])
     assert 'class="weight"' not in page

@@ -57,7 +57,8 @@ def improves(effort: int) -> Finding:
 
     tried = ((one, solver) for one in [world, *worlds(2, 2, 2), better] for solver in solvers.values())
     return Finding(
-        {"count": len(compared)},
+        {"count": len(compared)}
+        | {"delayed": tokens_emitted(world, delayed, NAIVE), "rollouts": tokens_emitted(world, same_depth, NAIVE)},
         {
             "shape": {"K": 2, "L1": 1, "L2": 1},
             "parent": [-1, 0, 1, 1],

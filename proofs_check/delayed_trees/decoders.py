@@ -18,6 +18,7 @@ from proofs_check.delayed_trees.library import played
 from proofs_check.delayed_trees.long_run import Pairs, cycle, roots, tokens_of
 from proofs_check.delayed_trees.verification import naive
 from proofs_check.delayed_trees.walks import all_laws
+from proofs_check.plain import spelled
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
@@ -142,7 +143,8 @@ def objective(effort: int) -> Finding:
     quarters = [Fraction(n, 4 * effort) for n in range(4 * effort + 1)]
     contexts = [*product(product(quarters, repeat=3), [Fraction(1, d) for d in (2, 3, 4, 8)])]
     return Finding(
-        {"count": len(contexts)},
+        {"count": len(contexts), "rates": spelled(accepted), "draft": draft}
+        | {"by_eq_9": pace(by_own_ratio(accepted, draft)), "best": best_pace(accepted, draft)},
         {
             **decoder.shown(),
             "draft_seconds": decoder.draft,
@@ -209,7 +211,7 @@ def equally_spaced_roots(effort: int) -> Finding:
     decoder = smallest(cases, lambda one: by_position(one) != per_cycle(one))
     equal = [one for one in cases if one.roots(always) == positions(one)]
     return Finding(
-        {"count": len(cases) + len(equal)},
+        {"count": len(cases) + len(equal), "told": by_position(decoder), "true": per_cycle(decoder)},
         {
             **decoder.shown(),
             "share_of_positions": positions(decoder),

@@ -101,7 +101,8 @@ def latency(effort: int) -> Finding:
 
     flat = [(Machine(one.draft, ZERO), shape) for one, shape in timed[::64]]
     return Finding(
-        {"count": len(cycles), "under": len(timed)},
+        {"count": len(cycles), "under": len(timed), "slope": machine.slope}
+        | {"told": machine.eq_11(pick), "true": machine.cycle(pick)},
         {
             "draft_seconds": machine.draft,
             "seconds_more_per_further_token": machine.slope,

@@ -11,6 +11,7 @@ import sympy as sp
 from proofs_check.claims import Finding, claim, smallest
 from proofs_check.delayed_trees.solver_formulas import spectr_acceptance
 from proofs_check.delayed_trees.solver_printed import KSeq, Setting, factors, output, over, settings, smaller
+from proofs_check.plain import spelled
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
@@ -112,7 +113,8 @@ def binary_search(effort: int) -> Finding:
     p, q, k = smallest(every_one, lower_is_lossy)
     low, _ = bracket(p, q, k, halvings)
     return Finding(
-        {"halvings": halvings, "count": len(every_one), "over": over(effort)},
+        {"halvings": halvings, "count": len(every_one), "over": over(effort)}
+        | {"pair": spelled((p, q)), "off": abs(output(KSeq(low), p, q, k)[0] - p[0])},
         {"p": p, "q": q, "k": k, "halvings": halvings, "rho": low, "emitted": output(KSeq(low), p, q, k)},
         cases={"bracket": (values(*one, n) for n in (0, 2, halvings) for one in every_one)},
     )

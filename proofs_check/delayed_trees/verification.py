@@ -17,6 +17,7 @@ import spectheory as st
 from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.delayed_trees import walks
 from proofs_check.delayed_trees.library import drafted_paths, emitted
+from proofs_check.plain import spelled
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Path
 from spectheory.certify.zoo.chains import block_stopping_with_weight
@@ -172,7 +173,8 @@ def described_block(effort: int) -> Finding:
     judged = block(world, 2, as_described)
     longer = [*((w, 2) for w in two_steps(effort)), *((w, 3) for w in walks.worlds(2, 3))]
     return Finding(
-        {"short": len(one_token), "count": len(longer), "covered": covered(effort)},
+        {"short": len(one_token), "count": len(longer), "covered": covered(effort)}
+        | {"kept": kept(judged, (0,)), "target": world.chance((0,), 0), "pair": spelled(world.pair(()))},
         {
             "L": 2,
             "parent": [-1, 0, 1],

@@ -95,7 +95,8 @@ def hard_positions(effort: int) -> Finding:
     count = len([*product(positions(size), (1, 2, 3))])
     distinct = sum(one.both == 0 for one in positions(size))
     return Finding(
-        {"count": count, "size": size, "distinct": distinct},
+        {"count": count, "size": size, "distinct": distinct}
+        | {"s": bad.s, "t": bad.t, "printed": eq_1(bad.s, bad.t, (1,), 1), "true": played(bad, 1)},
         {"both_right": bad.both, "spine_only": bad.spine, "branch_only": bad.branch, "neither": bad.neither}
         | {"p_s": bad.s, "p_t": bad.t, "p_t_where_the_spine_fails": bad.given_failure, "widths": (1,)}
         | {"eq_1": eq_1(bad.s, bad.t, (1,), 1), "yield": played(bad, 1), "parent": [-1, 0, 0], "spine_nodes": [1]},
