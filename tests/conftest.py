@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,22 @@ def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     """Profiles time their overheads on texts of 4 tokens: no test reads these seconds. Deep tests run them whole."""
     if not request.node.get_closest_marker("deep"):
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Of the workers of a whole run, every second one imports the tests from the last file to the first.
+
+    On a clean clone an import rewrites the assertions and compiles the kernels, and keeps both on disk. Workers that
+    start at both ends of the list find half of it done, where workers in one order would each do all of it.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    if session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS or int(worker.removeprefix("gw")) % 2 == 0:
+        return
+    here = Path(__file__).parent
+    for file in sorted(here.rglob("test_*.py"), key=lambda file: (file.parent == here, file), reverse=True):
+        # The collection that follows reports what cannot be imported.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(file.relative_to(here.parent).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
