@@ -295,29 +295,38 @@ def test_forward_times_that_exceed_the_cycle_are_said_not_to_fit() -> None:
     assert any("are of batch size 64, but 7" in note for note in far.notes)
 
 
-BEFORE, AFTER = reports("vllm-metrics", "")
+def before() -> str:
+    """The first scrape of the healthy server."""
+    return reports("vllm-metrics", "")[0]
+
+
+def after() -> str:
+    """The second scrape of the healthy server."""
+    return reports("vllm-metrics", "")[1]
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         refusal(
-            lambda: st.diagnose([AFTER, BEFORE], "vllm-metrics"), "was reset, or the scrapes are in the wrong order"
+            lambda: st.diagnose([after(), before()], "vllm-metrics"), "was reset, or the scrapes are in the wrong order"
         ),
         refusal(
-            lambda: st.diagnose([BEFORE.replace("1790000000", "1780000000"), AFTER], "vllm-metrics"),
+            lambda: st.diagnose([before().replace("1790000000", "1780000000"), after()], "vllm-metrics"),
             "the server was started between the scrapes .process_start_time_seconds changed.",
         ),
         refusal(
-            lambda: st.diagnose([AFTER.replace('"m"', '"other"'), AFTER], "vllm-metrics"),
+            lambda: st.diagnose([after().replace('"m"', '"other"'), after()], "vllm-metrics"),
             "the later scrape has no vllm:.* with the labels .*other",
         ),
-        refusal(lambda: st.diagnose([AFTER, AFTER], "vllm-metrics"), "report 2 is the same report as report 1"),
-        refusal(lambda: st.diagnose([BEFORE, BEFORE + "\n"], "vllm-metrics"), "vllm-metrics shows no decoding"),
-        refusal(lambda: st.diagnose([BEFORE, AFTER, AFTER + "\n"], "vllm-metrics"), "one scrape, or two of which"),
+        refusal(lambda: st.diagnose([after(), after()], "vllm-metrics"), "report 2 is the same report as report 1"),
+        refusal(lambda: st.diagnose([before(), before() + "\n"], "vllm-metrics"), "vllm-metrics shows no decoding"),
+        refusal(
+            lambda: st.diagnose([before(), after(), after() + "\n"], "vllm-metrics"), "one scrape, or two of which"
+        ),
         refusal(lambda: st.diagnose(reports("sglang-metrics", ""), "vllm-metrics"), "has none of vllm:inter_token"),
-        refusal(lambda: st.diagnose(AFTER, "sglang-metrics"), "has none of sglang:inter_token"),
-        refusal(lambda: st.diagnose(AFTER, "sglang-log"), "sglang-log shows no decoding"),
+        refusal(lambda: st.diagnose(after(), "sglang-metrics"), "has none of sglang:inter_token"),
+        refusal(lambda: st.diagnose(after(), "sglang-log"), "sglang-log shows no decoding"),
         refusal(lambda: st.diagnose(reports("vllm-log", ""), "llama.cpp-log"), "llama.cpp-log shows no decoding"),
         refusal(lambda: st.diagnose("hello", "trtllm-stats"), "the report must hold JSON"),
         refusal(lambda: st.diagnose("{}", "trtllm-stats"), "trtllm-stats shows no decoding"),
@@ -326,19 +335,21 @@ BEFORE, AFTER = reports("vllm-metrics", "")
         refusal(lambda: st.diagnose(["a", "b"], "vllm-log"), "vllm-log must be one log, got 2 files"),
         refusal(lambda: st.diagnose("x", "vllm-response"), "unknown report of a server 'vllm-response'"),
         refusal(lambda: st.diagnose(reports("vllm-log", ""), "vllm-log", model="m"), "does not tell models apart"),
-        refusal(lambda: st.diagnose([BEFORE, AFTER], "vllm-metrics", plain=AFTER), "plain must be without speculation"),
         refusal(
-            lambda: st.diagnose([BEFORE, AFTER], "vllm-metrics", depth=1),
+            lambda: st.diagnose([before(), after()], "vllm-metrics", plain=after()), "plain must be without speculation"
+        ),
+        refusal(
+            lambda: st.diagnose([before(), after()], "vllm-metrics", depth=1),
             "depth must be at least 2.*, because tau is 3",
         ),
-        refusal(lambda: st.diagnose(AFTER, "vllm-metrics", nodes=0), "nodes must be at least 1"),
-        refusal(lambda: st.diagnose(AFTER, "vllm-metrics", nodes=3, depth=4), "depth must be at most nodes=3"),
-        refusal(lambda: st.diagnose(AFTER, "vllm-metrics", batch=0.5), "batch must be at least 1"),
-        refusal(lambda: st.diagnose(AFTER, "vllm-metrics", times=[]), "times must have at least one latency"),
+        refusal(lambda: st.diagnose(after(), "vllm-metrics", nodes=0), "nodes must be at least 1"),
+        refusal(lambda: st.diagnose(after(), "vllm-metrics", nodes=3, depth=4), "depth must be at most nodes=3"),
+        refusal(lambda: st.diagnose(after(), "vllm-metrics", batch=0.5), "batch must be at least 1"),
+        refusal(lambda: st.diagnose(after(), "vllm-metrics", times=[]), "times must have at least one latency"),
         refusal(lambda: Usual(rate=1.5), "rate must be at most 1"),
         refusal(lambda: Factor("draft", "", 0.5, "", ""), "gain of draft must be at least 1"),
         refusal(
-            lambda: st.diagnose([BEFORE.replace("_total", ""), AFTER.replace("_total", "")], "vllm-metrics"),
+            lambda: st.diagnose([before().replace("_total", ""), after().replace("_total", "")], "vllm-metrics"),
             "must end in _total, or be declared as a counter",
         ),
     ],
