@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import spectheory as st
-from benchmarks.training.rows import CEILING, SHIPPED
+from benchmarks.training.rows import SHIPPED
 from reference import tracing
 from reference.judging import HeldOutTexts, JudgeSettings, StaticTree, judge
 from reference.judging.folders import forced_draft
 from reference.library_sources import standard_library
-from reference.models import SHIPPED as PAIR
 from reference.models import Pair, load_pair
 from spectheory import DraftComparison, DrawRule
 from spectheory.verify import Greedy, Traversal
@@ -37,8 +36,7 @@ def compare(work: Path, drafts: dict[str, list[Path]], temperature: float) -> Dr
     texts = replace(texts, sources=tuple(name for name, _ in pieces(texts.pair, EVERY[temperature])))
     policy = StaticTree(tree, Greedy()) if temperature == 0 else StaticTree(tree, Traversal(), DrawRule.NO_REPLACEMENT)
     pair = texts.pair
-    untrained = {SHIPPED: Path("shipped"), CEILING: PAIR / "target"}
-    groups = {name: [forced_draft(pair, place, tree.max_depth)] for name, place in untrained.items()}
+    groups = {SHIPPED: [forced_draft(pair, Path("shipped"), tree.max_depth)]}
     groups |= {name: [forced_draft(pair, run, tree.max_depth) for run in runs] for name, runs in drafts.items()}
     return judge(texts, groups, JudgeSettings(policy), work / f"compared-{temperature:g}", partial(_say, temperature))
 

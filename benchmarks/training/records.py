@@ -38,7 +38,9 @@ def keep(found: Mapping[float, DraftComparison], drafts: Mapping[str, list[Path]
     """
     before, costs = kept()
     for temperature, one in found.items():
-        merged(before.get(temperature, one), one).save(comparison_file(temperature))
+        runs = tuple(replace(run, name=Path(run.name).name) for run in one.runs)
+        named = replace(one, runs=runs, provenance=one.provenance.replace(target="shipped target"))
+        merged(before.get(temperature, named), named).save(comparison_file(temperature))
     costs |= {
         run.name: json.loads((run / RECORD).read_text())["cpu_seconds"] for runs in drafts.values() for run in runs
     }

@@ -11,8 +11,6 @@ from reference.train.objectives import DraftTrees
 
 SHIPPED = "shipped draft"
 """The row that is not trained: the draft that comes with the package, the baseline of all."""
-CEILING = "target as its own draft"
-"""The row of a draft that knows all that the target knows: what a tree of this budget can reach."""
 
 
 @dataclass(frozen=True)
