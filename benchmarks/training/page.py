@@ -124,7 +124,7 @@ states from the second pass on. EAGLE-3's heads are new; each costs about as muc
 it together. Drafts that are trained on have a learning rate of 0.003. The rate of new heads, 0.02, spoils them: after
 130 steps of CE the loss was higher than before them. "Texts read" counts texts of 256 tokens, of which the target wrote
 192. TALF's trees and GTO's rewards are computed by the target during the training, and their cost is in the CPU time.
-So at equal cost TALF and GTO read fewer texts. Heads with an MLP of another width than 512 show what their size decides.
+So at equal cost TALF and GTO read fewer texts. Heads with another width of the MLP than 512 show what size decides.
 The neural selector is judged on a [page of its own](selector.md).
 
 ## E[tau]
