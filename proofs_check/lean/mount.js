@@ -9,7 +9,7 @@ var Module = {
       }
       FS.chdir("/work");
       ENV.LEAN_PATH = "/lib/lean";
-      ENV.LLVM_PROFILE_FILE = "/tmp/lean.profraw"; // in memory: this build counts its own calls
+      ENV.LLVM_PROFILE_FILE = "/lean.profraw"; // in the memory of the module: this build counts its own calls
     },
   ],
 };
