@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.training import page, records, running
 from benchmarks.training.rows import ROWS, SHIPPED
+from reference.part_files import STAMP
 from reference.train.head import RECORD
 from spectheory import DraftComparison
 from spectheory.core.errors import InputError
@@ -46,8 +48,10 @@ def test_rows_start_from_rows_before_them_and_are_compared_with_rows_of_the_tabl
 
 
 def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() -> None:
-    costs = {f"{name}-{seed}": 470.0 + 20 * seed for name in NAMES[1:] for seed in range(2)}
-    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, costs)
+    trainings = {
+        f"{name}-{seed}": {"cpu_seconds": 470.0 + 20 * seed, "texts": 11_200} for name in NAMES[1:] for seed in range(2)
+    }
+    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, trainings)
     table = {line.split(" | ")[0][2:]: line.split(" | ") for line in reversed(found.splitlines()) if line[:2] == "| "}
     assert table["EAGLE-1"][1:4] == ["2", "480", "11,200"]
     assert table["EAGLE-1"][4].startswith("2.200 ± ")
@@ -86,19 +90,43 @@ def test_later_seeds_are_added_to_the_kept_ones_and_a_repeated_one_replaces_its_
         records.merged(old, replace(new, prompts=("a", "b", "d")))
 
 
-def test_records_are_kept_with_their_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
-    run = tmp_path / "hass-0"
+def trained(work: Path, name: str, **settings: Any) -> Path:
+    """A folder of a training that has ended."""
+    run = work / name
     run.mkdir()
-    (run / RECORD).write_text(json.dumps({"cpu_seconds": 12.5}))
+    (run / RECORD).write_text(json.dumps({"steps": 3, "texts": 48, "cpu_seconds": 12.5}))
+    (run / STAMP).write_text(json.dumps({"settings": settings}))
+    return run
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
+    return tmp_path
+
+
+def test_records_are_kept_with_their_costs_and_recipes(work: Path) -> None:
+    runs = [trained(work, f"HASS-{seed}", steps=3, start=f"draft {seed}") for seed in range(2)]
     made = comparison(1.0)
     made = replace(made, runs=tuple(replace(one, name=f"work/runs/{one.name}") for one in made.runs))
-    records.keep({0.0: made}, {"HASS": [run]})
-    found, costs = records.kept()
+    records.keep({0.0: made}, {"HASS": runs})
+    found, trainings = records.kept()
     assert list(found) == [0.0]
     assert found[0.0].difference("HASS", "EAGLE-1").percent == pytest.approx(100 * (2.4 / 2.2 - 1))
     assert [one.name for one in found[0.0].groups["HASS"]] == ["HASS-0", "HASS-1"]
-    assert costs == {"hass-0": 12.5}
+    assert trainings["HASS-0"] == {"cpu_seconds": 12.5, "texts": 48, "settings": {"steps": 3, "start": "draft 0"}}
+
+
+def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
+    runs = [trained(work, f"HASS-{seed}", steps=3 + seed) for seed in range(2)]
+    with pytest.raises(InputError, match=r"'HASS' were trained by different recipes \(steps: 3, 4\)"):
+        records.keep({0.0: comparison(1.0)}, {"HASS": runs})
+    assert records.kept() == ({}, {})
+
+
+def test_the_page_of_no_records_is_refused() -> None:
+    with pytest.raises(InputError, match="holds no comparison: train with --work first"):
+        page.document({}, {})
 
 
 def test_the_page_is_what_the_records_say() -> None:

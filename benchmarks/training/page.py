@@ -7,16 +7,24 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from benchmarks.training.comparing import BUDGET
+from benchmarks.training.records import FOLDER, Trainings
 from benchmarks.training.rows import ROWS, SHIPPED, Row
 from spectheory import DraftComparison
+from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
 
 Comparisons = Mapping[float, DraftComparison]
 """The comparison at each temperature."""
 
 
-def document(found: Comparisons, costs: Mapping[str, float]) -> str:
-    """The page as Markdown, from the comparisons and the CPU seconds of each training by the name of its folder."""
+def document(found: Comparisons, trainings: Trainings) -> str:
+    """The page as Markdown.
+
+    Raises:
+        InputError: there is no comparison.
+    """
+    if not found:
+        raise InputError(f"{FOLDER} holds no comparison: train with --work first")
     trained = {name for one in found.values() for name in one.groups}
     rows = [row for row in ROWS if row.name in trained]
     return _TEXT.format(
@@ -24,7 +32,7 @@ def document(found: Comparisons, costs: Mapping[str, float]) -> str:
         lacking=_lacking(rows),
         level=f"{LEVEL:.0%}",
         power=f"{POWER:.0%}",
-        taus="\n".join(_taus(found, rows, costs)),
+        taus="\n".join(_taus(found, rows, trainings)),
         pairs="\n".join(_pairs(found, rows)),
         ranks="\n".join(_ranks(found, rows)),
         size="; ".join(
@@ -41,13 +49,13 @@ def _lacking(rows: list[Row]) -> str:
     return f"\n\n**Not trained yet:** {'; '.join(names)}." if names else ""
 
 
-def _taus(found: Comparisons, rows: list[Row], costs: Mapping[str, float]) -> Iterator[str]:
+def _taus(found: Comparisons, rows: list[Row], trainings: Trainings) -> Iterator[str]:
     """E[tau] of each row, and its difference from the shipped draft."""
     titles = [f"E[tau], T={t:g} | over the shipped draft | seeds differ by" for t in found]
     yield f"| draft | seeds | CPU s | texts read | {' | '.join(titles)} |"
     yield "|" + " --- |" * (4 + 3 * len(found))
     by_name = {t: {row.group: row for row in one.rows} for t, one in found.items()}
-    spent = {row.name: _spent(row, found, costs) for row in rows}
+    spent = {row.name: _spent(row, found, trainings) for row in rows}
     for name in [SHIPPED, *spent]:
         cells = [name, *spent.get(name, [""] * 3)]
         for one in by_name.values():
@@ -55,10 +63,11 @@ def _taus(found: Comparisons, rows: list[Row], costs: Mapping[str, float]) -> It
         yield f"| {' | '.join(cells)} |"
 
 
-def _spent(row: Row, found: Comparisons, costs: Mapping[str, float]) -> list[str]:
+def _spent(row: Row, found: Comparisons, trainings: Trainings) -> list[str]:
     """The number of trainings of a row, the mean CPU seconds of one, and the texts that each reads."""
     runs = {run.name for one in found.values() for run in one.groups[row.name]}
-    return [str(len(runs)), f"{np.mean([costs[run] for run in runs]):.0f}", f"{row.steps * row.rows:,}"]
+    seconds, texts = (np.mean([trainings[run][key] for run in runs]) for key in ("cpu_seconds", "texts"))
+    return [str(len(runs)), f"{seconds:.0f}", f"{texts:,.0f}"]
 
 
 def _cells(row: DraftRow) -> list[str]:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from reference.part_files import STAMP
 from reference.train.head import RECORD
 from spectheory import DraftComparison
 from spectheory.core.errors import InputError
@@ -14,8 +16,12 @@ from spectheory.core.files import write_whole
 
 FOLDER = Path(__file__).parent / "records"
 TEMPERATURES = (0.0, 1.0)
-Costs = dict[str, float]
-"""CPU seconds of each training, by the name of its folder."""
+Training = dict[str, Any]
+"""One training: `cpu_seconds`, `texts` (the number that it read) and `settings`, its recipe."""
+Trainings = dict[str, Training]
+"""The trainings by the name of their folder."""
+SEEDED = frozenset({"start"})
+"""Settings that differ between the seeds of one row: the start is trained with the same seed."""
 
 
 def comparison_file(temperature: float) -> Path:
@@ -23,28 +29,58 @@ def comparison_file(temperature: float) -> Path:
     return FOLDER / f"temperature-{temperature:g}.json"
 
 
-def kept() -> tuple[dict[float, DraftComparison], Costs]:
-    """The comparison at each temperature, and what each training cost."""
+def kept() -> tuple[dict[float, DraftComparison], Trainings]:
+    """The comparison at each temperature, and the trainings that it compares."""
     found = {t: DraftComparison.load(comparison_file(t)) for t in TEMPERATURES if comparison_file(t).exists()}
-    costs = FOLDER / "costs.json"
-    return found, json.loads(costs.read_text()) if costs.exists() else {}
+    file = FOLDER / "trainings.json"
+    return found, json.loads(file.read_text()) if file.exists() else {}
 
 
 def keep(found: Mapping[float, DraftComparison], drafts: Mapping[str, list[Path]]) -> None:
     """Add comparisons of trained drafts to the kept ones; a training that is there already is replaced.
 
+    Args:
+        found: the comparison at each temperature.
+        drafts: the folders of the trainings, by row.
+
     Raises:
-        InputError: the texts are not those of the kept comparisons.
+        InputError: the texts are not those of the kept comparisons, or the seeds of a row have different recipes.
     """
-    before, costs = kept()
+    before, trainings = kept()
+    trainings |= {run.name: training(run) for runs in drafts.values() for run in runs}
+    comparisons = {}
     for temperature, one in found.items():
         runs = tuple(replace(run, name=Path(run.name).name) for run in one.runs)
         named = replace(one, runs=runs, provenance=one.provenance.replace(target="shipped target"))
-        merged(before.get(temperature, named), named).save(comparison_file(temperature))
-    costs |= {
-        run.name: json.loads((run / RECORD).read_text())["cpu_seconds"] for runs in drafts.values() for run in runs
-    }
-    write_whole(FOLDER / "costs.json", json.dumps(dict(sorted(costs.items())), indent=1) + "\n")
+        comparisons[temperature] = merged(before.get(temperature, named), named)
+        refuse_mixed(comparisons[temperature], trainings)
+    for temperature, one in comparisons.items():
+        one.save(comparison_file(temperature))
+    write_whole(FOLDER / "trainings.json", json.dumps(dict(sorted(trainings.items())), indent=1) + "\n")
+
+
+def training(run: Path) -> Training:
+    """What is kept of the training in a folder."""
+    read = json.loads((run / RECORD).read_text())
+    settings = json.loads((run / STAMP).read_text())["settings"]
+    return {name: read[name] for name in ("cpu_seconds", "texts")} | {"settings": settings}
+
+
+def refuse_mixed(found: DraftComparison, trainings: Trainings) -> None:
+    """Refuse seeds of one row that were trained by different recipes.
+
+    Raises:
+        InputError: two seeds differ in a setting.
+    """
+    for name, runs in found.groups.items():
+        recipes = [trainings[run.name]["settings"] for run in runs if run.name in trainings]
+        mixed = sorted({key for one in recipes for key in one if one[key] != recipes[0].get(key)} - SEEDED)
+        if mixed:
+            values = "; ".join(f"{key}: {', '.join(str(one.get(key)) for one in recipes)}" for key in mixed)
+            raise InputError(
+                f"the seeds of the row {name!r} were trained by different recipes ({values}): train all of them again, "
+                f"or take the older ones out of {FOLDER.name}/"
+            )
 
 
 def merged(old: DraftComparison, new: DraftComparison) -> DraftComparison:
