@@ -35,6 +35,10 @@ What a claim that does not hold costs, least first:
 
 {weights}
 
+A claim that changes practice has its size under "How much". A claim of the other three weights costs its follower no
+tokens and no time: the numbers below its evidence are the smallest case that breaks it, with what the paper says of
+that case beside what is true.
+
 {summary}
 """
 
