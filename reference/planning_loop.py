@@ -55,8 +55,8 @@ def measured_plans(
         seed: seed of the trace and of the profile.
         rounds: number of timed forwards of each size in the profile.
         dataset: name of the prompts, for the record.
-        latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Overheads
-            are measured in any case, with the sampling of the trace.
+        latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Its
+            overheads are measured again if it has them for another sampling than that of the trace.
         folder: folder that keeps the trace and the rates; an interrupted trace there is continued.
         done: callback with the number of tokens that were traced in this call, and of all that it traces, then with the
             same numbers for the rounds of the profile.
@@ -82,7 +82,7 @@ def measured_plans(
                 seed=seed,
                 done=done,
             )
-        else:
+        elif latency.provenance.sampling != str(settings.sampling):
             latency = with_overheads(pair, latency, settings.sampling, seed)
         seconds, context = latency.smoothed(), length + new_tokens // 2
         first = plan(acceptance(kept / TRACE).smoothed(), seconds, max_budget=MAX_BUDGET, context=context)

@@ -197,10 +197,10 @@ def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator)
 def _overhead(
     pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator, verifier: Verifier = SAMPLE_AND_MATCH
 ) -> float:
-    """Median seconds per cycle outside the forwards, over seven short texts with random prompts."""
+    """Median seconds per cycle outside the forwards, over five short texts with random prompts."""
     decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier), []
     with Meter(pair) as meter:
-        for seed in range(7):
+        for seed in range(5):
             prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
             text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
             shares.append((text.seconds - sum(meter.since(text.started))) / len(text.accepted))

@@ -282,7 +282,9 @@ def test_a_plan_is_measured(tiny: Pair, tmp_path: Path) -> None:
     assert 0 <= kept.latency.overhead_seconds < 9
     assert (st.Acceptance.load(tmp_path / RATES).smoothed().table == kept.acceptance.table).all()
     written = [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()]
-    measured_plans(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
+    greedily = replace(latency, provenance=GREEDILY)
+    kept, *_ = measured_plans(tiny, prompts, new_tokens=60, latency=greedily, folder=tmp_path)
+    assert kept.latency.overhead_seconds == 9
     assert [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()] == written
     with pytest.raises(ForeignFolderError, match="holds a trace with another seed"):
         measured_plans(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path, seed=1)

@@ -51,7 +51,9 @@ def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() ->
     trainings = {
         f"{name}-{seed}": {"cpu_seconds": 470.0 + 20 * seed, "texts": 11_200} for name in NAMES[1:] for seed in range(2)
     }
-    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, trainings)
+    found = page.document(
+        {0.0: comparison(1.0), 1.0: comparison(0.5)}, trainings, {"HASS": {"products": 0.5, "attention": 0.25}}
+    )
     table = {line.split(" | ")[0][2:]: line.split(" | ") for line in reversed(found.splitlines()) if line[:2] == "| "}
     assert table["EAGLE-1"][1:4] == ["2", "480", "11,200"]
     assert table["EAGLE-1"][4].startswith("2.200 ± ")
@@ -62,6 +64,7 @@ def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() ->
     assert hass.split(" | ")[2].startswith("+9.09% ± ")
     assert hass.split(" | ")[4].startswith("+9.09% ± ")
     assert "+3.9 to +8.1% over EAGLE-2's loss" in hass
+    assert "| HASS | 50% | 25% | 25% |" in found
 
 
 def test_a_training_is_compared_once_it_has_ended(tmp_path: Path) -> None:
@@ -126,9 +129,9 @@ def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
 
 def test_the_page_of_no_records_is_refused() -> None:
     with pytest.raises(InputError, match="holds no comparison: train with --work first"):
-        page.document({}, {})
+        page.document({}, {}, {})
 
 
 def test_the_page_is_what_the_records_say() -> None:
     page_file = Path(__file__).parents[1] / "docs" / "training.md"
-    assert page_file.read_text(encoding="utf-8") == page.document(*records.kept())
+    assert page_file.read_text(encoding="utf-8") == page.document(*records.kept(), records.shares())

@@ -15,10 +15,12 @@ from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
 
 Comparisons = Mapping[float, DraftComparison]
 """The comparison at each temperature."""
+Shares = Mapping[str, Mapping[str, float]]
+"""By row, the shares of the time of its training in `products` and in `attention`."""
 
 
-def document(found: Comparisons, trainings: Trainings) -> str:
-    """The page as Markdown.
+def document(found: Comparisons, trainings: Trainings, shares: Shares) -> str:
+    """The page as Markdown, from what `records` keeps.
 
     Raises:
         InputError: there is no comparison.
@@ -34,6 +36,7 @@ def document(found: Comparisons, trainings: Trainings) -> str:
         power=f"{POWER:.0%}",
         taus="\n".join(_taus(found, rows, trainings)),
         pairs="\n".join(_pairs(found, rows)),
+        time="\n".join(_time(shares, rows)),
         ranks="\n".join(_ranks(found, rows)),
         size="; ".join(
             f"temperature {temperature:g}: {one.roots.sum():,} roots in texts of {len(one.prompts):,} files"
@@ -122,6 +125,16 @@ def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(f'{value:.3f}' for value in [*hits, *errors])} |"
 
 
+def _time(shares: Shares, rows: list[Row]) -> Iterator[str]:
+    """Where the time of each row's training goes."""
+    yield "| draft | matrix products | attention | the rest |"
+    yield "| --- | --- | --- | --- |"
+    for row in rows:
+        if row.name in shares:
+            products, attention = shares[row.name]["products"], shares[row.name]["attention"]
+            yield f"| {row.name} | {products:.0%} | {attention:.0%} | {1 - products - attention:.0%} |"
+
+
 _TEXT = """# Training: do the papers' losses help?
 
 Drafts for the shipped target, trained on its own texts by `spectheory train head`, compared on held-out texts by
@@ -168,6 +181,15 @@ group of positions are dealt to them at random.
 How often the draft's token of a rank is the target's token at the first depth, and the expected calibration error.
 
 {ranks}
+
+## Where the time goes
+
+Shares of the time of a training with one thread, by PyTorch's profiler over some steps of each row
+(`python -m benchmarks.training.products`): matrix products, and the fused kernels of attention, which are two matrix
+products with a softmax between them. The rest is the softmax of the losses, norms, the optimizer, reading texts, and
+for TALF and GTO the search of their trees.
+
+{time}
 
 ## Measured by
 

@@ -16,6 +16,8 @@ from spectheory.core.files import write_whole
 
 FOLDER = Path(__file__).parent / "records"
 TEMPERATURES = (0.0, 1.0)
+SHARES = "products.json"
+"""Name of the file of the shares of each row's training that are spent in matrix products."""
 Training = dict[str, Any]
 """One training: `cpu_seconds`, `texts` (the number that it read) and `settings`, its recipe."""
 Trainings = dict[str, Training]
@@ -34,6 +36,12 @@ def kept() -> tuple[dict[float, DraftComparison], Trainings]:
     found = {t: DraftComparison.load(comparison_file(t)) for t in TEMPERATURES if comparison_file(t).exists()}
     file = FOLDER / "trainings.json"
     return found, json.loads(file.read_text()) if file.exists() else {}
+
+
+def shares() -> dict[str, dict[str, float]]:
+    """By row, the shares of the time of its training in matrix products and in attention."""
+    file = FOLDER / SHARES
+    return json.loads(file.read_text())["shares"] if file.exists() else {}
 
 
 def keep(found: Mapping[float, DraftComparison], drafts: Mapping[str, list[Path]]) -> None:

@@ -11,8 +11,9 @@ import torch
 from transformers.utils import logging
 
 from benchmarks.training.rows import ROWS, SHIPPED, Row
+from reference.heads import HeadConfig
 from reference.models import SHIPPED as PAIR
-from reference.models import load_pair
+from reference.models import Pair, load_pair
 from reference.prompts import training_texts
 from reference.train.head import RECORD, HeadRecipe, head_config, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
@@ -66,10 +67,10 @@ def finished(work: Path, seeds: Sequence[int]) -> dict[str, list[Path]]:
 
 def pool(processes: int) -> ProcessPoolExecutor:
     """Processes of one thread each."""
-    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_begin)
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_one_thread)
 
 
-def _begin() -> None:
+def _one_thread() -> None:
     """One thread for each process, and no progress bars of transformers."""
     torch.set_num_threads(1)
     logging.disable_progress_bar()
@@ -81,8 +82,23 @@ def _write_share(work: Path, number: int, of: int) -> None:
 
 
 def _train(work: Path, row: Row, seed: int) -> None:
-    target = PAIR / "target"
-    recipe = HeadRecipe(
+    pair, config = begin(work, row, seed)
+    train_head(pair, OwnTexts(work / "texts"), run_folder(work, row, seed), recipe(row, seed), config)
+
+
+def begin(work: Path, row: Row, seed: int) -> tuple[Pair, HeadConfig | None]:
+    """The pair whose draft a row trains on, or the shipped pair and the configuration of a new head."""
+    if row.start is None:
+        pair = load_pair()
+        return pair, head_config(pair.target, row.kind, intermediate_size=row.intermediate)
+    rows = {one.name: one for one in ROWS}
+    draft = PAIR / "draft" if row.start == SHIPPED else run_folder(work, rows[row.start], seed)
+    return load_pair(PAIR / "target", draft), None
+
+
+def recipe(row: Row, seed: int) -> HeadRecipe:
+    """How a row is trained."""
+    return HeadRecipe(
         row.loss,
         steps=row.steps,
         rows=row.rows,
@@ -91,11 +107,3 @@ def _train(work: Path, row: Row, seed: int) -> None:
         roots=row.roots,
         trees=row.trees,
     )
-    if row.start is None:
-        pair = load_pair()
-        config = head_config(pair.target, row.kind, intermediate_size=row.intermediate)
-    else:
-        begin = {one.name: one for one in ROWS}
-        draft = PAIR / "draft" if row.start == SHIPPED else run_folder(work, begin[row.start], seed)
-        pair, config = load_pair(target, draft), None
-    train_head(pair, OwnTexts(work / "texts"), run_folder(work, row, seed), recipe, config)
