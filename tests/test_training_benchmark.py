@@ -23,6 +23,9 @@ START, OTHER = ROWS[:2]
 NAMES = [SHIPPED, "EAGLE-1 start", "EAGLE-1", "HASS"]
 
 
+TIMES = {"shares": {"HASS": {"products": 0.5, "attention": 0.25}}, "forwards": {}}
+
+
 def run(name: str, place: int, tau: float) -> DraftRun:
     reliability = np.zeros((2, RANKS, BINS, 3))
     reliability[:, :4, 5] = 10, 5.5, 4
@@ -51,9 +54,7 @@ def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() ->
     trainings = {
         f"{name}-{seed}": {"cpu_seconds": 470.0 + 20 * seed, "texts": 11_200} for name in NAMES[1:] for seed in range(2)
     }
-    found = page.document(
-        {0.0: comparison(1.0), 1.0: comparison(0.5)}, trainings, {"HASS": {"products": 0.5, "attention": 0.25}}
-    )
+    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, trainings, TIMES)
     table = {line.split(" | ")[0][2:]: line.split(" | ") for line in reversed(found.splitlines()) if line[:2] == "| "}
     assert table["EAGLE-1"][1:4] == ["2", "480", "11,200"]
     assert table["EAGLE-1"][4].startswith("2.200 ± ")
@@ -98,6 +99,7 @@ def trained(work: Path, name: str, **settings: Any) -> Path:
     run = work / name
     run.mkdir()
     (run / RECORD).write_text(json.dumps({"steps": 3, "texts": 48, "cpu_seconds": 12.5}))
+    (run / "model.safetensors").write_bytes(bytes(8))
     (run / STAMP).write_text(json.dumps({"settings": settings}))
     return run
 
@@ -117,7 +119,12 @@ def test_records_are_kept_with_their_costs_and_recipes(work: Path) -> None:
     assert list(found) == [0.0]
     assert found[0.0].difference("HASS", "EAGLE-1").percent == pytest.approx(100 * (2.4 / 2.2 - 1))
     assert [one.name for one in found[0.0].groups["HASS"]] == ["HASS-0", "HASS-1"]
-    assert trainings["HASS-0"] == {"cpu_seconds": 12.5, "texts": 48, "settings": {"steps": 3, "start": "draft 0"}}
+    assert trainings["HASS-0"] == {
+        "cpu_seconds": 12.5,
+        "texts": 48,
+        "bytes": 8,
+        "settings": {"steps": 3, "start": "draft 0"},
+    }
 
 
 def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
@@ -129,9 +136,9 @@ def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
 
 def test_the_page_of_no_records_is_refused() -> None:
     with pytest.raises(InputError, match="holds no comparison: train with --work first"):
-        page.document({}, {}, {})
+        page.document({}, {}, {"shares": {}, "forwards": {}})
 
 
 def test_the_page_is_what_the_records_say() -> None:
     page_file = Path(__file__).parents[1] / "docs" / "training.md"
-    assert page_file.read_text(encoding="utf-8") == page.document(*records.kept(), records.shares())
+    assert page_file.read_text(encoding="utf-8") == page.document(*records.kept(), records.timing())

@@ -14,7 +14,7 @@ from transformers.utils import logging
 
 from benchmarks.training.comparing import compare
 from benchmarks.training.page import document
-from benchmarks.training.records import TEMPERATURES, keep, kept, shares
+from benchmarks.training.records import TEMPERATURES, keep, kept, timing
 from benchmarks.training.running import finished, pool, train_all, write_texts
 from spectheory.core.files import write_whole
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.disable_progress_bar()
     if chosen.work is not None:
         _measure(chosen.work, chosen.seeds, chosen.processes, chosen.trained)
-    page = document(*kept(), shares())
+    page = document(*kept(), timing())
     print(page) if chosen.out is None else write_whole(chosen.out, page)
 
 

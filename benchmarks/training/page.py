@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from benchmarks.training.comparing import BUDGET
 from benchmarks.training.records import FOLDER, Trainings
-from benchmarks.training.rows import ROWS, SHIPPED, Row
+from benchmarks.training.rows import CHAIN, ROWS, SHIPPED, Row
 from spectheory import DraftComparison
 from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
 
 Comparisons = Mapping[float, DraftComparison]
 """The comparison at each temperature."""
-Shares = Mapping[str, Mapping[str, float]]
-"""By row, the shares of the time of its training in `products` and in `attention`."""
+Timing = Mapping[str, Mapping[str, Any]]
+"""What `benchmarks.training.timing` measured."""
 
 
-def document(found: Comparisons, trainings: Trainings, shares: Shares) -> str:
+def document(found: Comparisons, trainings: Trainings, timing: Timing) -> str:
     """The page as Markdown, from what `records` keeps.
 
     Raises:
@@ -36,7 +37,8 @@ def document(found: Comparisons, trainings: Trainings, shares: Shares) -> str:
         power=f"{POWER:.0%}",
         taus="\n".join(_taus(found, rows, trainings)),
         pairs="\n".join(_pairs(found, rows)),
-        time="\n".join(_time(shares, rows)),
+        sizes="\n".join(_sizes(found, rows, trainings, timing["forwards"])),
+        time="\n".join(_time(timing["shares"], rows)),
         ranks="\n".join(_ranks(found, rows)),
         size="; ".join(
             f"temperature {temperature:g}: {one.roots.sum():,} roots in texts of {len(one.prompts):,} files"
@@ -125,7 +127,20 @@ def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(f'{value:.3f}' for value in [*hits, *errors])} |"
 
 
-def _time(shares: Shares, rows: list[Row]) -> Iterator[str]:
+def _sizes(found: Comparisons, rows: list[Row], trainings: Trainings, forwards: Mapping[str, float]) -> Iterator[str]:
+    """The best chain loss at each width of the MLP: what a head costs and what it gives."""
+    yield f"| draft | MB | ms of a forward | {' | '.join(f'over the shipped draft, T={t:g}' for t in found)} |"
+    yield "| --- | --- | --- |" + " --- |" * len(found)
+    sized = [row for row in rows if row.name.startswith(CHAIN)]
+    for row in sorted(sized, key=lambda row: row.intermediate):
+        run = next(iter(found.values())).groups[row.name][0]
+        over = [_cells(next(one for one in each.rows if one.group == row.name))[1] for each in found.values()]
+        time = f"{forwards[row.name]:.2f}" if row.name in forwards else ""
+        size = f"{trainings[run.name]['bytes'] / 1e6:.2f}"
+        yield f"| {' | '.join([row.name, size, time, *over])} |"
+
+
+def _time(shares: Mapping[str, Mapping[str, float]], rows: list[Row]) -> Iterator[str]:
     """Where the time of each row's training goes."""
     yield "| draft | matrix products | attention | the rest |"
     yield "| --- | --- | --- | --- |"
@@ -176,6 +191,10 @@ holds the variation between them. "Seen from": the smallest true difference that
 GTO without rewards is the token-level loss of GTO alone, on the same texts; with shuffled rewards the rewards of each
 group of positions are dealt to them at random.
 
+## Size
+
+{sizes}
+
 ## Ranks
 
 How often the draft's token of a rank is the target's token at the first depth, and the expected calibration error.
@@ -185,7 +204,7 @@ How often the draft's token of a rank is the target's token at the first depth, 
 ## Where the time goes
 
 Shares of the time of a training with one thread, by PyTorch's profiler over some steps of each row
-(`python -m benchmarks.training.products`): matrix products, and the fused kernels of attention, which are two matrix
+(`python -m benchmarks.training.timing`): matrix products, and the fused kernels of attention, which are two matrix
 products with a softmax between them. The rest is the softmax of the losses, norms, the optimizer, reading texts, and
 for TALF and GTO the search of their trees.
 

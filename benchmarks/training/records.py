@@ -16,10 +16,10 @@ from spectheory.core.files import write_whole
 
 FOLDER = Path(__file__).parent / "records"
 TEMPERATURES = (0.0, 1.0)
-SHARES = "products.json"
-"""Name of the file of the shares of each row's training that are spent in matrix products."""
+TIMING = "timing.json"
+"""Name of the file that `benchmarks.training.timing` writes."""
 Training = dict[str, Any]
-"""One training: `cpu_seconds`, `texts` (the number that it read) and `settings`, its recipe."""
+"""One training: `cpu_seconds`, `texts` (the number that it read), `bytes` of its weights and `settings`, its recipe."""
 Trainings = dict[str, Training]
 """The trainings by the name of their folder."""
 SEEDED = frozenset({"start"})
@@ -38,10 +38,10 @@ def kept() -> tuple[dict[float, DraftComparison], Trainings]:
     return found, json.loads(file.read_text()) if file.exists() else {}
 
 
-def shares() -> dict[str, dict[str, float]]:
-    """By row, the shares of the time of its training in matrix products and in attention."""
-    file = FOLDER / SHARES
-    return json.loads(file.read_text())["shares"] if file.exists() else {}
+def timing() -> dict[str, Any]:
+    """By row, `shares` of the time of its training, and for some drafts milliseconds of their `forwards`."""
+    file = FOLDER / TIMING
+    return json.loads(file.read_text()) if file.exists() else {"shares": {}, "forwards": {}}
 
 
 def keep(found: Mapping[float, DraftComparison], drafts: Mapping[str, list[Path]]) -> None:
@@ -71,7 +71,10 @@ def training(run: Path) -> Training:
     """What is kept of the training in a folder."""
     read = json.loads((run / RECORD).read_text())
     settings = json.loads((run / STAMP).read_text())["settings"]
-    return {name: read[name] for name in ("cpu_seconds", "texts")} | {"settings": settings}
+    return {name: read[name] for name in ("cpu_seconds", "texts")} | {
+        "bytes": (run / "model.safetensors").stat().st_size,
+        "settings": settings,
+    }
 
 
 def refuse_mixed(found: DraftComparison, trainings: Trainings) -> None:
