@@ -1,4 +1,4 @@
-"""`measured_plans`: trace, profile and plan; count the rates again where cycles of that plan start; plan again."""
+"""`measured_plan`: trace, profile and plan; count the rates again where cycles of that plan start; plan again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from spectheory.verify import TopDown, name_of
 
 MAX_BUDGET = 64
 TRACE, RATES = "trace", "acceptance.json"
-"""Names of what `measured_plans` writes into its folder: the trace, and the rates of the plan before smoothing."""
+"""Names of what `measured_plan` writes into its folder: the trace, and the rates of the plan before smoothing."""
 
 
-def measured_plans(
+def measured_plan(
     pair: Pair,
     prompts: list[list[int]],
     *,
@@ -36,10 +36,10 @@ def measured_plans(
     latency: Latency | None = None,
     folder: Path | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
-) -> tuple[Plan, ...]:
+) -> tuple[Plan, Replays]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
 
-    The first plan is the chosen one. Above temperature 0 its `rivals` follow.
+    The result has the plan, and the replays of the traced texts by which it was chosen.
 
     A first plan uses the rates of all positions. The result uses only positions where cycles of the first plan start,
     because every cycle starts where the previous cycle ended. These rates propose trees; tree and verifier are chosen
@@ -89,16 +89,17 @@ def measured_plans(
         rates = acceptance(kept / TRACE, policy=first.tree)
         rates.save(kept / RATES)
         texts = replays(kept / TRACE, pair, seed=seed)
-        chosen = plan(rates.smoothed(), seconds, max_budget=MAX_BUDGET, context=context, replays=texts)
-        return chosen, *(() if texts.greedy else rivals(chosen, texts))
+        return plan(rates.smoothed(), seconds, max_budget=MAX_BUDGET, context=context, replays=texts), texts
 
 
 def rivals(chosen: Plan, texts: Replays) -> tuple[Plan, ...]:
-    """Plans to time in addition to a plan that was chosen by replay on sampled `texts`.
+    """Plans to time in addition to a plan that was chosen by replay on sampled `texts`; none for greedy ones.
 
     They are the tree that the rates alone choose, with the naive solver, and the plan's own tree with every other
     verifier. Replay predicts their speed; a tree that the texts cannot replay is left to the rates.
     """
+    if texts.greedy:
+        return ()
     rates, latency, context = chosen.acceptance, chosen.latency, chosen.context
     most, naive = chosen.limits.max_budget, name_of(TopDown(Naive()))
     by_rates = plan(rates, latency, max_budget=most, context=context)

@@ -87,7 +87,7 @@ def entrants(pair: Pair, plans: Sequence[Plan], settings: ClockSettings, corpus:
     Args:
         pair: target and draft.
         plans: the plan that decides the length of chains, the tree, and the size of dynamic trees, then other plans
-            that are timed in addition to it, as `measured_plans` returns them.
+            that are timed in addition to it, as `rivals` returns them.
         settings: sampling and seed.
         corpus: corpus of the datastore drafter.
     """

@@ -50,6 +50,11 @@ def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: tests that wait for a process, a timer or a disk leave a core idle."""
+    return 1 + (os.cpu_count() or 1)
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """Of the workers of a whole run, every second one imports the tests from the last file to the first.
 

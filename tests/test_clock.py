@@ -17,7 +17,7 @@ from reference.drafters import SuffixArray
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
-from reference.planning_loop import RATES, TRACE, measured_plans
+from reference.planning_loop import RATES, TRACE, measured_plan, rivals
 from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.wall_clock import ClockSettings, clock, entrants
@@ -206,9 +206,8 @@ def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
     prompts = [[10 * i + j for j in range(8)] for i in range(24)]
     seconds = np.array([[1.0, 1.01]] * 2)
     latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 1e4)
-    chosen, by_rates, *others = measured_plans(
-        tiny, prompts, new_tokens=60, temperature=1.0, latency=latency, folder=tmp_path
-    )
+    chosen, texts = measured_plan(tiny, prompts, new_tokens=60, temperature=1.0, latency=latency, folder=tmp_path)
+    by_rates, *others = rivals(chosen, texts)
     assert chosen.replayed is not None
     assert by_rates.verifier in (None, "Naive")
     assert {plan.tree for plan in others} <= {chosen.tree}
@@ -225,7 +224,7 @@ def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: P
     latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 1e4)
     drawing = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
     given = {"new_tokens": 60, "latency": latency, "folder": tmp_path}
-    chosen, *_ = measured_plans(tiny, prompts, **drawing, **given)
+    chosen, _ = measured_plan(tiny, prompts, **drawing, **given)
     for record in (chosen.acceptance, chosen.latency):
         assert record.provenance.sampling == "temperature 0.8 and top-k 5 and top-p 0.9"
     texts = replays(tmp_path / TRACE, tiny)
@@ -236,9 +235,9 @@ def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: P
     said = "the overheads were measured at temperature 0, and are used for decoding at temperature 0.8 and top-k 5"
     assert any(one.startswith(said) for one in other.provenance.assumptions)
     with pytest.raises(ForeignFolderError, match=r"another top_k \(5, here not set\)"):
-        measured_plans(tiny, prompts, **{**drawing, "top_k": None}, **given)
+        measured_plan(tiny, prompts, **{**drawing, "top_k": None}, **given)
     with pytest.raises(InputError, match="have no effect at temperature 0"):
-        measured_plans(tiny, prompts, **{**drawing, "temperature": 0}, **given)
+        measured_plan(tiny, prompts, **{**drawing, "temperature": 0}, **given)
 
 
 @pytest.mark.parametrize(("prompts", "said"), [(1, "1 prompt x"), (5, "5 prompts x"), (6, "6 prompts x")])
@@ -271,23 +270,23 @@ def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
 def test_a_plan_is_measured(tiny: Pair, tmp_path: Path) -> None:
     """Whatever the times say: of this many positions 100 are left where cycles of a deep tree start."""
     prompts = [[10 * i + j for j in range(8)] for i in range(24)]
-    found, *others = measured_plans(tiny, prompts, new_tokens=60, rounds=1)
+    found, texts = measured_plan(tiny, prompts, new_tokens=60, rounds=1)
     assert found.context == 8 + 30
     assert found.acceptance.trials is not None
     assert found.tree.budget <= 64
-    assert not others
+    assert rivals(found, texts) == ()
     seconds = np.array([[1e-3, 4e-3], [1e-3, 4e-3]])
     latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 20, overhead_seconds=9.0)
-    kept, *_ = measured_plans(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
+    kept, _ = measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
     assert 0 <= kept.latency.overhead_seconds < 9
     assert (st.Acceptance.load(tmp_path / RATES).smoothed().table == kept.acceptance.table).all()
     written = [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()]
     greedily = replace(latency, provenance=GREEDILY)
-    kept, *_ = measured_plans(tiny, prompts, new_tokens=60, latency=greedily, folder=tmp_path)
+    kept, _ = measured_plan(tiny, prompts, new_tokens=60, latency=greedily, folder=tmp_path)
     assert kept.latency.overhead_seconds == 9
     assert [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()] == written
     with pytest.raises(ForeignFolderError, match="holds a trace with another seed"):
-        measured_plans(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path, seed=1)
+        measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path, seed=1)
 
 
 def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ START, OTHER = ROWS[:2]
 NAMES = [SHIPPED, "EAGLE-1 start", "EAGLE-1", "HASS"]
 
 
-TIMES = {"shares": {"HASS": {"products": 0.5, "attention": 0.25}}, "forwards": {}}
+TIMES = {"shares": {"HASS": {"products": 0.5, "attention": 0.25}}, "drafting": {}}
 
 
 def run(name: str, place: int, tau: float) -> DraftRun:
@@ -136,7 +136,7 @@ def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
 
 def test_the_page_of_no_records_is_refused() -> None:
     with pytest.raises(InputError, match="holds no comparison: train with --work first"):
-        page.document({}, {}, {"shares": {}, "forwards": {}})
+        page.document({}, {}, {"shares": {}, "drafting": {}})
 
 
 def test_the_page_is_what_the_records_say() -> None:

@@ -86,15 +86,19 @@ def _clocked(
     pair: Pair, work: Path, record: Path, sizes: Sizes, temperature: float, seed: int, corpus: SuffixArray
 ) -> Iterable[WallClock]:
     """The wall clock after each prompt, continued from the file `record` where it exists."""
-    from reference.planning_loop import measured_plans
+    from reference.planning_loop import measured_plan, rivals
     from reference.wall_clock import ClockSettings, entrants
     from reference.wall_clock import clock as run
 
     traced, decoded = _prompts(pair, work, sizes)
     settings = ClockSettings(sizes.new_tokens, temperature, sizes.rounds, seed)
     so_far = WallClock.load(record) if record.exists() else None
-    wanted = {"new_tokens": sizes.new_tokens, "temperature": temperature, "seed": seed}
-    plans = (so_far.plan, *so_far.rivals) if so_far else measured_plans(pair, traced, **wanted, rounds=5 * sizes.rounds)
+    if so_far:
+        plans = so_far.plan, *so_far.rivals
+    else:
+        wanted = {"new_tokens": sizes.new_tokens, "temperature": temperature, "seed": seed}
+        chosen, texts = measured_plan(pair, traced, **wanted, rounds=5 * sizes.rounds)
+        plans = chosen, *rivals(chosen, texts)
     return run(pair, decoded, plans, entrants(pair, plans, settings, corpus), settings, so_far)
 
 

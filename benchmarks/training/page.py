@@ -10,6 +10,8 @@ import numpy as np
 from benchmarks.training.comparing import BUDGET
 from benchmarks.training.records import FOLDER, Trainings
 from benchmarks.training.rows import CHAIN, ROWS, SHIPPED, Row
+from reference.model_folders import WEIGHTS
+from reference.models import SHIPPED as PAIR
 from spectheory import DraftComparison
 from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
@@ -37,7 +39,7 @@ def document(found: Comparisons, trainings: Trainings, timing: Timing) -> str:
         power=f"{POWER:.0%}",
         taus="\n".join(_taus(found, rows, trainings)),
         pairs="\n".join(_pairs(found, rows)),
-        sizes="\n".join(_sizes(found, rows, trainings, timing["forwards"])),
+        sizes="\n".join(_sizes(found, rows, trainings, timing["drafting"])),
         time="\n".join(_time(timing["shares"], rows)),
         ranks="\n".join(_ranks(found, rows)),
         size="; ".join(
@@ -127,17 +129,19 @@ def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(f'{value:.3f}' for value in [*hits, *errors])} |"
 
 
-def _sizes(found: Comparisons, rows: list[Row], trainings: Trainings, forwards: Mapping[str, float]) -> Iterator[str]:
+def _sizes(found: Comparisons, rows: list[Row], trainings: Trainings, drafting: Mapping[str, float]) -> Iterator[str]:
     """The best chain loss at each width of the MLP: what a head costs and what it gives."""
-    yield f"| draft | MB | ms of a forward | {' | '.join(f'over the shipped draft, T={t:g}' for t in found)} |"
+    yield f"| draft | MB | ms for a chain of 4 | {' | '.join(f'over the shipped draft, T={t:g}' for t in found)} |"
     yield "| --- | --- | --- |" + " --- |" * len(found)
-    sized = [row for row in rows if row.name.startswith(CHAIN)]
-    for row in sorted(sized, key=lambda row: row.intermediate):
-        run = next(iter(found.values())).groups[row.name][0]
-        over = [_cells(next(one for one in each.rows if one.group == row.name))[1] for each in found.values()]
-        time = f"{forwards[row.name]:.2f}" if row.name in forwards else ""
-        size = f"{trainings[run.name]['bytes'] / 1e6:.2f}"
-        yield f"| {' | '.join([row.name, size, time, *over])} |"
+    sized = sorted((row for row in rows if row.name.startswith(CHAIN)), key=lambda row: row.intermediate)
+    by_name = [{row.group: row for row in one.rows} for one in found.values()]
+    sizes = {SHIPPED: (PAIR / "draft" / WEIGHTS).stat().st_size}
+    runs = next(iter(found.values())).groups
+    sizes |= {row.name: trainings[runs[row.name][0].name]["bytes"] for row in sized}
+    for name, size in sizes.items():
+        time = f"{drafting[name]:.2f}" if name in drafting else ""
+        over = [_cells(one[name])[1] for one in by_name]
+        yield f"| {' | '.join([name, f'{size / 1e6:.2f}', time, *over])} |"
 
 
 def _time(shares: Mapping[str, Mapping[str, float]], rows: list[Row]) -> Iterator[str]:

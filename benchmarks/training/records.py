@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reference.model_folders import WEIGHTS
 from reference.part_files import STAMP
 from reference.train.head import RECORD
 from spectheory import DraftComparison
@@ -39,9 +40,9 @@ def kept() -> tuple[dict[float, DraftComparison], Trainings]:
 
 
 def timing() -> dict[str, Any]:
-    """By row, `shares` of the time of its training, and for some drafts milliseconds of their `forwards`."""
+    """By row, `shares` of the time of its training, and for some drafts milliseconds of `drafting` a chain of 4."""
     file = FOLDER / TIMING
-    return json.loads(file.read_text()) if file.exists() else {"shares": {}, "forwards": {}}
+    return json.loads(file.read_text()) if file.exists() else {"shares": {}, "drafting": {}}
 
 
 def keep(found: Mapping[float, DraftComparison], drafts: Mapping[str, list[Path]]) -> None:
@@ -72,7 +73,7 @@ def training(run: Path) -> Training:
     read = json.loads((run / RECORD).read_text())
     settings = json.loads((run / STAMP).read_text())["settings"]
     return {name: read[name] for name in ("cpu_seconds", "texts")} | {
-        "bytes": (run / "model.safetensors").stat().st_size,
+        "bytes": (run / WEIGHTS).stat().st_size,
         "settings": settings,
     }
 

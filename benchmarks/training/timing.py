@@ -1,4 +1,4 @@
-"""Where the time of a training goes, and how long a forward of the trained drafts takes.
+"""Where the time of a training goes, and how long trained drafts take to draft.
 
 python -m benchmarks.training.timing --work FOLDER: the folder of `benchmarks.training`, with the trainings of seed 0.
 """
@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import torch
@@ -20,15 +21,21 @@ from transformers.utils import logging
 from benchmarks.training.records import FOLDER, TIMING
 from benchmarks.training.rows import CHAIN, ROWS, SHIPPED, Row
 from benchmarks.training.running import PAIR, begin, recipe, run_folder
+from reference.decode import Decoder
+from reference.drafters import PlannedTree
+from reference.meter import Meter
 from reference.models import load_pair
-from reference.profiling import profile
+from reference.prompts import encode_prompts, load_prompts
+from reference.random_streams import streams
+from reference.sampling import Sampling
 from reference.train.head import train_head
 from reference.train.own_texts import OwnTexts
-from spectheory import Provenance
+from spectheory import Provenance, Tree
 from spectheory.core.files import write_whole
+from spectheory.verify import Greedy
 
-ROUNDS = 200
-"""Number of forwards of each draft that are timed."""
+TEXTS = 20
+"""Texts of 64 tokens that are decoded with each draft."""
 SECONDS = 6
 """About so many CPU seconds of each row's training are looked at."""
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
@@ -45,21 +52,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     logging.disable_progress_bar()
     found: dict[str, dict[str, float]] = {}
+    shares(work, ROWS[0])  # the first steps of a process wait for memory
     for row in ROWS:
         found[row.name] = shares(work, row)
         print(row.name, *(f"{name} {share:.1%}" for name, share in found[row.name].items()))
-    forwards = {SHIPPED: forward(PAIR / "draft")} | {
-        row.name: forward(run_folder(work, row, 0)) for row in ROWS if row.name.startswith(CHAIN)
+    drafts = {SHIPPED: drafting(PAIR / "draft")} | {
+        row.name: drafting(run_folder(work, row, 0)) for row in ROWS if row.name.startswith(CHAIN)
     }
     stamp = Provenance.now("benchmarks.training.timing", packages=("torch",))
     kept = {"machine": stamp.machine, "created": stamp.created, "versions": dict(stamp.versions)}
-    write_whole(FOLDER / TIMING, json.dumps(kept | {"shares": found, "forwards": forwards}, indent=1) + "\n")
+    write_whole(FOLDER / TIMING, json.dumps(kept | {"shares": found, "drafting": drafts}, indent=1) + "\n")
 
 
-def forward(draft: Path) -> float:
-    """Median milliseconds of a draft's forward of one token after 64, between forwards of the target."""
-    latency = profile(load_pair(PAIR / "target", draft), tokens=[1, 2], contexts=[64], rounds=ROUNDS)
-    return round(1000 * float(latency.draft_seconds[0, 0]), 3)
+def drafting(draft: Path) -> float:
+    """Median milliseconds that a draft's forwards for a chain of 4 take, over texts that are decoded with it."""
+    pair = load_pair(PAIR / "target", draft)
+    decoder, seconds = Decoder(pair, PlannedTree(Tree.chain(4)), Sampling(0.0), Greedy()), []
+    with Meter(pair) as meter:
+        for prompt in encode_prompts(pair, load_prompts(count=TEXTS), 64):
+            text = decoder.generate(prompt, 64, *streams(pair, 0))
+            seconds.append(meter.since(text.started)[1] / len(text.accepted))
+    return round(1000 * median(seconds), 3)
 
 
 def shares(work: Path, row: Row) -> dict[str, float]:

@@ -100,7 +100,7 @@ def clock(
 
 
 def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> tuple[Plan, ...]:
-    from reference.planning_loop import measured_plans
+    from reference.planning_loop import measured_plan, rivals
 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a plan with --plan"
@@ -109,7 +109,7 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
         enough,
         progress("plan", "lower --skip or --new-tokens, or give a --plan", "new_tokens", announced=True) as done,
     ):
-        return measured_plans(
+        chosen, texts = measured_plan(
             pair,
             prompts,
             new_tokens=settings.new_tokens,
@@ -119,3 +119,4 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
             seed=settings.seed,
             done=done,
         )
+        return chosen, *rivals(chosen, texts)

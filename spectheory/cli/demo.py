@@ -79,7 +79,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     """Trace some held-out prompts, plan, decode other prompts, and simulate. `counts` are the numbers of prompts."""
     import simulate
     from reference.part_files import ForeignFolderError
-    from reference.planning_loop import RATES, TRACE, measured_plans
+    from reference.planning_loop import RATES, TRACE, measured_plan
     from spectheory.report.page import Run
 
     prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, sum(counts))
@@ -90,10 +90,10 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     with progress("trace", "lower --traced", "traced", what=what) as done:
         kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
-            chosen, *_ = measured_plans(pair, prompts[:traced], **settings, **kept)
+            chosen, _ = measured_plan(pair, prompts[:traced], **settings, **kept)
         except ForeignFolderError:  # an earlier demo, with other models, another seed or other prompts
             shutil.rmtree(folder / TRACE)
-            chosen, *_ = measured_plans(pair, prompts[:traced], **settings, **kept)
+            chosen, _ = measured_plan(pair, prompts[:traced], **settings, **kept)
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
