@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks.training import page, records, running
-from benchmarks.training.rows import ROWS, SHIPPED
+from benchmarks.training.rows import CHAIN, ROWS, SHIPPED, SIZES
 from reference.part_files import STAMP
 from reference.train.head import RECORD
 from spectheory import DraftComparison
 from spectheory.core.errors import InputError
 from spectheory.replay.reliability import BINS, RANKS
+from spectheory.results.draft_comparison import LEVEL
 from spectheory.results.draft_run import DraftRun
 
 START, OTHER = ROWS[:2]
@@ -142,3 +143,25 @@ def test_the_page_of_no_records_is_refused() -> None:
 def test_the_page_is_what_the_records_say() -> None:
     page_file = Path(__file__).parents[1] / "docs" / "training.md"
     assert page_file.read_text(encoding="utf-8") == page.document(*records.kept(), records.timing())
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_answers_at_the_top_of_the_page(temperature: float) -> None:
+    found = records.kept()[0][temperature]
+    taus = {row.group: row.tau for row in found.rows}
+    same_head = {row.name: taus[row.name] for row in ROWS if row.start == START.name}
+    assert max(same_head.values()) == taus[CHAIN]
+    against = {row.name: str(row.against) for row in ROWS}
+
+    def interval(name: str) -> tuple[float, float]:
+        paired = found.difference(name, against[name], by_run=True)
+        half = paired.half_width(LEVEL)
+        return paired.percent - half, paired.percent + half
+
+    assert interval("CE, 3 passes")[0] > 0
+    assert interval("HASS")[1] < 3.9
+    assert max(interval(name)[1] for name in ("TALF k=4", "LK, 3 passes")) < 0
+    for name in ("GTO", "GTO, shuffled rewards"):
+        assert -1 < interval(name)[0] < interval(name)[1] < 1
+    sized = [taus[f"{CHAIN}, MLP of {size}"] for size in SIZES]
+    assert np.ptp(sized) > np.ptp(list(same_head.values()))
