@@ -30,15 +30,13 @@ def calibrate(
     draft: Annotated[
         str | None,
         typer.Option(
-            "--draft",
             help="Draft of the speculative runs: a model or a head in the same form as --target, a kind such as eagle3 "
-            "or mtp, or ngram if drafts are looked up.",
+            "or mtp, or ngram if drafts are looked up."
         ),
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
-            "--engine",
             help="Engine that was measured, such as sglang; ENGINE@VERSION for one of its versions.",
             show_default="as in --runs, otherwise vllm",
         ),
@@ -46,7 +44,6 @@ def calibrate(
     plain: Annotated[
         list[str] | None,
         typer.Option(
-            "--plain",
             metavar="BATCH:TOKENS_PER_SECOND",
             help="Measured throughput without speculation, of all sequences together: 64:6000. Can be repeated.",
         ),
@@ -54,66 +51,53 @@ def calibrate(
     speculative: Annotated[
         list[str] | None,
         typer.Option(
-            "--speculative",
             metavar="BATCH:TOKENS_PER_SECOND:TAU",
             help="Measured throughput with speculation, and tau, the mean number of tokens per cycle: 1:242:3.3. Needs "
             "--chain or --tree. Can be repeated.",
         ),
     ] = None,
     chain: Annotated[
-        int | None,
-        typer.Option("--chain", metavar="K", help="Number of drafted tokens per cycle, if they are a chain."),
+        int | None, typer.Option(metavar="K", help="Number of drafted tokens per cycle, if they are a chain.")
     ] = None,
     tree: Annotated[
         str | None,
-        typer.Option(
-            "--tree", metavar="NODES:LEVELS", help="Number of drafted tokens and of levels of the verified tree: 60:6."
-        ),
+        typer.Option(metavar="NODES:LEVELS", help="Number of drafted tokens and of levels of the verified tree: 60:6."),
     ] = None,
     context: Annotated[
         int,
         typer.Option(
-            "--context",
-            help="Mean number of tokens in the KV cache of each sequence in --plain, --speculative and --latency-out.",
+            help="Mean number of tokens in the KV cache of each sequence in --plain, --speculative and --latency-out."
         ),
     ] = 1024,
     runs: Annotated[
         list[Path] | None,
         typer.Option(
-            "--runs",
             help="File of a benchmark: llama-bench, llama-batched-bench, vllm bench serve or latency, SGLang's "
-            "bench_one_batch, bench_speculative or bench_serving, or AIPerf. Can be repeated.",
+            "bench_one_batch, bench_speculative or bench_serving, or AIPerf. Can be repeated."
         ),
     ] = None,
     runs_tau: Annotated[
         float | None,
-        typer.Option(
-            "--runs-tau", help="Tau of the runs in --runs, if the file does not say it. Needs --chain or --tree."
-        ),
+        typer.Option(help="Tau of the runs in --runs, if the file does not say it. Needs --chain or --tree."),
     ] = None,
     runs_batch: Annotated[
-        float | None,
-        typer.Option("--runs-batch", help="Batch size of the runs in --runs, if the file does not say it."),
+        float | None, typer.Option(help="Batch size of the runs in --runs, if the file does not say it.")
     ] = None,
     input_tokens: Annotated[
-        float | None,
-        typer.Option("--input-tokens", help="Mean tokens of a prompt in --runs, if the file does not say it."),
+        float | None, typer.Option(help="Mean tokens of a prompt in --runs, if the file does not say it.")
     ] = None,
     output_tokens: Annotated[
-        float | None,
-        typer.Option("--output-tokens", help="Mean tokens of an answer in --runs, if the file does not say it."),
+        float | None, typer.Option(help="Mean tokens of an answer in --runs, if the file does not say it.")
     ] = None,
     machine: DeploymentOptions = ONE_GPU,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the calibrated costs, for `spectheory schedule --costs`.")
+        Path | None, typer.Option(help="File for the calibrated costs, for `spectheory schedule --costs`.")
     ] = None,
     latency_out: Annotated[
         Path | None,
-        typer.Option(
-            "--latency-out", help="File for a latency record at --batch and --context, for `spectheory plan --latency`."
-        ),
+        typer.Option(help="File for a latency record at --batch and --context, for `spectheory plan --latency`."),
     ] = None,
-    batch: Annotated[int | None, typer.Option("--batch", help="Batch size of --latency-out.", show_default="1")] = None,
+    batch: Annotated[int | None, typer.Option(help="Batch size of --latency-out.", show_default="1")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

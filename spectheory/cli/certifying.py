@@ -64,7 +64,7 @@ def certify(
     seconds: Annotated[float, typer.Option(help="Maximum processor time of one call of your code, in seconds.")] = 10.0,
     zero_coins: Annotated[bool, typer.Option("--zero-coins", help=_ZERO)] = False,
     seed: Seed = 0,
-    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Certify that a verifier keeps the target's distribution. Exit status: 0 if so, 1 if lossy, 2 if undecided."""

@@ -32,7 +32,7 @@ def check(
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Check more cases. This takes some minutes.")
     ] = False,
-    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Check whether the claims of the papers are true. The exit status is 1 if a check fails."""

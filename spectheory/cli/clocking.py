@@ -36,7 +36,6 @@ def clock(
     skip: Annotated[
         int,
         typer.Option(
-            "--skip",
             min=0,
             help="Number of prompts to skip at the start of the file. Without --plan, they are used to measure a plan.",
         ),
@@ -49,17 +48,13 @@ def clock(
     rounds: Annotated[
         int,
         typer.Option(
-            "--rounds",
-            help="Number of times that each decoder decodes each prompt. The median of the times is reported.",
+            help="Number of times that each decoder decodes each prompt. The median of the times is reported."
         ),
     ] = 3,
-    plan: Annotated[
-        Path | None, typer.Option("--plan", help="Plan to decode with.", show_default="measure one")
-    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="Plan to decode with.", show_default="measure one")] = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="File for the record. To continue an interrupted run, repeat the command."),
+        Path | None, typer.Option(help="File for the record. To continue an interrupted run, repeat the command.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -19,14 +19,12 @@ OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
 
 
 def compare(
-    plan: Annotated[
-        Path, typer.Option("--plan", help="Plan whose prediction is compared, from `spectheory plan --out`.")
-    ],
+    plan: Annotated[Path, typer.Option(help="Plan whose prediction is compared, from `spectheory plan --out`.")],
     simulated: Annotated[
-        Path | None, typer.Option("--simulated", help="Tally of a simulation, from `spectheory simulate --out`.")
+        Path | None, typer.Option(help="Tally of a simulation, from `spectheory simulate --out`.")
     ] = None,
     measured: Annotated[
-        Path | None, typer.Option("--measured", help="Tally of a measurement, from `spectheory decode --out`.")
+        Path | None, typer.Option(help="Tally of a measurement, from `spectheory decode --out`.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -28,12 +28,10 @@ RISING = (
 
 def policies(
     acceptance: RatesFile,
-    budget: Annotated[int, typer.Option("--budget", help="Maximum number of drafted tokens per cycle.")],
+    budget: Annotated[int, typer.Option(help="Maximum number of drafted tokens per cycle.")],
     latency: Annotated[
         Path | None,
-        typer.Option(
-            "--latency", help="Latency record, from `spectheory profile`. Adds times and speedups to the comparison."
-        ),
+        typer.Option(help="Latency record, from `spectheory profile`. Adds times and speedups to the comparison."),
     ] = None,
     context: Annotated[
         int | None,
@@ -42,8 +40,8 @@ def policies(
         ),
     ] = None,
     smooth: Smooth = False,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the comparison.")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the comparison.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

@@ -27,11 +27,11 @@ PROMPT_TOKENS, NEW_TOKENS = 64, 128
 
 @quick(rounds=3, traced=8, count=2)
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the records and the page.")] = Path("build/demo"),
     pair: PairOptions = SHIPPED,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of times that each forward is timed.")] = 5,
-    traced: Annotated[int, typer.Option("--traced", min=1, help="Number of prompts to trace for the rates.")] = 24,
-    count: Annotated[int, typer.Option("--count", min=1, help="Number of other prompts to decode.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of times that each forward is timed.")] = 5,
+    traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the rates.")] = 24,
+    count: Annotated[int, typer.Option(min=1, help="Number of other prompts to decode.")] = 5,
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, and compare the prediction with the measurement."""

@@ -38,59 +38,45 @@ def diagnose(
     plain: Annotated[
         list[Path] | None,
         typer.Option(
-            "--plain",
             help="The same kind of file of the same server under the same load without speculation. Repeat it for two "
-            "scrapes.",
+            "scrapes."
         ),
     ] = None,
     model_label: Annotated[
         str | None,
-        typer.Option(
-            "--model-label", help="Value of the label model_name to diagnose.", show_default="every model, each alone"
-        ),
+        typer.Option(help="Value of the label model_name to diagnose.", show_default="every model, each alone"),
     ] = None,
     gpu: Annotated[
-        str | None,
-        typer.Option("--gpu", help="Key or name of the GPU, for computed forward times; needs --target and --draft."),
+        str | None, typer.Option(help="Key or name of the GPU, for computed forward times; needs --target and --draft.")
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option("--target", help="Target model: the name of a known model, or the path of its config.json."),
+        str | None, typer.Option(help="Target model: the name of a known model, or the path of its config.json.")
     ] = None,
     draft: Annotated[
-        str | None, typer.Option("--draft", help="Draft, in the same form, or its kind, such as eagle3, mtp or ngram.")
+        str | None, typer.Option(help="Draft, in the same form, or its kind, such as eagle3, mtp or ngram.")
     ] = None,
     machine: DeploymentOptions = ONE_GPU,
     costs: Annotated[
         Path | None,
         typer.Option(
-            "--costs",
-            help="Calibrated costs of the engine, from `spectheory calibrate`.",
-            show_default="costs in the package",
+            help="Calibrated costs of the engine, from `spectheory calibrate`.", show_default="costs in the package"
         ),
     ] = None,
     latency: Annotated[
         list[Path] | None,
         typer.Option(
-            "--latency",
-            help="Latency record from `spectheory profile`, instead of --gpu. Repeat it for several batch sizes.",
+            help="Latency record from `spectheory profile`, instead of --gpu. Repeat it for several batch sizes."
         ),
     ] = None,
     engine: Annotated[
-        str | None,
-        typer.Option("--engine", help="Engine whose costs computed times have.", show_default="engine of SOURCE"),
+        str | None, typer.Option(help="Engine whose costs computed times have.", show_default="engine of SOURCE")
     ] = None,
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", help="Drafted tokens per cycle, if the files do not say it.")
-    ] = None,
-    depth: Annotated[int | None, typer.Option("--depth", help="Levels of the drafts, if they are trees.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Drafted tokens per cycle, if the files do not say it.")] = None,
+    depth: Annotated[int | None, typer.Option(help="Levels of the drafts, if they are trees.")] = None,
     batch: Annotated[
-        float | None,
-        typer.Option("--batch", help="Sequences that decode together, on average, if the files do not say it."),
+        float | None, typer.Option(help="Sequences that decode together, on average, if the files do not say it.")
     ] = None,
-    context: Annotated[
-        int | None, typer.Option("--context", help="Number of tokens in the KV cache of each sequence.")
-    ] = None,
+    context: Annotated[int | None, typer.Option(help="Number of tokens in the KV cache of each sequence.")] = None,
     min_trials: Annotated[
         int, typer.Option(min=1, help="Leave out positions of the draft that were reached in fewer cycles than this.")
     ] = 100,

@@ -28,17 +28,17 @@ def divergence(
     ],
     other: Annotated[Path, typer.Argument(metavar="OTHER", help="File of the text with speculation, likewise.")],
     prompt: Annotated[
-        Path, typer.Option("--prompt", help="File of the prompt with its chat template: text, or a JSON list of ids.")
+        Path, typer.Option(help="File of the prompt with its chat template: text, or a JSON list of ids.")
     ],
     target: Annotated[
-        Path | None, typer.Option("--target", help="Folder of the target model.", show_default="shipped target")
+        Path | None, typer.Option(help="Folder of the target model.", show_default="shipped target")
     ] = None,
     dtype: Annotated[
-        Literal["bfloat16", "float16", "float32"], typer.Option("--dtype", help="Type in which the server computes.")
+        Literal["bfloat16", "float16", "float32"], typer.Option(help="Type in which the server computes.")
     ] = "bfloat16",
-    device: Annotated[str, typer.Option("--device", help="Device for the target, such as cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Device for the target, such as cpu or cuda.")] = "cpu",
     attention: Annotated[
-        Literal["sdpa", "eager"], typer.Option("--attention", help="Attention implementation of transformers.")
+        Literal["sdpa", "eager"], typer.Option(help="Attention implementation of transformers.")
     ] = "sdpa",
     as_json: Json = False,
 ) -> None:

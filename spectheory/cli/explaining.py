@@ -28,20 +28,17 @@ def explain(
     tree: ReplayedTree = None,
     verifier: Annotated[
         str | None,
-        typer.Option(
-            "--verifier", help="Verifier of sampled text, such as Traversal.", show_default="that of the plan, or Naive"
-        ),
+        typer.Option(help="Verifier of sampled text, such as Traversal.", show_default="that of the plan, or Naive"),
     ] = None,
     measured: Annotated[
         Path | None,
         typer.Option(
-            "--measured",
-            help="Tally of the same requests in the same order, from `spectheory decode --out`, shown for comparison.",
+            help="Tally of the same requests in the same order, from `spectheory decode --out`, shown for comparison."
         ),
     ] = None,
     drafter: Drafter = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the record, the figures and a page (index.html).")
+        Path | None, typer.Option(help="Folder for the record, the figures and a page (index.html).")
     ] = None,
     force: Force = False,
     as_json: Json = False,

@@ -27,8 +27,7 @@ def explore(
         str | None, typer.Argument(metavar="NAME", help="Name of the app.", show_default="list the apps")
     ] = None,
     port: Annotated[
-        int | None,
-        typer.Option("--port", min=1, max=65_535, help="Port of the page on this machine.", show_default="a free one"),
+        int | None, typer.Option(min=1, max=65_535, help="Port of the page on this machine.", show_default="a free one")
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser, or only print its address.")] = True,
     edit: Annotated[bool, typer.Option("--edit", help="Open the app as a notebook whose code can be changed.")] = False,

@@ -40,7 +40,7 @@ def convert(
             "which expresses every head.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the converted head.")],
+    out: Annotated[Path, typer.Option(help="Folder for the converted head.")],
     force: Force = False,
 ) -> None:
     """Write a draft head in the layout of another library.

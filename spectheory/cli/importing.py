@@ -34,7 +34,7 @@ def import_(
             metavar="FILE...", help="Files of reports. Counts of several reports are added; - reads standard input."
         ),
     ],
-    out: Annotated[Path | None, typer.Option("--out", help="File for the acceptance record.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the acceptance record.")] = None,
     min_trials: Annotated[
         int, typer.Option(min=1, help="Leave out depths that were reached in fewer cycles than this.")
     ] = 100,

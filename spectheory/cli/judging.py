@@ -45,49 +45,42 @@ def evaluate(
     group: Annotated[
         list[str],
         typer.Option(
-            "--group",
             help="Name of a draft and its folder, such as talf=heads/talf; several folders, separated by commas, are "
-            "runs that differ in the seed of training. `shipped` stands for the shipped draft. Repeat for each draft.",
+            "runs that differ in the seed of training. `shipped` stands for the shipped draft. Repeat for each draft."
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            "--out",
             help="Folder for the record, a page (index.html) and the results of each text. To continue an "
-            "interrupted comparison, or to add a draft, repeat the command.",
+            "interrupted comparison, or to add a draft, repeat the command."
         ),
     ],
     trace: Annotated[
         Path | None,
         typer.Option(
-            "--trace",
             help="Folder of a trace, from `spectheory trace`, whose target and texts are used. By default the target "
-            "first generates texts from --prompts.",
+            "first generates texts from --prompts."
         ),
     ] = None,
     tree: ReplayedTree = None,
     search: Annotated[
         str | None,
         typer.Option(
-            "--search",
             help="In place of a tree: a search that grows a tree of 16 nodes anew in each cycle, such as EAGLE-2 or "
-            "OPT-Tree.",
+            "OPT-Tree."
         ),
     ] = None,
     verifier: Annotated[
         str | None,
         typer.Option(
-            "--verifier",
             help="Verifier of sampled text, such as Traversal.",
             show_default="that of the plan, or Block for a chain and Traversal for a tree",
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            "--baseline", help="Name of the draft that the others are compared with.", show_default="first group"
-        ),
+        typer.Option(help="Name of the draft that the others are compared with.", show_default="first group"),
     ] = None,
     by_file: Annotated[
         bool,

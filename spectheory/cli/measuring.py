@@ -81,7 +81,7 @@ def warn_of_mismatches(plan: Plan, pair: Pair, sampling: dict[str, Any]) -> None
 @quick(count=8)
 def trace(
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for the trace. To continue an interrupted trace, repeat the command.")
+        Path, typer.Option(help="Folder for the trace. To continue an interrupted trace, repeat the command.")
     ],
     pair: PairOptions = SHIPPED,
     skip: Skip = 0,
@@ -90,20 +90,15 @@ def trace(
     temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = 1.0,
-    candidates: Annotated[
-        int,
-        typer.Option("--candidates", help="Number of tokens that the draft proposes at each position."),
-    ] = 16,
+    candidates: Annotated[int, typer.Option(help="Number of tokens that the draft proposes at each position.")] = 16,
     batch: Annotated[
-        int,
-        typer.Option("--batch", help="Number of prompts that run together. Each batch is saved as one Parquet file."),
+        int, typer.Option(help="Number of prompts that run together. Each batch is saved as one Parquet file.")
     ] = 8,
     plan: Annotated[
         Path | None,
         typer.Option(
-            "--plan",
             help="Count rates only at positions where a cycle of decoding with this plan would start. A finished trace "
-            "is reused.",
+            "is reused."
         ),
     ] = None,
     seed: Seed = 0,
@@ -138,19 +133,18 @@ def trace(
 
 @quick(rounds=3)
 def profile(
-    out: Annotated[Path, typer.Option("--out", help="File for the latency record.")],
+    out: Annotated[Path, typer.Option(help="File for the latency record.")],
     pair: PairOptions = SHIPPED,
     contexts: Annotated[
-        str, typer.Option("--contexts", help="Context lengths to time, in tokens in the KV cache, comma-separated.")
+        str, typer.Option(help="Context lengths to time, in tokens in the KV cache, comma-separated.")
     ] = "64,256,512",
     largest: Annotated[
         int,
         typer.Option(
-            "--largest",
-            help="Maximum number of tokens in a timed forward. A tree of n nodes takes a forward of n + 1 tokens.",
+            help="Maximum number of tokens in a timed forward. A tree of n nodes takes a forward of n + 1 tokens."
         ),
     ] = 257,
-    rounds: Annotated[int, typer.Option("--rounds", help="Number of times that each forward is timed.")] = 15,
+    rounds: Annotated[int, typer.Option(help="Number of times that each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = 1.0,
@@ -190,9 +184,7 @@ def decode(
     skip: Annotated[
         int,
         typer.Option(
-            "--skip",
-            min=0,
-            help="Number of prompts to skip at the start of the file. The default skips the prompts of `trace`.",
+            min=0, help="Number of prompts to skip at the start of the file. The default skips the prompts of `trace`."
         ),
     ] = 40,
     count: Count = 20,
@@ -204,9 +196,8 @@ def decode(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
             help="File for the tally (the counts and times of the run). To continue an interrupted run, repeat the "
-            "command.",
+            "command."
         ),
     ] = None,
     as_json: Json = False,
@@ -237,7 +228,7 @@ def generate(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to continue.")],
     plan: PlanFile,
     pair: PairOptions = SHIPPED,
-    new_tokens: Annotated[int, typer.Option("--new-tokens", help="Number of tokens to generate.")] = 128,
+    new_tokens: Annotated[int, typer.Option(help="Number of tokens to generate.")] = 128,
     temperature: PlanTemperature = None,
     top_k: PlanTopK = None,
     top_p: PlanTopP = None,

@@ -114,22 +114,19 @@ def rates_of(source: Path) -> Acceptance:
 class PairOptions:
     """Options for the target and the draft, and for how they run."""
 
-    target: Annotated[
-        Path | None, typer.Option("--target", help="Folder of the target model.", show_default="shipped target")
-    ] = None
-    draft: Annotated[
-        Path | None,
-        typer.Option("--draft", help="Folder of the draft model or draft head.", show_default="shipped draft"),
-    ] = None
-    device: Annotated[str, typer.Option("--device", help="Device for both models, such as cpu, cuda or cuda:1.")] = (
-        "cpu"
+    target: Annotated[Path | None, typer.Option(help="Folder of the target model.", show_default="shipped target")] = (
+        None
     )
+    draft: Annotated[
+        Path | None, typer.Option(help="Folder of the draft model or draft head.", show_default="shipped draft")
+    ] = None
+    device: Annotated[str, typer.Option(help="Device for both models, such as cpu, cuda or cuda:1.")] = "cpu"
     dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Data type of weights and KV caches.")
+        Literal["float32", "bfloat16", "float16"], typer.Option(help="Data type of weights and KV caches.")
     ] = "float32"
-    attention: Annotated[
-        Literal["sdpa", "eager"], typer.Option("--attention", help="Attention implementation of transformers.")
-    ] = "sdpa"
+    attention: Annotated[Literal["sdpa", "eager"], typer.Option(help="Attention implementation of transformers.")] = (
+        "sdpa"
+    )
 
     def load(self) -> Pair:
         """Load the pair that the options name."""
@@ -160,20 +157,12 @@ class PromptOptions:
 
     prompts: Annotated[
         Path | None,
-        typer.Option(
-            "--prompts", help="File of prompts: JSON Lines with a field 'text'.", show_default="shipped prompts"
-        ),
+        typer.Option(help="File of prompts: JSON Lines with a field 'text'.", show_default="shipped prompts"),
     ] = None
     prompt_tokens: Annotated[
-        int,
-        typer.Option(
-            "--prompt-tokens",
-            help="Number of tokens in each prompt. Longer prompts are cut, shorter prompts are refused.",
-        ),
+        int, typer.Option(help="Number of tokens in each prompt. Longer prompts are cut, shorter prompts are refused.")
     ] = 64
-    new_tokens: Annotated[int, typer.Option("--new-tokens", help="Number of tokens to generate after each prompt.")] = (
-        128
-    )
+    new_tokens: Annotated[int, typer.Option(help="Number of tokens to generate after each prompt.")] = 128
 
     def read(self, skip: int, count: int, *, least_skip: int = 0) -> list[str]:
         """The texts of `count` prompts, after the first `skip` prompts of the file. This needs no model.
@@ -207,12 +196,12 @@ SHIPPED_PROMPTS = PromptOptions()
 class LimitOptions:
     """Options that limit the search for trees."""
 
-    max_budget: Annotated[int, typer.Option("--max-budget", help="Maximum number of drafted tokens per tree.")] = 64
-    max_depth: Annotated[
-        int | None, typer.Option("--max-depth", help="Maximum depth of a draft tree.", show_default="no limit")
-    ] = None
+    max_budget: Annotated[int, typer.Option(help="Maximum number of drafted tokens per tree.")] = 64
+    max_depth: Annotated[int | None, typer.Option(help="Maximum depth of a draft tree.", show_default="no limit")] = (
+        None
+    )
     max_fanout: Annotated[
-        int | None, typer.Option("--max-fanout", help="Maximum number of children per node.", show_default="no limit")
+        int | None, typer.Option(help="Maximum number of children per node.", show_default="no limit")
     ] = None
 
     def checked(self) -> dict[str, Any]:
@@ -232,33 +221,28 @@ UNLIMITED = LimitOptions()
 class DeploymentOptions:
     """Options for the GPUs that share the models, and for the formats in which the models are kept."""
 
-    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1
+    gpus: Annotated[int, typer.Option(help="Number of GPUs that share each forward.")] = 1
     parallel: Annotated[
         Parallel | None,
         typer.Option(
-            "--parallel",
             help="How the GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or "
             "a split by layers.",
             show_default="layers for hf and llama.cpp, otherwise tensor",
         ),
     ] = None
-    draft_gpus: Annotated[
-        int | None, typer.Option("--draft-gpus", help="Number of GPUs that share the draft.", show_default="all")
-    ] = None
+    draft_gpus: Annotated[int | None, typer.Option(help="Number of GPUs that share the draft.", show_default="all")] = (
+        None
+    )
     quant: Annotated[
         str | None,
         typer.Option(
-            "--quant",
             help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
             "name: llama-3.2-1b-q8_0.",
             show_default="as in the config",
         ),
     ] = None
     kv_dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--kv-dtype", help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config"
-        ),
+        str | None, typer.Option(help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config")
     ] = None
 
 

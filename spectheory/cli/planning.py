@@ -76,41 +76,34 @@ TraceFolder = Annotated[
 
 def plan(
     acceptance: RatesFile,
-    latency: Annotated[Path, typer.Option("--latency", help="Latency record, from `spectheory profile`.")],
+    latency: Annotated[Path, typer.Option(help="Latency record, from `spectheory profile`.")],
     tree: Annotated[
         Path | None,
         typer.Option(
-            "--tree",
             help="Predict the speed of this tree and skip the search. Takes a plan file, or a JSON file with a parent "
-            "array such as [-1, 0, 0].",
+            "array such as [-1, 0, 0]."
         ),
     ] = None,
     trace: TraceFolder = None,
     verifier: Annotated[
         str | None,
-        typer.Option(
-            "--verifier", help="Verifier of the --tree, such as Traversal; needs --trace.", show_default="the fastest"
-        ),
+        typer.Option(help="Verifier of the --tree, such as Traversal; needs --trace.", show_default="the fastest"),
     ] = None,
     engine: EngineNames = None,
     draft: Annotated[
         str | None,
         typer.Option(
-            "--draft",
-            help="Draft model to name in the engine settings: a name or a folder.",
-            show_default="the measured draft",
+            help="Draft model to name in the engine settings: a name or a folder.", show_default="the measured draft"
         ),
     ] = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
         int | None,
-        typer.Option(
-            "--context", help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"
-        ),
+        typer.Option(help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the plan. Files for engines are written to its folder.")
+        Path | None, typer.Option(help="File for the plan. Files for engines are written to its folder.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -189,17 +182,15 @@ def schedule(
     draft: Annotated[
         str,
         typer.Option(
-            "--draft",
             help="Draft, in the same form as --target; or the kind of a draft for the target: eagle1, eagle3, mtp (the "
             "module in the target's config), medusa, p-eagle, dflash, dspark, pard; or ngram, suffix, which look up "
-            "drafts. Engine settings will contain its name.",
+            "drafts. Engine settings will contain its name."
         ),
     ],
     machine: DeploymentOptions = ONE_GPU,
     measured: Annotated[
         Path | None,
         typer.Option(
-            "--measured",
             help="Folder of measured latency records, with files GPU/TARGET/DRAFT/batch-N.json.",
             show_default="records in the package",
         ),
@@ -207,15 +198,12 @@ def schedule(
     batch: Annotated[
         str,
         typer.Option(
-            "--batch",
-            metavar="N:M",
-            help="Batch sizes to plan: 1:256 for every size from 1 to 256, or a list such as 1,8,64.",
+            metavar="N:M", help="Batch sizes to plan: 1:256 for every size from 1 to 256, or a list such as 1,8,64."
         ),
     ] = "1",
     costs: Annotated[
         Path | None,
         typer.Option(
-            "--costs",
             help="Calibrated costs of the engine, from `spectheory calibrate`, for computed times.",
             show_default="costs in the package",
         ),
@@ -226,27 +214,22 @@ def schedule(
     context: Annotated[
         int | None,
         typer.Option(
-            "--context",
             help="Number of tokens in the KV cache of each sequence.",
             show_default=f"mean by the lengths, otherwise {DEFAULT_CONTEXT}",
         ),
     ] = None,
     prompt_tokens: Annotated[
         float | None,
-        typer.Option(
-            "--prompt-tokens",
-            help="Mean number of tokens of a prompt, with --output-tokens: steps then process prompts too.",
-        ),
+        typer.Option(help="Mean number of tokens of a prompt, with --output-tokens: steps then process prompts too."),
     ] = None,
     output_tokens: Annotated[
-        float | None,
-        typer.Option("--output-tokens", help="Mean number of tokens of an answer, with --prompt-tokens."),
+        float | None, typer.Option(help="Mean number of tokens of an answer, with --prompt-tokens.")
     ] = None,
     smooth: Smooth = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the schedule. Files for engines are written to its folder.")
+        Path | None, typer.Option(help="File for the schedule. Files for engines are written to its folder.")
     ] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

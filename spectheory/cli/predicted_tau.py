@@ -25,18 +25,15 @@ SHORTER = PromptOptions(new_tokens=64)
 @quick(skip=10, count=2)
 def matrix(
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for the results. To continue an interrupted run, repeat the command.")
+        Path, typer.Option(help="Folder for the results. To continue an interrupted run, repeat the command.")
     ],
-    temperatures: Annotated[
-        str, typer.Option("--temperatures", help="Temperatures, comma-separated; 0 is greedy decoding.")
-    ] = "0,0.6,1",
+    temperatures: Annotated[str, typer.Option(help="Temperatures, comma-separated; 0 is greedy decoding.")] = "0,0.6,1",
     top_k: TopK = None,
     top_p: TopP = 1.0,
-    only: Annotated[str, typer.Option("--only", help=ONLY)] = "",
+    only: Annotated[str, typer.Option(help=ONLY)] = "",
     skip: Annotated[
         int,
         typer.Option(
-            "--skip",
             min=1,
             help="Number of prompts at the start of the file that are traced for acceptance rates. The prompts after "
             "them are decoded.",

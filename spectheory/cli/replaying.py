@@ -54,16 +54,13 @@ def replay(
     chains: Annotated[
         str | None,
         typer.Option(
-            "--chains",
             help="Lengths of the chains to replay, comma-separated.",
             show_default="those of 1,2,3,4,5,6,8 that were recorded",
         ),
     ] = None,
     tree: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--tree", help="File of a tree to replay: a plan, or a parent array such as [-1, 0, 0]. May be repeated."
-        ),
+        typer.Option(help="File of a tree to replay: a plan, or a parent array such as [-1, 0, 0]. May be repeated."),
     ] = None,
     drafter: Drafter = None,
     as_json: Json = False,

@@ -20,57 +20,44 @@ CYCLES = 20_000
 
 
 def simulate(
-    plan: Annotated[Path | None, typer.Option("--plan", help="Plan to simulate, from `spectheory plan`.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="Plan to simulate, from `spectheory plan`.")] = None,
     cycles: Annotated[
         int | None,
-        typer.Option(
-            "--cycles", help="Number of draft-and-verify cycles to simulate with --plan.", show_default=str(CYCLES)
-        ),
+        typer.Option(help="Number of draft-and-verify cycles to simulate with --plan.", show_default=str(CYCLES)),
     ] = None,
     load: Annotated[
         str | None,
         typer.Option(
-            "--load",
             help="Serve this load: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and options, or "
-            "the file of a trace (Azure, BurstGPT, Mooncake, AIPerf, vLLM bench).",
+            "the file of a trace (Azure, BurstGPT, Mooncake, AIPerf, vLLM bench)."
         ),
     ] = None,
-    schedule: Annotated[
-        Path | None, typer.Option("--schedule", help="Schedule to serve with, from `spectheory schedule`.")
-    ] = None,
+    schedule: Annotated[Path | None, typer.Option(help="Schedule to serve with, from `spectheory schedule`.")] = None,
     prompt_tokens: Annotated[
         str | None,
-        typer.Option(
-            "--prompt-tokens", help="Number of tokens of each prompt, such as 512 or lognormal:512:1.5, for a --load."
-        ),
+        typer.Option(help="Number of tokens of each prompt, such as 512 or lognormal:512:1.5, for a --load."),
     ] = None,
     output_tokens: Annotated[
-        str | None,
-        typer.Option(
-            "--output-tokens", help="Number of tokens of each answer, such as 256 or geometric:256, for a --load."
-        ),
+        str | None, typer.Option(help="Number of tokens of each answer, such as 256 or geometric:256, for a --load.")
     ] = None,
-    requests: Annotated[int | None, typer.Option("--requests", help="Number of requests of a --load.")] = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", help="Simulated seconds after which serving stops.")
-    ] = None,
+    requests: Annotated[int | None, typer.Option(help="Number of requests of a --load.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Simulated seconds after which serving stops.")] = None,
     max_sequences: MaxSequences = None,
     batched_tokens: BatchedTokens = 8192,
     kv_tokens: KvTokens = None,
     controller: Annotated[
         str | None,
         typer.Option(
-            "--controller",
             help="Engines' own controllers to compare too, comma-separated, with the chains of the schedule: vllm (its "
             "table of batch sizes), vllm-adaptive (adaptive verification), sglang (its adaptive steps), trtllm (its "
-            "draft_len_schedule).",
+            "draft_len_schedule)."
         ),
     ] = None,
     slo_ttft: SloTtft = None,
     slo_tpot: SloTpot = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the counts of the cycles, or for the serving runs.")
+        Path | None, typer.Option(help="File for the counts of the cycles, or for the serving runs.")
     ] = None,
     force: Force = False,
     as_json: Json = False,

@@ -44,9 +44,9 @@ def _in_a_checkout() -> Iterator[None]:
 
 
 def pair(
-    out: Annotated[Path, typer.Option("--out", help="Folder in which to write the folders of the two models.")],
+    out: Annotated[Path, typer.Option(help="Folder in which to write the folders of the two models.")],
     work: Annotated[
-        Path, typer.Option("--work", help="Folder for checkpoints. To continue an interrupted run, repeat the command.")
+        Path, typer.Option(help="Folder for checkpoints. To continue an interrupted run, repeat the command.")
     ],
 ) -> None:
     """Train the shipped target and draft from scratch on the source code of Python's standard library.
@@ -63,42 +63,39 @@ def pair(
 @quick(rows=256)
 def texts(
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for the texts. To continue an interrupted run, repeat the command.")
+        Path, typer.Option(help="Folder for the texts. To continue an interrupted run, repeat the command.")
     ],
     target: Target = None,
     device: Device = "cpu",
     corpus: Annotated[
         Path | None,
         typer.Option(
-            "--corpus",
             help="JSON Lines file of texts with a field 'text'. Pieces of these texts are the prompts that the target "
             "continues; do not include texts that you evaluate on. The default is the files of Python's standard "
-            "library that the shipped pair was trained on.",
+            "library that the shipped pair was trained on."
         ),
     ] = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Number of texts.")] = 10_240,
-    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1, help="Number of tokens in each prompt.")] = 64,
+    rows: Annotated[int, typer.Option(min=1, help="Number of texts.")] = 10_240,
+    prompt_tokens: Annotated[int, typer.Option(min=1, help="Number of tokens in each prompt.")] = 64,
     new_tokens: Annotated[
-        int, typer.Option("--new-tokens", min=1, help="Number of tokens that the target generates after each prompt.")
+        int, typer.Option(min=1, help="Number of tokens that the target generates after each prompt.")
     ] = 192,
     temperatures: Annotated[
-        str, typer.Option("--temperatures", help="Sampling temperatures, comma-separated; the texts use them in turn.")
+        str, typer.Option(help="Sampling temperatures, comma-separated; the texts use them in turn.")
     ] = "0,1",
     layers: Annotated[
         str | None,
         typer.Option(
-            "--layers",
             help="Layers of the target whose inputs are stored in addition to its last hidden state, such as 2,9,15. "
-            "The default for n layers is 2, n/2 and n-3.",
+            "The default for n layers is 2, n/2 and n-3."
         ),
     ] = None,
     seed: Seed = 0,
     share: Annotated[
         str,
         typer.Option(
-            "--share",
             help="Write only every n-th file, starting with file k, given as k/n. Two processes with 0/2 and 1/2 share "
-            "the work.",
+            "the work."
         ),
     ] = "0/1",
 ) -> None:
@@ -134,13 +131,10 @@ def texts(
 @quick(steps=100)
 def head(
     loss: Annotated[
-        str,
-        typer.Option("--loss", help="Loss: eagle, hass, eagle3, kl, tv, lk_alpha, lk_lambda, marginal, talf or gto."),
+        str, typer.Option(help="Loss: eagle, hass, eagle3, kl, tv, lk_alpha, lk_lambda, marginal, talf or gto.")
     ],
     texts: Texts,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder of the head. To continue an interrupted run, repeat the command.")
-    ],
+    out: Annotated[Path, typer.Option(help="Folder of the head. To continue an interrupted run, repeat the command.")],
     target: Target = None,
     device: Device = "cpu",
     settings: Annotated[
@@ -149,35 +143,30 @@ def head(
     ] = None,
     kind: Annotated[
         Literal["eagle1", "eagle3", "mtp", "parallel"] | None,
-        typer.Option("--kind", help="Kind of a new head.", show_default="the kind that the loss was made for"),
+        typer.Option(help="Kind of a new head.", show_default="the kind that the loss was made for"),
     ] = None,
     start: Annotated[
         Path | None,
         typer.Option(
-            "--start",
-            help="Folder of a head or draft model whose training is continued; default: a new head. gto needs it.",
+            help="Folder of a head or draft model whose training is continued; default: a new head. gto needs it."
         ),
     ] = None,
-    intermediate: Annotated[int, typer.Option("--intermediate", min=1, help="Width of a new head's MLP.")] = 512,
+    intermediate: Annotated[int, typer.Option(min=1, help="Width of a new head's MLP.")] = 512,
     vocabulary: Annotated[
-        int | None,
-        typer.Option("--vocabulary", min=1, help="Number of tokens that a new EAGLE-3 head drafts; by default all."),
+        int | None, typer.Option(min=1, help="Number of tokens that a new EAGLE-3 head drafts; by default all.")
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of updates of the weights.")] = 1200,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Number of texts in each step.")] = 16,
+    steps: Annotated[int, typer.Option(min=1, help="Number of updates of the weights.")] = 1200,
+    rows: Annotated[int, typer.Option(min=1, help="Number of texts in each step.")] = 16,
     roots: Annotated[
-        int, typer.Option("--roots", min=1, help="For TALF: number of roots in each text at which trees are built.")
+        int, typer.Option(min=1, help="For TALF: number of roots in each text at which trees are built.")
     ] = 64,
-    groups: Annotated[
-        int, typer.Option("--groups", min=1, help="For GTO: number of groups of roots in each text.")
-    ] = 4,
+    groups: Annotated[int, typer.Option(min=1, help="For GTO: number of groups of roots in each text.")] = 4,
     shuffled: Annotated[
         bool, typer.Option("--shuffled", help="Shuffle GTO's rewards within each group, as a control.")
     ] = False,
     rate: Annotated[
         float | None,
         typer.Option(
-            "--rate",
             help="Learning rate of the head's matrices; norms and output layers have a tenth of it.",
             show_default="0.02 for a new head, 0.003 with --start",
         ),
@@ -221,18 +210,14 @@ def selector(
             help="Folder of a trace above temperature 0, from `spectheory trace`. Repeat for each sampling setting.",
         ),
     ],
-    latency: Annotated[Path, typer.Option("--latency", help="Latency record of the machine that the selector is for.")],
+    latency: Annotated[Path, typer.Option(help="Latency record of the machine that the selector is for.")],
     out: Annotated[
-        Path, typer.Option("--out", help="Folder of the selector. To continue an interrupted run, repeat the command.")
+        Path, typer.Option(help="Folder of the selector. To continue an interrupted run, repeat the command.")
     ],
-    verifier: Annotated[
-        str, typer.Option("--verifier", help="Verifier of i.i.d. drafts, such as SpecInfer.")
-    ] = "SpecInfer",
-    every: Annotated[int, typer.Option("--every", min=1, help="Number of tokens between two roots.")] = 16,
-    draws: Annotated[
-        int, typer.Option("--draws", min=2, help="Number of independent draws of the paths at each root.")
-    ] = 4,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of updates of the weights.")] = 300,
+    verifier: Annotated[str, typer.Option(help="Verifier of i.i.d. drafts, such as SpecInfer.")] = "SpecInfer",
+    every: Annotated[int, typer.Option(min=1, help="Number of tokens between two roots.")] = 16,
+    draws: Annotated[int, typer.Option(min=2, help="Number of independent draws of the paths at each root.")] = 4,
+    steps: Annotated[int, typer.Option(min=1, help="Number of updates of the weights.")] = 300,
     seed: Seed = 0,
 ) -> None:
     """Train the neural selector of delayed trees: which tree to draft in each cycle.

@@ -17,39 +17,31 @@ from spectheory.planning.schedule_record import Schedule
 
 @quick(replications=4, tries=30)
 def tune(
-    schedule: Annotated[
-        Path, typer.Option("--schedule", help="Schedule to start from, from `spectheory schedule --batch 1:M`.")
-    ],
+    schedule: Annotated[Path, typer.Option(help="Schedule to start from, from `spectheory schedule --batch 1:M`.")],
     load: Annotated[
         str,
         typer.Option(
-            "--load",
             help="Requests that arrive: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and "
             "options such as count=5000,prompt=lognormal:800:1.5,output=geometric:200, or the file of a trace (Azure, "
-            "BurstGPT, Mooncake, AIPerf, vLLM bench).",
+            "BurstGPT, Mooncake, AIPerf, vLLM bench)."
         ),
     ],
     slo_ttft: SloTtft = None,
     slo_tpot: SloTpot = None,
     replications: Annotated[
-        int,
-        typer.Option(
-            "--replications", help="Number of simulated loads: half choose the schedule, the other half judge it."
-        ),
+        int, typer.Option(help="Number of simulated loads: half choose the schedule, the other half judge it.")
     ] = 8,
-    tries: Annotated[int, typer.Option("--tries", help="Maximum number of schedules to try.")] = 200,
+    tries: Annotated[int, typer.Option(help="Maximum number of schedules to try.")] = 200,
     max_sequences: MaxSequences = None,
     batched_tokens: BatchedTokens = 8192,
     kv_tokens: KvTokens = None,
     engine: EngineNames = None,
     draft: Annotated[
-        str | None,
-        typer.Option("--draft", help="Draft to name in the engine settings.", show_default="the draft of the schedule"),
+        str | None, typer.Option(help="Draft to name in the engine settings.", show_default="the draft of the schedule")
     ] = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="File for the tuned schedule. Files for engines are written to its folder."),
+        Path | None, typer.Option(help="File for the tuned schedule. Files for engines are written to its folder.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
