@@ -14,6 +14,7 @@ from scipy.stats import beta, binom
 
 import spectheory as st
 from spectheory.core.acceptance import cycle_starts
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize(
@@ -28,8 +29,7 @@ from spectheory.core.acceptance import cycle_starts
     ],
 )
 def test_a_table_that_is_no_acceptance_is_refused(table: list, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        st.Acceptance.by_depth_and_rank(table)
+    refuses(message, st.Acceptance.by_depth_and_rank, table)
 
 
 def test_by_rank_is_one_row_for_all_depths() -> None:
@@ -109,8 +109,7 @@ def test_rare_depths_are_left_out() -> None:
     ],
 )
 def test_calls_that_are_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        make()
+    refuses(message, make)
 
 
 def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:

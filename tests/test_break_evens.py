@@ -13,6 +13,7 @@ from spectheory.hardware.deployment_class import ClassErrors
 from spectheory.planning.confidence import BreakEven
 from spectheory.planning.confidence_search import last_positive
 from tests.confident import LARGE, MANY, ONE, PAIR, PUBLISHED, RATES, SMALL, confidence, given_errors
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("largest", [1, 2, 7, 8, 100, 4096])
@@ -51,8 +52,7 @@ def test_the_interval_of_a_break_even_is_where_the_speedup_is_1_with_the_error_o
     assert logarithm(found.batch) > 0 > logarithm(found.batch + 1)
     assert logarithm(found.low) > SMALL.most > logarithm(found.low + 1)
     assert logarithm(found.high) > -SMALL.most > logarithm(found.high + 1)
-    with pytest.raises(st.InputError, match="are missing"):
-        st.Latency.roofline(**PAIR, batch=found.largest + 1, costs=costs)
+    refuses("are missing", st.Latency.roofline, **PAIR, batch=found.largest + 1, costs=costs)
 
 
 def test_beyond_the_validated_classes_the_errors_of_the_nearest_are_assumed(monkeypatch: pytest.MonkeyPatch) -> None:

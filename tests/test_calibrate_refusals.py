@@ -11,6 +11,7 @@ import pytest
 import spectheory as st
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
+from tests.refusals import refuses
 from tests.timed_runs import CHAIN, EVERY, PAIR, PLAIN, calibrated, setup_of, timed
 
 
@@ -27,8 +28,7 @@ def test_another_draft_is_said_and_another_deployment_is_refused() -> None:
     }.items():
         value, message = named
         place = st.Deployment(**{**PAIR, changed: value}, costs=found)
-        with pytest.raises(st.InputError, match=f"costs were {message}"):
-            place.latency(1)
+        refuses(f"costs were {message}", place.latency, 1)
 
 
 def test_the_version_and_the_engine_that_runs_name_are_used() -> None:
@@ -37,8 +37,7 @@ def test_the_version_and_the_engine_that_runs_name_are_used() -> None:
     assert calibrated(replace(run, version="0.11.2"), engine="vllm@0.11").engine == "vllm@0.11"
     assert calibrated(replace(run, engine="medusa"), engine="hf").engine == "hf"
     two = (replace(run, version="0.11.2"), replace(EVERY[1], version="0.12", source="newer"))
-    with pytest.raises(st.InputError, match=r"newer: version is '0.12', .* engine vllm@0.11.2"):
-        calibrated(*two)
+    refuses(r"newer: version is '0.12', .* engine vllm@0.11.2", calibrated, *two)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +87,7 @@ def test_names_that_are_not_known_are_assumed() -> None:
 def test_a_benchmark_of_another_deployment_is_refused_with_its_row(named: dict[str, Any], message: str) -> None:
     runs = timed(*PLAIN)
     runs[1] = replace(runs[1], source="bench.json, entry 2", **named)
-    with pytest.raises(st.InputError, match=f"bench.json, entry 2: {message}"):
-        calibrated(*runs, engine="vllm@0.11")
+    refuses(f"bench.json, entry 2: {message}", calibrated, *runs, engine="vllm@0.11")
 
 
 def test_faster_than_the_bandwidth_is_refused_and_the_bound_is_the_bytes_of_the_model() -> None:
@@ -100,8 +98,7 @@ def test_faster_than_the_bandwidth_is_refused_and_the_bound_is_the_bytes_of_the_
         st.InputError, match=r"plain 1: .* tokens per second at batch 1 are more than 1 x h100_sxm .*4\.5"
     ):
         calibrated(replace(PLAIN[0], seconds=0.999 * float(least)))
-    with pytest.raises(st.InputError, match="chain: .* are more than 1 x h100_sxm allows"):
-        calibrated(replace(CHAIN, seconds=0.004))
+    refuses("chain: .* are more than 1 x h100_sxm allows", calibrated, replace(CHAIN, seconds=0.004))
 
 
 def test_packed_weights_may_have_a_few_percent_fewer_bytes_than_their_format_says() -> None:
@@ -138,20 +135,15 @@ def test_a_batch_that_does_not_fit_is_refused_with_the_batch_that_does() -> None
 
 
 def test_a_speculative_run_needs_tau_and_a_draft() -> None:
-    with pytest.raises(st.InputError, match="chain: tau of a speculative run is missing"):
-        replace(CHAIN, tau=None)
-    with pytest.raises(st.InputError, match="chain: tau must be at most 6"):
-        replace(CHAIN, tau=6.5)
+    refuses("chain: tau of a speculative run is missing", replace, CHAIN, tau=None)
+    refuses("chain: tau must be at most 6", replace, CHAIN, tau=6.5)
     with pytest.raises(st.InputError, match="chain: a speculative run needs the draft: name a draft model"):
         calibrated(replace(CHAIN, seconds=0.012), draft=None)
     assert calibrated(replace(CHAIN, seconds=0.012), draft="ngram").setup.draft is None
-    with pytest.raises(st.InputError, match="runs must contain at least one run"):
-        calibrated()
-    with pytest.raises(st.InputError, match="runs must be a list of runs, such as read_runs"):
-        calibrated(141.0)  # type: ignore[arg-type]
+    refuses("runs must contain at least one run", calibrated)
+    refuses("runs must be a list of runs, such as read_runs", calibrated, 141.0)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, 2.0])
 def test_noise_out_of_range_is_refused(noise: float) -> None:
-    with pytest.raises(st.InputError, match="noise must be from"):
-        calibrated(*timed(PLAIN[0]), noise=noise)
+    refuses("noise must be from", calibrated, *timed(PLAIN[0]), noise=noise)

@@ -36,6 +36,7 @@ from tests.certified import (
     torch_draws,
     wrong_on_one_shape_only,
 )
+from tests.refusals import refuses
 
 WRONG = [s for s in SPECIMENS if not s.is_lossless]
 RIGHT = [s for s in SPECIMENS if s.is_lossless]
@@ -161,18 +162,13 @@ def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="needs a Solver, a Verifier or a function"):
-        st.certify_verifier(3)
-    with pytest.raises(ValueError, match="cases must be at least 1, got 0"):
-        st.certify_verifier(naive, cases=0)
+    refuses("needs a Solver, a Verifier or a function", st.certify_verifier, 3)
+    refuses("cases must be at least 1, got 0", st.certify_verifier, naive, cases=0)
     with pytest.raises(ValueError, match="draws by IID, but naive is certified for"):
         st.certify_verifier(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])
-    with pytest.raises(ValueError, match="seconds must be finite and above 0, got 0"):
-        st.certify_verifier(naive, seconds=0)
-    with pytest.raises(ValueError, match="at most 20,000 can be enumerated"):
-        st.certify_verifier(naive, policies=[st.Levels((9, 9))])
-    with pytest.raises(ValueError, match="rules of Unruly must name at least one"):
-        st.certify_verifier(Unruly())
+    refuses("seconds must be finite and above 0, got 0", st.certify_verifier, naive, seconds=0)
+    refuses("at most 20,000 can be enumerated", st.certify_verifier, naive, policies=[st.Levels((9, 9))])
+    refuses("rules of Unruly must name at least one", st.certify_verifier, Unruly())
 
 
 class Unruly:

@@ -21,11 +21,11 @@ from reference.planning_loop import RATES, TRACE, measured_plan, rivals
 from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.wall_clock import ClockSettings, clock, entrants
-from spectheory.core.errors import InputError
 from spectheory.core.record import RecordError
 from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
 from tests.conftest import generated
+from tests.refusals import refuses
 from tests.test_cli import Run, pair, run
 
 __all__ = ["pair", "run"]
@@ -116,8 +116,7 @@ def test_a_record_comes_back_from_disk(greedy: list[WallClock], tmp_path: Path) 
     damaged = record.to_dict() | {"cycles": [[1, 2]]}
     with pytest.raises(RecordError, match="cycles must have shape"):
         WallClock.from_dict(damaged)
-    with pytest.raises(ValueError, match="seconds must be finite and at least 0"):
-        replace(record, seconds=record.seconds * np.nan)
+    refuses("seconds must be finite and at least 0", replace, record, seconds=record.seconds * np.nan)
 
 
 def test_an_interrupted_clocking_goes_on(tiny: Pair, greedy: list[WallClock], tmp_path: Path) -> None:
@@ -132,12 +131,9 @@ def test_an_interrupted_clocking_goes_on(tiny: Pair, greedy: list[WallClock], tm
         (replace(SETTINGS, seed=1), r"seed \(0, here 1\)"),
         (replace(SETTINGS, rounds=2), r"rounds \(1, here 2\)"),
     ):
-        with pytest.raises(ValueError, match=rf"begun with (another|other) {differing}: name a new file"):
-            clocked(tiny, other, so_far)
-    with pytest.raises(ValueError, match="begun with other prompts: name a new file or remove it"):
-        clocked(tiny, SETTINGS, so_far, prompts=2)
-    with pytest.raises(ValueError, match="need at least one prompt"):
-        clocked(tiny, SETTINGS, prompts=0)
+        refuses(rf"begun with (another|other) {differing}: name a new file", clocked, tiny, other, so_far)
+    refuses("begun with other prompts: name a new file or remove it", clocked, tiny, SETTINGS, so_far, prompts=2)
+    refuses("need at least one prompt", clocked, tiny, SETTINGS, prompts=0)
 
 
 def made_up(ratios: list[list[float]]) -> WallClock:
@@ -236,8 +232,7 @@ def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: P
     assert any(one.startswith(said) for one in other.provenance.assumptions)
     with pytest.raises(ForeignFolderError, match=r"another top_k \(5, here not set\)"):
         measured_plan(tiny, prompts, **{**drawing, "top_k": None}, **given)
-    with pytest.raises(InputError, match="have no effect at temperature 0"):
-        measured_plan(tiny, prompts, **{**drawing, "temperature": 0}, **given)
+    refuses("have no effect at temperature 0", measured_plan, tiny, prompts, **{**drawing, "temperature": 0}, **given)
 
 
 @pytest.mark.parametrize(("prompts", "said"), [(1, "1 prompt x"), (5, "5 prompts x"), (6, "6 prompts x")])

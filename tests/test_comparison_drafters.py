@@ -23,6 +23,7 @@ from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory import Draft
 from tests.conftest import generated
+from tests.refusals import refuses
 from tests.sampled_text import chi_square, small_vocabulary
 
 RANDOM = np.random.default_rng(0).integers(300, size=(20, 400))
@@ -245,14 +246,12 @@ def test_sampled_text_has_the_targets_distribution(drafter: Drafter) -> None:
 
 
 def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match="ngram at least 2, got window=5, ngram=1, guesses=5"):
-        Lookahead(ngram=1)
+    refuses("ngram at least 2, got window=5, ngram=1, guesses=5", Lookahead, ngram=1)
     with pytest.raises(
         ValueError, match="longest must be at least shortest, and longest . depth at most 32, got longest = 30"
     ):
         Datastore(CORPUS, longest=30)
-    with pytest.raises(ValueError, match="texts must be at least one row of token ids"):
-        SuffixArray.build([])
+    refuses("texts must be at least one row of token ids", SuffixArray.build, [])
     with pytest.raises(
         ValueError, match="corpus has token 300, the models have 300 tokens: build it with their tokenizer"
     ):

@@ -16,6 +16,7 @@ from spectheory.planning.confidence import BatchClass, NextMeasurement
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.scheduler import schedule_of
 from tests.confident import LARGE, MANY, ONE, PAIR, RATES, SMALL, confidence, given_errors
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize(
@@ -53,17 +54,14 @@ def test_the_shipped_table_is_read_and_names_known_classes() -> None:
     "text", ["", "[]", "{}", '{"classes": [1]}', '{"classes": [{"name": "x"}]}', '{"classes": [{"speedup": {}}]}']
 )
 def test_a_damaged_table_is_refused(text: str) -> None:
-    with pytest.raises(st.InputError, match="not a table of validated classes"):
-        classes_parsed(text)
+    refuses("not a table of validated classes", classes_parsed, text)
 
 
 def test_impossible_errors_are_refused() -> None:
     for median, most in ((0.2, 0.1), (-0.1, 0.1), (0.1, math.inf), (math.nan, 0.1)):
-        with pytest.raises(st.InputError, match="0 <= median <= most"):
-            LogErrors(median, most, 1, 1)
+        refuses("0 <= median <= most", LogErrors, median, most, 1, 1)
     for rows, sources in ((0, 0), (1, 2), (3, 0)):
-        with pytest.raises(st.InputError, match="1 <= sources <= rows"):
-            LogErrors(0.1, 0.1, rows, sources)
+        refuses("1 <= sources <= rows", LogErrors, 0.1, 0.1, rows, sources)
 
 
 def test_a_plan_and_its_schedule_have_the_same_confidence() -> None:

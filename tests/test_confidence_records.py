@@ -14,6 +14,7 @@ from spectheory.hardware.deployment_class import ClassErrors
 from spectheory.planning.confidence import BatchClass, BreakEven, Confidence, NextMeasurement
 from spectheory.planning.deployment import Deployment
 from tests.confident import ONE, PAIR, RATES
+from tests.refusals import refuses
 
 
 def test_measured_times_have_no_confidence_and_none_can_be_given() -> None:
@@ -23,8 +24,7 @@ def test_measured_times_have_no_confidence_and_none_can_be_given() -> None:
     assert plan.confidence is None
     assert st.plan(RATES, st.Latency.constant(), max_budget=2).confidence is None
     other = st.plan(RATES, latency, max_budget=4).confidence
-    with pytest.raises(st.InputError, match="all times were measured"):
-        dataclasses.replace(plan, confidence=other)
+    refuses("all times were measured", dataclasses.replace, plan, confidence=other)
 
 
 def test_plans_and_latencies_come_back_from_disk_with_it(tmp_path: Path) -> None:
@@ -48,10 +48,8 @@ def test_a_latency_without_inputs_does_not_name_them() -> None:
 
 def test_inputs_that_give_other_seconds_are_refused() -> None:
     latency = st.Latency.roofline(**PAIR)
-    with pytest.raises(st.InputError, match="inputs must give the seconds .* inputs=None"):
-        dataclasses.replace(latency, overhead_seconds=1.0)
-    with pytest.raises(st.InputError, match="inputs must be of these computed times"):
-        dataclasses.replace(latency, computed=False)
+    refuses("inputs must give the seconds .* inputs=None", dataclasses.replace, latency, overhead_seconds=1.0)
+    refuses("inputs must be of these computed times", dataclasses.replace, latency, computed=False)
 
 
 VALUES = [None, True, "x", "", -1, 0, 9.9, 2**70, 10**400, [1]]
@@ -99,5 +97,4 @@ def test_edited_inputs_and_confidences_are_refused_or_loaded_as_written() -> Non
     ],
 )
 def test_impossible_statements_are_refused(made: Any, message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        made()
+    refuses(message, made)

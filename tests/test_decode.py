@@ -28,6 +28,7 @@ from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import RRS, Naive, SpecTr
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
 from tests.conftest import generated
+from tests.refusals import refuses
 from tests.sampled_text import chi_square, small_vocabulary
 
 APART = DrawRule.IID_APART
@@ -146,10 +147,8 @@ def test_sampled_text_has_the_targets_distribution() -> None:
 
 def test_a_prompt_that_does_not_fit_is_refused(tiny: Pair) -> None:
     decoder = Decoder(tiny, PlannedTree(Tree.chain(5)))
-    with pytest.raises(ValueError, match="need a context of 1025, these models have 1024: shorten the prompt"):
-        decoder.generate([1] * 968, 57)
-    with pytest.raises(ValueError, match="need a prompt and new_tokens >= 1, got 0 prompt tokens"):
-        decoder.generate([], 56)
+    refuses("need a context of 1025, these models have 1024: shorten the prompt", decoder.generate, [1] * 968, 57)
+    refuses("need a prompt and new_tokens >= 1, got 0 prompt tokens", decoder.generate, [], 56)
     with pytest.raises(ValueError, match="sampling needs draft_rng, a torch.Generator, and rng, a numpy"):
         Decoder(tiny, PlannedTree(Tree.chain(5)), Sampling(1.0)).generate([1], 4)
 
@@ -181,12 +180,10 @@ def test_a_verifier_for_other_drafts_is_refused(tiny: Pair) -> None:
         with pytest.raises(ValueError, match="it verifies independent paths of one length only"):
             Decoder(tiny, drafter, Sampling(1.0), GreedyMultiPathBlock())
     for drafter in (Drawn(Levels((2, 1), APART)), PlannedTree(Tree.k_ary(2, 2))):
-        with pytest.raises(ValueError, match="it verifies chains only"):
-            Decoder(tiny, drafter, Sampling(1.0), Block())
+        refuses("it verifies chains only", Decoder, tiny, drafter, Sampling(1.0), Block())
     for drafter in (Drawn(Levels((1, 1))), Drawn(Paths(1, 2)), PlannedTree(Tree.chain(2))):
         Decoder(tiny, drafter, Sampling(1.0), Block()).generate([1], 8, *streams(tiny, 0))
-    with pytest.raises(ValueError, match="temperature 0 draws nothing: use a PlannedTree"):
-        Decoder(tiny, Drawn(Paths(2, 2))).generate([1], 3)
+    refuses("temperature 0 draws nothing: use a PlannedTree", Decoder(tiny, Drawn(Paths(2, 2))).generate, [1], 3)
 
 
 def test_a_node_solver_is_no_verifier(tiny: Pair) -> None:
@@ -211,8 +208,7 @@ def test_a_node_solver_is_no_verifier(tiny: Pair) -> None:
     ],
 )
 def test_a_prompt_that_is_no_list_of_tokens_is_refused(tiny: Pair, prompt: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Decoder(tiny, PlannedTree(Tree.chain(2))).generate(prompt, 5)
+    refuses(message, Decoder(tiny, PlannedTree(Tree.chain(2))).generate, prompt, 5)
 
 
 def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
@@ -260,8 +256,7 @@ def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
     for law in ([1.0, 0.0], [0.0, 1.0]):
         hub = child_tokens(numpy_on_host(torch.tensor([law])), 2, DrawRule.HUB, uniforms(0))
         assert hub.tolist() == [[law.index(1), -1]]
-    with pytest.raises(ValueError, match="k must be at most 2 for HUB, got 3"):
-        child_tokens(q, 3, DrawRule.HUB, None)
+    refuses("k must be at most 2 for HUB, got 3", child_tokens, q, 3, DrawRule.HUB, None)
 
 
 @pytest.mark.usefixtures("way")
@@ -290,14 +285,10 @@ def test_the_distribution_is_that_of_transformers_processors(sampling: Sampling)
 
 def test_sampling_that_cannot_be_is_refused() -> None:
     for bad in (-1.0, 1e-42, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="temperature must be 0 .greedy. or at least 0.001, got"):
-            Sampling(bad)
-    with pytest.raises(ValueError, match="top_k must be a whole number of at least 1, or None for all tokens, got 0"):
-        Sampling(1.0, top_k=0)
-    with pytest.raises(ValueError, match=r"top_k must be a whole number .*, got 2\.5"):
-        Sampling(1.0, top_k=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="top_p must be above 0 and at most 1, got 0"):
-        Sampling(1.0, top_p=0)
+        refuses("temperature must be 0 .greedy. or at least 0.001, got", Sampling, bad)
+    refuses("top_k must be a whole number of at least 1, or None for all tokens, got 0", Sampling, 1.0, top_k=0)
+    refuses(r"top_k must be a whole number .*, got 2\.5", Sampling, 1.0, top_k=2.5)
+    refuses("top_p must be above 0 and at most 1, got 0", Sampling, 1.0, top_p=0)
 
 
 def test_a_node_without_a_token_left_is_left_out(tiny: Pair) -> None:

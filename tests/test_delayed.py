@@ -13,6 +13,7 @@ import pytest
 import spectheory as st
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, GreedyTopK, Naive, Solver, SpecInfer
+from tests.refusals import refuses
 
 
 def rational_distributions(seed: int, size: int) -> np.ndarray:
@@ -171,18 +172,13 @@ def test_throughput_is_the_ratio_of_expectations() -> None:
     ],
 )
 def test_bad_shapes_are_named(shape: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        st.delayed_block_efficiency(Naive(), WORLD, *shape)
-    with pytest.raises(ValueError, match=message):
-        st.delayed_seconds(latency(), *shape)
+    refuses(message, st.delayed_block_efficiency, Naive(), WORLD, *shape)
+    refuses(message, st.delayed_seconds, latency(), *shape)
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="context must be at least 0, got -1"):
-        st.delayed_seconds(latency(), 2, 1, 1, -1)
-    with pytest.raises(ValueError, match="context must be a whole number, got nan"):
-        st.delayed_seconds(latency(), 2, 1, 1, float("nan"))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="samples and rng go together"):
-        st.delayed_block_efficiency(Naive(), WORLD, 2, 1, 1, samples=10)
+    refuses("context must be at least 0, got -1", st.delayed_seconds, latency(), 2, 1, 1, -1)
+    refuses("context must be a whole number, got nan", st.delayed_seconds, latency(), 2, 1, 1, float("nan"))
+    refuses("samples and rng go together", st.delayed_block_efficiency, Naive(), WORLD, 2, 1, 1, samples=10)
     with pytest.raises(ValueError, match=r"draft\.rule is IID, .*GreedyTopK\(.* is lossless for"):
         st.delayed_block_efficiency(GreedyTopK(), WORLD, 2, 1, 1)

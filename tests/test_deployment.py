@@ -17,6 +17,7 @@ from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Schedule
+from tests.refusals import refuses
 
 KINDS = {
     "eagle1": "eagle1-qwen3-8b",
@@ -206,8 +207,7 @@ def test_a_window_within_the_lengths_reads_less_than_at_the_mean_context() -> No
     ],
 )
 def test_lengths_that_contradict_each_other_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        place(**changes)
+    refuses(message, place, **changes)
 
 
 def test_measured_records_have_no_prompts(tmp_path: Any) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-import spectheory as st
 from reference.divergence import SLACK, TextComparison, compare_texts
 from reference.models import SHIPPED, load_target
 from tests.command_line import Run, refused
+from tests.refusals import refuses
 
 SAMPLES = Path(__file__).parent.parent / "docs" / "samples"
 IDS: dict[str, list[int]] = {
@@ -93,14 +93,10 @@ def test_texts_are_read_as_token_ids() -> None:
     ],
 )
 def test_texts_without_tokens_or_with_unknown_ones_are_refused(arguments: tuple, message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        compare_texts(*arguments)
-    with pytest.raises(st.InputError, match="dtype must be one of"):
-        compare_texts([1], [1], [1], dtype=torch.int8)
-    with pytest.raises(st.InputError, match=r"holds no config\.json"):
-        compare_texts([1], [1], [1], target=SAMPLES)
-    with pytest.raises(st.InputError, match="device must be"):
-        compare_texts([1], [1], [1], device="absent")
+    refuses(message, compare_texts, *arguments)
+    refuses("dtype must be one of", compare_texts, [1], [1], [1], dtype=torch.int8)
+    refuses(r"holds no config\.json", compare_texts, [1], [1], [1], target=SAMPLES)
+    refuses("device must be", compare_texts, [1], [1], [1], device="absent")
 
 
 def test_the_command_exits_with_1_for_what_rounding_does_not_explain(run: Run) -> None:

@@ -14,6 +14,7 @@ from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of, pair, require_pair
 from spectheory.hardware.shipped_models import model_names
+from tests.refusals import refuses
 from tests.tiny_configs import LLAMA
 
 SHIPPED = [name for name in model_names() if name.startswith("eagle")]
@@ -63,8 +64,7 @@ def test_a_prediction_module_is_one_layer_that_reads_the_targets_output_head() -
     assert draft.kv_bytes_per_token * 61 == target.kv_bytes_per_token
     assert draft.arithmetic == target.arithmetic == "fp8"
     require_pair(target, draft, 1000)
-    with pytest.raises(ValueError, match="target llama-3.1-8b has no multi-token-prediction module .*: name a draft"):
-        pair("llama-3.1-8b", "mtp")
+    refuses("target llama-3.1-8b has no multi-token-prediction module .*: name a draft", pair, "llama-3.1-8b", "mtp")
 
 
 def test_an_eagle_head_fuses_three_features_of_the_targets_width() -> None:
@@ -209,19 +209,16 @@ def test_drafts_by_name() -> None:
     assert model("dflash-qwen3-8b").linear_bytes == 2
     for word in ("ngram", "suffix", "none", None):
         assert draft_of(first, word) is None
-    with pytest.raises(ValueError, match="drafter ngram has no model, .*: name a draft model or a head"):
-        pair("qwen3-8b", "ngram")
+    refuses("drafter ngram has no model, .*: name a draft model or a head", pair, "qwen3-8b", "ngram")
 
 
 def test_pard_is_a_whole_model_of_the_family_of_the_target() -> None:
     draft = pair("llama-3.1-70b", "pard")[1]
     assert draft.drafts_at_once
     assert draft == replace(model("llama-3.2-1b"), name="pard-llama-3.2-1b", drafts_at_once=True)
-    with pytest.raises(ValueError, match="PARD draft for the tokenizers Llama 3, .* gemma-3-4b has Gemma 3: name"):
-        pair("gemma-3-4b", "pard")
+    refuses("PARD draft for the tokenizers Llama 3, .* gemma-3-4b has Gemma 3: name", pair, "gemma-3-4b", "pard")
 
 
 def test_heads_cannot_be_derived_from_a_gguf_file() -> None:
     packed = replace(model("qwen3-8b"), name="x.gguf", design=None)
-    with pytest.raises(ValueError, match="dflash head cannot be derived from x.gguf, a GGUF file: name a draft"):
-        pair(packed, "dflash")
+    refuses("dflash head cannot be derived from x.gguf, a GGUF file: name a draft", pair, packed, "dflash")

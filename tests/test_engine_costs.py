@@ -8,6 +8,7 @@ import pytest
 
 from spectheory.hardware.engine_costs import ANY, EngineCosts, chosen, origin, parsed, shipped_rows, split
 from spectheory.hardware.placement import usual_parallel
+from tests.refusals import refuses
 
 TABLE = """engine,versions,name,value,spread,source
 *,,step_seconds,1,0.5,prior: a guess
@@ -47,13 +48,11 @@ def test_the_newest_version_is_above_every_limit() -> None:
 
 @pytest.mark.parametrize("engine", ["", "@0.1", None, 3])
 def test_an_engine_needs_a_name(engine: str) -> None:
-    with pytest.raises(ValueError, match="engine must be a name such as vllm or vllm@0.11, got"):
-        EngineCosts.of(engine)
+    refuses("engine must be a name such as vllm or vllm@0.11, got", EngineCosts.of, engine)
 
 
 def test_a_version_needs_a_number() -> None:
-    with pytest.raises(ValueError, match="the version of vllm must be a number such as 0.11, got 'latest'"):
-        split("vllm@latest")
+    refuses("the version of vllm must be a number such as 0.11, got 'latest'", split, "vllm@latest")
 
 
 HEADER = "engine,versions,name,value,spread,source\n"
@@ -70,8 +69,7 @@ HEADER = "engine,versions,name,value,spread,source\n"
     ],
 )
 def test_a_wrong_table_is_named_with_its_line_and_repair(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parsed(text)
+    refuses(message, parsed, text)
 
 
 def test_the_shipped_table() -> None:

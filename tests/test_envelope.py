@@ -10,6 +10,7 @@ from hypothesis import strategies as hs
 import spectheory as st
 from spectheory.planning.envelope import Envelopes
 from spectheory.search.beam import beam, draft_scores
+from tests.refusals import refuses
 from tests.test_plan import all_trees
 from tests.test_search import tables
 
@@ -63,10 +64,8 @@ def test_no_envelope_yields_more_than_the_optimum() -> None:
 
 
 def test_limits_are_checked() -> None:
-    with pytest.raises(ValueError, match="max_branching must be at least 1, got 0"):
-        Envelopes(RATES, max_branching=0)
-    with pytest.raises(ValueError, match="no rate above 0 at the root"):
-        Envelopes(st.Acceptance.by_rank([0.0])).fastest(latency(0.1), 512)
+    refuses("max_branching must be at least 1, got 0", Envelopes, RATES, max_branching=0)
+    refuses("no rate above 0 at the root", Envelopes(st.Acceptance.by_rank([0.0])).fastest, latency(0.1), 512)
 
 
 def test_no_limit_is_there_that_was_not_asked_for() -> None:

@@ -13,6 +13,7 @@ from spectheory import DrawRule
 from spectheory.otlp import GlobalResolution, Naive, OptimalTransport
 from spectheory.otlp.transport_weights import _carried, transport_weights
 from tests.enumeration import enumerated, exact, random_pairs
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("sweeps", [1, 5])
@@ -61,7 +62,6 @@ def test_named_examples() -> None:
     assert 0 <= best - GlobalResolution().acceptance(p, q, 2) < Fraction(1, 10**6)
     half = exact(1, 1)
     assert GlobalResolution().acceptance(half, half, 2) == 1
-    with pytest.raises(st.InputError, match="sweeps must be at least 1, got 0"):
-        GlobalResolution(0)
+    refuses("sweeps must be at least 1, got 0", GlobalResolution, 0)
     with pytest.raises(st.InputError, match=r"3 drafts from 100 tokens form .* sets"):
         GlobalResolution().acceptance(np.full(100, 0.01), np.full(100, 0.01), 3)

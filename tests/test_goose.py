@@ -16,6 +16,7 @@ from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
 from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import Siblings, sibling_rule
+from tests.refusals import refuses
 from tests.test_search import Forest, forests
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)
@@ -242,8 +243,7 @@ def test_bad_arguments_are_named() -> None:
             r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6",
         ),
     ]:
-        with pytest.raises(ValueError, match=message):
-            call()
+        refuses(message, call)
 
 
 @pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
@@ -257,5 +257,4 @@ def test_a_chain_is_optimal_where_its_last_token_beats_the_first_branch(siblings
         assert (best <= chain + 1e-12) == is_best
         found.add(is_best)
     assert found == {True, False}
-    with pytest.raises(ValueError, match="p_spine must be a probability between 0 and 1, got 2"):
-        goose.chain_is_optimal(2, 0.5, 3)
+    refuses("p_spine must be a probability between 0 and 1, got 2", goose.chain_is_optimal, 2, 0.5, 3)

@@ -23,6 +23,7 @@ from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
 from spectheory.report.markdown import put
+from tests.refusals import refuses
 
 DRY = Place.found(dry_run=True)
 PAIR: dict[str, Any] = {"target": "llama-3.1-8b", "draft": "llama-3.2-1b"}
@@ -130,8 +131,7 @@ def test_a_profile_goes_on_by_point(tmp_path: Path) -> None:
     assert said[-1] == "qwen3-0.6b: all 8 points are measured"
     with pytest.raises(ValueError, match=r"profile-qwen3-0.6b.json was measured with another seed .0, here 1.: give"):
         profile("qwen3-0.6b", tmp_path, DRY, DRY_GRID, seed=1)
-    with pytest.raises(ValueError, match="model must be one of llama-3.1-8b, .* got 'gpt2'"):
-        profile("gpt2", tmp_path, DRY, DRY_GRID)
+    refuses("model must be one of llama-3.1-8b, .* got 'gpt2'", profile, "gpt2", tmp_path, DRY, DRY_GRID)
 
 
 def test_what_does_not_fit_is_skipped_and_said(tmp_path: Path) -> None:
@@ -210,8 +210,7 @@ def test_the_larger_pair_is_trained_compared_and_clocked(
     """With every fourth verifier: test_matrix.py compares with all of them."""
     monkeypatch.setattr(combinations, "VERIFIERS", combinations.VERIFIERS[::4])
     out, place = tmp_path / "out", ["--work", tmp_path / "work", "--dry-run"]
-    with pytest.raises(ValueError, match="holds no record of python -m benchmarks.gpu"):
-        summary.summary(out)
+    refuses("holds no record of python -m benchmarks.gpu", summary.summary, out)
     for part in ("train", "compare", "clock"):
         assert run(monkeypatch, part, "--out", out, *place) == 0, capsys.readouterr().err
     trained, compared, clocked = (
@@ -252,8 +251,7 @@ def test_the_summary_of_profiles(as_if: Path, tmp_path: Path) -> None:
     assert "| llama-3.1-8b with llama-3.2-1b | 8 | 512 |" in text
     assert "| 8 | 5 of 6 |" in text
     (tmp_path / "page.md").write_text("no place")
-    with pytest.raises(ValueError, match="page.md must have the lines <!-- gpu summary -->"):
-        put(tmp_path / "page.md", "gpu summary", text)
+    refuses("page.md must have the lines <!-- gpu summary -->", put, tmp_path / "page.md", "gpu summary", text)
 
 
 def test_the_page_of_results_has_the_place() -> None:

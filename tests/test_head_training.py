@@ -21,6 +21,7 @@ from reference.train.head import HeadRecipe, frequent_tokens, fresh_head, train_
 from reference.train.objectives import Batching, DraftTrees, GroupObjective, Lesson, TreeObjective, objective_of
 from reference.train.own_texts import OwnTexts
 from spectheory import Tree
+from tests.refusals import refuses
 from tests.train_heads import config, head, own_texts
 
 LOSSES: list[Loss] = [Eagle(), Hass(), Eagle3(passes=2), Talf(k=2, depth=2), Gto(group=2, token_loss=Eagle3(passes=2))]
@@ -201,8 +202,7 @@ def test_a_training_that_was_interrupted_equals_one_that_was_not(
     record = json.loads((tmp_path / "two" / "training.json").read_text())
     assert (record["steps"], record["texts"]) == (4, 12)
     train_head(tiny, texts, tmp_path / "two", recipe, sizes)  # nothing is left to do
-    with pytest.raises(ValueError, match="another seed"):
-        train_head(tiny, texts, tmp_path / "two", replace(recipe, seed=1), sizes)
+    refuses("another seed", train_head, tiny, texts, tmp_path / "two", replace(recipe, seed=1), sizes)
 
 
 def test_training_lowers_the_loss_and_writes_a_head_that_drafts_the_frequent_tokens(
@@ -235,5 +235,4 @@ def test_losses_that_do_not_suit_the_draft_are_refused(tiny: Pair, texts: OwnTex
             Gto(token_loss=Eagle3(passes=2)), head(tiny, "eagle3"), tiny.target, Batching(texts, 3, 0),
             start=head(tiny, "eagle3"), trees=DraftTrees(depth=3),
         )  # fmt: skip
-    with pytest.raises(ValueError, match="rows must be"):
-        Batching(texts, 7, 0)
+    refuses("rows must be", Batching, texts, 7, 0)

@@ -22,6 +22,7 @@ from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
 from spectheory.verify import TopDown
 from tests.conftest import generated
+from tests.refusals import refuses
 from tests.slow_heads import PROMPTS, SlowHead, accepting, headed, paths_of
 from tests.tiny_heads import CONFIGS, EAGLE1, EAGLE3, LAYERS, PARALLEL, random_head, random_target
 
@@ -172,8 +173,7 @@ def test_a_tree_wider_than_the_draft_vocabulary_is_refused() -> None:
     ],
 )
 def test_a_head_for_another_target_is_refused_by_name(config: HeadConfig, sizes: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        random_head(config, dtype=torch.float64).attach(random_target(**sizes))
+    refuses(message, random_head(config, dtype=torch.float64).attach, random_target(**sizes))
 
 
 def test_a_head_without_its_target_is_refused() -> None:

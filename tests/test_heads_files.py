@@ -14,6 +14,7 @@ from reference.heads import LAYOUTS, convert_head, holds_head, inspect_head, rea
 from reference.models import weights_hash
 from spectheory.core.errors import InputError
 from tests.head_folders import same, written
+from tests.refusals import refuses
 from tests.tiny_heads import CONFIGS, EAGLE3, EAGLE31, random_head
 
 WITHOUT = {
@@ -33,8 +34,7 @@ WITHOUT = {
 def test_a_head_makes_the_round_trip_or_is_refused_by_name(tmp_path: Path, kind: str, layout: str) -> None:
     head = random_head(replace(CONFIGS[kind], target="some/target"), dtype=torch.bfloat16)
     if what := WITHOUT.get((layout, kind)):
-        with pytest.raises(InputError, match=f"the layout {layout} cannot express {what}"):
-            write_head(head, tmp_path / "head", layout)
+        refuses(f"the layout {layout} cannot express {what}", write_head, head, tmp_path / "head", layout)
         assert not (tmp_path / "head").exists()
         return
     write_head(head, tmp_path / "head", layout)
@@ -86,12 +86,10 @@ def test_weights_in_several_files_are_read(tmp_path: Path) -> None:
     assert same(read_head(folder), random_head(EAGLE3))
     del index["weight_map"][names[0]]
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(InputError, match=r"index.json and a.safetensors do not list the same tensors: d2t"):
-        read_head(folder)
+    refuses(r"index.json and a.safetensors do not list the same tensors: d2t", read_head, folder)
     index["weight_map"][names[0]] = "../a.safetensors"
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(InputError, match="must name a file of the folder for each tensor"):
-        read_head(folder)
+    refuses("must name a file of the folder for each tensor", read_head, folder)
 
 
 def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
@@ -100,8 +98,7 @@ def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"model.safetensors already exists: name another folder"):
         write_head(random_head(EAGLE3, seed=5), folder, "sglang")
     assert (folder / "model.safetensors").read_bytes() == before
-    with pytest.raises(InputError, match="is the folder of the head itself"):
-        convert_head(folder, "sglang", folder, overwrite=True)
+    refuses("is the folder of the head itself", convert_head, folder, "sglang", folder, overwrite=True)
     with pytest.raises(InputError, match="layout must be one of speculators, sglang, eagle, spectheory, got 'gguf'"):
         convert_head(folder, "gguf", folder / "other")
 

@@ -20,8 +20,8 @@ from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from reference.tracing import TraceSettings, record_trace
 from spectheory import SpecExec, Tree
-from spectheory.core.errors import InputError
 from tests.conftest import generated
+from tests.refusals import refuses
 from tests.tiny_heads import CONFIGS, EAGLE3, random_head, random_target
 
 LENGTH = 7
@@ -157,8 +157,7 @@ def test_the_draft_vocabulary_is_a_set_of_tokens_of_the_target() -> None:
     assert head.token_ids is not None
     assert head.token_ids.tolist() == tokens.tolist() == head.t2d.nonzero().flatten().tolist()
     for wrong in (tokens[:-1], tokens.flip(0), tokens + 1, tokens - 8):
-        with pytest.raises(InputError, match="tokens must be 24 rising token ids below 40"):
-            head.set_vocabulary(wrong)
+        refuses("tokens must be 24 rising token ids below 40", head.set_vocabulary, wrong)
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +194,5 @@ def test_what_needs_a_draft_model_refuses_a_head(with_head: Pair, tmp_path: Path
         "a replay with probabilities": lambda: forced_texts(with_head, [[1]], [[2]], Sampling(1.0)),
         "assisted generation of transformers": lambda: generate(with_head, [1], 2, Sampling(), chain=2),
     }.items():
-        with pytest.raises(InputError, match=f"{what} needs a draft model, .* is a draft head"):
-            run()
+        refuses(f"{what} needs a draft model, .* is a draft head", run)
     assert generate(with_head, [5, 250, 17], 6, Sampling()).tokens == generated(with_head, [5, 250, 17], 6)

@@ -15,6 +15,7 @@ from reference.heads import LAYOUTS, HeadConfig, expected_shapes, holds_head, re
 from reference.heads.fields import Fields
 from spectheory.core.errors import InputError
 from tests.head_folders import edited, retensored, written
+from tests.refusals import refuses
 from tests.tiny_heads import EAGLE1, EAGLE3, EAGLE31, PARALLEL, WHOLE
 
 
@@ -47,14 +48,12 @@ from tests.tiny_heads import EAGLE1, EAGLE3, EAGLE31, PARALLEL, WHOLE
 def test_tensors_that_are_not_the_heads_are_refused_by_name(
     tmp_path: Path, change: Callable[[Any], None], message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
-        read_head(retensored(written(tmp_path), change))
+    refuses(message, read_head, retensored(written(tmp_path), change))
 
 
 def test_a_map_of_the_whole_vocabulary_maps_every_token_to_itself(tmp_path: Path) -> None:
     folder = retensored(written(tmp_path, WHOLE, "sglang"), lambda t: t["d2t"][0].fill_(1))
-    with pytest.raises(InputError, match="must map every token to itself"):
-        read_head(folder)
+    refuses("must map every token to itself", read_head, folder)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +87,7 @@ def test_a_map_of_the_whole_vocabulary_maps_every_token_to_itself(tmp_path: Path
 def test_config_files_that_cannot_be_meant_are_refused_by_name(
     tmp_path: Path, layout: str, change: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
-        read_head(edited(written(tmp_path, EAGLE3, layout), lambda config: config.update(change)))
+    refuses(message, read_head, edited(written(tmp_path, EAGLE3, layout), lambda config: config.update(change)))
 
 
 WRONG = (None, [], {}, "x", -1, 0, 1.5, True, float("inf"), [None], [[1]], {"a": 1}, 10**30)
@@ -144,16 +142,12 @@ def test_lossy_proposals_are_refused(tmp_path: Path) -> None:
 def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match="such as pytorch_model.bin, can run code and are never loaded"):
-        read_head(folder)
+    refuses("such as pytorch_model.bin, can run code and are never loaded", read_head, folder)
     (folder / "model.safetensors").write_text("{")
-    with pytest.raises(InputError, match="cannot be read as safetensors"):
-        read_head(folder)
+    refuses("cannot be read as safetensors", read_head, folder)
     (folder / "config.json").write_text("{")
-    with pytest.raises(InputError, match=r"config.json cannot be read as JSON"):
-        read_head(folder)
-    with pytest.raises(InputError, match="there is no file"):
-        read_head(tmp_path / "nothing")
+    refuses(r"config.json cannot be read as JSON", read_head, folder)
+    refuses("there is no file", read_head, tmp_path / "nothing")
     assert not holds_head(tmp_path / "nothing")
 
 
@@ -179,5 +173,4 @@ def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_sizes_that_contradict_each_other_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        replace(EAGLE3, **change)
+    refuses(message, replace, EAGLE3, **change)

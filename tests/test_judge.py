@@ -35,6 +35,7 @@ from spectheory.results.draft_comparison import DraftComparison
 from spectheory.verify import Block, Greedy, TopDown, Traversal
 from tests.conftest import restless
 from tests.judged import Mixture, forced_ranks, replayed
+from tests.refusals import refuses
 from tests.replay.inputs import prompts
 
 CHAIN, TREE = st.Tree.chain(3), st.Tree([-1, 0, 0, 1, 1, 2])
@@ -171,10 +172,8 @@ def test_dynamic_trees_make_the_cycles_of_replay(
         assert (run.reliability[:, 0, :, 0].sum(1) <= reached).all()
         assert run.reliability[0, 0, :, 0].sum() == reached[0]
     assert found.rows[1].difference == 0
-    with pytest.raises(InputError, match="not at all roots: leave roots out"):
-        found.difference("a", "b", roots=True)
-    with pytest.raises(InputError, match="group must be one of a, b, got 'c'"):
-        found.difference("a", "c")
+    refuses("not at all roots: leave roots out", found.difference, "a", "b", roots=True)
+    refuses("group must be one of a, b, got 'c'", found.difference, "a", "c")
 
 
 def test_an_interrupted_comparison_goes_on_and_drafts_are_added(
@@ -217,8 +216,7 @@ def test_texts_of_one_prompt_are_one_cluster_and_comparisons_add(
         for name, part in (("first", slice(0, 2)), ("rest", slice(2, None)))
     ]
     assert [row.__dict__ for row in sum(halves).rows] == [row.__dict__ for row in whole.rows]  # type: ignore[union-attr]
-    with pytest.raises(InputError, match="occurs twice: texts of one prompt are one cluster"):
-        sum(halves[:1] * 2)
+    refuses("occurs twice: texts of one prompt are one cluster", sum, halves[:1] * 2)
     with pytest.raises(InputError, match="comparisons with different policy cannot be added"):
         sum([halves[0], judge(trace, groups, JudgeSettings(STATIC[0.0][1]), tmp_path / "other")])
     doubled = replace(trace, prompts=trace.prompts * 2, texts=trace.texts * 2)
@@ -276,8 +274,7 @@ def test_what_cannot_be_compared_is_refused(
     texts = HeldOutTexts.of_trace(traces(0.0), tiny)
     groups = {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
     given = {"texts": texts, "groups": groups, "settings": JudgeSettings(STATIC[0.0][0])} | change(texts)
-    with pytest.raises(InputError, match=message):
-        judge(**given, folder=tmp_path)
+    refuses(message, judge, **given, folder=tmp_path)
 
 
 def test_a_sampled_text_that_top_k_excludes_is_refused(
@@ -302,24 +299,18 @@ def test_texts_of_one_source_are_one_cluster(tiny: Pair, traces: Callable[[float
     assert len(both.prompts) == 2
     assert both.rows[0].tau == pytest.approx(each.rows[0].tau, rel=1e-12)
     assert both.roots.sum() == each.roots.sum()
-    with pytest.raises(InputError, match="sources must be at least 2 different ones, got 1"):
-        replace(texts, sources=("a",) * len(sources))
-    with pytest.raises(InputError, match="sources must name one for each of"):
-        replace(texts, sources=sources[1:])
+    refuses("sources must be at least 2 different ones, got 1", replace, texts, sources=("a",) * len(sources))
+    refuses("sources must name one for each of", replace, texts, sources=sources[1:])
 
 
 def test_texts_that_are_not_the_targets_are_refused(tiny: Pair, traces: Callable[[float], Path]) -> None:
     texts = HeldOutTexts.of_trace(traces(0.0), tiny)
-    with pytest.raises(InputError, match="prompts must be at least 2 different ones, got 1"):
-        replace(texts, prompts=texts.prompts[:1] * 6)
+    refuses("prompts must be at least 2 different ones, got 1", replace, texts, prompts=texts.prompts[:1] * 6)
     with pytest.raises(InputError, match=r"pair has weights .*, the trace in .* was recorded with"):
         HeldOutTexts.of_trace(traces(0.0), replace(tiny, target=tiny.draft))
-    with pytest.raises(InputError, match="token ids are whole numbers from 0 to 299"):
-        replace(texts, texts=[[300]] * 6)
-    with pytest.raises(InputError, match="tree must have at least one drafted node"):
-        StaticTree(st.Tree.chain(0), Greedy())
-    with pytest.raises(InputError, match="search must be one of OPT-Tree, EAGLE-2, SpecExec, SALF, got 'beam'"):
-        searched("beam")
+    refuses("token ids are whole numbers from 0 to 299", replace, texts, texts=[[300]] * 6)
+    refuses("tree must have at least one drafted node", StaticTree, st.Tree.chain(0), Greedy())
+    refuses("search must be one of OPT-Tree, EAGLE-2, SpecExec, SALF, got 'beam'", searched, "beam")
 
 
 def test_a_folder_of_another_comparison_is_refused(tiny: Pair, traces: Callable[[float], Path], tmp_path: Path) -> None:
@@ -330,8 +321,7 @@ def test_a_folder_of_another_comparison_is_refused(tiny: Pair, traces: Callable[
     target: Any = deepcopy(tiny.target)
     restless(target, seed=9, scale=1e-9)
     other = replace(HeldOutTexts.of_trace(traces(0.0), tiny), pair=replace(tiny, target=target))
-    with pytest.raises(InputError, match="holds a draft comparison with other texts"):
-        judge(other, groups, JudgeSettings(STATIC[0.0][0]), tmp_path)
+    refuses("holds a draft comparison with other texts", judge, other, groups, JudgeSettings(STATIC[0.0][0]), tmp_path)
 
 
 def test_dynamic_trees_with_one_name_and_other_settings_are_other_comparisons(
@@ -342,8 +332,7 @@ def test_dynamic_trees_with_one_name_and_other_settings_are_other_comparisons(
         JudgeSettings(DynamicTrees(Searched(st.Eagle2(4, 4, budget)), 4, "EAGLE-2")) for budget in (8, 16)
     )
     judge(texts, groups, smaller, tmp_path)
-    with pytest.raises(InputError, match="holds a draft comparison with .*policy"):
-        judge(texts, groups, larger, tmp_path)
+    refuses("holds a draft comparison with .*policy", judge, texts, groups, larger, tmp_path)
 
 
 def test_a_record_that_contradicts_itself_is_refused(

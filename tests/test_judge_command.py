@@ -6,12 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from reference.models import Pair, weights_hash, with_draft
-from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import DraftComparison
 from tests.command_line import Run, refused
+from tests.refusals import refuses
 
 
 def test_the_command_compares_and_goes_on(run: Run, tiny_folders: Path, tmp_path: Path) -> None:
@@ -50,8 +48,7 @@ def test_a_draft_of_another_vocabulary_is_refused(tiny: Pair, tiny_folders: Path
     first, second = list(vocabulary)[:2]
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (tmp_path / "other" / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(InputError, match="vocabularies differ"):
-        with_draft(tiny, tmp_path / "other")
+    refuses("vocabularies differ", with_draft, tiny, tmp_path / "other")
     same = with_draft(tiny, tiny_folders / "draft")
     assert same.target is tiny.target
     assert weights_hash(same.draft) == weights_hash(tiny.draft)

@@ -23,11 +23,11 @@ from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
 from spectheory import Eagle2, SpecExec, Tree
-from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.verify import Greedy
 from tests.command_line import Run, refused
 from tests.conftest import generated
+from tests.refusals import refuses
 from tests.slow_heads import SlowHead, headed
 from tests.tiny_heads import CONFIGS, random_head, random_target
 
@@ -57,8 +57,7 @@ def test_the_judge_reads_a_head_as_decoding_does(kind: str) -> None:
             for depth in range(3):
                 slow = SlowHead(pair, tokens[: end + 1 - depth]).logits(tokens[end + 1 - depth : end + 1])
                 torch.testing.assert_close(found[depth, place, end], slow.float(), rtol=1e-5, atol=1e-5)
-    with pytest.raises(InputError, match="depths must be at least 1, got 0"):
-        HeadDraft(pair, 0)
+    refuses("depths must be at least 1, got 0", HeadDraft, pair, 0)
 
 
 @KINDS

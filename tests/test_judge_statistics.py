@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from spectheory.core.errors import InputError
 from spectheory.core.ratios import ratio_half_width
 from spectheory.replay.reliability import BINS, RANKS, ranked, reliability
 from spectheory.results.draft_comparison import LEVEL, POWER
 from spectheory.results.draft_run import calibration_error
 from spectheory.results.paired_difference import PairedDifference, Ratio, mean_half_width, paired_difference
+from tests.refusals import refuses
 
 ERROR = 1e-6
 """Error level of the statistical tests; their seeds are fixed."""
@@ -62,8 +62,7 @@ def test_runs_that_share_a_start_are_paired_and_the_interval_still_covers() -> N
 
 def test_runs_are_paired_only_in_groups_of_one_size() -> None:
     group, base = simulated(np.random.default_rng(0), 0.02, 2)
-    with pytest.raises(InputError, match="by_run needs groups of the same size, got 2 and 1 runs"):
-        paired_difference(group, base[:1], by_run=True)
+    refuses("by_run needs groups of the same size, got 2 and 1 runs", paired_difference, group, base[:1], by_run=True)
 
 
 def test_pairing_makes_the_interval_narrower() -> None:
@@ -119,10 +118,8 @@ def test_a_comparison_detects_as_often_as_its_smallest_difference_says() -> None
 
 def test_fewer_than_two_prompts_and_no_runs_are_refused() -> None:
     one = [Ratio(np.array([3.0, 0]), np.array([1.0, 0]))]
-    with pytest.raises(InputError, match="needs at least 2 prompts with cycles, got 1"):
-        paired_difference(one, one)
-    with pytest.raises(InputError, match="runs must be at least one, got none"):
-        paired_difference([], one)
+    refuses("needs at least 2 prompts with cycles, got 1", paired_difference, one, one)
+    refuses("runs must be at least one, got none", paired_difference, [], one)
 
 
 def test_the_reliability_counts_ranks_and_parts() -> None:

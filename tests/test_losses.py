@@ -27,8 +27,8 @@ from reference.losses import (
     loss_of,
 )
 from reference.losses.chain import kept_rows
-from spectheory.core.errors import InputError
 from tests.loss_batches import Batch, batch, dyadic, one_row, tensor
+from tests.refusals import refuses
 
 CHAIN: list[ChainLoss] = [replace(loss, passes=2) for loss in ALL if isinstance(loss, ChainLoss)]
 CHAIN = [replace(loss, top=2) if isinstance(loss, Hass) else loss for loss in CHAIN]
@@ -212,14 +212,12 @@ WRONG: list[tuple[str, ChainLoss, Callable[[Batch], Batch]]] = [
 
 @pytest.mark.parametrize(("message", "loss", "change"), WRONG, ids=[one[0][:40] for one in WRONG])
 def test_unusable_tensors_are_refused_by_name(message: str, loss: ChainLoss, change: Callable[[Batch], Batch]) -> None:
-    with pytest.raises(InputError, match=message):
-        change(batch()).by(loss)
+    refuses(message, change(batch()).by, loss)
 
 
 def test_missing_target_features_are_refused() -> None:
     row = one_row(torch.zeros(4, dtype=torch.float64), tensor(dyadic(1, 1, 1, 1)))
-    with pytest.raises(InputError, match="target_features must be given: the loss eagle compares features"):
-        Eagle()(**row)
+    refuses("target_features must be given: the loss eagle compares features", Eagle(), **row)
 
 
 @pytest.mark.parametrize(
@@ -236,5 +234,4 @@ def test_missing_target_features_are_refused() -> None:
     ],
 )
 def test_unusable_settings_are_refused(message: str, make: Callable[[], Any]) -> None:
-    with pytest.raises(InputError, match=message):
-        make()
+    refuses(message, make)

@@ -15,8 +15,8 @@ from proofs_check.gto import surrogate as exact
 from reference.losses import Eagle3, Gto, adjacent_groups, longest_accepted, tree_rewards
 from reference.losses.gto import advantages, likelihood_ratio, surrogate
 from spectheory import Tree
-from spectheory.core.errors import InputError
 from spectheory.gto import draft_tree_reward
+from tests.refusals import refuses
 
 LOSS = Gto(group=3)
 PLACES = 4
@@ -200,8 +200,7 @@ ARGUMENTS: dict[str, Tensor] = {
     ],
 )
 def test_unusable_tensors_are_refused(message: str, name: str, value: Tensor) -> None:
-    with pytest.raises(InputError, match=message):
-        LOSS(**{**ARGUMENTS, name: value})
+    refuses(message, LOSS, **{**ARGUMENTS, name: value})
 
 
 @pytest.mark.parametrize(
@@ -219,5 +218,4 @@ def test_unusable_tensors_are_refused(message: str, name: str, value: Tensor) ->
     ],
 )
 def test_unusable_settings_are_refused(message: str, make: Callable[[], Any]) -> None:
-    with pytest.raises(InputError, match=message):
-        make()
+    refuses(message, make)

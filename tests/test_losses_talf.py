@@ -16,6 +16,7 @@ from reference.losses import BeamTrees, Eagle3, Talf, beam_trees, unroll, unroll
 from spectheory import Eagle2, MarkovDraft
 from spectheory.core.errors import InputError
 from spectheory.search.draft_models import DraftedPath
+from tests.refusals import refuses
 
 V, D = 6, 3
 
@@ -189,8 +190,7 @@ def test_a_step_reads_its_parents_features_and_places() -> None:
     ],
 )
 def test_unusable_settings_and_targets_are_refused(message: str, make: Callable[[], Any]) -> None:
-    with pytest.raises(InputError, match=message):
-        make()
+    refuses(message, make)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,7 @@ def test_unusable_settings_and_targets_are_refused(message: str, make: Callable[
 )
 def test_unusable_tensors_are_refused(message: str, logits: Tensor, target: float, mask: Tensor) -> None:
     trees = beam_trees(expand_from(ROOTS), 4, 2, 3)
-    with pytest.raises(InputError, match=message):
-        Talf(k=2)(logits, replace(trees, target=trees.target * target), mask)
+    refuses(message, Talf(k=2), logits, replace(trees, target=trees.target * target), mask)
 
 
 def test_unroll_tree_refuses_tokens_of_other_roots() -> None:

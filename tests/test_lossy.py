@@ -31,6 +31,7 @@ from spectheory.otlp import NSS
 from spectheory.verify import TopDown
 from tests.enumeration import exact, sequences
 from tests.random_drafts import grown, joint, random_world
+from tests.refusals import refuses
 
 HALF = Fraction(1, 2)
 RULES: tuple[LossyRule, ...] = (
@@ -219,5 +220,4 @@ def test_fly_gains_and_loses() -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        make()
+    refuses(message, make)

@@ -30,6 +30,7 @@ from spectheory.report.calibration import calibration_figure, calibration_page, 
 from spectheory.report.figures import SERIES
 from spectheory.results.calibration import BOUND, Calibrated, Calibration
 from spectheory.verify import Verifier
+from tests.refusals import refuses
 from tests.test_cli import Run, pair, run
 
 __all__ = ["pair", "run"]
@@ -144,18 +145,15 @@ def test_an_interrupted_matrix_goes_on_and_equals_an_uninterrupted_one(tiny: Pai
     assert matrix("two").stamp.placement == {"device": "cpu", "dtype": "torch.float64", "attention": "sdpa"}
     with pytest.raises(ForeignFolderError, match="holds a matrix with other prompts:"):
         matrix("two", texts=Texts(PROMPTS[:7], PROMPTS[7:], PROMPTS))
-    with pytest.raises(ValueError, match="need prompts to trace and to measure, got 10 and 0"):
-        matrix("two", texts=Texts(PROMPTS, [], PROMPTS))
+    refuses("need prompts to trace and to measure, got 10 and 0", matrix, "two", texts=Texts(PROMPTS, [], PROMPTS))
     with pytest.raises(ForeignFolderError, match="trace-1 holds a trace, not a matrix: name another folder"):
         matrix("two/trace-1")
     (tmp_path / "mine.txt").write_text("mine")
     for name in ("mine.txt", "mine.txt/within"):
-        with pytest.raises(ValueError, match=r"cannot be a folder, .*mine.txt is a file: name another place"):
-            matrix(name)
+        refuses(r"cannot be a folder, .*mine.txt is a file: name another place", matrix, name)
     assert (tmp_path / "mine.txt").read_text() == "mine"
     next(iter(stamps)).write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"chain-of-5-.*parquet is damaged: remove it"):
-        matrix("two").run(chains(matrix("two")))
+    refuses(r"chain-of-5-.*parquet is damaged: remove it", matrix("two").run, chains(matrix("two")))
 
 
 ROW = Calibrated(

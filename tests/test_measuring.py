@@ -30,6 +30,7 @@ from reference.train.recipe import LayerSizes
 from spectheory import Acceptance, DrawRule, Tree, block_efficiency
 from tests.command_line import Run, refused
 from tests.conftest import TINY
+from tests.refusals import refuses
 
 SETTINGS = tracing.TraceSettings(dataset="numbers", candidates=4, new_tokens=40, batch=2)
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
@@ -94,33 +95,26 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
     for part in (tmp_path / "b").glob("*.parquet"):
         assert pq.read_table(part).equals(pq.read_table(tmp_path / "a" / part.name))
     differing = r"a trace with another seed \(0, here 4\), temperature \(1.0, here 0.0\): name an empty folder"
-    with pytest.raises(ValueError, match=differing):
-        tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
-    with pytest.raises(ValueError, match="holds a trace with other prompts:"):
-        tracing.record_trace(tiny, PROMPTS[::-1], sampled, tmp_path / "a")
+    refuses(differing, tracing.record_trace, tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
+    refuses("holds a trace with other prompts:", tracing.record_trace, tiny, PROMPTS[::-1], sampled, tmp_path / "a")
     swapped = replace(tiny, target=tiny.draft, draft=tiny.target)
-    with pytest.raises(ValueError, match="holds a trace with other weights:"):
-        tracing.record_trace(swapped, PROMPTS, sampled, tmp_path / "a")
+    refuses("holds a trace with other weights:", tracing.record_trace, swapped, PROMPTS, sampled, tmp_path / "a")
     stamped = tmp_path / "b" / "provenance.json"
     stamped.write_text(stamped.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "2.0"'))
     with pytest.raises(ValueError, match=r"holds a trace with another torch \(2.0, here .*\):"):
         tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "b")
     first.write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match="part-000000.parquet is damaged: remove it"):
-        tracing.acceptance(tmp_path / "a")
+    refuses("part-000000.parquet is damaged: remove it", tracing.acceptance, tmp_path / "a")
 
 
 def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="need a context of 1040, these models have 1024"):
         tracing.record_trace(tiny, [[1] * 1000], SETTINGS, tmp_path)
-    with pytest.raises(ValueError, match=r"the same length, got lengths \[1, 2\]"):
-        tracing.record_trace(tiny, [[1], [1, 2]], SETTINGS, tmp_path)
+    refuses(r"the same length, got lengths \[1, 2\]", tracing.record_trace, tiny, [[1], [1, 2]], SETTINGS, tmp_path)
     with pytest.raises(ValueError, match="candidates must be at most the vocabulary of 300, got 301"):
         tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, candidates=301), tmp_path)
-    with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
-        replace(SETTINGS, candidates=0)
-    with pytest.raises(ValueError, match="holds no trace"):
-        tracing.acceptance(tmp_path)
+    refuses("candidates must be at least 1, got 0", replace, SETTINGS, candidates=0)
+    refuses("holds no trace", tracing.acceptance, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -162,15 +156,12 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
         match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024.* or a smaller --largest",
     ):
         profile(tiny, tokens=(1, 8), contexts=(1020,))
-    with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
-        profile(tiny, rounds=0)
-    with pytest.raises(ValueError, match="top_k=2 and top_p=1 have no effect at temperature 0"):
-        profile(tiny, top_k=2)
+    refuses("rounds must be at least 1, got 0", profile, tiny, rounds=0)
+    refuses("top_k=2 and top_p=1 have no effect at temperature 0", profile, tiny, top_k=2)
     sampled = profile(tiny, tokens=(1, 2), contexts=(16,), rounds=1, temperature=0.7, top_k=2)
     assert sampled.provenance.sampling == "temperature 0.7 and top-k 2"
     for contexts in ((0, 64), (64, 16), (16, 16), ()):
-        with pytest.raises(ValueError, match="contexts must be increasing whole numbers from 1 on"):
-            profile(tiny, contexts=contexts)
+        refuses("contexts must be increasing whole numbers from 1 on", profile, tiny, contexts=contexts)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -216,27 +207,21 @@ def test_folders_that_are_no_pair_are_refused(tiny_folders: Path, tmp_path: Path
 
 def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    with pytest.raises(ValueError, match="prompts.jsonl does not exist"):
-        load_prompts(file)
+    refuses("prompts.jsonl does not exist", load_prompts, file)
     file.write_text('{"text": "import os"}\n{"txt": 1}\n')
-    with pytest.raises(ValueError, match="line 2 is not a JSON object with a field 'text'"):
-        load_prompts(file)
+    refuses("line 2 is not a JSON object with a field 'text'", load_prompts, file)
     file.write_text('{"text": "import os"}\n')
-    with pytest.raises(ValueError, match="prompts must be between 1 and 1 .*, got 2, .*: give --count 1$"):
-        load_prompts(file, 2)
-    with pytest.raises(ValueError, match=r"\(.* has 1 prompt\), got 40, given or by default: give --skip 0 --count 1$"):
-        load_prompts(file, 20, 40)
+    refuses("prompts must be between 1 and 1 .*, got 2, .*: give --count 1$", load_prompts, file, 2)
+    refuses(r"\(.* has 1 prompt\), got 40, given or by default: give --skip 0 --count 1$", load_prompts, file, 20, 40)
     file.write_text('{"text": "import os"}\n' * 3)
     with pytest.raises(ValueError, match=r"between 1 and 2 \(.* has 3 prompts\), got 40, .*: give --skip 1 --count 2$"):
         load_prompts(file, 20, 40, least_skip=1)
     with pytest.raises(ValueError, match="prompt 0 .* has .* tokens, 500 are needed: lower --prompt-tokens"):
         encode_prompts(tiny, load_prompts(file), 500)
-    with pytest.raises(ValueError, match="prompt tokens must be at least 1, got 0"):
-        encode_prompts(tiny, load_prompts(file), 0)
+    refuses("prompt tokens must be at least 1, got 0", encode_prompts, tiny, load_prompts(file), 0)
     for wrong in ("5", '""', "null", '["import os"]'):
         file.write_text('{"text": "import os"}\n\n{"text": ' + wrong + "}\n")
-        with pytest.raises(ValueError, match="line 3: 'text' must be a string, not empty, got "):
-            load_prompts(file)
+        refuses("line 3: 'text' must be a string, not empty, got ", load_prompts, file)
     file.write_text('{"text": "a\u2028b"}\n\n', encoding="utf-8")
     assert load_prompts(file) == ["a\u2028b"]
 

@@ -15,6 +15,7 @@ from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
 from spectheory import Tree
+from tests.refusals import refuses
 
 
 def test_forwards_are_seen_and_timed_apart(tiny: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,5 +66,4 @@ def test_a_forward_of_ones_own_is_put_back_and_meters_may_nest(tiny: Pair) -> No
 
 
 def test_one_object_in_both_roles_is_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match="target and draft are one object"):
-        Meter(replace(tiny, draft=tiny.target))
+    refuses("target and draft are one object", Meter, replace(tiny, draft=tiny.target))

@@ -22,6 +22,7 @@ from reference.sampling import Sampling
 from spectheory import Draft, Tree
 from tests.conftest import generated
 from tests.likely import logits_for
+from tests.refusals import refuses
 from tests.sampled_text import chi_square, small_vocabulary
 
 ABLATIONS = [
@@ -187,15 +188,10 @@ def test_recycling_drafts_what_it_harvested(tiny: Pair) -> None:
 
 
 def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match="lengths must name at least one n-gram length, each at least 1, got"):
-        PromptLookup(())
-    with pytest.raises(ValueError, match="max_tokens must be at least 1, got 0"):
-        PromptLookup(max_tokens=0)
-    with pytest.raises(ValueError, match="lengths must name"):
-        Goose(lengths=(3, 0))
-    with pytest.raises(ValueError, match="budget and top_k must be at least 1"):
-        Goose(budget=0)
-    with pytest.raises(ValueError, match="ratios must be one more than ratio_steps"):
-        Goose(ratios=(0.5,))
+    refuses("lengths must name at least one n-gram length, each at least 1, got", PromptLookup, ())
+    refuses("max_tokens must be at least 1, got 0", PromptLookup, max_tokens=0)
+    refuses("lengths must name", Goose, lengths=(3, 0))
+    refuses("budget and top_k must be at least 1", Goose, budget=0)
+    refuses("ratios must be one more than ratio_steps", Goose, ratios=(0.5,))
     with pytest.raises(ValueError, match="301 children at a node, the vocabulary has 300 tokens"):
         Decoder(tiny, TokenRecycling(Tree.k_ary(301, 1))).generate([1], 3)

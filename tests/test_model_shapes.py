@@ -41,6 +41,7 @@ from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
 from tests.conftest import generated, restless
 from tests.played import gpu
+from tests.refusals import refuses
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
 TIE = 1e-4
@@ -271,8 +272,7 @@ def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None
     left = np.array(deepest) - np.cumsum([0, *(1 + n for n in text.accepted[:-1])])
     assert left.min() >= 0
     assert Decoder(pair, drafter).generate(prompt[:1] * (CONTEXT - 1), 1).accepted == []
-    with pytest.raises(ValueError, match="these models have 128: shorten the prompt"):
-        Decoder(pair, drafter).generate(prompt, 13)
+    refuses("these models have 128: shorten the prompt", Decoder(pair, drafter).generate, prompt, 13)
 
 
 def test_tree_logits_are_path_logits(pair: Pair) -> None:
@@ -330,8 +330,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
     with pytest.raises(PairError, match="has no SDPA: use load_pair.*attention='eager'. or --attention eager"):
         load_pair(tmp_path, tmp_path)
-    with pytest.raises(ValueError, match="attention must be one of sdpa, eager, got 'flash'"):
-        load_pair(tmp_path, tmp_path, attention="flash")  # type: ignore[arg-type]
+    refuses("attention must be one of sdpa, eager, got 'flash'", load_pair, tmp_path, tmp_path, attention="flash")
     pair = load_pair(tmp_path, tmp_path, dtype=torch.float64, attention="eager")
     text = Decoder(pair, PlannedTree(Tree.k_ary(3, 3))).generate(PROMPTS[1], NEW_TOKENS)
     assert text.tokens == generated(pair, PROMPTS[1], NEW_TOKENS)

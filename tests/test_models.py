@@ -13,6 +13,7 @@ from hypothesis import strategies as hs
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.shipped_models import model_names
+from tests.refusals import refuses
 from tests.tiny_configs import LLAMA, TINY
 
 
@@ -27,8 +28,7 @@ def test_configs_from_files(tmp_path: Path) -> None:
         "list": "is not a config.json: it must contain an object",
         "none": "there is no file",
     }.items():
-        with pytest.raises(ValueError, match=message):
-            model(tmp_path / f"{file}.json")
+        refuses(message, model, tmp_path / f"{file}.json")
 
 
 def test_every_shipped_model_states_its_tokenizer_and_its_context() -> None:
@@ -70,8 +70,7 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
     Path("cfg").mkdir()
     Path("cfg/config.json").write_text(json.dumps(LLAMA))
     assert model("cfg").parameters == ModelConfig.from_hf(LLAMA).parameters
-    with pytest.raises(ValueError, match="unknown model 'cfh': known names are deepseek-r1"):
-        model("cfh")
+    refuses("unknown model 'cfh': known names are deepseek-r1", model, "cfh")
 
 
 @pytest.mark.parametrize(
@@ -105,8 +104,7 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
     ],
 )
 def test_configs_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ModelConfig.from_hf(LLAMA | change)
+    refuses(message, ModelConfig.from_hf, LLAMA | change)
 
 
 def test_an_unknown_model_lists_near_names() -> None:

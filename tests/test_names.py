@@ -14,6 +14,7 @@ from spectheory.hardware.pairs import pair
 from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
 from tests.command_line import Run, plan, run  # noqa: F401
+from tests.refusals import refuses
 
 TARGETS = [
     "llama-3.1-8b",
@@ -85,8 +86,7 @@ def test_every_published_pair_is_known_and_fits(draft: str) -> None:
     ],
 )
 def test_other_names_are_refused_with_near_ones(name: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        model(name)
+    refuses(message, model, name)
 
 
 @pytest.mark.parametrize("name", sorted({*MEASURED_ON, *ASKED}))
@@ -139,8 +139,7 @@ def test_a_deployment_packs_its_target_and_both_caches() -> None:
     drafts = [place.latency(8).draft(1, 1024) for place in (plain, packed, both)]
     assert drafts[0] == drafts[1] > drafts[2]
     assert packed.latency(8).provenance.target == "qwen3-32b-fp8"
-    with pytest.raises(ValueError, match="unknown quantisation 'fp9': did you mean"):
-        deployment(quant="fp9").latency(1)
+    refuses("unknown quantisation 'fp9': did you mean", deployment(quant="fp9").latency, 1)
 
 
 def test_the_four_deployments_of_the_issue_have_times() -> None:

@@ -17,6 +17,7 @@ from reference.part_files import claim
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from tests.conftest import generated
+from tests.refusals import refuses
 from tests.train_heads import SETTINGS, config, corpus, own_texts
 
 
@@ -61,8 +62,7 @@ def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, tex
 
     with pytest.raises(KeyboardInterrupt):
         write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, stop)
-    with pytest.raises(ValueError, match="lacks 2 of 3 files, such as part-000002.safetensors: repeat the command"):
-        OwnTexts(tmp_path)
+    refuses("lacks 2 of 3 files, such as part-000002.safetensors: repeat the command", OwnTexts, tmp_path)
     told: list[tuple[int, int]] = []
     moved = replace(tiny, names=("another folder", "of the same weights"))
     for pair, share in ((tiny, (1, 2)), (moved, (0, 2))):
@@ -74,20 +74,14 @@ def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, tex
 
 
 def test_other_texts_targets_and_layers_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="another seed"):
-        write_own_texts(tiny, corpus(tiny), replace(SETTINGS, seed=1), texts.folder)
-    with pytest.raises(ValueError, match="texts of another target"):
-        texts.require_target(tiny.draft)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="holds no texts of a target: write them with `spectheory train texts`"):
-        OwnTexts(tmp_path)
-    with pytest.raises(ValueError, match="corpus has no text of 8 tokens"):
-        write_own_texts(tiny, [[1, 2, 3]], SETTINGS, tmp_path)
-    with pytest.raises(ValueError, match="need a context of"):
-        write_own_texts(tiny, corpus(tiny), replace(SETTINGS, new_tokens=10**6), tmp_path)
+    refuses("another seed", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, seed=1), texts.folder)
+    refuses("texts of another target", texts.require_target, tiny.draft)
+    refuses("holds no texts of a target: write them with `spectheory train texts`", OwnTexts, tmp_path)
+    refuses("corpus has no text of 8 tokens", write_own_texts, tiny, [[1, 2, 3]], SETTINGS, tmp_path)
+    refuses("need a context of", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, new_tokens=10**6), tmp_path)
     with pytest.raises(ValueError, match="layers must be different layers of the target"):
         write_own_texts(tiny, corpus(tiny), replace(SETTINGS, layers=(0, 99)), tmp_path)
-    with pytest.raises(ValueError, match="temperatures must be at least one"):
-        TextSettings(temperatures=())
+    refuses("temperatures must be at least one", TextSettings, temperatures=())
 
 
 def test_damaged_files_and_other_precisions_are_refused_by_name(tiny: Pair, tmp_path: Path) -> None:
@@ -95,11 +89,9 @@ def test_damaged_files_and_other_precisions_are_refused_by_name(tiny: Pair, tmp_
     part = tmp_path / "part-000002.safetensors"
     tensors = load_file(part)
     save_file(tensors | {"states": tensors["states"].bfloat16()}, part)
-    with pytest.raises(ValueError, match="holds hidden states in torch.bfloat16, torch.float16 is needed"):
-        texts.batch([0, 2])
+    refuses("holds hidden states in torch.bfloat16, torch.float16 is needed", texts.batch, [0, 2])
     part.write_bytes(b"half a file")
-    with pytest.raises(ValueError, match="part-000002.safetensors is damaged: remove it and repeat"):
-        texts.batch([2])
+    refuses("part-000002.safetensors is damaged: remove it and repeat", texts.batch, [2])
 
 
 def test_a_head_that_reads_other_layers_is_refused(tiny: Pair, texts: OwnTexts) -> None:
@@ -110,8 +102,7 @@ def test_a_head_that_reads_other_layers_is_refused(tiny: Pair, texts: OwnTexts) 
     deep = replace(config(tiny, "eagle1"))
     assert texts.columns(new_head(deep).to(tiny.target.dtype).attach(tiny.target)) == [2]
     head.taps = (7,)
-    with pytest.raises(ValueError, match=r"holds the hidden states \[0, 1, 2\], the head reads \[7\] as well"):
-        texts.columns(head)
+    refuses(r"holds the hidden states \[0, 1, 2\], the head reads \[7\] as well", texts.columns, head)
 
 
 def test_files_without_provenance_or_of_another_run_are_not_taken_over(
@@ -120,21 +111,18 @@ def test_files_without_provenance_or_of_another_run_are_not_taken_over(
     """Not even by a training of a head, which writes weights of the same name."""
     other = tmp_path / "other"
     write_own_texts(tiny, corpus(tiny), replace(SETTINGS, seed=1), other)
-    with pytest.raises(ValueError, match="holds a texts of a target, not a trace"):
-        claim(other, "trace")
+    refuses("holds a texts of a target, not a trace", claim, other, "trace")
     mixed = tmp_path / "mixed"
     shutil.copytree(texts.folder, mixed)
     part = sorted(mixed.glob("part-*"))[1]
     shutil.copyfile(other / part.name, part)
     assert len(OwnTexts(mixed).batch([0, 1]).tokens) == 2
-    with pytest.raises(ValueError, match=f"{part.name} does not belong to the run of the provenance.json beside it"):
-        OwnTexts(mixed).batch([2])
+    refuses(f"{part.name} does not belong to the run of the provenance.json beside it", OwnTexts(mixed).batch, [2])
     for name in ("part-000000.safetensors", "model.safetensors", "training.pt"):
         mine = tmp_path / name.replace(".", "-")
         mine.mkdir()
         (mine / name).write_bytes(b"mine")
-        with pytest.raises(ValueError, match=f"holds {name} without its provenance.json"):
-            write_own_texts(tiny, corpus(tiny), SETTINGS, mine)
+        refuses(f"holds {name} without its provenance.json", write_own_texts, tiny, corpus(tiny), SETTINGS, mine)
         with pytest.raises(ValueError, match=f"holds {name} without its provenance.json"):
             train_head(tiny, texts, mine, HeadRecipe(loss_of("eagle"), steps=1, rows=2), config(tiny, "eagle1"))
         assert [file.name for file in mine.iterdir()] == [name]

@@ -13,6 +13,7 @@ from hypothesis import strategies as hs
 import simulate
 import spectheory as st
 from spectheory.planning.candidates import Candidates, Limits
+from tests.refusals import refuses
 
 RATES = st.Acceptance.by_depth_and_rank([[0.6, 0.15, 0.05], [0.55, 0.1, 0.04]])
 
@@ -61,8 +62,7 @@ def test_smoothed_latency_does_not_fall() -> None:
     ],
 )
 def test_latency_that_cannot_be_is_refused(change: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(CURVE, **change)
+    refuses(message, dataclasses.replace, CURVE, **change)
 
 
 def test_every_answer_is_legal() -> None:
@@ -163,21 +163,17 @@ def test_every_level_is_charged_its_overhead() -> None:
     ],
 )
 def test_a_context_that_was_not_measured_is_refused(context: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        st.plan(RATES, CURVE, context=context)
-    with pytest.raises(ValueError, match=message):
-        st.schedule(RATES, lambda _: CURVE, [1, 2], context=context)
+    refuses(message, st.plan, RATES, CURVE, context=context)
+    refuses(message, st.schedule, RATES, lambda _: CURVE, [1, 2], context=context)
 
 
 @pytest.mark.parametrize("budget", [0, -3])
 def test_a_budget_below_one_is_refused(budget: int) -> None:
-    with pytest.raises(ValueError, match=f"budget must be at least 1, got {budget}"):
-        st.plan(RATES, CURVE, max_budget=budget)
+    refuses(f"budget must be at least 1, got {budget}", st.plan, RATES, CURVE, max_budget=budget)
 
 
 def test_a_budget_above_memory_is_refused() -> None:
-    with pytest.raises(ValueError, match="budget"):
-        st.plan(RATES, CURVE, max_budget=10**12)
+    refuses("budget", st.plan, RATES, CURVE, max_budget=10**12)
 
 
 def test_counts_give_an_interval() -> None:
@@ -209,8 +205,7 @@ def test_simulation_in_another_world_and_bad_sizes() -> None:
     plan = st.plan(RATES, CURVE)
     assert simulate.run(plan, world=st.Acceptance.by_rank([0.0])).tau == 1
     assert simulate.run(plan, seed=1).to_dict()["emitted"] == simulate.run(plan, seed=1).to_dict()["emitted"]
-    with pytest.raises(ValueError, match="cycles must be at least 50, one for each simulated request, got 10"):
-        simulate.run(plan, cycles=10)
+    refuses("cycles must be at least 50, one for each simulated request, got 10", simulate.run, plan, cycles=10)
 
 
 def tally(emitted: list[int], cycles: list[int], histogram: list[int]) -> st.Tally:
@@ -239,8 +234,7 @@ def test_tallies_add_up() -> None:
     ],
 )
 def test_tallies_that_do_not_add_up_are_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+    refuses(message, call)
 
 
 def test_the_interval_of_tau_stays_within_what_a_cycle_can_emit() -> None:
@@ -252,8 +246,7 @@ def test_a_request_without_a_cycle_does_not_narrow_an_interval() -> None:
     """Requests that end with the prompt's own token, beside one or more with cycles."""
     told, alone = tally([4, 7, 0], [3, 3, 0], [3, 1, 2]), tally([4, 0], [2, 0], [0, 2])
     assert told.tau_interval() == tally([4, 7], [3, 3], [3, 1, 2]).tau_interval()
-    with pytest.raises(ValueError, match="at least 2 requests, got 1"):
-        alone.tau_interval()
+    refuses("at least 2 requests, got 1", alone.tau_interval)
     plan = st.evaluate(st.Tree.chain(1), st.Acceptance.by_rank([0.5]), st.Latency.constant())
     found = st.compare(plan, None, alone).measurement
     assert found is not None

@@ -15,6 +15,7 @@ from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits
 from spectheory.planning.fitting import Fitting
 from spectheory.yields.request_classes import ASSUMED
+from tests.refusals import refuses
 from tests.test_cli import Run, run
 
 __all__ = ["run"]
@@ -80,8 +81,7 @@ def test_replay_and_classes_exclude_each_other() -> None:
         lambda: st.evaluate(st.Tree.chain(2), RATES, LATENCY, classes=CLASSES, replays=texts),
         lambda: st.schedule(RATES, lambda batch: LATENCY, [1], context=0, classes=CLASSES, replays=texts),
     ):
-        with pytest.raises(st.InputError, match="classes must be None if trees were replayed"):
-            call()
+        refuses("classes must be None if trees were replayed", call)
     replayed = st.evaluate(st.Tree.chain(2), RATES, LATENCY, replays=texts)
     with pytest.raises(RecordError, match="classes must be None if trees were replayed"):
         st.Plan.from_dict({**replayed.to_dict(), "classes": CLASSES.to_dict()})

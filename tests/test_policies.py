@@ -47,6 +47,7 @@ from tests.plain_searches import (
     plain_opt_tree,
     plain_salf,
 )
+from tests.refusals import refuses
 from tests.test_search import tables
 
 
@@ -280,8 +281,7 @@ def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) 
     ],
 )
 def test_bad_arguments_are_named_with_their_repair(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
+    refuses(message, make)
     assert OptTree(5, inf).grow(UNIFORM).draft_calls == 1
 
 
@@ -301,5 +301,4 @@ def test_a_draft_that_returns_nonsense_is_refused(tokens: list[list[int]], proba
         def expand(self, paths: object) -> tuple[np.ndarray, np.ndarray]:
             return np.array(tokens), np.array(probabilities)
 
-    with pytest.raises(ValueError, match=r"draft\.expand must return"):
-        SpecExec(3).grow(Nonsense())
+    refuses(r"draft\.expand must return", SpecExec(3).grow, Nonsense())

@@ -18,6 +18,7 @@ from spectheory.report.policy_comparison import MEANING, policy_page, policy_row
 from spectheory.search import DraftModel, OptTreeAtCost, distance_to_optimum
 from spectheory.search.policy_comparison import Policy, means
 from tests.plain_searches import CERTAIN, UNIFORM, budgets, close, drafts, fixed, optimum
+from tests.refusals import refuses
 
 LATENCY = st.Latency(
     np.array([1, 2, 8, 64]),
@@ -192,21 +193,16 @@ def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
     ],
 )
 def test_bad_arguments_are_named_with_their_repair(arguments: tuple[Any, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        st.compare_policies(*arguments)
+    refuses(message, st.compare_policies, *arguments)
 
 
 def test_bad_limits_are_named_with_their_repair() -> None:
     with pytest.raises(ValueError, match="context=64 needs a latency: give a latency, or leave out"):
         st.compare_policies(DRAFT, {"a": st.OptTree(3)}, context=64)
-    with pytest.raises(ValueError, match="budget must be at least 1, got 0"):
-        st.standard_policies(DRAFT, 0)
-    with pytest.raises(ValueError, match="budget must be at least 3, got 2: the tree has 3 drafted nodes"):
-        st.StaticTree(st.Tree.chain(3), 2)
-    with pytest.raises(ValueError, match="budget must be at least 1, got 0: the tree has 0 drafted nodes"):
-        st.StaticTree(st.Tree.chain(0), 0)
-    with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
-        st.best_static_tree(DRAFT, 3, max_depth=0)
+    refuses("budget must be at least 1, got 0", st.standard_policies, DRAFT, 0)
+    refuses("budget must be at least 3, got 2: the tree has 3 drafted nodes", st.StaticTree, st.Tree.chain(3), 2)
+    refuses("budget must be at least 1, got 0: the tree has 0 drafted nodes", st.StaticTree, st.Tree.chain(0), 0)
+    refuses("depth must be at least 1, got 0", st.best_static_tree, DRAFT, 3, max_depth=0)
     one = np.ones((1, 1))
     with pytest.raises(ValueError, match=r"expected must have shape \(policies, drafts\), \(1, 1\), got \(1,\)"):
         st.PolicyComparison(("a",), one, one, one, one, one, np.ones(1), one)

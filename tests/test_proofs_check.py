@@ -49,6 +49,7 @@ from proofs_check.sentences import formulas, in_latex, in_plain, judged, keeps_t
 from proofs_check.steps import at_most
 from spectheory.cli import app
 from spectheory.core.errors import InputError
+from tests.refusals import refuses
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "claims.md"
@@ -113,8 +114,7 @@ def test_a_formula_without_a_case_is_false() -> None:
     found = judged([vacuous, some, fine], {"n": ({"n": n} for n in range(4))})
     assert [found[one].is_true(one) for one in (vacuous, some, fine)] == [False, False, True]
     assert found[fine].cases == 1
-    with pytest.raises(InputError, match="the check returns no cases m: it has n"):
-        judged(formulas("[[every m: m > 0]]"), {"n": []})
+    refuses("the check returns no cases m: it has n", judged, formulas("[[every m: m > 0]]"), {"n": []})
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,7 @@ def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, 
     )
     monkeypatch.setitem(CLAIMS, "O-SIZE", one)
     monkeypatch.setitem(SECOND, "O-SIZE", lambda finding: None)
-    with pytest.raises(InputError, match="numbers found without a field: least|fields without a number found: count"):
-        decide("O-SIZE")
+    refuses("numbers found without a field: least|fields without a number found: count", decide, "O-SIZE")
 
 
 def test_fields_show_fractions_exactly_or_in_decimals() -> None:
@@ -306,13 +305,10 @@ def test_a_check_that_does_not_come_out_finds_nothing() -> None:
 
 
 def test_a_claim_is_registered_once_and_has_texts() -> None:
-    with pytest.raises(InputError, match="already"):
-        claim("O-SIZE")(CLAIMS["O-SIZE"].check)
-    with pytest.raises(InputError, match="already"):
-        second("O-SIZE")(SECOND["O-SIZE"])
+    refuses("already", claim("O-SIZE"), CLAIMS["O-SIZE"].check)
+    refuses("already", second("O-SIZE"), SECOND["O-SIZE"])
     check = CLAIMS["O-SIZE"].check
-    with pytest.raises(InputError, match="claims.toml must have a table for claim O-NEW"):
-        claim("O-NEW")(check)
+    refuses("claims.toml must have a table for claim O-NEW", claim("O-NEW"), check)
 
 
 TEXTS = """
@@ -448,8 +444,7 @@ def test_a_claim_is_named_by_its_id_or_by_how_that_begins() -> None:
     known = ["S-T1", "S-T1-W", "O-3.1", "O-SUB"]
     assert named("s-t1", known) == ["S-T1"]
     assert named("O", known) == ["O-3.1", "O-SUB"]
-    with pytest.raises(ValueError, match="did you mean S-T1"):
-        named("s-t11", known)
+    refuses("did you mean S-T1", named, "s-t11", known)
 
 
 def test_the_command_names_near_ids() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as hs
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.named_formats import quantisations
+from tests.refusals import refuses
 from tests.tiny_configs import LLAMA as TINY
 
 MATRICES = 5 * (96 + 48 + 48 + 96 + 3 * 96) * 64
@@ -116,8 +117,7 @@ def test_model_optimizer_keeps_its_quantisation_in_a_file_beside_the_config(tmp_
     packed = model(tmp_path)
     assert (packed.linear_bytes, packed.kv_bytes_per_value, packed.arithmetic) == (4.5 / 8, 1.0, "fp4")
     (tmp_path / "hf_quant_config.json").write_text("[]")
-    with pytest.raises(ValueError, match="cannot be read as a hf_quant_config.json: TypeError"):
-        model(tmp_path)
+    refuses("cannot be read as a hf_quant_config.json: TypeError", model, tmp_path)
 
 
 def test_only_the_experts_of_mxfp4_are_packed() -> None:
@@ -181,8 +181,7 @@ def test_every_name_packs_every_part_of_a_prediction_pair(quantisation: str) -> 
 def test_a_format_of_the_cache_by_name() -> None:
     assert PLAIN.with_kv("fp8").kv_bytes(10) == PLAIN.kv_bytes(10) / 2
     assert PLAIN.with_kv("q8_0").kv_bytes(10) == PLAIN.kv_bytes(10) * 8.5 / 16
-    with pytest.raises(ValueError, match="unknown format of the KV cache 'fp9': did you mean fp8"):
-        PLAIN.with_kv("fp9")
+    refuses("unknown format of the KV cache 'fp9': did you mean fp8", PLAIN.with_kv, "fp9")
 
 
 @pytest.mark.parametrize(
@@ -209,13 +208,11 @@ def test_a_format_of_the_cache_by_name() -> None:
     ],
 )
 def test_quantisations_that_cannot_be_are_refused(config: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        stored(config)
+    refuses(message, stored, config)
 
 
 def test_an_unknown_quantisation_lists_near_names() -> None:
-    with pytest.raises(ValueError, match="unknown quantisation 'q4_k_x': did you mean q4_k_s, q4_k_m"):
-        PLAIN.quantised("q4_k_x")
+    refuses("unknown quantisation 'q4_k_x': did you mean q4_k_s, q4_k_m", PLAIN.quantised, "q4_k_x")
 
 
 VALUES = hs.recursive(

@@ -23,7 +23,8 @@ from benchmarks.ratio_history import (
     regressions,
     table,
 )
-from spectheory import InputError, Provenance
+from spectheory import Provenance
+from tests.refusals import refuses
 
 
 def record(day: int, **ratios: float) -> BenchmarkRatios:
@@ -54,8 +55,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_report_gives_the_ratios_to_baselines_alone(tmp_path: Path) -> None:
     data = json.loads(report(tmp_path / "report.json", a=0.25).read_text())
     assert ratios_of(data) == {"a / loop": 0.25}
-    with pytest.raises(InputError, match="the report is not a report of pytest-benchmark: write it with"):
-        ratios_of({"machine_info": {}})
+    refuses("the report is not a report of pytest-benchmark: write it with", ratios_of, {"machine_info": {}})
 
 
 def test_of_several_runs_the_least_ratio_counts() -> None:
@@ -73,8 +73,7 @@ def test_only_what_exceeds_the_factor_is_a_regression() -> None:
     old = {"a": 1.0, "b": 4.0}
     assert regressions({"a": 1.5, "b": 1, "new": 9}, old, factor=1.5) == []
     assert regressions({"a": 1.6, "b": 4}, old, factor=1.5) == [Regression("a", 1.6, 1.0)]
-    with pytest.raises(InputError, match=r"factor must be at least 1, got 0\.9"):
-        regressions({}, {}, factor=0.9)
+    refuses(r"factor must be at least 1, got 0\.9", regressions, {}, {}, factor=0.9)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +118,7 @@ def test_a_run_is_added_with_its_commit(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ratios", [{"a": 0.0}, {"a": float("inf")}, {}])
 def test_ratios_that_cannot_be_are_refused(ratios: dict[str, float]) -> None:
-    with pytest.raises(InputError, match="above 0 and finite|must not be empty"):
-        record(1, **ratios)
+    refuses("above 0 and finite|must not be empty", record, 1, **ratios)
 
 
 def test_the_committed_history_is_read_and_its_table_is_up_to_date() -> None:

@@ -11,6 +11,7 @@ import pytest
 import spectheory as st
 from spectheory.core.files import write_whole
 from spectheory.core.record import Record
+from tests.refusals import refuses
 
 RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))
 LATENCY = st.Latency(
@@ -70,20 +71,17 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
 def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(content)
-    with pytest.raises(st.InputError, match="plan.json"):
-        st.Plan.load(path)
+    refuses("plan.json", st.Plan.load, path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(st.InputError, match=r"there is no file .*absent\.json"):
-        st.Plan.load(tmp_path / "absent.json")
+    refuses(r"there is no file .*absent\.json", st.Plan.load, tmp_path / "absent.json")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_whole(path, "old")
-    with pytest.raises(st.InputError, match=r"record.json cannot be written: 'new .ud800' cannot be encoded in UTF-8"):
-        write_whole(path, "new \ud800")
+    refuses(r"record.json cannot be written: 'new .ud800' cannot be encoded in UTF-8", write_whole, path, "new \ud800")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

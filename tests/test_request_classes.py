@@ -16,6 +16,7 @@ from spectheory.core.acceptance import TooFewTrialsError
 from spectheory.yields import NoClassesError
 from spectheory.yields.class_fitting import RATES
 from spectheory.yields.mixing_weights import mixing_weights
+from tests.refusals import refuses
 
 SHARES, ALPHAS = (Fraction(2, 5), Fraction(3, 5)), (Fraction(1, 4), Fraction(4, 5))
 TREES = (st.Tree.chain(1), st.Tree.chain(4), st.Tree.chain(9), st.Tree.k_ary(2, 3), st.Tree([-1, 0, 0, 0, 1, 1, 2, 4]))
@@ -152,8 +153,7 @@ def test_counts_of_all_ranks_of_a_tree() -> None:
     for other in (st.Tree.chain(9), st.Tree.k_ary(2, 3)):
         exact = float(world_tau(other, LATER if other.max_depth < 5 else ()))
         assert found.block_efficiency(other) == pytest.approx(exact, rel=2e-3)
-    with pytest.raises(st.InputError, match="with_ranks is for classes of chains"):
-        found.with_ranks(table)
+    refuses("with_ranks is for classes of chains", found.with_ranks, table)
 
 
 def _with_ends(table: st.Acceptance) -> st.Acceptance:
@@ -305,8 +305,7 @@ def test_acceptances_that_are_refused() -> None:
     rates = st.Acceptance.from_counts(np.array([[500], [400]]), np.array([1000, 600]))
     with pytest.raises(st.InputError, match=r"trials\[1\] of acceptance is 600, but only 500 nodes were accepted"):
         st.RequestClasses.from_acceptance(rates, st.Tree.chain(2))
-    with pytest.raises(st.InputError, match=r"level must be between 0 and 1, got 95"):
-        st.RequestClasses.from_histogram(RISING, level=95)
+    refuses(r"level must be between 0 and 1, got 95", st.RequestClasses.from_histogram, RISING, level=95)
 
 
 @pytest.mark.parametrize(
@@ -324,5 +323,4 @@ def test_acceptances_that_are_refused() -> None:
     ],
 )
 def test_fields_that_are_refused(fields: dict[str, object], message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        classes(**{"shares": [0.4, 0.6], "rates": [0.25, 0.8], **fields})  # pyright: ignore
+    refuses(message, classes, **{"shares": [0.4, 0.6], "rates": [0.25, 0.8], **fields})

@@ -16,6 +16,7 @@ from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
 from spectheory.hardware.shipped_models import model_names
 from tests.confident import PUBLISHED
+from tests.refusals import refuses
 
 COSTS = EngineCosts.of("vllm")
 H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
@@ -108,8 +109,7 @@ def test_fp8_and_float32_peaks() -> None:
 
 @pytest.mark.parametrize("change", [{"bandwidth_share": 0.0}, {"flops_share": 1.1}, {"layer_seconds": -1.0}])
 def test_costs_that_cannot_be_are_refused(change: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
-        dataclasses.replace(COSTS, **change)
+    refuses(f"{next(iter(change))} must be", dataclasses.replace, COSTS, **change)
 
 
 def test_packed_weights_are_slower_up_to_8_tokens() -> None:

@@ -14,6 +14,7 @@ from spectheory.hardware.gpus import Gpu, gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
 from tests.confident import PUBLISHED
+from tests.refusals import refuses
 
 COSTS = EngineCosts.of("vllm")
 H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
@@ -114,8 +115,7 @@ def test_the_default_tokens_are_close_enough(name: str) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        st.Latency.roofline(**(PAIR | change))
+    refuses(message, st.Latency.roofline, **PAIR | change)
 
 
 def test_prompts_beside_a_step_take_their_operations() -> None:
@@ -132,8 +132,7 @@ def test_prompts_beside_a_step_take_their_operations() -> None:
     expected = 2.5 * with_prompts.plain(1024) / (cycle + 2.5 * (target + draft))
     assert with_prompts.speedup(chain, 2.5, 1024) == pytest.approx(expected)
     assert with_prompts.speedup(st.Tree.chain(0), 1.0, 1024) == pytest.approx(1)
-    with pytest.raises(ValueError, match="prefill_tokens must be a number of at least 0, got -1"):
-        st.Latency.roofline(**PAIR, prefill_tokens=-1)
+    refuses("prefill_tokens must be a number of at least 0, got -1", st.Latency.roofline, **PAIR, prefill_tokens=-1)
 
 
 def test_without_a_draft_only_the_step_costs() -> None:
@@ -153,8 +152,7 @@ def test_levels_drafted_at_once_take_one_forward_and_one_overhead() -> None:
     assert latency.draft_levels(st.Tree.chain(0), 1024) == 0
     assert latency.overhead(tree) == pytest.approx(latency.overhead_seconds + latency.level_overhead_seconds)
     assert st.Latency.from_dict(latency.to_dict()).drafting == "at once"
-    with pytest.raises(ValueError, match="drafting must be one of levels, at once, got 'never'"):
-        dataclasses.replace(latency, drafting="never")  # pyright: ignore[reportArgumentType]
+    refuses("drafting must be one of levels, at once, got 'never'", dataclasses.replace, latency, drafting="never")
 
 
 def test_a_gpu_of_your_own() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spectheory.engines import ChainRange, Envelope
 from spectheory.planning.runnable import checked_ranges
 from tests.engines.examples import RANGES
+from tests.refusals import refuses
 
 
 def test_ranges_and_envelopes_check_themselves() -> None:
@@ -24,5 +23,4 @@ def test_ranges_and_envelopes_check_themselves() -> None:
         (lambda: checked_ranges([ChainRange(1, 4, 1), ChainRange(4, 8, 0)]), "should start at 5"),
         (lambda: checked_ranges([ChainRange(1, 4, 0)]), "got only length 0: run the engine without"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            make()
+        refuses(message, make)

@@ -15,6 +15,7 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
 from spectheory.report.schedules import schedule_rows
+from tests.refusals import refuses
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
@@ -128,5 +129,4 @@ def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int
 
 @pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1], [1.5], [True]])
 def test_batches_must_increase(batches: list[int]) -> None:
-    with pytest.raises(ValueError, match="batches must be increasing whole numbers from 1 on"):
-        schedule(RATES, latency_at, batches, context=512)
+    refuses("batches must be increasing whole numbers from 1 on", schedule, RATES, latency_at, batches, context=512)

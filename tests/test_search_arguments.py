@@ -14,6 +14,7 @@ from spectheory.core import memory
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import LARGEST_TREE
 from spectheory.search import best_tree, best_trees, yield_table
+from tests.refusals import refuses
 
 
 def test_neither_the_import_nor_a_small_search_imports_numba() -> None:
@@ -30,26 +31,18 @@ assert not {"numba", "scipy"} & set(sys.modules)
 
 def test_bad_arguments_are_named_with_their_repair() -> None:
     acceptance = Acceptance.by_rank([0.5, 0.2])
-    with pytest.raises(ValueError, match=r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)"):
-        best_tree(acceptance, 0)
-    with pytest.raises(ValueError, match=r"budget must be a whole number, got 2\.5"):
-        best_trees(acceptance, 2.5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="budget must be a whole number, got True"):
-        yield_table(acceptance, True, max_depth=2)
+    refuses(r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)", best_tree, acceptance, 0)
+    refuses(r"budget must be a whole number, got 2\.5", best_trees, acceptance, 2.5)
+    refuses("budget must be a whole number, got True", yield_table, acceptance, True, max_depth=2)
     with pytest.raises(
         ValueError, match=r"max_depth must be at least 1, got 0: for no speculation use Tree.chain\(0\)"
     ):
         best_tree(acceptance, 5, max_depth=0)
-    with pytest.raises(ValueError, match="max_depth must be at least 0, got -1"):
-        yield_table(acceptance, 5, max_depth=-1)
-    with pytest.raises(ValueError, match="max_depth must be a whole number, got None"):
-        yield_table(acceptance, 5, max_depth=None)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match=f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got"):
-        best_tree(acceptance, LARGEST_TREE)
-    with pytest.raises(ValueError, match="max_fanout must be at least 1, got 0: None sets no limit"):
-        best_tree(acceptance, 5, max_fanout=0)
-    with pytest.raises(ValueError, match=r"must be an Acceptance, got list: use Acceptance\.by_rank"):
-        best_tree([0.5], 5)  # pyright: ignore[reportArgumentType]
+    refuses("max_depth must be at least 0, got -1", yield_table, acceptance, 5, max_depth=-1)
+    refuses("max_depth must be a whole number, got None", yield_table, acceptance, 5, max_depth=None)
+    refuses(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got", best_tree, acceptance, LARGEST_TREE)
+    refuses("max_fanout must be at least 1, got 0: None sets no limit", best_tree, acceptance, 5, max_fanout=0)
+    refuses(r"must be an Acceptance, got list: use Acceptance\.by_rank", best_tree, [0.5], 5)
     assert best_tree(acceptance, np.int64(2)) == best_tree(acceptance, 2)  # pyright: ignore[reportArgumentType]
 
 
@@ -76,20 +69,17 @@ def test_what_does_not_fit_in_memory_is_refused(
         search(too_large)
     fits = int(str(refusal.value).split("up to about ")[1].split(" fits")[0].replace(",", ""))
     search(fits)
-    with pytest.raises(ValueError, match="fits"):
-        search(fits + 1)
+    refuses("fits", search, fits + 1)
 
 
 def test_a_depth_that_no_budget_affords_is_refused() -> None:
-    with pytest.raises(ValueError, match="no budget fits: use a smaller max_depth"):
-        yield_table(falling, 5, max_depth=10**12)
+    refuses("no budget fits: use a smaller max_depth", yield_table, falling, 5, max_depth=10**12)
 
 
 def test_largest_fitting_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     memory.require_memory(lambda n: 10 * n, 100)
-    with pytest.raises(ValueError, match="up to about 100 fits"):
-        memory.require_memory(lambda n: 10 * n, 101)
+    refuses("up to about 100 fits", memory.require_memory, lambda n: 10 * n, 101)
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
     memory.require_memory(lambda n: 10 * n, 10**30)
 

@@ -45,6 +45,7 @@ from spectheory.certify import certify_step
 from spectheory.core.errors import InputError
 from spectheory.otlp import GreedyTopK, SpecInfer
 from spectheory.verify import TopDown
+from tests.refusals import refuses
 
 SPACE = ActionSpace(paths=2, trunk=1, length=2)
 SAMPLING = Sampling(0.8)
@@ -149,8 +150,7 @@ def test_labels_continue_after_an_interruption_and_refuse_another_folder(labels:
     assert len(parts) == 2
     before = parts[1].read_bytes()
     parts[1].unlink()
-    with pytest.raises(InputError, match="1 of 2 parts"):
-        read_labels(tmp_path)
+    refuses("1 of 2 parts", read_labels, tmp_path)
     write_labels(texts(), SETTINGS, tmp_path)
     assert parts[1].read_bytes() == before
     assert read_labels(tmp_path).identity == labels.identity
@@ -182,8 +182,7 @@ def test_labels_are_split_by_prompt(labels: Labels) -> None:
     place = np.flatnonzero(labels.prompts == one.prompts[0])
     assert (one.of("Naive")[one.prompts == one.prompts[0]] == labels.of("Naive")[place]).all()
     assert one.identity != other.identity
-    with pytest.raises(InputError, match="on both sides"):
-        labels.split(0.0)
+    refuses("on both sides", labels.split, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -197,16 +196,13 @@ def test_labels_are_split_by_prompt(labels: Labels) -> None:
     ],
 )
 def test_label_settings_are_checked(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        LabelSettings(**fields)
+    refuses(message, LabelSettings, **fields)
 
 
 def test_greedy_and_short_texts_have_no_labels(tmp_path: Path) -> None:
     greedy = HeldOutTexts(pair(), texts().prompts, texts().texts, Sampling(0.0))
-    with pytest.raises(InputError, match="temperature of the texts"):
-        write_labels(greedy, SETTINGS, tmp_path)
-    with pytest.raises(InputError, match="every must be at most"):
-        write_labels(texts(), replace(SETTINGS, every=16), tmp_path)
+    refuses("temperature of the texts", write_labels, greedy, SETTINGS, tmp_path)
+    refuses("every must be at most", write_labels, texts(), replace(SETTINGS, every=16), tmp_path)
 
 
 def test_the_objective_by_hand() -> None:
@@ -281,24 +277,18 @@ def test_training_learns_which_tree_is_best_where_a_feature_says_so(labels: Labe
     [({"steps": 0}, "steps"), ({"worst": 0.0}, "worst"), ({"dropout": 1.0}, "dropout"), ({"rate": -1.0}, "rate")],
 )
 def test_training_settings_are_checked(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=f"{message} must be"):
-        SelectorTraining(**fields)
+    refuses(f"{message} must be", SelectorTraining, **fields)
 
 
 def test_labels_of_another_pair_or_other_actions_are_refused(labels: Labels, tmp_path: Path) -> None:
     wider = replace(labels, pair=replace(labels.pair, target_hidden=64), sampling=Sampling(1.0))
-    with pytest.raises(InputError, match="target_hidden 160, one of the labels has 64"):
-        train_selector([labels, wider], LATENCY, TRAINING, tmp_path)
-    with pytest.raises(InputError, match="same actions"):
-        train_selector([labels, replace(labels, space=ActionSpace())], LATENCY, TRAINING, tmp_path)
-    with pytest.raises(InputError, match="different samplings"):
-        train_selector([labels, labels], LATENCY, TRAINING, tmp_path)
+    refuses("target_hidden 160, one of the labels has 64", train_selector, [labels, wider], LATENCY, TRAINING, tmp_path)
+    refuses("same actions", train_selector, [labels, replace(labels, space=ActionSpace())], LATENCY, TRAINING, tmp_path)
+    refuses("different samplings", train_selector, [labels, labels], LATENCY, TRAINING, tmp_path)
     with pytest.raises(InputError, match="labels hold SpecInfer.*, not Khisti"):
         train_selector([labels], LATENCY, replace(TRAINING, verifier="Khisti"), tmp_path)
-    with pytest.raises(InputError, match="prompt_seconds=0.5"):
-        train_selector([labels], replace(LATENCY, prompt_seconds=0.5), TRAINING, tmp_path)
-    with pytest.raises(InputError, match="leaves none"):
-        train_selector([labels], LATENCY, replace(TRAINING, held=0.001), tmp_path)
+    refuses("prompt_seconds=0.5", train_selector, [labels], replace(LATENCY, prompt_seconds=0.5), TRAINING, tmp_path)
+    refuses("leaves none", train_selector, [labels], LATENCY, replace(TRAINING, held=0.001), tmp_path)
 
 
 def comparison(labels: Labels, *selectors: Selector) -> SelectorComparison:
@@ -360,18 +350,12 @@ def test_a_comparison_is_read_as_it_was_written(labels: Labels, tmp_path: Path) 
 
 def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels: Labels, tmp_path: Path) -> None:
     trained = train_selector([labels], LATENCY, TRAINING, tmp_path)
-    with pytest.raises(InputError, match="not trained"):
-        evaluate_selector([trained], labels, other_prompts(labels))
-    with pytest.raises(InputError, match="other must be labels of prompts that are not in labels"):
-        evaluate_selector([selector()], labels, labels)
-    with pytest.raises(InputError, match="not for"):
-        comparison(replace(labels, sampling=Sampling(0.3)))
-    with pytest.raises(InputError, match="actions of the selector"):
-        comparison(replace(labels, space=ActionSpace()))
-    with pytest.raises(InputError, match="weights"):
-        comparison(replace(labels, pair=replace(labels.pair, weights="0")))
-    with pytest.raises(InputError, match="differ in samplings"):
-        comparison(labels, selector(), trained)
+    refuses("not trained", evaluate_selector, [trained], labels, other_prompts(labels))
+    refuses("other must be labels of prompts that are not in labels", evaluate_selector, [selector()], labels, labels)
+    refuses("not for", comparison, replace(labels, sampling=Sampling(0.3)))
+    refuses("actions of the selector", comparison, replace(labels, space=ActionSpace()))
+    refuses("weights", comparison, replace(labels, pair=replace(labels.pair, weights="0")))
+    refuses("differ in samplings", comparison, labels, selector(), trained)
 
 
 def test_the_loop_chooses_by_the_text_alone(labels: Labels) -> None:
@@ -428,20 +412,14 @@ def test_a_selector_of_another_pair_sampling_or_folder_is_refused(labels: Labels
     one = selector()
     for field, value in {"target_hidden": 64, "draft_hidden": 32, "vocabulary": 9, "weights": "abc"}.items():
         foreign = replace(one, card=replace(one.card, pair=replace(one.card.pair, **{field: value})))
-        with pytest.raises(InputError, match=f"{field} {value}"):
-            Selected(foreign).start(pair(), SAMPLING)
-    with pytest.raises(InputError, match="temperature 0 draws nothing"):
-        Selected(one).start(pair(), Sampling(0.0))
-    with pytest.raises(InputError, match="not for temperature 1 and top-p 0.9"):
-        Selected(one).start(pair(), Sampling(1.0, top_p=0.9))
+        refuses(f"{field} {value}", Selected(foreign).start, pair(), SAMPLING)
+    refuses("temperature 0 draws nothing", Selected(one).start, pair(), Sampling(0.0))
+    refuses("not for temperature 1 and top-p 0.9", Selected(one).start, pair(), Sampling(1.0, top_p=0.9))
     one.save(tmp_path)
     replace(one.card, space=ActionSpace(3, 1, 2), static=(0, 0)).save(tmp_path / "selector.json")
-    with pytest.raises(InputError, match="actions or hidden sizes"):
-        Selector.load(tmp_path)
-    with pytest.raises(InputError, match=r"selector\.json"):
-        Selector.load(tmp_path / "nothing")
+    refuses("actions or hidden sizes", Selector.load, tmp_path)
+    refuses(r"selector\.json", Selector.load, tmp_path / "nothing")
 
 
 def test_a_verifier_for_other_draws_is_refused() -> None:
-    with pytest.raises(InputError, match="not lossless for IID"):
-        Decoder(pair(), Selected(selector()), SAMPLING, TopDown(GreedyTopK()))
+    refuses("not lossless for IID", Decoder, pair(), Selected(selector()), SAMPLING, TopDown(GreedyTopK()))

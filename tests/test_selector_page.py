@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from benchmarks.selector import __main__ as command
 from benchmarks.selector.page import section
 from reference.held_out import sources
@@ -15,7 +13,7 @@ from reference.library_sources import standard_library
 from reference.models import load_pair
 from reference.sampling import Sampling
 from reference.selector import SelectorComparison
-from spectheory.core.errors import InputError
+from tests.refusals import refuses
 
 
 def test_texts_are_of_a_half_of_the_files_and_few_of_each() -> None:
@@ -36,8 +34,7 @@ def test_texts_are_of_a_half_of_the_files_and_few_of_each() -> None:
     assert set(judged.clusters).isdisjoint(trained.clusters)
     assert {*judged.clusters, *trained.clusters} == set(both.clusters)
     assert len(both.clusters) == 10
-    with pytest.raises(InputError, match="prompts must be pieces of the held-out files"):
-        sources(pair, [[5] * 40])
+    refuses("prompts must be pieces of the held-out files", sources, pair, [[5] * 40])
 
 
 def records() -> list[SelectorComparison]:

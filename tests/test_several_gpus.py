@@ -13,6 +13,7 @@ from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.placement import Parallel
 from spectheory.hardware.roofline import Roofline
+from tests.refusals import refuses
 
 COSTS = EngineCosts.of("vllm")
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
@@ -30,8 +31,7 @@ def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:
 
 def test_what_the_refusal_proposes_fits() -> None:
     st.Latency.roofline(**PAIR, batch=398)
-    with pytest.raises(ValueError, match="are missing"):
-        st.Latency.roofline(**PAIR, batch=399)
+    refuses("are missing", st.Latency.roofline, **PAIR, batch=399)
     st.Latency.roofline(**PAIR, batch=1000, gpus=4)
     st.Latency.roofline(gpu=PAIR["gpu"], gpus=2, target=LARGE["target"], draft=LARGE["draft"])
 
@@ -94,8 +94,7 @@ def test_a_draft_on_fewer_gpus_pays_less_communication_and_more_reading() -> Non
     sizes = model(PAIR["target"]), model(PAIR["draft"])
     needed = Roofline(gpu("h100_sxm"), 4, draft_gpus=1).memory_needed(*sizes)
     assert needed == pytest.approx(Roofline(gpu("h100_sxm"), 4).memory_needed(sizes[0]) + place.memory_needed(sizes[1]))
-    with pytest.raises(ValueError, match="draft_gpus must be between 1 and 4, got 8"):
-        st.Latency.roofline(**PAIR, gpus=4, draft_gpus=8)
+    refuses("draft_gpus must be between 1 and 4, got 8", st.Latency.roofline, **PAIR, gpus=4, draft_gpus=8)
     with pytest.raises(ValueError, match="parallel must be one of tensor, expert, layers, got 'sideways'"):
         st.Latency.roofline(**PAIR, parallel="sideways")  # pyright: ignore[reportArgumentType]
 

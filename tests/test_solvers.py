@@ -27,6 +27,7 @@ from spectheory.otlp import (
 )
 from spectheory.otlp.rrs import _accepted_of_two
 from tests.enumeration import CASES, enumerated, exact, random_distribution, random_pairs, sequences
+from tests.refusals import refuses
 
 SOLVERS = list(ALL)
 Case = tuple[np.ndarray, np.ndarray, int]
@@ -170,8 +171,7 @@ def test_recursion_and_running_sums_of_rejection_without_replacement() -> None:
         for x, share in enumerate(excess(q, p))
     ]
     assert _accepted_of_two(p, q) == pytest.approx(np.minimum(p, q).sum() + sum(later), abs=1e-12)
-    with pytest.raises(ValueError, match=r"V = 300 and k = 4, .*: use estimated_acceptance\(RRS\(\), p, q, k, samples"):
-        RRS().acceptance(p, q, 4)
+    refuses(r"V = 300 and k = 4, .*: use estimated_acceptance\(RRS\(\), p, q, k, samples", RRS().acceptance, p, q, 4)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -204,26 +204,19 @@ BAD = [
 def test_bad_input_is_refused(solver: Solver) -> None:
     q: Any = np.array([0.5, 0.5, 0.0])
     for p, message in BAD:
-        with pytest.raises(ValueError, match=message):
-            solver.distribution(p, q, [0])
-        with pytest.raises(ValueError, match=message):
-            solver.sample(p, q, [0], np.random.default_rng(0))
-        with pytest.raises(ValueError, match=message):
-            solver.acceptance(p, q, 1)
-        with pytest.raises(ValueError, match=message.replace("p must", "q must").replace("2 and 3", "3 and 2")):
-            solver.acceptance(q, p, 1)
+        refuses(message, solver.distribution, p, q, [0])
+        refuses(message, solver.sample, p, q, [0], np.random.default_rng(0))
+        refuses(message, solver.acceptance, p, q, 1)
+        refuses(message.replace("p must", "q must").replace("2 and 3", "3 and 2"), solver.acceptance, q, p, 1)
     for drafts, message in [
         ([], "drafts must name at least one token"),
         ([3], "drafts must be tokens between 0 and 2, got 3"),
         ([-1], "drafts must be tokens between 0 and 2, got -1"),
         ([0, 2], "token 2, which q gives probability 0"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            solver.distribution(q, q, drafts)
-        with pytest.raises(ValueError, match=message):
-            solver.sample(q, q, drafts, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="k must be at least 1 draft, got 0"):
-        solver.acceptance(q, q, 0)
+        refuses(message, solver.distribution, q, q, drafts)
+        refuses(message, solver.sample, q, q, drafts, np.random.default_rng(0))
+    refuses("k must be at least 1 draft, got 0", solver.acceptance, q, q, 0)
 
 
 def test_bad_factors_and_too_many_drafts_are_refused() -> None:
@@ -231,21 +224,16 @@ def test_bad_factors_and_too_many_drafts_are_refused() -> None:
     for target, draft in ((p, q), (p.astype(float), q.astype(float))):
         with pytest.raises(ValueError, match=r"rho must be at least rho\* = 1.434258\d+ .* k = 2 drafts, got 1.4"):
             SpecTr(rho=1.4).acceptance(target, draft, 2)
-        with pytest.raises(ValueError, match="rho must be at least rho.*, got 1.4"):
-            SpecTr(rho=1.4).distribution(target, draft, [0, 1])
+        refuses("rho must be at least rho.*, got 1.4", SpecTr(rho=1.4).distribution, target, draft, [0, 1])
     sure, unsure = exact(1, 0), exact(1, 9)  # 1 is lossless here, and below rho*
     with pytest.raises(ValueError, match=r"rho must be at least rho\* = 1.9 .*, got 1: smaller factors may be lossy"):
         SpecTr(rho=1).distribution(sure, unsure, [0, 1])
     for rho in (0.5, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match=f"rho must be at least 1 and finite, got {rho}"):
-            SpecTr(rho=rho)
-    with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
-        SpecTr(candidates=0)
-    with pytest.raises(ValueError, match="give rho or candidates, not both, got rho=2 and candidates=3"):
-        SpecTr(rho=2, candidates=3)
+        refuses(f"rho must be at least 1 and finite, got {rho}", SpecTr, rho=rho)
+    refuses("candidates must be at least 1, got 0", SpecTr, candidates=0)
+    refuses("give rho or candidates, not both, got rho=2 and candidates=3", SpecTr, rho=2, candidates=3)
     for refused in (lambda: SpecHub().acceptance(p, q, 3), lambda: SpecHub().distribution(p, q, [0, 1, 0])):
-        with pytest.raises(ValueError, match="SpecHub drafts at most 2 tokens at a node, got 3: use GreedyTopK"):
-            refused()
+        refuses("SpecHub drafts at most 2 tokens at a node, got 3: use GreedyTopK", refused)
 
 
 @pytest.mark.parametrize("peak", [20.0, 30.0, 36.0, 37.0, 60.0])

@@ -19,6 +19,7 @@ from spectheory.core.errors import InputError
 from spectheory.replay.reliability import BINS, RANKS
 from spectheory.results.draft_comparison import LEVEL
 from spectheory.results.draft_run import DraftRun
+from tests.refusals import refuses
 
 START, OTHER = ROWS[:2]
 NAMES = [SHIPPED, "EAGLE-1 start", "EAGLE-1", "HASS"]
@@ -91,8 +92,7 @@ def test_later_seeds_are_added_to_the_kept_ones_and_a_repeated_one_replaces_its_
     assert len(both.groups["HASS"]) == 4
     assert records.merged(old, new).groups["HASS"][0].tau == pytest.approx(new.groups["HASS"][0].tau)
     assert len(records.merged(old, new).runs) == len(old.runs)
-    with pytest.raises(InputError, match="the texts or the tree differ"):
-        records.merged(old, replace(new, prompts=("a", "b", "d")))
+    refuses("the texts or the tree differ", records.merged, old, replace(new, prompts=("a", "b", "d")))
 
 
 def trained(work: Path, name: str, **settings: Any) -> Path:
@@ -136,8 +136,7 @@ def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
 
 
 def test_the_page_of_no_records_is_refused() -> None:
-    with pytest.raises(InputError, match="holds no comparison: train with --work first"):
-        page.document({}, {}, {"shares": {}, "drafting": {}})
+    refuses("holds no comparison: train with --work first", page.document, {}, {}, {"shares": {}, "drafting": {}})
 
 
 def test_the_page_is_what_the_records_say() -> None:

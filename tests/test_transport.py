@@ -22,6 +22,7 @@ from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
 from spectheory.otlp.without_replacement import kept_within
 from tests.enumeration import CASES, enumerated, exact, random_pairs, sequences
+from tests.refusals import refuses
 
 EXCHANGED = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
 Pair = tuple[Any, Any]
@@ -106,8 +107,7 @@ def test_the_examples_of_selection() -> None:
     assert float(Khisti().acceptance(torch.tensor(p.astype(float)), torch.tensor(q.astype(float)), 3)) == pytest.approx(
         float(accepted), abs=1e-12
     )
-    with pytest.raises(ValueError, match="truncation must be at least 1 token, got 0"):
-        Khisti(truncation=0)
+    refuses("truncation must be at least 1 token, got 0", Khisti, truncation=0)
 
 
 @pytest.mark.parametrize("truncation", [1, 2, 8])
@@ -283,8 +283,7 @@ def test_a_tree_of_drafts_is_verified_by_optimal_transport() -> None:
     draft = st.Draft.in_order(st.Tree([-1, 0, 0]), [0, 0, 1], [q] * 3, DrawRule.NO_REPLACEMENT)
     outcome = st.verify.TopDown(OptimalTransport(DrawRule.NO_REPLACEMENT)).outcome(draft, [p] * 3)
     assert outcome.block_efficiency == 2
-    with pytest.raises(ValueError, match="is lossless for IID, IID_APART"):
-        st.verify.TopDown(OptimalTransport()).outcome(draft, [p] * 3)
+    refuses("is lossless for IID, IID_APART", st.verify.TopDown(OptimalTransport()).outcome, draft, [p] * 3)
 
 
 def test_what_cannot_be_solved_is_refused() -> None:
@@ -292,11 +291,8 @@ def test_what_cannot_be_solved_is_refused() -> None:
     with pytest.raises(ValueError, match=r"2 drafts from 1000 tokens form 500,500 sets, at most 20,000 can be listed"):
         OptimalTransport().distribution(p, p, [0, 1])
     assert OptimalTransport().acceptance(p, p, 2) == pytest.approx(1)
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        optimal_acceptance(p, p, 0)
-    with pytest.raises(ValueError, match="k must be 1 or 2 for DrawRule.HUB, got 3"):
-        optimal_acceptance(p, p, 3, DrawRule.HUB)
-    with pytest.raises(ValueError, match="p must be a distribution"):
-        optimal_acceptance(p * 2, p, 1)
+    refuses("k must be at least 1, got 0", optimal_acceptance, p, p, 0)
+    refuses("k must be 1 or 2 for DrawRule.HUB, got 3", optimal_acceptance, p, p, 3, DrawRule.HUB)
+    refuses("p must be a distribution", optimal_acceptance, p * 2, p, 1)
     with pytest.raises(ValueError, match="p and q must be distributions on one vocabulary, got 1000 and 2 tokens"):
         optimal_acceptance(p, np.array([0.5, 0.5]), 1)

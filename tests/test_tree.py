@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 import spectheory as st
+from tests.refusals import refuses
 
 parents = hs.integers(0, 30).flatmap(lambda n: hs.tuples(*(hs.integers(0, u) for u in range(n)))).map(list)
 
@@ -60,8 +61,7 @@ def test_a_tree_does_not_change() -> None:
 
 @pytest.mark.parametrize("bad", [[], [0], [-1, 2, 0], [-1, -1], [-1, 1], [-1, 0.5], [[-1, 0]], ["a"]])
 def test_a_parent_array_that_is_no_tree_is_refused(bad: list) -> None:
-    with pytest.raises(ValueError, match="parent must be"):
-        st.Tree(bad)
+    refuses("parent must be", st.Tree, bad)
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,12 @@ def test_a_parent_array_that_is_no_tree_is_refused(bad: list) -> None:
     ],
 )
 def test_paths_that_are_no_tree_are_refused(paths: list, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        st.Tree.from_paths(paths)
+    refuses(message, st.Tree.from_paths, paths)
 
 
 def test_sizes_beyond_reason_are_refused_before_anything_is_allocated() -> None:
-    with pytest.raises(ValueError, match=r"k_ary\(fanout=10, depth=40\) has more than"):
-        st.Tree.k_ary(10, 40)
-    with pytest.raises(ValueError, match="fanout >= 1 and depth >= 0, got fanout=0"):
-        st.Tree.k_ary(0, 2)
-    with pytest.raises(ValueError, match="budget of a chain must be between 0 and"):
-        st.Tree.chain(-1)
-    with pytest.raises(ValueError, match="budget of a chain must be between 0 and"):
-        st.Tree.chain(10**15)
-    with pytest.raises(ValueError, match="node must be between 0 and 2, got 3"):
-        st.Tree.chain(2).children(3)
+    refuses(r"k_ary\(fanout=10, depth=40\) has more than", st.Tree.k_ary, 10, 40)
+    refuses("fanout >= 1 and depth >= 0, got fanout=0", st.Tree.k_ary, 0, 2)
+    refuses("budget of a chain must be between 0 and", st.Tree.chain, -1)
+    refuses("budget of a chain must be between 0 and", st.Tree.chain, 10**15)
+    refuses("node must be between 0 and 2, got 3", st.Tree.chain(2).children, 3)

@@ -16,6 +16,7 @@ from spectheory.hardware.engine_costs import EngineCosts, spreads
 from spectheory.hardware.uncertainty import NOISE, CostUncertainty, deviations_left, gradients
 from spectheory.planning.deployment import Deployment
 from tests.confident import PAIR, RATES, confidence
+from tests.refusals import refuses
 
 
 def test_what_a_measurement_leaves_is_the_conditional_deviation_of_a_gaussian() -> None:
@@ -145,8 +146,7 @@ def test_a_latency_keeps_the_uncertainty_of_its_calibrated_costs() -> None:
     assert latency.inputs is not None
     assert again.inputs == latency.inputs
     assert latency.inputs.uncertainty == uncertainty_left(calibration())
-    with pytest.raises(st.InputError, match="uncertainty is for given costs"):
-        dataclasses.replace(latency.inputs, given=False)
+    refuses("uncertainty is for given costs", dataclasses.replace, latency.inputs, given=False)
 
 
 @pytest.mark.parametrize(
@@ -163,5 +163,4 @@ def test_a_latency_keeps_the_uncertainty_of_its_calibrated_costs() -> None:
 def test_an_impossible_uncertainty_is_refused(
     wide: dict[str, float], runs: tuple[dict[str, float], ...], message: str
 ) -> None:
-    with pytest.raises(st.InputError, match=message):
-        CostUncertainty(wide, runs)
+    refuses(message, CostUncertainty, wide, runs)

@@ -28,6 +28,7 @@ from spectheory.verify import (
 )
 from tests.enumeration import CASES, exact
 from tests.random_drafts import CHAINS, HUBS, OTHERS, PATHS, TOPS, TREES, WIDE, grown, joint, played, random_world
+from tests.refusals import refuses
 
 SHAPES: dict[str, list[Any]] = {
     "chains": CHAINS,
@@ -163,14 +164,10 @@ def test_drafts_that_do_not_fit_are_refused() -> None:
     fork = st.Draft.in_order(st.Tree([-1, 0, 1, 1]), [0, 0, 0, 1], half, DrawRule.IID)
     top = st.Draft.in_order(st.Tree.chain(1), [0, 0], half[:2], DrawRule.TOP_K)
     for verifier in (Block(), TreeMonteCarlo()):
-        with pytest.raises(ValueError, match="one draw at each inner node, got 2 at node 0; draft with Levels"):
-            verifier.outcome(twice, half[:2])
-        with pytest.raises(ValueError, match="one draw at each inner node, got 2 at node 1; .* with Traversal"):
-            verifier.outcome(fork, half)
-        with pytest.raises(ValueError, match="draft.rule is TOP_K, .* is lossless for IID, IID_APART"):
-            verifier.outcome(top, half[:2])
-    with pytest.raises(ValueError, match="lossless for IID, NO_REPLACEMENT, IID_APART"):
-        Traversal().outcome(top, half[:2])
+        refuses("one draw at each inner node, got 2 at node 0; draft with Levels", verifier.outcome, twice, half[:2])
+        refuses("one draw at each inner node, got 2 at node 1; .* with Traversal", verifier.outcome, fork, half)
+        refuses("draft.rule is TOP_K, .* is lossless for IID, IID_APART", verifier.outcome, top, half[:2])
+    refuses("lossless for IID, NO_REPLACEMENT, IID_APART", Traversal().outcome, top, half[:2])
     with pytest.raises(ValueError, match=r"draft.rule is NO_REPLACEMENT, GreedyMultiPathBlock\(\) is lossless for IID"):
         GreedyMultiPathBlock().outcome(replace(top, rule=DrawRule.NO_REPLACEMENT), half[:2])
 
@@ -220,8 +217,7 @@ def test_the_expectation_is_exact_or_has_its_standard_error(monkeypatch: pytest.
 
 def test_the_expectation_refuses_what_it_cannot_use() -> None:
     world = World.constant(exact(1, 1), exact(1, 1))
-    with pytest.raises(ValueError, match="samples and rng go together"):
-        expected_block_efficiency(Block(), world, Levels((1,)), samples=10)
+    refuses("samples and rng go together", expected_block_efficiency, Block(), world, Levels((1,)), samples=10)
     with pytest.raises(ValueError, match="samples must be at least 2 drafts, for a standard error, got 1"):
         expected_block_efficiency(Block(), world, Levels((1,)), samples=1, rng=np.random.default_rng(0))
 

@@ -12,6 +12,7 @@ import spectheory as st
 from spectheory.core.arrays import accept_ratio, residual
 from spectheory.otlp import ArgMax, Naive
 from spectheory.verify import Greedy, Outcome, TopDown, walk
+from tests.refusals import refuses
 
 
 def test_the_guards() -> None:
@@ -57,8 +58,6 @@ def test_a_draft_that_does_not_fit_is_refused() -> None:
         st.Draft.in_order(st.Tree.chain(2), [0, 0], q, st.DrawRule.IID)
     with pytest.raises(ValueError, match=r"draws\[0\] must name the children \[1\] of that node, got \[\]"):
         st.Draft(st.Tree.chain(1), [0, 0], q, ((), ()), st.DrawRule.IID)
-    with pytest.raises(ValueError, match="draws contains a child twice"):
-        st.Draft(st.Tree.chain(1), [0, 0], q, ((1, 1), ()), st.DrawRule.TOP_K)
+    refuses("draws contains a child twice", st.Draft, st.Tree.chain(1), [0, 0], q, ((1, 1), ()), st.DrawRule.TOP_K)
     top = st.Draft.in_order(st.Tree.chain(1), [0, 0], q, st.DrawRule.TOP_K)
-    with pytest.raises(ValueError, match=r"draft.rule is TOP_K, TopDown\(solver=Naive\(\)\) is lossless for IID"):
-        TopDown(Naive()).outcome(top, q)
+    refuses(r"draft.rule is TOP_K, TopDown\(solver=Naive\(\)\) is lossless for IID", TopDown(Naive()).outcome, top, q)

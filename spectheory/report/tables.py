@@ -182,7 +182,7 @@ def comparison_rows(comparison: Comparison) -> TextTable:
     sections.add(len(rows))
     add("requests", _requests)
     add("cycles", lambda a: f"{a.cycles:,}" if a.cycles else MISSING)
-    add("verifier", lambda a: (a.provenance.verifier or MISSING).partition("(")[0])
+    add("verifier", lambda a: (a.provenance.verifier or MISSING).replace("solver=", "").replace("()", ""))
     add("repeated 4-grams in text", lambda a: _or_missing(a.repeated_share, "{:.0%}"))
     add("text equal to plain", lambda a: f"{a.identical:,} of {a.compared:,}" if a.compared else MISSING)
     title = "Prediction against measurement" if comparison.measurement else "Prediction"

@@ -20,6 +20,7 @@ from tests.engines.test_llama_cpp_benchmarks import ROW, TABLE, TEST
 from tests.engines.test_sglang import BENCH
 from tests.engines.test_sglang_benchmarks import ONE_BATCH, SERVING
 from tests.engines.test_vllm_benchmarks import LATENCY, SERVE, SIZES, with_arguments
+from tests.refusals import refuses
 
 EXAMPLES = {
     "vllm-serve": json.dumps(SERVE),
@@ -86,13 +87,10 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: str, message: str) -
 
 
 def test_files_that_are_not_there_and_not_text(tmp_path: Path) -> None:
-    with pytest.raises(st.InputError, match="there is no file .*x.json: check the path"):
-        read_runs(tmp_path / "x.json")
-    with pytest.raises(st.InputError, match="is a folder: name a file"):
-        read_runs(tmp_path)
+    refuses("there is no file .*x.json: check the path", read_runs, tmp_path / "x.json")
+    refuses("is a folder: name a file", read_runs, tmp_path)
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(st.InputError, match="is not text in UTF-8"):
-        read_runs(str(tmp_path / "b"))
+    refuses("is not text in UTF-8", read_runs, str(tmp_path / "b"))
 
 
 def test_a_condition_that_the_format_does_not_use_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import spectheory as st
 from spectheory.engines import vllm_config
 from spectheory.planning.fitting import FAMILIES, Fitting
 from tests.engines.examples import RANGES
+from tests.refusals import refuses
 
 PLAN = st.evaluate(
     st.Tree.chain(3),
@@ -170,5 +171,4 @@ def test_a_derived_head_is_said_to_be_no_checkpoint(tmp_path: Path, monkeypatch:
     ],
 )
 def test_parallel_drafting_is_refused_where_vllm_has_none(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        vllm_config.export(RANGES[:1], model="m", parallel=True, **arguments)
+    refuses(message, vllm_config.export, RANGES[:1], model="m", parallel=True, **arguments)

@@ -9,6 +9,7 @@ import pytest
 import spectheory as st
 from spectheory.engines import Envelope, eagle
 from tests.engines.examples import TREE
+from tests.refusals import refuses
 
 
 def test_golden_eagle() -> None:
@@ -28,5 +29,4 @@ def test_golden_eagle() -> None:
     ],
 )
 def test_eagle_refuses_what_it_cannot_run(plan: Any, version: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        eagle.export(plan, version=version)
+    refuses(message, eagle.export, plan, version=version)

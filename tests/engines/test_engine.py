@@ -15,6 +15,7 @@ from spectheory.engines import ALL, Engine, Export
 from spectheory.planning.scheduler import schedule_of
 from tests.command_line import Run, refused
 from tests.engines.examples import refusal
+from tests.refusals import refuses
 from tests.toy_package import install
 
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
@@ -121,8 +122,7 @@ def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> N
     ],
 )
 def test_what_cannot_be_exported_is_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        call()
+    refuses(message, call)
 
 
 def test_files_are_written_and_replaced_only_when_told(tmp_path: Path) -> None:
@@ -131,8 +131,7 @@ def test_files_are_written_and_replaced_only_when_told(tmp_path: Path) -> None:
     assert made.write(folder) == (folder / "a.txt", folder / "b.txt")
     assert made.write(folder) == (folder / "a.txt", folder / "b.txt"), "the same text is there"
     (folder / "a.txt").unlink()
-    with pytest.raises(st.InputError, match=r"b.txt already exists: name another folder, or .* overwrite=True"):
-        other.write(folder)
+    refuses(r"b.txt already exists: name another folder, or .* overwrite=True", other.write, folder)
     assert not (folder / "a.txt").exists(), "all are checked before the first is written"
     other.write(str(folder), overwrite=True)
     assert {path.read_text() for path in folder.iterdir()} == {"two\n"}

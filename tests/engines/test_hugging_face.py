@@ -8,6 +8,7 @@ import pytest
 
 from spectheory.engines import hugging_face
 from tests.engines.examples import refusal
+from tests.refusals import refuses
 
 
 def test_golden_hugging_face() -> None:
@@ -25,5 +26,4 @@ def test_golden_hugging_face() -> None:
     ],
 )
 def test_hugging_face_refuses_what_it_cannot_run(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+    refuses(message, call)

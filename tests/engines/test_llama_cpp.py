@@ -8,6 +8,7 @@ import pytest
 
 from spectheory.engines import llama_cpp
 from tests.engines.examples import acceptance
+from tests.refusals import refuses
 
 
 def test_golden_llama_cpp() -> None:
@@ -48,8 +49,7 @@ def test_n_gram_lookup_looks_for_no_more_tokens_than_it_drafts(length: int, look
     ],
 )
 def test_llama_cpp_refuses_what_it_cannot_run(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        llama_cpp.export(**{"length": 3, "version": "b11000", "model": "d.gguf", **arguments})
+    refuses(message, llama_cpp.export, **{"length": 3, "version": "b11000", "model": "d.gguf", **arguments})
 
 
 SLOT = (
@@ -121,5 +121,4 @@ def test_llama_cpp_log_before_positions() -> None:
         (SLOT + "\n" + SERVER, "text must hold one line of statistics, got 2"),
         ("draft acceptance ratio = 0.5", "the log has none of draft acceptance, .* found are draft acceptance ratio"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            llama_cpp.from_log_line(text)
+        refuses(message, llama_cpp.from_log_line, text)

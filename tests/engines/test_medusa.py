@@ -6,6 +6,7 @@ import pytest
 
 from spectheory.engines import Envelope, medusa
 from tests.engines.examples import TREE
+from tests.refusals import refuses
 
 
 def test_golden_medusa() -> None:
@@ -17,7 +18,6 @@ def test_golden_medusa() -> None:
 
 
 def test_medusa_refuses_what_it_cannot_run() -> None:
-    with pytest.raises(ValueError, match="tree must be at most heads=2 deep for Medusa, got depth 3"):
-        medusa.export(TREE, version="1.0", heads=2)
+    refuses("tree must be at most heads=2 deep for Medusa, got depth 3", medusa.export, TREE, version="1.0", heads=2)
     with pytest.raises(ValueError, match="tree must be a Tree, got Envelope: Medusa runs static trees only"):
         medusa.export(Envelope(3, 2, 4), version="1.0")  # pyright: ignore[reportArgumentType]

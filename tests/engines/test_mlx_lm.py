@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spectheory.engines import mlx_lm
+from tests.refusals import refuses
 
 
 def test_golden_mlx_lm() -> None:
@@ -12,5 +11,4 @@ def test_golden_mlx_lm() -> None:
 
 
 def test_mlx_lm_refuses_what_it_cannot_run() -> None:
-    with pytest.raises(ValueError, match=r"of mlx-lm .* \(0.32\), got '0.20'"):
-        mlx_lm.export(3, version="0.20", model="d")
+    refuses(r"of mlx-lm .* \(0.32\), got '0.20'", mlx_lm.export, 3, version="0.20", model="d")

@@ -15,6 +15,7 @@ from spectheory.engines import Statistics
 from tests.engines.examples import acceptance, refusal
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_vllm_statistics import PROMETHEUS
+from tests.refusals import refuses
 
 
 def read(*arguments: Any, **options: Any) -> Statistics:
@@ -86,16 +87,14 @@ def test_a_binary_file_is_read_as_its_engine_writes_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        call()
+    refuses(message, call)
 
 
 @pytest.mark.parametrize(
     "text", ["HTTP/1.1 200 OK", "{", "}", "x{", "x{a=} 1", 'x{a="b} 1', "x", "x one", "x 1_0", '{"a": 3}', "<html>"]
 )
 def test_text_that_is_not_prometheus_gives_an_input_error(text: str) -> None:
-    with pytest.raises(st.InputError, match="the metrics"):
-        st.read_report(text, "trtllm-metrics")
+    refuses("the metrics", st.read_report, text, "trtllm-metrics")
 
 
 def test_metrics_are_read_with_and_without_types_totals_and_timestamps() -> None:

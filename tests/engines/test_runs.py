@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-import spectheory as st
 from spectheory.engines import Conditions, Run
 from tests.engines.examples import refusal
+from tests.refusals import refuses
 
 CYCLE: dict[str, Any] = {"kind": "speculative", "batch": 4, "context": 512.0, "tokens": 4, "depth": 3}
 
@@ -83,5 +83,4 @@ def cycle(**changes: Any) -> Any:
     ],
 )
 def test_impossible_runs_and_conditions_are_refused(call: Any, message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        call()
+    refuses(message, call)

@@ -11,6 +11,7 @@ from hypothesis import strategies as hs
 
 from spectheory.engines import sequoia
 from tests.engines.examples import acceptance
+from tests.refusals import refuses
 
 
 def test_sequoia_vectors(tmp_path: Path) -> None:
@@ -36,8 +37,7 @@ def test_sequoia_vectors(tmp_path: Path) -> None:
         (lambda: sequoia.from_text("1.5"), "text must hold only numbers, which are rates: .* sum to at most 1"),
         (lambda: sequoia.from_file("v.json"), "path must end in .npy, .csv or .txt, got v.json"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            call()
+        refuses(message, call)
 
 
 @given(hs.lists(hs.floats(0.01, 1), min_size=2, max_size=8))

@@ -9,6 +9,7 @@ import pytest
 from spectheory.engines import Envelope, sglang
 from spectheory.engines.report_values import missing
 from tests.engines.examples import RANGES, TREE, acceptance
+from tests.refusals import refuses
 
 
 def test_golden_sglang() -> None:
@@ -59,8 +60,7 @@ def test_golden_sglang() -> None:
 )
 def test_sglang_refuses_what_it_cannot_run(plan: Any, change: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"version": "0.5.23", "algorithm": "EAGLE3", "model": "d"} | change
-    with pytest.raises(ValueError, match=message):
-        sglang.export(plan, **given)
+    refuses(message, sglang.export, plan, **given)
 
 
 NEW = {
@@ -143,15 +143,13 @@ def test_the_length_counts_the_token_of_each_prefill_and_not_those_cut_at_the_en
     ],
 )
 def test_sglang_meta_info_that_contradicts_itself(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        sglang.from_meta_info(NEW | change)
+    refuses(message, sglang.from_meta_info, NEW | change)
 
 
 def test_sglang_fails_loudly_when_no_known_name_is_there() -> None:
     with pytest.raises(ValueError, match="none of spec_verify_ct, .* the nearest found are spec_verify_count"):
         sglang.from_meta_info({"spec_verify_count": 3, "spec_correct": 4})
-    with pytest.raises(ValueError, match="nothing found has a name like these"):
-        sglang.from_meta_info({"id": "a"})
+    refuses("nothing found has a name like these", sglang.from_meta_info, {"id": "a"})
     assert "a, b; nothing found" in str(missing("x", ["a", "b"], []))
 
 
@@ -181,8 +179,7 @@ def test_sglang_metrics() -> None:
         ("2.5", "0.4", "tau must be at least 1, because each target call emits a token of its own, got 0.4"),
         ("accept_length", "acceptance_length", "none of sglang:spec_accept_length; .* sglang:spec_acceptance_length"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            sglang.from_metrics(SGLANG_METRICS.replace(old, new))
+        refuses(message, sglang.from_metrics, SGLANG_METRICS.replace(old, new))
 
 
 BENCH = """\
@@ -213,5 +210,4 @@ def test_sglang_bench_speculative() -> None:
         ),
         ('"acc_length": 1.0, "step_time": 0.01, "speed": 100.0', NINE, "line 1: acc_length is 9, but steps=0"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            sglang.from_bench_speculative(BENCH.replace(old, new))
+        refuses(message, sglang.from_bench_speculative, BENCH.replace(old, new))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
 from spectheory.engines import sglang, tensorrt_llm, vllm
 from spectheory.engines.statistics import from_histograms
+from tests.refusals import refuses
 
 
 def wrong(data: Any) -> Any:
@@ -26,8 +26,7 @@ def test_what_is_not_a_dictionary_is_refused() -> None:
         (lambda: sglang.from_bench_speculative("{"), "line 1 must be JSON, got '{'"),
         (lambda: sglang.from_bench_speculative("\n3"), "line 2 must be a dictionary, got int"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            call()
+        refuses(message, call)
 
 
 @given(hs.dictionaries(hs.integers(1, 5), hs.lists(hs.integers(0, 50), min_size=6, max_size=6), min_size=1))

@@ -11,6 +11,7 @@ from hypothesis import given
 import spectheory as st
 from spectheory.engines import ChainRange, Envelope, tensorrt_llm
 from tests.engines.examples import RANGES, TREE, acceptance, schedules
+from tests.refusals import refuses
 
 
 def test_golden_tensorrt_llm() -> None:
@@ -82,8 +83,7 @@ def test_any_model_name_survives_yaml(model: str) -> None:
     ],
 )
 def test_tensorrt_llm_refuses_what_it_cannot_run(plan: Any, version: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tensorrt_llm.export(plan, version=version, model="d")
+    refuses(message, tensorrt_llm.export, plan, version=version, model="d")
 
 
 ONE_LENGTH = [ChainRange(1, 16, 3), ChainRange(17, 64, 0)]
@@ -128,8 +128,7 @@ def test_n_gram_lookup_runs_without_the_overlap_scheduler() -> None:
 def test_without_a_model_other_schedules_are_refused(
     ranges: list[ChainRange], decoding_type: str, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        tensorrt_llm.export_without_model(ranges, version="1.3", decoding_type=decoding_type)
+    refuses(message, tensorrt_llm.export_without_model, ranges, version="1.3", decoding_type=decoding_type)
 
 
 ITERATION: dict[str, Any] = {
@@ -195,8 +194,7 @@ def test_tensorrt_llm_iterations() -> None:
         ),
         ({"specDecodeStats": {}}, "none of specDecodingStats, .* the nearest found are specDecodeStats"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            tensorrt_llm.from_iteration_stats(data)
+        refuses(message, tensorrt_llm.from_iteration_stats, data)
 
 
 def test_tensorrt_llm_metrics() -> None:
@@ -213,7 +211,6 @@ def test_tensorrt_llm_metrics() -> None:
         "1 of 2 gauges are 0, because their ranks are idle, and are left out"
         in tensorrt_llm.from_metrics(ranks).assumed
     )
-    with pytest.raises(ValueError, match="accepted=350 must be at most drafted=300"):
-        tensorrt_llm.from_metrics(text.replace("150.0", "350.0"))
+    refuses("accepted=350 must be at most drafted=300", tensorrt_llm.from_metrics, text.replace("150.0", "350.0"))
     with pytest.raises(ValueError, match="none of trtllm_spec_decode_num_draft_tokens; the nearest"):
         tensorrt_llm.from_metrics(text.replace("num_draft_tokens", "draft_count"))

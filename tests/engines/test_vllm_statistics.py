@@ -13,6 +13,7 @@ import spectheory as st
 from spectheory.engines import vllm
 from spectheory.engines.statistics import RANK_0_ONLY
 from tests.engines.examples import acceptance
+from tests.refusals import refuses
 
 chains = hs.lists(hs.floats(0.3, 1), min_size=1, max_size=6)
 """Rates of acceptance by depth."""
@@ -92,21 +93,17 @@ def test_counters_of_a_chain_give_back_its_rates(rates: list[float], drafts: int
 )
 def test_vllm_counters_that_cannot_be_read(old: str, new: str, message: str) -> None:
     text = PROMETHEUS.replace('position="0"', 'place="0"') if new == "_pos_total{x=" else PROMETHEUS.replace(old, new)
-    with pytest.raises(ValueError, match=message):
-        vllm.from_prometheus(text)
+    refuses(message, vllm.from_prometheus, text)
 
 
 def test_counts_that_rise_and_too_few_counts_are_refused() -> None:
     risen = PROMETHEUS.replace('position="1"} 300', 'position="1"} 700').replace(
         '_tokens_total{engine="0",model_name="m, {x}"} 900', '_tokens_total{engine="0",model_name="m, {x}"} 1300'
     )
-    with pytest.raises(ValueError, match="position 1 has 900 accepted, but position 0 has 800: .* must not increase"):
-        vllm.from_prometheus(risen)
-    with pytest.raises(ValueError, match=r"trials\[0\] is 1000, fewer than min_trials=2000"):
-        vllm.from_prometheus(PROMETHEUS, min_trials=2000)
+    refuses("position 1 has 900 accepted, but position 0 has 800: .* must not increase", vllm.from_prometheus, risen)
+    refuses(r"trials\[0\] is 1000, fewer than min_trials=2000", vllm.from_prometheus, PROMETHEUS, min_trials=2000)
     idle = "".join(f"{line.rsplit(' ', 1)[0]} 0.0\n" for line in PROMETHEUS.splitlines() if line[0] != "#")
-    with pytest.raises(ValueError, match="vLLM has drafted nothing yet: drafts=0, drafted=0"):
-        vllm.from_prometheus(idle)
+    refuses("vLLM has drafted nothing yet: drafts=0, drafted=0", vllm.from_prometheus, idle)
 
 
 def test_drafts_of_mixed_lengths_are_named_in_what_is_assumed() -> None:
@@ -172,8 +169,7 @@ def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> No
     ],
 )
 def test_log_lines_that_contradict_themselves(old: str, new: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        vllm.from_log_line(LOG.replace(old, new))
+    refuses(message, vllm.from_log_line, LOG.replace(old, new))
 
 
 SHORT = "SpecDecoding metrics: Mean acceptance length: 2.20, Per-position acceptance rate: 0.600, 0.400, 0.200"
@@ -220,8 +216,7 @@ def test_the_lines_of_a_log_are_added() -> None:
         ("INFO nothing", "the line has none of Mean acceptance length"),
         (f"{lines[0]}\n{LOG.replace('3.49', '4.49')}", "mean acceptance length is 4.49, but"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            vllm.from_log(text)
+        refuses(message, vllm.from_log, text)
 
 
 def test_a_series_that_is_there_twice_is_refused() -> None:
@@ -294,5 +289,4 @@ NO_LENGTHS = {"acceptance_histogram_by_draft_length": None}
     ],
 )
 def test_request_metrics_that_cannot_be_read(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        vllm.from_request_metrics(REQUEST | change, min_trials=1)
+    refuses(message, vllm.from_request_metrics, REQUEST | change, min_trials=1)

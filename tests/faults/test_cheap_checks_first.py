@@ -11,10 +11,10 @@ from reference.losses import loss_of
 from reference.train.head import HeadRecipe
 from spectheory.cli import explaining, replaying
 from spectheory.cli.options import PairOptions
-from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import to_json
 from tests.command_line import Run, refused
+from tests.refusals import refuses
 
 PAIR_COMMANDS = {
     "trace": ("--out", "new"),
@@ -188,5 +188,4 @@ def test_a_seed_fits_every_generator(run: Run, command: str) -> None:
     assert result.exit_code == 2
     assert isinstance(result.exception, SystemExit)
     assert f"{2**63 - 1}" in result.stderr or "Missing option" in result.stderr
-    with pytest.raises(InputError, match="seed must be between 0 and 9,223,372,036,854,775,807"):
-        HeadRecipe(loss_of("eagle"), seed=2**63)
+    refuses("seed must be between 0 and 9,223,372,036,854,775,807", HeadRecipe, loss_of("eagle"), seed=2**63)

@@ -18,6 +18,7 @@ from reference.models import Pair
 from reference.part_files import STAMP
 from reference.tracing import PROMPTS, TraceSettings, acceptance, by_request, record_trace
 from spectheory.core.errors import InputError
+from tests.refusals import refuses
 from tests.test_measuring import PROMPTS as TEXTS
 
 SETTINGS = TraceSettings("numbers", candidates=4, new_tokens=12, batch=2)
@@ -41,8 +42,7 @@ def trace(recorded: Path, tmp_path: Path) -> Path:
 
 
 def refused(folder: Path, match: str, column: str = "target_rank") -> None:
-    with pytest.raises(InputError, match=match):
-        by_request(folder, column)
+    refuses(match, by_request, folder, column)
 
 
 def test_what_was_recorded_is_read(trace: Path) -> None:
@@ -170,8 +170,7 @@ def test_a_part_that_was_cut_is_refused(trace: Path, share: float) -> None:
 def test_a_damaged_provenance_is_refused(trace: Path, tiny: Pair, text: str) -> None:
     (trace / STAMP).write_text(text)
     refused(trace, "provenance.json is damaged")
-    with pytest.raises(InputError, match=r"provenance.json is damaged"):
-        record_trace(tiny, TEXTS, SETTINGS, trace)
+    refuses(r"provenance.json is damaged", record_trace, tiny, TEXTS, SETTINGS, trace)
 
 
 @pytest.mark.parametrize("name", ["batch", "new_tokens", "candidates"])

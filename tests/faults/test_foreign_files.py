@@ -15,9 +15,9 @@ import pytest
 import spectheory as st
 from examples.gallery.running import load_rows
 from simulate.load.trace_files import read_trace
-from spectheory.core.errors import InputError
 from spectheory.engines import Conditions, read_runs
 from spectheory.hardware.config_files import read_config
+from tests.refusals import refuses
 
 NESTED: list[Any] = []
 for _ in range(60):
@@ -181,6 +181,5 @@ def test_one_hostile_value_is_read_or_refused(tmp_path: Path, name: str) -> None
 def test_a_record_of_the_gallery_is_refused_by_name(tmp_path: Path, text: str) -> None:
     record = tmp_path / "measured.json"
     record.write_text(text, encoding="latin-1")
-    with pytest.raises(InputError, match="measured.json"):
-        load_rows(record)
+    refuses("measured.json", load_rows, record)
     assert record.read_text(encoding="latin-1") == text

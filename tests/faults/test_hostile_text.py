@@ -23,6 +23,7 @@ from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from tests.command_line import Run, refused
 from tests.faults.code_that_ends import POSIX
+from tests.refusals import refuses
 from tests.test_measuring import PROMPTS
 
 RECORD = """{"kind": "acceptance", "schema": 3, "table": [[0.7]], "hits": null, "trials": null,
@@ -210,8 +211,7 @@ def test_numbers_in_names_are_digits_that_can_be_read(tmp_path: Path, wrong: str
     lines = [f'{name}{{position="{wrong}"}} 5.0', "vllm:spec_decode_num_drafts_total 9.0"]
     lines += ["vllm:spec_decode_num_draft_tokens_total 9.0", "vllm:spec_decode_num_accepted_tokens_total 5.0"]
     metrics.write_text("\n".join(lines) + "\n")
-    with pytest.raises(InputError, match="must have a label position"):
-        st.read_report(metrics, "vllm-metrics", min_trials=1)
+    refuses("must have a label position", st.read_report, metrics, "vllm-metrics", min_trials=1)
     with pytest.raises(InputError):
         sglang(st.Acceptance.by_rank([0.5]), 8, config={wrong: {"candidate_steps": [1, 2]}})
 
@@ -239,8 +239,7 @@ def test_a_line_without_lengths_says_how_it_must_be(files: Run, line: str) -> No
 
 def test_a_folder_without_provenance_is_not_called_damaged(tmp_path: Path) -> None:
     """Its owner is not advised to remove it."""
-    with pytest.raises(InputError, match=r"has no provenance.json: name a folder that spectheory has written"):
-        stamp_of(tmp_path)
+    refuses(r"has no provenance.json: name a folder that spectheory has written", stamp_of, tmp_path)
 
 
 def test_a_damaged_record_in_a_field_is_named_with_its_file(files: Run) -> None:

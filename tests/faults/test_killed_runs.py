@@ -32,6 +32,7 @@ from spectheory.results.wall_clock import WallClock
 from spectheory.verify import TopDown
 from tests.faults.code_that_ends import POSIX
 from tests.faults.killing import killed
+from tests.refusals import refuses
 from tests.test_clock import CORPUS
 from tests.test_measuring import PROMPTS
 from tests.train_heads import SETTINGS, config, corpus, own_texts
@@ -157,8 +158,7 @@ def test_a_finished_result_is_kept_and_never_replaced_by_other_settings(tiny: Pa
     before = held()
     command.run(tiny, tmp_path, 0)
     assert held() == before
-    with pytest.raises(st.InputError, match=r"seed \(0, here 1\): name (a new file|an empty folder) or remove"):
-        command.run(tiny, tmp_path, 1)
+    refuses(r"seed \(0, here 1\): name (a new file|an empty folder) or remove", command.run, tiny, tmp_path, 1)
     assert held() == before
 
 
@@ -167,8 +167,7 @@ def test_a_tally_goes_on_only_with_its_own_run(tiny: Pair) -> None:
 
     def refused(match: str, **other: Any) -> None:
         options = {"prompts": PROMPTS[:2], "tree": st.Tree.chain(2), "new_tokens": 12} | other
-        with pytest.raises(st.InputError, match=match):
-            next(measure(tiny, **options))
+        refuses(match, next, measure(tiny, **options))
 
     refused("other prompts", prompts=PROMPTS[1:3], so_far=first)
     refused("other prompts", prompts=PROMPTS[:3], so_far=last)

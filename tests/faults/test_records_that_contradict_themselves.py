@@ -16,6 +16,7 @@ import pytest
 import spectheory as st
 from spectheory.core.record import Record
 from tests.faults.test_edited_records import LATENCY, PLAN, RATES, RECORDS, edited, leaves
+from tests.refusals import refuses
 
 CLOCK, POLICIES = RECORDS[5].to_dict(), RECORDS[7].to_dict()
 TALLY = RECORDS[4].to_dict()
@@ -78,8 +79,7 @@ def test_two_policies_of_one_name_are_refused() -> None:
 def test_no_time_makes_a_speedup_that_is_no_number(name: str, value: float) -> None:
     times = np.full((2, 3), 1e-3)
     times[1, 2] = value
-    with pytest.raises(st.InputError, match=f"{name} must be finite and"):
-        replace(LATENCY, **{name: times})
+    refuses(f"{name} must be finite and", replace, LATENCY, **{name: times})
 
 
 def test_what_is_called_smoothed_is_smooth() -> None:
@@ -116,8 +116,7 @@ def test_what_is_called_smoothed_is_smooth() -> None:
     ids=range(16),
 )
 def test_times_of_verifiers_are_three_numbers_by_name(given: Any, named: str) -> None:
-    with pytest.raises(st.InputError, match=f"verifier_seconds.*{named}"):
-        replace(LATENCY, verifier_seconds=given)
+    refuses(f"verifier_seconds.*{named}", replace, LATENCY, verifier_seconds=given)
 
 
 def test_times_of_verifiers_may_be_any_numbers() -> None:

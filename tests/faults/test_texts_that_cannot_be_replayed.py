@@ -27,6 +27,7 @@ from spectheory.replay import ChainText, GreedyText, Replays, TargetText
 from spectheory.replay.chain_records import read_chain_records
 from spectheory.replay.chains import kept_by_ratio
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, Verifier
+from tests.refusals import refuses
 
 NO_REPLACEMENT, IID = st.DrawRule.NO_REPLACEMENT, st.DrawRule.IID
 PROMPTS = np.random.default_rng(3).integers(0, 300, (12, 6)).tolist()
@@ -87,8 +88,7 @@ def test_lengths_that_are_no_counts_are_refused_by_line(tmp_path: Path, lengths:
     ],
 )
 def test_lines_that_are_no_records_are_refused_by_line(tmp_path: Path, line: str) -> None:
-    with pytest.raises(st.InputError, match="records.jsonl, line 2"):
-        read_chain_records(text_with(tmp_path, line))
+    refuses("records.jsonl, line 2", read_chain_records, text_with(tmp_path, line))
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c"])
@@ -278,5 +278,4 @@ def test_prompts_and_texts_of_other_models_are_refused(tiny: Pair, prompts: Any,
 
 
 def test_a_drafter_that_draws_is_refused_by_its_rule(tiny: Pair) -> None:
-    with pytest.raises(st.InputError, match="draws by IID"):
-        replay_drafter(tiny, Drawn(Levels((2, 1))), PROMPTS[:1], [[1, 2, 3]], Sampling(1.0))
+    refuses("draws by IID", replay_drafter, tiny, Drawn(Levels((2, 1))), PROMPTS[:1], [[1, 2, 3]], Sampling(1.0))

@@ -11,7 +11,6 @@ import pytest
 
 import simulate
 import spectheory as st
-from spectheory.core.errors import InputError
 from spectheory.planning.fitting import BY_RATES, Fitting
 from spectheory.planning.length_rules import at_most, one_length
 from spectheory.planning.planner import evaluate
@@ -23,6 +22,7 @@ from spectheory.planning.tried_trees import TriedTrees
 from spectheory.replay import GreedyText, Replays
 from spectheory.verify import name_of, verifier_of
 from spectheory.yields import block_efficiency
+from tests.refusals import refuses
 from tests.replay.inputs import RATES, TEXTS
 
 NAMED = st.Provenance.now("test", draft="my/draft")
@@ -166,8 +166,7 @@ SCHEDULE = st.schedule(
 )
 def test_a_schedule_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
     assert len(SCHEDULE.trees) == 3
-    with pytest.raises(InputError, match=message):
-        replace(SCHEDULE, **change)
+    refuses(message, replace, SCHEDULE, **change)
 
 
 @pytest.mark.parametrize(
@@ -180,8 +179,7 @@ def test_a_schedule_that_contradicts_itself_is_refused(change: dict[str, Any], m
     ],
 )
 def test_a_plan_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        replace(PLAN, **change)
+    refuses(message, replace, PLAN, **change)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +194,7 @@ def test_a_plan_that_contradicts_itself_is_refused(change: dict[str, Any], messa
 )
 def test_tried_trees_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
     good = TriedTrees((st.Tree.chain(2),) * 2, ("Block", "Naive"), np.array([1.6, 1.5]))
-    with pytest.raises(InputError, match=message):
-        replace(good, **change)
+    refuses(message, replace, good, **change)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +223,7 @@ def test_tried_trees_that_cannot_be_are_refused(change: dict[str, Any], message:
     ],
 )
 def test_arguments_of_another_type_are_refused(call: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()
+    refuses(message, call)
 
 
 def test_verifiers_without_overheads_of_their_own_are_named() -> None:

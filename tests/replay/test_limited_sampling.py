@@ -21,6 +21,7 @@ from spectheory.replay import TargetText
 from spectheory.results.comparison import mismatches
 from spectheory.verify import TopDown, Traversal, Verifier
 from tests.command_line import Run
+from tests.refusals import refuses
 from tests.replay.inputs import prompts
 from tests.replay.test_planned import TREE
 
@@ -91,8 +92,7 @@ def test_the_texts_and_the_stamp_of_a_trace_are_of_its_sampling(tiny: Pair, tmp_
     assert rates.ranks == 4
     assert not any((ranks < -1).any() for ranks in by_request(tmp_path, "target_rank"))
     for other in (Sampling(1.0), Sampling(1.0, 8), Sampling(1.0, 7, 0.9), Sampling(0.9, 8, 0.9)):
-        with pytest.raises(st.InputError, match="holds a trace with"):
-            record_trace(tiny, prompts(3), settings(other), tmp_path)
+        refuses("holds a trace with", record_trace, tiny, prompts(3), settings(other), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -105,14 +105,12 @@ def test_the_texts_and_the_stamp_of_a_trace_are_of_its_sampling(tiny: Pair, tmp_
     ],
 )
 def test_limits_without_a_meaning_are_refused(given: dict[str, float], named: str) -> None:
-    with pytest.raises(st.InputError, match=named):
-        TraceSettings("random", **given)  # type: ignore[arg-type]
+    refuses(named, TraceSettings, "random", **given)
 
 
 @pytest.mark.parametrize("given", [{"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"top_k": 2.5}, {"top_k": True}])
 def test_a_provenance_has_limits_that_sampling_has(given: dict[str, float]) -> None:
-    with pytest.raises(st.InputError, match=f"{next(iter(given))} of the provenance"):
-        st.Provenance.from_dict({"source": "test", **given})
+    refuses(f"{next(iter(given))} of the provenance", st.Provenance.from_dict, {"source": "test", **given})
 
 
 def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: Path) -> None:
@@ -140,8 +138,7 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
     result = run(*decode[:-1], "narrower.json", "--top-k", 3)
     said = "temperature 1 and top-k 6 and top-p 0.9, while decoding is at temperature 1 and top-k 3 and top-p 0.9"
     assert f"warning: the plan's rates were measured at {said}" in result.stderr
-    with pytest.raises(st.InputError, match="different top_k cannot be added: 6 and 3"):
-        sum([tally, st.Tally.load("narrower.json")])
+    refuses("different top_k cannot be added: 6 and 3", sum, [tally, st.Tally.load("narrower.json")])
     assert run("generate", "import json", *pair, "--plan", "plan.json", "--new-tokens", 8).exit_code == 0
     refused = run("generate", "import json", *pair, "--plan", "plan.json", "--temperature", 0, "--top-k", 3)
     assert refused.exit_code == 2

@@ -16,6 +16,7 @@ from spectheory.planning.planner import plan as search
 from spectheory.planning.replayed_options import planned_verifiers
 from spectheory.replay import ChainText, GreedyText, Replays
 from spectheory.verify import name_of, verifier_of
+from tests.refusals import refuses
 from tests.replay.inputs import LATENCY, RATES, TEXTS, TREE
 
 
@@ -78,8 +79,7 @@ def test_a_schedule_names_a_verifier_at_each_batch_size(tmp_path: Path) -> None:
             assert replayed / at(batch).cycle(tree, 64, name_of(other)) <= tau / at(batch).cycle(tree, 64, verifier)
     with pytest.raises(InputError, match=r"verifiers, rules and replayed must have an entry for each of the \d trees"):
         replace(made, verifiers=made.verifiers[1:])
-    with pytest.raises(InputError, match="verifier, rule and replayed must be given together"):
-        replace(made, verifiers=(None,) * len(made.trees))
+    refuses("verifier, rule and replayed must be given together", replace, made, verifiers=(None,) * len(made.trees))
 
 
 @pytest.mark.parametrize(

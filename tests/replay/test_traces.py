@@ -12,12 +12,12 @@ import spectheory as st
 from reference.models import Pair
 from reference.replaying import replays, traced_replays
 from reference.tracing import PROMPTS, TraceSettings, acceptance, record_trace
-from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.verify import Greedy, TopDown, Traversal, name_of, verifier_of
 from tests.command_line import Run
+from tests.refusals import refuses
 from tests.replay.inputs import LATENCY, RATES, RULES, TREE, prompts
 
 
@@ -67,15 +67,12 @@ def test_a_trace_of_another_pair_or_without_prompts_is_refused(trace: Path, tiny
     if replays(trace, tiny).greedy:
         return
     other = replace(tiny, target=tiny.draft)
-    with pytest.raises(InputError, match=r"pair has weights .*, the trace in .* was recorded with"):
-        replays(trace, other)
-    with pytest.raises(InputError, match="pair must be given to replay a trace at temperature 1.0, got None"):
-        replays(trace)
+    refuses(r"pair has weights .*, the trace in .* was recorded with", replays, trace, other)
+    refuses("pair must be given to replay a trace at temperature 1.0, got None", replays, trace)
     held = (trace / PROMPTS).read_text()
     (trace / PROMPTS).unlink()
     try:
-        with pytest.raises(InputError, match=r"lacks prompts.json, .*: record the trace again"):
-            replays(trace, tiny)
+        refuses(r"lacks prompts.json, .*: record the trace again", replays, trace, tiny)
     finally:
         (trace / PROMPTS).write_text(held)
 
@@ -95,7 +92,6 @@ def test_prompts_that_were_changed_are_refused(trace: Path, tiny: Pair) -> None:
     try:
         for text in ("{", "[[1, 2]]", json.dumps(json.loads(held)[::-1])):
             (trace / PROMPTS).write_text(text)
-            with pytest.raises(InputError, match="prompts.json .*(record the trace again|is damaged)"):
-                replays(trace, tiny)
+            refuses("prompts.json .*(record the trace again|is damaged)", replays, trace, tiny)
     finally:
         (trace / PROMPTS).write_text(held)

@@ -19,6 +19,7 @@ import spectheory as st
 from simulate import Collected, Figure, Statistics, Stop, Task, TaskError
 from spectheory.certify.zoo import STEPS
 from spectheory.certify.zoo.steps import StaleBuffer
+from tests.refusals import refuses
 from tests.simulate.counted import TASKS, Shifted, noisy, raises
 
 ROOT = Path(__file__).parent.parent.parent
@@ -186,8 +187,7 @@ def test_certificates_of_the_zoo_run_in_blocks() -> None:
     ]  # fmt: skip
     assert found.total.totals["lossy"] == sum(test.verdict is st.Verdict.LOSSY for test in direct) > 0
     assert found.estimate("samples").value == np.mean([test.samples for test in direct])
-    with pytest.raises(st.InputError, match="name must be one of zero-coin, .*, got 'no-such'"):
-        simulate.verifier_task("no-such")
+    refuses("name must be one of zero-coin, .*, got 'no-such'", simulate.verifier_task, "no-such")
 
 
 def test_progress_counts_up_to_what_was_asked() -> None:
@@ -230,8 +230,7 @@ LAMBDA = lambda block: Statistics({"a": 1})  # noqa: E731
     ],
 )
 def test_bad_input_is_refused_with_its_repair(make: Any, said: str) -> None:
-    with pytest.raises(st.InputError, match=f"(?s){said}"):
-        make()
+    refuses(f"(?s){said}", make)
 
 
 def test_a_task_that_raises_is_named_with_its_settings_and_traceback(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import simulate
 import spectheory as st
 from simulate import CollectWarning, Stop, Task
 from simulate.collecting.block_file import BlockFile
+from tests.refusals import refuses
 from tests.simulate.counted import TASKS, Unreadable, dies, dies_once, noisy
 
 ROOT = Path(__file__).parent.parent.parent
@@ -178,8 +179,7 @@ def test_a_block_that_is_not_reproducible_is_refused(tmp_path: Path) -> None:
     simulate.collect(TASKS[0], stop=Stop(blocks=2), folder=tmp_path)
     with BlockFile.opened(tmp_path) as file:
         file.add_block(TASKS[0].identity, 1, TASKS[0].run(0))
-    with pytest.raises(st.InputError, match="line 5 of .*: block 1 of task 'noisy scale=1.0' was counted twice"):
-        simulate.combine(tmp_path)
+    refuses("line 5 of .*: block 1 of task 'noisy scale=1.0' was counted twice", simulate.combine, tmp_path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_FSIZE and /proc")
@@ -204,8 +204,7 @@ def test_a_folder_that_cannot_be_written_is_refused(folder: str, tmp_path: Path)
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(st.InputError, match=r"blocks.jsonl cannot be read: No such file"):
-        simulate.combine(tmp_path)
+    refuses(r"blocks.jsonl cannot be read: No such file", simulate.combine, tmp_path)
 
 
 def test_a_cluster_that_is_not_installed_is_refused_with_the_line_that_installs_it() -> None:

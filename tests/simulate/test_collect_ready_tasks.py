@@ -19,6 +19,7 @@ from simulate.load import parse
 from simulate.worlds import ClassWorld, MarkovWorld, RateWorld, RecordedWorld
 from spectheory.certify.zoo import SPECIMENS
 from spectheory.core.ratios import ratio_half_width
+from tests.refusals import refuses
 from tests.simulate.counted import TASKS, noisy
 
 RATES = st.Acceptance.by_rank([0.7, 0.1])
@@ -107,8 +108,7 @@ def test_a_difference_is_over_the_blocks_that_both_have() -> None:
     assert one.difference(task, twice).half_width is None
     with pytest.raises(st.InputError, match="have no block in common: collect both with the same first_block"):
         (longer + simulate.collect(twice, stop=Stop(blocks=1), first_block=8)).difference(task, twice)
-    with pytest.raises(st.InputError, match="has no figure 'tau', it has mean"):
-        longer.difference(task, task, "tau")
+    refuses("has no figure 'tau', it has mean", longer.difference, task, task, "tau")
 
 
 @pytest.mark.parametrize(
@@ -178,5 +178,4 @@ def test_certificates_of_verifiers_run_in_blocks(name: str, share: float) -> Non
     ],
 )
 def test_what_a_ready_task_cannot_count_is_refused_when_it_is_made(make: Any, said: str) -> None:
-    with pytest.raises(st.InputError, match=said):
-        make()
+    refuses(said, make)

@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import beta, binom
 
 import simulate
-import spectheory as st
 from simulate import Collected, Figure, Stop, Task, TaskResult
 from spectheory.core.ratios import ratio_half_width
+from tests.refusals import refuses
 from tests.simulate.counted import TASKS, Shifted, noisy
 
 
@@ -86,8 +86,7 @@ def test_the_plot_shows_tasks_or_a_line_along_a_setting() -> None:
         ({"by": "scale"}, "by='scale' needs along"),
         ({"figure": "tau"}, "has no figure 'tau', it has mean"),
     ):
-        with pytest.raises(st.InputError, match=said):
-            simulate.plot(found, **arguments)
+        refuses(said, simulate.plot, found, **arguments)
 
 
 def test_a_result_without_blocks_has_no_figures(tmp_path: Path) -> None:

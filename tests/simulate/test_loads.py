@@ -26,6 +26,7 @@ from simulate.load import (
     until,
 )
 from spectheory.core.errors import InputError
+from tests.refusals import refuses
 
 COUNT = 40_000
 SIX = 6.0
@@ -227,8 +228,7 @@ def test_a_file_is_changed_as_its_options_say(tmp_path: Path) -> None:
     plain.write_text(plain.read_text().replace(",10,1", ",11,1"))
     assert parse(str(plain)).identity != before
     for text, message in (("rate=4,concurrency=2", "no rate"), ("failed=keep", "refuse or skip"), ("cv=1", "unknown")):
-        with pytest.raises(InputError, match=message):
-            parse(f"{plain},{text}")
+        refuses(message, parse, f"{plain},{text}")
 
 
 @pytest.mark.parametrize(
@@ -247,8 +247,7 @@ def test_a_file_is_changed_as_its_options_say(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_that_no_simulation_can_hold_are_refused(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message if "\\" in message else re.escape(message)):
-        parse(text)
+    refuses(message if "\\" in message else re.escape(message), parse, text)
 
 
 def test_only_a_load_without_a_number_of_requests_has_no_end(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from simulate.serving.step_budget import step_seconds
 from spectheory.core.errors import InputError
 from spectheory.results.serving_comparison import batch_means, differences, over_replications
 from spectheory.results.serving_run import Figures
+from tests.refusals import refuses
 
 RATES = st.Acceptance.by_rank([0.7])
 CHAIN = st.Tree.chain(3)
@@ -126,8 +127,7 @@ def test_computed_times_are_those_of_the_deployment_and_know_the_memory() -> Non
     tokens = times.kv_tokens
     assert tokens is not None
     replace(place, context=tokens // 4).latency(4)
-    with pytest.raises(InputError, match="missing"):
-        replace(place, context=tokens // 4 + 1).latency(4)
+    refuses("missing", replace(place, context=tokens // 4 + 1).latency, 4)
 
 
 def test_schedules_are_compared_on_the_same_requests() -> None:
@@ -147,8 +147,7 @@ def test_schedules_are_compared_on_the_same_requests() -> None:
         assert run.stability_limit is not None
         assert run.settled_batches is not None
         assert run.settled_batches[0] == pytest.approx(run.batch_seconds / run.seconds, rel=0.15)
-    with pytest.raises(InputError, match="there is no difference 'off'"):
-        found.difference("off", "tpot_seconds")
+    refuses("there is no difference 'off'", found.difference, "off", "tpot_seconds")
 
 
 def test_differences_pair_the_requests_that_both_runs_completed() -> None:
@@ -246,13 +245,10 @@ def test_a_record_with_contradictions_is_refused() -> None:
         "completion_seconds": (np.zeros(5), "requests must be in order"),
         "arrival_seconds": (np.full(5, np.nan), "arrival_seconds must be finite"),
     }.items():
-        with pytest.raises(InputError, match=message[1]):
-            replace(run, **{change: message[0]})
+        refuses(message[1], replace, run, **{change: message[0]})
     other = serve(None, Requests(np.zeros(5), np.full(5, 7), np.full(5, 20)), server=Server.of(steady(1)), name="other")
-    with pytest.raises(InputError, match="must have served the same requests, but prompt_tokens differ"):
-        st.ServingComparison((run, other))
-    with pytest.raises(InputError, match="of different names"):
-        st.ServingComparison((run, run))
+    refuses("must have served the same requests, but prompt_tokens differ", st.ServingComparison, (run, other))
+    refuses("of different names", st.ServingComparison, (run, run))
 
 
 def test_computed_times_of_a_schedule_are_computed_at_other_contexts_too() -> None:

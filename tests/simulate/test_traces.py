@@ -10,6 +10,7 @@ import pytest
 
 from simulate.load import read_trace
 from spectheory.core.errors import InputError
+from tests.refusals import refuses
 
 AZURE = [
     "TIMESTAMP,ContextTokens,GeneratedTokens",
@@ -92,8 +93,7 @@ def test_each_format_is_recognised_and_read(
 def test_the_start_of_a_file_can_be_read_alone(tmp_path: Path, lines: list[str]) -> None:
     broken = [*lines, "damaged"]
     assert len(read_trace(written(tmp_path, broken), first=2).requests) == 2
-    with pytest.raises(InputError, match=f"trace, line {len(broken)}"):
-        read_trace(written(tmp_path, broken))
+    refuses(f"trace, line {len(broken)}", read_trace, written(tmp_path, broken))
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,8 @@ def test_a_wrong_file_is_refused_with_the_line(tmp_path: Path, lines: list[str],
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no file"):
-        read_trace(tmp_path / "nothing.csv")
-    with pytest.raises(InputError, match="is a folder"):
-        read_trace(tmp_path)
+    refuses("there is no file", read_trace, tmp_path / "nothing.csv")
+    refuses("is a folder", read_trace, tmp_path)
     (tmp_path / "bytes").write_bytes(b"TIMESTAMP,\xff\xfe\n")
-    with pytest.raises(InputError, match="not text in UTF-8"):
-        read_trace(tmp_path / "bytes")
-    with pytest.raises(InputError, match="first must be at least 1"):
-        read_trace(written(tmp_path, AZURE), first=0)
+    refuses("not text in UTF-8", read_trace, tmp_path / "bytes")
+    refuses("first must be at least 1", read_trace, written(tmp_path, AZURE), first=0)

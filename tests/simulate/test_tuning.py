@@ -17,8 +17,8 @@ from simulate.load import Geometric, Load, Requests, poisson
 from simulate.tuning.moves import neighbours, segments
 from simulate.tuning.options import Options
 from simulate.tuning.search import Trials
-from spectheory.core.errors import InputError
 from tests.command_line import Run, refused, run
+from tests.refusals import refuses
 
 __all__ = ["run"]
 
@@ -125,16 +125,14 @@ def test_the_record_computes_its_distance_and_intervals(tmp_path: Path) -> None:
     made.save(tmp_path / "tuned.json")
     same = st.Tuned.load(tmp_path / "tuned.json")
     assert same.to_dict() == made.to_dict()
-    with pytest.raises(InputError, match="name must be one of tuned, other, planned, off"):
-        made.against("best")
+    refuses("name must be one of tuned, other, planned, off", made.against, "best")
     for changes, message in (
         ({"names": ("other", "tuned", "planned", "off")}, "tuned .first."),
         ({"goodput": goodput[:2]}, "goodput must have a value"),
         ({"goodput": goodput * np.nan}, "goodput must have a value"),
         ({"tried": 0}, "tried must be at least 1"),
     ):
-        with pytest.raises(InputError, match=message):
-            replace(made, **changes)
+        refuses(message, replace, made, **changes)
 
 
 def test_engines_take_the_tuned_chains() -> None:
@@ -159,8 +157,7 @@ def test_engines_take_the_tuned_chains() -> None:
     ],
 )
 def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        tune(**{"schedule": planned(2), "load": load(), **changes})
+    refuses(message, tune, **{"schedule": planned(2), "load": load(), **changes})
 
 
 def test_the_command_writes_the_tuned_schedule_and_the_settings_of_engines(run: Run) -> None:

@@ -29,6 +29,7 @@ from simulate.worlds import (
 from spectheory.goose import SpineTree, optimal_tree
 from spectheory.otlp import NSS
 from spectheory.verify import Block, Greedy, TopDown
+from tests.refusals import refuses
 
 LEVEL = 1e-6
 """Error level of each statistical test; seeds are fixed."""
@@ -161,8 +162,7 @@ def test_worlds_of_rates_refuse_verifiers_by_name() -> None:
     tree, rng = st.Tree.chain(2), np.random.default_rng(0)
     own = RateWorld(st.Acceptance.by_rank([0.5]), TopDown(NSS()))
     assert own.block_efficiency(tree, TopDown(NSS())) == own.block_efficiency(tree) == 1.75
-    with pytest.raises(st.InputError, match=r"cannot tell Block from other verifiers \(they belong to NSS\)"):
-        own.block_efficiency(tree, Block())
+    refuses(r"cannot tell Block from other verifiers \(they belong to NSS\)", own.block_efficiency, tree, Block())
     spine = optimal_tree(0.5, 0.25, 3)
     for world, shape in [
         (RateWorld(st.Acceptance.by_rank([0.5])), tree),
@@ -171,16 +171,12 @@ def test_worlds_of_rates_refuse_verifiers_by_name() -> None:
         (TwoSourceWorld(0.5, 0.25), spine),
     ]:
         for ask in (world.block_efficiency, world.emitted_tokens):
-            with pytest.raises(st.InputError, match=r"Greedy from other verifiers \(their verifier is not known\)"):
-                ask(shape, Greedy())
+            refuses(r"Greedy from other verifiers \(their verifier is not known\)", ask, shape, Greedy())
         with pytest.raises(st.InputError, match="rule must be left out in a world of rates"):
             world.walks(shape, None, st.DrawRule.IID, requests=1, cycles=1, rng=rng)
-        with pytest.raises(st.InputError, match="requests must be at least 1, got 0"):
-            world.walks(shape, requests=0, cycles=1, rng=rng)
-        with pytest.raises(st.InputError, match="shape must be"):
-            world.walks(st.OptTree(4), requests=1, cycles=1, rng=rng)
-    with pytest.raises(st.InputError, match="shape must be a goose.SpineTree"):
-        TwoSourceWorld(0.5, 0.25).block_efficiency(tree)  # pyright: ignore[reportArgumentType]
+        refuses("requests must be at least 1, got 0", world.walks, shape, requests=0, cycles=1, rng=rng)
+        refuses("shape must be", world.walks, st.OptTree(4), requests=1, cycles=1, rng=rng)
+    refuses("shape must be a goose.SpineTree", TwoSourceWorld(0.5, 0.25).block_efficiency, tree)
     with pytest.raises(st.InputError, match="the tree whose reach is known"):
         ReachWorld(tree, np.array([1, 0.5, 0.25])).block_efficiency(st.Tree.chain(1))
 
@@ -205,8 +201,7 @@ def test_a_world_serves_requests_of_its_classes() -> None:
     ],
 )
 def test_what_is_no_distribution_is_refused(shares: list[float], rows: list[list[float]], message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        EmittedTokens(shares, rows)
+    refuses(message, EmittedTokens, shares, rows)
 
 
 def test_run_uses_a_world_and_draws_as_its_rates_do() -> None:

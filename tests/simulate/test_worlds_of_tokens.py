@@ -19,6 +19,7 @@ from spectheory.otlp import NSS, OptimalTransport, solvers
 from spectheory.replay import GreedyText, Replays, TargetText
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo
 from tests.enumeration import random_distribution
+from tests.refusals import refuses
 from tests.simulate.test_worlds import LEVEL, z_of_ratio
 
 IID, APART, NO_REPLACEMENT, TOP_K = DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT, DrawRule.TOP_K
@@ -145,8 +146,7 @@ def test_stationary_distributions(exact: bool) -> None:
     steps = steps if exact else steps.astype(float)
     assert stationary(steps, "steps").tolist() == [0, half, half]
     two = np.array([[one, zero, zero], [zero, one, zero], [half, half, zero]])
-    with pytest.raises(st.InputError, match="steps must have one closed class of states, got 2"):
-        stationary(two, "steps")
+    refuses("steps must have one closed class of states, got 2", stationary, two, "steps")
     p = exact_world(9).p
     found = stationary(p if exact else p.astype(float), "p")
     assert np.allclose((found @ p - found).astype(float), 0, atol=1e-15)
@@ -220,22 +220,15 @@ def test_what_a_world_of_tokens_cannot_play_is_refused(monkeypatch: pytest.Monke
         (3, Block(), IID, "shape must be a Tree, a DrawPolicy such as Levels, or a policy"),
         (UNEVEN, Block(), IID, "verifies chains"),
     ]:
-        with pytest.raises(st.InputError, match=message):
-            world.walks(shape, verifier, rule, requests=1, cycles=1, rng=rng)
+        refuses(message, world.walks, shape, verifier, rule, requests=1, cycles=1, rng=rng)
     monkeypatch.setattr("simulate.worlds.drafting.MOST_DRAFTS", 24)
-    with pytest.raises(st.InputError, match="has more than 24 drafts"):
-        world.block_efficiency(Tree.chain(2), Block(), IID)
-    with pytest.raises(st.InputError, match="start must have one entry"):
-        MarkovWorld(world.p, world.q, np.ones(1))
-    with pytest.raises(st.InputError, match="p must have one closed class of states, got 5"):
-        MarkovWorld(np.eye(5), world.q)
-    with pytest.raises(st.InputError, match=r"p\[1\] must be a distribution"):
-        MarkovWorld(np.array([[0.5, 0.5], [0.5, 0.6]]), np.eye(2))
+    refuses("has more than 24 drafts", world.block_efficiency, Tree.chain(2), Block(), IID)
+    refuses("start must have one entry", MarkovWorld, world.p, world.q, np.ones(1))
+    refuses("p must have one closed class of states, got 5", MarkovWorld, np.eye(5), world.q)
+    refuses(r"p\[1\] must be a distribution", MarkovWorld, np.array([[0.5, 0.5], [0.5, 0.6]]), np.eye(2))
     recorded = sampled_world()
-    with pytest.raises(st.InputError, match="requests must be a multiple of 3"):
-        recorded.walks(Tree.chain(2), Block(), IID, requests=4, rng=rng)
-    with pytest.raises(st.InputError, match="verifier must be given in a RecordedWorld"):
-        recorded.block_efficiency(Tree.chain(2), None, IID)
+    refuses("requests must be a multiple of 3", recorded.walks, Tree.chain(2), Block(), IID, requests=4, rng=rng)
+    refuses("verifier must be given in a RecordedWorld", recorded.block_efficiency, Tree.chain(2), None, IID)
     with pytest.raises(st.InputError, match="siblings are sampled here, and single chances are estimates"):
         sampled_world(n=60).walks(Tree.k_ary(2, 2), Traversal(), NO_REPLACEMENT, requests=3, rng=rng)
 

@@ -13,7 +13,7 @@ from benchmarks.validation.kept_fits import KeptFits
 from benchmarks.validation.parameters import PRIOR, Parameters, highest, logarithms_of, names, parameters_of
 from benchmarks.validation.predicting import predict
 from benchmarks.validation.rows import Row
-from spectheory import InputError
+from tests.refusals import refuses
 from tests.validation.test_validation import row
 
 
@@ -65,5 +65,4 @@ def test_kept_fits_are_not_computed_again_and_are_the_same(tmp_path: Path, monke
 def test_a_damaged_file_of_fits_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "fits.jsonl"
     file.write_text('{"identity": "a", "engines": {}}\n{"identity"')
-    with pytest.raises(InputError, match=r"fits.jsonl, line 2 is damaged .*: remove the line"):
-        KeptFits(file).fit(rows())
+    refuses(r"fits.jsonl, line 2 is damaged .*: remove the line", KeptFits(file).fit, rows())

@@ -22,9 +22,10 @@ from benchmarks.validation.parameters import PRIOR, Parameters, names, parameter
 from benchmarks.validation.predicting import Seconds, cycle_of, predict, prefill_tokens, setup_of, shipped
 from benchmarks.validation.protocol import Prediction, class_of, left_out, predicted
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
-from spectheory import InputError, Latency, Tree
+from spectheory import Latency, Tree
 from spectheory.hardware.engine_costs import NAMES, parsed
 from spectheory.hardware.runs import Step
+from tests.refusals import refuses
 
 GOOD = {
     "group": "engine",
@@ -163,8 +164,7 @@ def test_unknown_names_are_listed_and_never_stop_the_judge(tmp_path: Path, cells
 
 def test_file_errors_name_the_repair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "short.csv").write_text("group,source\na,b\n")
-    with pytest.raises(InputError, match="lacks the columns url, engine"):
-        read(tmp_path / "short.csv")
+    refuses("lacks the columns url, engine", read, tmp_path / "short.csv")
     assert main([str(tmp_path / "absent.csv")]) == 2
     assert "there is no file" in capsys.readouterr().err
 
