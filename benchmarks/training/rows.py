@@ -62,6 +62,8 @@ GTO = Gto(token_loss=Eagle3(passes=4))
 START, CHAIN = "EAGLE-1 start", "CE, 3 passes"
 SIZES = (160, 1536)
 """Widths of the MLP at which the best chain loss is trained in addition to 512, from a start of the same width."""
+LONG = f"{CHAIN}, MLP of 1536"
+"""The row that is also trained for longer, with more steps from the same start."""
 ROWS: tuple[Row, ...] = (
     Row(START, Eagle(), 1000, None, kind="eagle1"),
     Row("draft trained on", Tv(), 600, SHIPPED),
@@ -86,5 +88,6 @@ ROWS: tuple[Row, ...] = (
         Row(f"{CHAIN}, MLP of {size}", Eagle3(passes=3), 245, f"{START}, MLP of {size}", against=CHAIN)
         for size in SIZES
     ),
+    Row(f"{LONG}, 1,600 steps", Eagle3(passes=3), 1600, f"{START}, MLP of 1536", against=LONG),
 )  # fmt: skip
 """All rows, in the order of their training; a start comes before the rows that train it on."""
