@@ -84,6 +84,7 @@ class CachedHead(CachedModel):
 
     def keep(self, committed: int, offsets: list[int]) -> int:
         """Keep the rows of the text, the first `committed`, and drop those of all drafted tokens."""
+        self.outputs = self.outputs[:1]
         return super().keep(committed, [])
 
 

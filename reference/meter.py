@@ -8,14 +8,14 @@ from functools import wraps
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
+from reference.heads import Head
 from reference.models import Pair
 from spectheory.core.errors import InputError
 
 
 class Meter:
-    """A context manager that times each call of `forward` of both models.
+    """A context manager that times each call of `forward` of both models, and what else of a head is `Head.timed`.
 
     On CUDA it waits for the device before and after each call, which makes decoding slower.
 
@@ -27,29 +27,31 @@ class Meter:
         if pair.target is pair.draft:
             raise InputError("target and draft are one object, whose forwards cannot be told apart: load it twice")
         self.device = pair.device
-        self.models = {"target": pair.target, "draft": pair.draft}
-        self.calls: dict[str, list[tuple[float, float]]] = {role: [] for role in self.models}
-        self._own = {role: vars(model).get("forward") for role, model in self.models.items()}
+        timed = pair.draft.timed if isinstance(pair.draft, Head) else ("forward",)
+        self.methods: list[tuple[Any, str, str]] = [
+            (pair.target, "target", "forward"),
+            *((pair.draft, "draft", name) for name in timed),
+        ]
+        self.calls: dict[str, list[tuple[float, float]]] = {"target": [], "draft": []}
+        self._own = [vars(model).get(name) for model, _, name in self.methods]
 
     def __enter__(self) -> Meter:
-        for role, model in self.models.items():
-            model.forward = self._timed(model, self.calls[role])  # type: ignore[method-assign]
+        for model, role, name in self.methods:
+            setattr(model, name, self._timed(getattr(model, name), self.calls[role]))
         return self
 
     def __exit__(self, *raised: object) -> None:
-        for role, model in self.models.items():
-            del model.forward
-            if (own := self._own[role]) is not None:
-                model.forward = own  # type: ignore[method-assign]
+        for (model, _, name), own in zip(self.methods, self._own, strict=True):
+            delattr(model, name)
+            if own is not None:
+                setattr(model, name, own)
 
     def since(self, moment: float) -> tuple[float, float]:
         """Seconds in the target's and in the draft's forwards that began after `moment`, by `time.perf_counter`."""
         target, draft = (sum(end - start for start, end in calls if start >= moment) for calls in self.calls.values())
         return target, draft
 
-    def _timed(self, model: PreTrainedModel, calls: list[tuple[float, float]]) -> Callable[..., Any]:
-        forward = model.forward
-
+    def _timed(self, forward: Callable[..., Any], calls: list[tuple[float, float]]) -> Callable[..., Any]:
         @wraps(forward)
         def timed(*args: Any, **options: Any) -> Any:
             start = self._now()

@@ -70,7 +70,8 @@ def measured_plan(
     with nullcontext(folder) if folder else TemporaryDirectory() as name:
         kept = Path(name)
         drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        settings = TraceSettings(dataset, new_tokens=new_tokens, seed=seed, **drawing)
+        most = min(TraceSettings.candidates, pair.vocab_size)
+        settings = TraceSettings(dataset, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
         record_trace(pair, prompts, settings, kept / TRACE, done)
         if latency is None:
             latency = profile(
@@ -84,12 +85,13 @@ def measured_plan(
             )
         elif latency.provenance.sampling != str(settings.sampling):
             latency = with_overheads(pair, latency, settings.sampling, seed)
-        seconds, context = latency.smoothed(), length + new_tokens // 2
-        first = plan(acceptance(kept / TRACE).smoothed(), seconds, max_budget=MAX_BUDGET, context=context)
+        limits = {"max_budget": MAX_BUDGET, "max_depth": pair.deepest, "context": length + new_tokens // 2}
+        seconds = latency.smoothed()
+        first = plan(acceptance(kept / TRACE).smoothed(), seconds, **limits)
         rates = acceptance(kept / TRACE, policy=first.tree)
         rates.save(kept / RATES)
         texts = replays(kept / TRACE, pair, seed=seed)
-        return plan(rates.smoothed(), seconds, max_budget=MAX_BUDGET, context=context, replays=texts), texts
+        return plan(rates.smoothed(), seconds, **limits, replays=texts), texts
 
 
 def rivals(chosen: Plan, texts: Replays) -> tuple[Plan, ...]:

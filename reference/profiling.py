@@ -9,9 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reference.cached_head import CachedHead, CachedParallelHead
 from reference.cached_model import CachedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
+from reference.drafters.model import cached_draft
+from reference.heads import ParallelHead
 from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
@@ -66,7 +69,6 @@ def profile(
         InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context; or the
             sampling is none, see `Sampling`.
     """
-    pair.require_draft_model("a profile")
     tokens = forward_sizes() if tokens is None else tokens
     sampling = Sampling(temperature, top_k, top_p)
     check_settings(tokens, contexts, rounds, sampling)
@@ -74,11 +76,11 @@ def profile(
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     for c, context in enumerate(contexts):
-        models = [_filled(pair, role, context, rng) for role in ("target", "draft")]
+        models = _filled(pair, context, rng)
         for turn in range(rounds):
             for n in rng.permutation(len(tokens)):
                 for _ in range(2):
-                    seconds[:, c, n, turn] = _forwards(pair, models, context, int(tokens[n]), rng)
+                    seconds[:, c, n, turn] = _forwards(pair, models, int(tokens[n]), rng)
             done(c * rounds + turn + 1, len(contexts) * rounds)
     median = np.median(seconds, axis=-1)
     spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
@@ -94,6 +96,7 @@ def profile(
         level_overhead_seconds=level,
         plain_overhead_seconds=plain,
         verifier_seconds=verifier_overheads(pair, sampling, rng),
+        drafting="at once" if isinstance(pair.draft, ParallelHead) else "levels",
         provenance=Provenance.now(
             "spectheory profile",
             seed=seed,
@@ -111,46 +114,58 @@ def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor
 
 
 @torch.inference_mode()
-def _filled(pair: Pair, role: str, context: int, rng: np.random.Generator) -> CachedModel:
-    name = pair.names[role == "draft"]
-    cached = CachedModel(getattr(pair, role), pair.vocab_size, f"{role} {name}")
-    cached.forward(_random(cached, context, rng))
-    settle(cached.peaks)
-    return cached
+def _filled(pair: Pair, context: int, rng: np.random.Generator) -> tuple[CachedModel, CachedModel]:
+    """Target and draft after `context` random tokens."""
+    target, draft = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}"), cached_draft(pair)
+    tokens = _random(target, context, rng)
+    if isinstance(draft, CachedHead):
+        target.taps = draft.head.taps
+    target.forward(tokens)
+    if isinstance(draft, CachedHead):
+        draft.observe(target.states)
+    draft.read(tokens)
+    settle(target.peaks, draft.peaks)
+    return target, draft
 
 
 @torch.inference_mode()
 def _forwards(
-    pair: Pair, models: Sequence[CachedModel], context: int, tokens: int, rng: np.random.Generator
+    pair: Pair, models: tuple[CachedModel, CachedModel], tokens: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Seconds of the target's forward of a chain of `tokens` tokens, and mean seconds of the draft's.
+    """Seconds of the target's forward of a tree of `tokens` tokens, and mean seconds of the draft's.
 
     The draft's forwards are as many in a row as `CHAIN` has levels: after the target's forward the first of them finds
     the caches of the processor full of other weights, and takes longer than the rest. A target's forward of one token
     follows another one, as in plain decoding, which alone has forwards of this size. The tokens are then dropped from
     the models' own caches.
     """
+    target, draft = models
     if tokens == 1:
-        _forward(models[0], context, _random(models[0], tokens, rng))
+        _forward(target, _random(target, tokens, rng))
     with Meter(pair) as meter:
-        for model, times in zip(models, (1, CHAIN.max_depth), strict=True):
-            for _ in range(times):
-                _forward(model, context, _random(model, tokens, rng))
-    settle(*(model.peaks for model in models))
-    target, draft = meter.since(0)
-    return target, draft / CHAIN.max_depth
+        _forward(target, _random(target, tokens, rng))
+        for _ in range(CHAIN.max_depth):
+            _forward(draft, _random(draft, tokens, rng))
+    settle(target.peaks, draft.peaks)
+    seconds = meter.since(0)
+    return seconds[0], seconds[1] / CHAIN.max_depth
 
 
-def _forward(model: CachedModel, context: int, drawn: Tensor) -> None:
-    """One forward of a chain of tokens (1, n), which are then dropped from the cache."""
-    tokens = drawn.shape[1]
-    if tokens == 1:
+def _forward(model: CachedModel, drawn: Tensor) -> None:
+    """One forward of the children of one node (1, n), which are then dropped from the cache.
+
+    A parallel head reads tokens of the text in place of them: its forward there gives the logits at all depths.
+    """
+    tokens, committed = drawn.shape[1], model.length
+    if isinstance(model, CachedParallelHead):
+        model.features = model.features.new_ones(tokens, model.features.shape[1])
+    if tokens == 1 or isinstance(model, CachedParallelHead):
         model.forward(drawn)
     else:
         rows = model.rows()
-        rows.add(range(-1, tokens - 1))
-        model.forward_tree(drawn, context, rows)
-    model.keep(context, [])
+        rows.add([-1] * tokens)
+        model.forward_tree(drawn, committed, rows)
+    model.keep(committed, [])
 
 
 def with_overheads(pair: Pair, latency: Latency, sampling: Sampling, seed: int = 0) -> Latency:

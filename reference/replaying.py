@@ -19,7 +19,7 @@ from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from reference.token_checks import check_continued
-from reference.tracing import PROMPTS, by_request
+from reference.tracing import PROMPTS, by_request, ranks
 from spectheory import DrawRule, Provenance
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
@@ -70,11 +70,12 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     stamp = stamp_of(folder)
     if not stamp.temperature:
         candidates = int(str(stamp.settings["candidates"]))
-        return Replays(GreedyText(ranks, candidates) for ranks in by_request(folder, "target_rank"))
+        return Replays(GreedyText(one, candidates) for one in ranks(folder))
     if pair is None:
         raise InputError(f"pair must be given to replay a trace at temperature {stamp.temperature}, got None")
     prompts = traced_prompts(folder, pair)
-    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp))
+    depths = int(str(stamp.settings.get("depths", 1)))
+    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp), depths)
     return Replays(forced, seed=seed, samples=samples)
 
 

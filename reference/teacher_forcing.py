@@ -1,4 +1,4 @@
-"""Both models' distributions at every position of a text that is already there, from one forward each."""
+"""Both models' distributions at every position of a text that is already there."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
+from reference.forced_logits import BATCH, ForcedBatch, draft_logits
+from reference.heads import Head
 from reference.host_arrays import to_host
-from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
 from spectheory.core.errors import InputError
 from spectheory.replay import TargetText
 
-BATCH = 4
-"""Texts per forward: the logits of a batch are what needs the most memory."""
+DEPTHS = 8
+"""At how many depths of a cycle the distributions of a draft head are computed; the last one holds for deeper nodes."""
 UNITS = 4
 """Rounding error of a logit in units of the last place of the largest logit in its row: about twice what forwards of
 different shapes differ by in bfloat16 and float16."""
@@ -29,7 +30,7 @@ STEPS = 6
 
 
 def forced_texts(
-    pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling
+    pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling, depths: int = DEPTHS
 ) -> Iterator[TargetText]:
     """Each text with p and q at its positions, in order; one batch of texts is in memory at a time.
 
@@ -43,6 +44,7 @@ def forced_texts(
         prompts: the tokens before each text.
         texts: tokens that the target generated under `sampling`.
         sampling: temperature, top-k and top-p of the texts, above temperature 0.
+        depths: at how many depths of a cycle q of a draft head is computed; see `draft_logits`.
 
     Raises:
         InputError: temperature 0, prompts and texts are not those of this pair (see `check_continued`), or the target
@@ -52,23 +54,22 @@ def forced_texts(
     if sampling.greedy:
         raise InputError("temperature must be above 0 for texts with probabilities, got 0: replay greedy text by ranks")
     check_continued(pair, prompts, texts)
-    pair.require_draft_model("a replay with probabilities")
-    return _forced_texts(pair, prompts, texts, sampling)
+    return _forced_texts(pair, prompts, texts, sampling, depths)
 
 
 @torch.inference_mode()
 def _forced_texts(
-    pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling
+    pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling, depths: int
 ) -> Iterator[TargetText]:
     """`forced_texts` after its checks."""
-    for first in range(0, len(texts), BATCH):
-        batch = list(zip(prompts[first : first + BATCH], texts[first : first + BATCH], strict=True))
-        rows = [_rows(pair, role, batch, first) for role in ("target", "draft")]
-        for place, (prompt, text) in enumerate(batch):
-            span = slice(len(prompt) - 1, len(prompt) + len(text) - 1)
-            target, draft = (logits[place, span] for logits in rows)
-            p = target_rows(target, text, sampling, pair.target.dtype)
-            yield TargetText(np.array(text), p, normalised(sampling.distribution(draft)))
+    requests = list(zip(prompts, texts, strict=True))
+    for first in range(0, len(requests), BATCH):
+        batch = ForcedBatch(pair, requests[first : first + BATCH], first, features=isinstance(pair.draft, Head))
+        offered = draft_logits(pair, batch, depths)
+        for place, (_, text) in enumerate(batch.requests):
+            span = batch.span(place)
+            p = target_rows(batch.target_logits[place, span], text, sampling, pair.target.dtype)
+            yield TargetText(np.array(text), p, normalised(sampling.distribution(offered[:, place, span])))
 
 
 def target_rows(
@@ -98,34 +99,6 @@ def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling,
             if changed[token] > 0:
                 p[position] = changed
                 break
-
-
-def _rows(pair: Pair, role: str, batch: list[tuple[list[int], list[int]]], first: int) -> Float32[Tensor, "B T V"]:
-    """Logits after each token of prompt and text, padded on the right."""
-    model = getattr(pair, role)
-    logits = model(padded(batch).to(pair.device)).logits[..., : pair.vocab_size].float()
-    check_rows(logits, f"{role} {pair.names[role == 'draft']}", model.dtype, first)
-    return logits
-
-
-def padded(batch: Sequence[tuple[list[int], list[int]]]) -> Int64[Tensor, "B T"]:
-    """Tokens of prompts and their texts, padded on the right."""
-    longest = max(len(prompt) + len(text) for prompt, text in batch)
-    tokens = torch.zeros(len(batch), longest, dtype=torch.int64)
-    for row, (prompt, text) in enumerate(batch):
-        tokens[row, : len(prompt) + len(text)] = torch.tensor([*prompt, *text])
-    return tokens
-
-
-def check_rows(logits: Float[Tensor, "B T V"], name: str, dtype: torch.dtype, first: int) -> None:
-    """Check the logits of a model called `name` after each token of the requests from `first` on.
-
-    Raises:
-        LogitsError: they are not distributions.
-    """
-    peaks, longest = Peaks(name, dtype), logits.shape[1]
-    peaks.see(logits.flatten(0, 1), lambda row: f"after token {row % longest + 1} of request {first + row // longest}")
-    settle(peaks)
 
 
 def normalised(rows: Float[Tensor, "*rows V"]) -> Float64[np.ndarray, "*rows V"]:

@@ -14,6 +14,7 @@ from reference.decode import Decoder, Generation
 from reference.divergence import first_divergence
 from reference.drafters import SuffixArray, Variant, drafters, planned_variant
 from reference.drafters.kind import best_chain
+from reference.heads import Head
 from reference.measuring import count_fourgrams, processor, require_cycle
 from reference.meter import Meter
 from reference.models import Pair
@@ -82,7 +83,9 @@ def library(pair: Pair) -> SuffixArray:
 
 
 def entrants(pair: Pair, plans: Sequence[Plan], settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
-    """The decoders to time: three of transformers, then every drafter with the settings of its `DrafterKind.clock`.
+    """The decoders to time: those of transformers, then every drafter with the settings of its `DrafterKind.clock`.
+
+    Assisted generation of transformers needs a draft model, and is left out if the draft is a head.
 
     Args:
         pair: target and draft.
@@ -108,9 +111,10 @@ def entrants(pair: Pair, plans: Sequence[Plan], settings: ClockSettings, corpus:
         if rival.tree.budget and (rival.tree, rival.verifier) not in timed:
             ours.append(planned_variant(rival, chosen))
     ours.sort(key=lambda variant: families.index(variant.family) if variant.family in families else len(families))
+    assisted = [] if isinstance(pair.draft, Head) else [theirs(f"HF assisted, {chain}", chain=chain)]
     return [
         theirs("HF plain"),
-        theirs(f"HF assisted, {chain}", chain=chain),
+        *assisted,
         theirs("HF prompt lookup", lookup=hugging_face.LOOKUP_TOKENS),
         *(_entrant(pair, sampling, settings.seed, variant) for variant in ours),
     ]

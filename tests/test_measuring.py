@@ -135,9 +135,9 @@ def test_a_timed_cycle_has_one_forward_of_the_target_then_those_of_a_chain(
     Before a forward of one token the target runs once more, untimed.
     """
     rng, looks = np.random.default_rng(0), itertools.count(0.0)
-    models = [_filled(tiny, role, 8, rng) for role in ("target", "draft")]
+    models = _filled(tiny, 8, rng)
     monkeypatch.setattr("reference.meter.time.perf_counter", looks.__next__)
-    assert _forwards(tiny, models, 8, tokens, rng) == (1, 1)
+    assert _forwards(tiny, models, tokens, rng) == (1, 1)
     assert next(looks) == 2 * (1 + CHAIN.max_depth)
     assert [model.length for model in models] == [8, 8]
 

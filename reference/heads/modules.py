@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from jaxtyping import Float, Float32, Int
@@ -27,8 +27,10 @@ class Head(nn.Module, ABC):
         config: sizes and options.
         taps: numbers of the target's hidden states to read, see `HeadConfig.taps`; empty before `attach`.
         generation_config: none, as transformers does not generate with a head.
+        timed: the methods that together do what the forward of a draft model does.
     """
 
+    timed: ClassVar[tuple[str, ...]] = ("forward", "logits")
     fc: nn.Linear
     layer: LlamaDecoderLayer
     embed_tokens: nn.Embedding | None
@@ -320,6 +322,8 @@ class ParallelHead(MtpHead):
 
     Source: Medusa (Cai et al., 2024), Section 2.1, whose heads read the target's state alone.
     """
+
+    timed: ClassVar[tuple[str, ...]] = ("forward", "marginals")
 
     def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
         super().__init__(config, attention)

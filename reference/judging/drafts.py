@@ -3,68 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import Any
 
 import torch
 from jaxtyping import Float32
 from torch import Tensor
 
 from reference.drafters import Drafter
+from reference.forced_logits import ForcedBatch, draft_logits
 from reference.models import Pair, weights_hash
 from reference.replaying import followed
 from reference.sampling import Sampling
-from reference.teacher_forcing import check_rows, padded
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE
-
-
-class ForcedBatch:
-    """A few prompts with their texts, as one forward reads them. The target reads them once for all drafts.
-
-    Args:
-        pair: the target, and any draft of its vocabulary.
-        requests: prompts with their texts.
-        first: number of the first request, for error messages.
-        features: whether a draft reads the target's hidden states.
-
-    Attributes:
-        tokens: (B, T) prompts and texts, padded on the right.
-    """
-
-    def __init__(
-        self, pair: Pair, requests: list[tuple[list[int], list[int]]], first: int, *, features: bool = False
-    ) -> None:
-        self.pair, self.requests, self.first, self.features = pair, requests, first, features
-        self.tokens = padded(requests).to(pair.device)
-
-    def span(self, place: int) -> slice:
-        """The positions of a row of logits that predict the text of a request."""
-        prompt, text = self.requests[place]
-        return slice(len(prompt) - 1, len(prompt) + len(text) - 1)
-
-    @cached_property
-    def target_logits(self) -> Float32[Tensor, "B T V"]:
-        """The target's logits after each token."""
-        return self._target[0]
-
-    @cached_property
-    def hidden_states(self) -> tuple[Tensor, ...]:
-        """The target's hidden states (B, T, hidden size): the embeddings, then the output of each layer.
-
-        They are there if a draft `reads_features`.
-        """
-        found = self._target[1]
-        assert found is not None
-        return found
-
-    @cached_property
-    def _target(self) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        model: Any = self.pair.target
-        out = model(self.tokens, output_hidden_states=self.features)
-        logits = out.logits[..., : self.pair.vocab_size].float()
-        check_rows(logits, f"target {self.pair.names[0]}", model.dtype, self.first)
-        return logits, out.hidden_states
 
 
 class ForcedDraft(ABC):
@@ -123,10 +73,7 @@ class ModelDraft(ForcedDraft):
 
     def logits(self, batch: ForcedBatch) -> Tensor:
         """See ForcedDraft.logits."""
-        model: Any = self.pair.draft
-        logits = model(batch.tokens).logits[..., : self.vocab_size].float()
-        check_rows(logits, f"draft {self.name}", model.dtype, batch.first)
-        return logits[None]
+        return draft_logits(self.pair, batch, 1)
 
     @torch.inference_mode()
     def follow(

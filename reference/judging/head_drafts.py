@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from reference.drafters import Drafter
-from reference.heads import Head, HeadStep
-from reference.judging.drafts import ForcedBatch, ForcedDraft
-from reference.losses.unrolling import unroll
+from reference.forced_logits import ForcedBatch, draft_logits
+from reference.heads import Head
+from reference.judging.drafts import ForcedDraft
 from reference.models import Pair, weights_hash
 from reference.replaying import followed
 from reference.sampling import Sampling
-from reference.teacher_forcing import check_rows
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -38,27 +37,14 @@ class HeadDraft(ForcedDraft):
         if not isinstance(pair.draft, Head):
             raise InputError(f"{pair.names[1]} is a draft model, not a draft head: read it with ModelDraft")
         self.pair, self.head, self.name = pair, pair.draft, pair.names[1]
-        self.deepest = pair.draft.config.depths or self.deepest
+        self.deepest = pair.deepest or self.deepest
         self.depths = min(depths, self.deepest)
         self.vocab_size, self.context = pair.vocab_size, pair.context
         self.weights = weights_hash(pair.draft)
 
     def logits(self, batch: ForcedBatch) -> Tensor:
-        """See ForcedDraft.logits.
-
-        Where a text has too few tokens before a position, the entry is that of the depth above. After the first token
-        of all nothing can be drafted: its logits are 0.
-        """
-        states = torch.cat([batch.hidden_states[tap] for tap in self.head.taps], -1)
-        features, tokens, length = self.head.fuse(states)[:, :-1], batch.tokens[:, 1:], batch.tokens.shape[1]
-        found = states.new_zeros((self.depths, *batch.tokens.shape, self.vocab_size), dtype=torch.float32)
-        for depth, one in enumerate(unroll(HeadStep(self.head), features, tokens, self.depths)):
-            if depth:
-                found[depth] = found[depth - 1]
-            drafted = self.head.on_vocabulary(one.logits)[:, : length - 1 - depth, : self.vocab_size]
-            found[depth, :, depth + 1 :] = drafted
-            check_rows(found[depth], f"draft {self.name}", self.head.dtype, batch.first)
-        return found
+        """See ForcedDraft.logits, and `draft_logits` for the tokens with too few before them."""
+        return draft_logits(self.pair, batch, self.depths)
 
     @torch.inference_mode()
     def follow(

@@ -132,7 +132,7 @@ class Acceptance(Record):
     @classmethod
     def from_ranks(
         cls,
-        texts: Iterable[Int[np.ndarray, " n"]],
+        texts: Iterable[Int[np.ndarray, "*depths n"]],
         *,
         ranks: int,
         max_depth: int = 16,
@@ -144,7 +144,8 @@ class Acceptance(Record):
 
         Args:
             texts: for each text, an array with the rank of each token among the draft's candidates; -1 if the token is
-                not among them.
+                not among them. Its shape is (n,), or (depths, n) for a draft whose candidates depend on how deep in the
+                cycle it drafts them; the last row holds for deeper nodes too.
             ranks: number of candidates, R.
             max_depth: maximum number of rows of the table.
             min_trials: see `from_counts`.
@@ -160,14 +161,12 @@ class Acceptance(Record):
         """
         hits, trials = np.zeros((max_depth, ranks), np.int64), np.zeros(max_depth, np.int64)
         for text in texts:
-            rank = np.asarray(text, np.int64)
-            place = np.arange(len(rank))
-            last_miss = np.maximum.accumulate(np.where(rank < 0, place, -1))
-            run = place - 1 - np.concatenate([[-1], last_miss[:-1]])[: len(rank)]
-            starts = place if policy is None else cycle_starts(rank, policy)
+            rows = np.atleast_2d(np.asarray(text, np.int64))
+            starts = np.arange(rows.shape[1]) if policy is None else cycle_starts(rows, policy)
             for depth in range(max_depth):
-                at = starts[starts + depth < len(rank)] + depth
-                reached = rank[at[run[at] >= depth]]
+                starts = starts[starts + depth < rows.shape[1]]
+                reached = rows[min(depth, len(rows) - 1), starts + depth]
+                starts = starts[reached >= 0]
                 trials[depth] += len(reached)
                 hits[depth] += np.bincount(reached[reached >= 0], minlength=ranks)[:ranks]
         return cls.from_counts(hits, trials, provenance, min_trials=min_trials, cycles_of=policy)
@@ -234,22 +233,24 @@ class Acceptance(Record):
         return low, high
 
 
-def cycle_starts(ranks: Int[np.ndarray, " n"], tree: Tree) -> Int[np.ndarray, " cycles"]:
+def cycle_starts(ranks: Int[np.ndarray, "*depths n"], tree: Tree) -> Int[np.ndarray, " cycles"]:
     """The positions of a text at which draft-and-verify cycles with `tree` start, from position 1.
 
     No cycle emits the token at position 0: the target emits it when it reads the prompt.
 
     Args:
-        ranks: rank of each token among the draft's candidates, -1 if it is not among them.
+        ranks: rank of each token among the draft's candidates, -1 if it is not among them; see `Acceptance.from_ranks`.
         tree: the tree that every cycle drafts.
     """
-    starts, position = [], 1
-    while position < len(ranks):
+    rows, starts, position = np.atleast_2d(ranks), [], 1
+    while position < rows.shape[1]:
         starts.append(position)
-        children = tree.child_lists[0]
-        while position < len(ranks) and 0 <= ranks[position] < len(children):
-            children = tree.child_lists[children[ranks[position]]]
-            position += 1
+        node, depth = 0, 0
+        while position < rows.shape[1]:
+            rank, children = rows[min(depth, len(rows) - 1), position], tree.child_lists[node]
+            if not 0 <= rank < len(children):
+                break
+            node, depth, position = children[rank], depth + 1, position + 1
         position += 1
     return np.array(starts, np.int64)
 
