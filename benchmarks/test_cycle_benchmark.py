@@ -22,7 +22,7 @@ from reference.drafters.dynamic import SearchedDrafting
 from reference.drafters.model import PathDrafting
 from reference.drafters.static import StaticDrafting
 from reference.meter import Meter
-from reference.models import Pair, load_pair
+from reference.models import DRAFT, Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -42,7 +42,7 @@ TREES = {
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    return load_pair()
+    return load_pair(draft=DRAFT)
 
 
 @pytest.mark.benchmark(group="decode 64 tokens")

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
-from reference.models import Pair, load_pair
+from reference.models import DRAFT, Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory import Tree
@@ -45,7 +45,7 @@ def few_tokens(pair: Pair, tokens: Sequence[int], layers: int | None = None) -> 
 
 def main(max_samples: int = 1_000, layers: int = 2) -> None:
     """Print the certificate for a tree drawn without replacement and verified by recursive rejection sampling."""
-    shipped = load_pair()
+    shipped = load_pair(draft=DRAFT)
     pair = few_tokens(shipped, [shipped.tokenizer.encode(word)[0] for word in "().,"], layers)
     decoder = Decoder(pair, PlannedTree(Tree.k_ary(2, 2)), Sampling(0.8), TopDown(RRS()))
     draft_rng, prompt = streams(pair, 0)[0], [0, 1, 2, 3]

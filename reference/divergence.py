@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from reference.models import SHIPPED, Attention, Pair, load_target
+from reference.models import TARGET, Attention, Pair, load_target
 from spectheory.core.errors import InputError
 
 SLACK = 2.0
@@ -111,7 +111,7 @@ def compare_texts(
     one: str | Sequence[int],
     other: str | Sequence[int],
     *,
-    target: str | Path = SHIPPED / "target",
+    target: str | Path = TARGET,
     dtype: torch.dtype = torch.bfloat16,
     device: str = "cpu",
     attention: Attention = "sdpa",

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from reference.library_sources import SourceFile, standard_library
-from reference.models import SHIPPED, Pair, load_pair
+from reference.models import Pair, load_pair
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
@@ -65,6 +65,6 @@ def _source(text: str, files: Sequence[SourceFile]) -> str:
 
 
 if __name__ == "__main__":
-    pieces = held_out_pieces(load_pair(SHIPPED / "target", SHIPPED / "draft"))
+    pieces = held_out_pieces(load_pair())
     write_whole(Path(sys.argv[1]), "".join(json.dumps({"text": piece}) + "\n" for piece in pieces))
     print(f"wrote {len(pieces)} prompts to {sys.argv[1]}")

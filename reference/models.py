@@ -16,7 +16,11 @@ from reference.model_folders import PairError, load_folder
 from spectheory.core.errors import InputError
 
 SHIPPED = Path(__file__).parent / "pair"
-"""The folder of the pair that comes with the package."""
+"""The folder of the models that come with the package."""
+TARGET, HEAD = SHIPPED / "target", SHIPPED / "head"
+"""The shipped pair: a target, and a draft head that is trained for it."""
+DRAFT = SHIPPED / "draft"
+"""An independent draft model for the shipped target. It is in a checkout, not in the installed package."""
 Attention = Literal["sdpa", "eager"]
 """How transformers computes attention; both support tree masks."""
 
@@ -110,8 +114,8 @@ def weights_hash(*models: torch.nn.Module) -> str:
 
 
 def load_pair(
-    target: str | Path = SHIPPED / "target",
-    draft: str | Path = SHIPPED / "draft",
+    target: str | Path = TARGET,
+    draft: str | Path = HEAD,
     *,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,

@@ -29,6 +29,11 @@ FEW = ("--skip", 1, "--count", 2, "--prompt-tokens", 16, "--new-tokens", 20)
 OTHER = "the plan's rates were measured at temperature 0, while decoding is at temperature 1"
 
 
+def warnings(err: str) -> list[str]:
+    """The warnings on standard error, where a slow machine also reads how long a command takes."""
+    return [line.removeprefix("warning: ") for line in err.splitlines() if line.startswith("warning: ")]
+
+
 def greedy_plan() -> st.Plan:
     """A plan whose rates are known to come from greedy text. It is also saved to plan.json."""
     stamp = st.Provenance("made here", temperature=0.0)
@@ -42,13 +47,13 @@ def test_rates_of_another_temperature_are_said_and_marked(run: Run, pair: list[o
     greedy_plan()
     decode = ("decode", *pair, *FEW, "--plan", "plan.json", "--temperature")
     status, out, err = run(*decode, 1, "--out", "measured.json")
-    assert (status, err) == (0, f"warning: {OTHER}\n")
+    assert (status, warnings(err)) == (0, [OTHER])
     assert f"But {OTHER}." in " ".join(out.split())
     compare = ("compare", "--plan", "plan.json", "--measured", "measured.json")
     assert f"But {OTHER}." in " ".join(run(*compare)[1].split())
     assert json.loads(run(*compare, "--json")[1])["caveats"] == [f"But {OTHER}."]
     status, out, err = run(*decode, 0)
-    assert (status, err) == (0, "")
+    assert (status, warnings(err)) == (0, [])
     assert "while decoding" not in out
 
 
@@ -60,7 +65,7 @@ def test_a_clocking_at_another_temperature_is_said(
     greedy_plan()
     clock = ("clock", *pair, *FEW, "--rounds", 1, "--plan", "plan.json", "--temperature", 1)
     status, out, err = run(*clock)
-    assert (status, err) == (0, f"warning: {OTHER}\n")
+    assert (status, warnings(err)) == (0, [OTHER])
     assert f"But {OTHER}." in " ".join(out.split())
 
 
@@ -73,10 +78,10 @@ def test_records_of_other_models_are_said_and_marked(run: Run, pair: list[object
     plan = ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6)
     status, _, err = run(*plan, "--out", "plan.json")
     said = f"the rates are for target {target} and draft elsewhere, while the times are for target big and draft small"
-    assert (status, err) == (0, f"warning: {said}\n")
+    assert (status, warnings(err)) == (0, [said])
     status, _, err = run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json")
     said = f"the plan's rates were measured with draft elsewhere, while decoding uses draft {draft}"
-    assert (status, err) == (0, f"warning: {said}\n")
+    assert (status, warnings(err)) == (0, [said])
     compare = ("compare", "--plan", "plan.json", "--measured", "measured.json", "--json")
     assert json.loads(run(*compare)[1])["caveats"] == [f"But {said}."]
 

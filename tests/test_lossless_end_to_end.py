@@ -27,7 +27,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 from examples.certify_decoder import few_tokens
 from reference.decode import Decoder
 from reference.drafters import ALL, Drafter, Drawn, PlannedTree
-from reference.models import Pair, load_pair
+from reference.models import DRAFT, Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory import otlp, verify
@@ -102,7 +102,7 @@ ALPHA = LEVEL / (len(COMBINATIONS) * (len(SAMPLINGS) if LONG else 1) + len(CHOSE
 @cache
 def real_pair() -> Pair:
     """The shipped pair on four tokens, all layers."""
-    pair = load_pair()
+    pair = load_pair(draft=DRAFT)
     return few_tokens(pair, [pair.tokenizer.encode(word)[0] for word in WORDS])
 
 

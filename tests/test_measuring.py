@@ -19,14 +19,15 @@ from transformers import PreTrainedModel
 from reference import tracing
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
+from reference.heads import Head
 from reference.measuring import measure
-from reference.models import Pair, PairError, load_pair
+from reference.models import Pair, PairError, load_pair, with_draft
 from reference.predictions import LEAST_TRIALS, Positional
 from reference.profiling import CHAIN, _filled, _forwards, forward_sizes, profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
-from reference.train.recipe import LayerSizes
+from reference.train.recipe import HeadSteps, LayerSizes
 from spectheory import Acceptance, DrawRule, Tree, block_efficiency
 from tests.command_line import Run, refused
 from tests.conftest import TINY
@@ -258,7 +259,15 @@ def test_an_update_cut_in_two_is_not_saved(tmp_path: Path, monkeypatch: pytest.M
     assert torch.load(tmp_path / "model.pt")["step"] == 3
 
 
-SMALL = replace(TINY, target=LayerSizes(1, 32, 32), draft=LayerSizes(1, 32, 32), rows=2, length=32, prompts=16)
+SMALL = replace(
+    TINY,
+    target=LayerSizes(7, 32, 32),
+    draft=LayerSizes(1, 32, 32),
+    head=HeadSteps(hidden=16, texts=4, rows=2, start_steps=2, steps=2, passes=2),
+    rows=2,
+    length=32,
+    prompts=16,
+)
 
 
 @pytest.fixture
@@ -269,7 +278,8 @@ def little_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = standard_library()
     files = [file for file in everything if file.name.startswith("json/")]
     files += [file for file in everything if file.is_held_out][:3]
-    monkeypatch.setattr(training, "standard_library", lambda: files)
+    for place in ("reference.train.pair", "reference.prompts"):
+        monkeypatch.setattr(f"{place}.standard_library", lambda: files)
 
 
 def test_an_installed_package_says_where_training_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +309,7 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
         training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
     assert torch.load(tmp_path / "work-two" / "target.pt")["step"] == 7
     training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
-    for role in ("target", "draft"):
+    for role in ("target", "draft", "head"):
         whole, two = ((tmp_path / name / role / "model.safetensors").read_bytes() for name in ("whole", "two"))
         assert whole == two
     (tmp_path / "work-two" / "draft.pt").write_bytes(b"half a checkpoint")
@@ -309,6 +319,7 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
         training.build_pair(tmp_path / "two", tmp_path / "work-two", replace(recipe, seed=1))
     pair = load_pair(tmp_path / "two" / "target", tmp_path / "two" / "draft")
     assert pair.vocab_size == 300
+    assert isinstance(with_draft(pair, tmp_path / "two" / "head").draft, Head)
     split = json.loads((tmp_path / "two" / "split.json").read_text())
     assert not set(split["train"]) & set(split["held_out"])
 

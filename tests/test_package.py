@@ -20,6 +20,7 @@ from spectheory.hardware.shipped_models import model_names
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("spectheory", "simulate", "reference", "proofs_check")
+NOT_INSTALLED = ("reference/train/", "reference/pair/draft/")
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,14 @@ def test_the_wheel_holds_all_four_packages_and_the_pair(built: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     inside = {name.split("/")[0] for name in names}
     assert inside == {*PACKAGES, f"spectheory-{spectheory.__version__}.dist-info"}
-    assert {f"reference/pair/{role}/model.safetensors" for role in ("target", "draft")} <= names
+    assert {f"reference/pair/{role}/model.safetensors" for role in ("target", "head")} <= names
     assert {"reference/pair/held_out.jsonl", "proofs_check/tables/goose_3.csv"} <= names
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert {
         f"proofs_check/{paper}/claims.toml" for paper in ("goose", "salf_talf", "opt_tree", "delayed_trees", "gto")
     } <= names
     assert {"spectheory/data/gpus.csv", *(f"spectheory/data/models/{name}.json" for name in model_names())} <= names
-    assert not [name for name in names if name.startswith("reference/train")]
+    assert not [name for name in names if name.startswith(NOT_INSTALLED)]
     apps = [path.name for path in (ROOT / "notebooks" / "apps").glob("*.py")]
     assert {name for name in names if name.startswith("spectheory/apps/")} == {f"spectheory/apps/{app}" for app in apps}
 
@@ -57,7 +58,7 @@ def test_the_wheel_holds_what_is_in_the_repository_and_nothing_else(built: Path)
         inside = {name: opened.getinfo(name).file_size for name in opened.namelist()}
     known = tracked(*PACKAGES)
     apps = {f"spectheory/apps/{path.name}": path.stat().st_size for path in (ROOT / "notebooks/apps").glob("*.py")}
-    expected = {name: size for name, size in known.items() if not name.startswith("reference/train/")} | apps
+    expected = {name: size for name, size in known.items() if not name.startswith(NOT_INSTALLED)} | apps
     assert {name: size for name, size in inside.items() if ".dist-info/" not in name} == expected
 
 

@@ -17,7 +17,7 @@ import spectheory as st
 from examples.certify_decoder import few_tokens
 from reference.decode import Cycle, Decoder
 from reference.judging import HeldOutTexts
-from reference.models import Pair, load_pair
+from reference.models import DRAFT, Pair, load_pair
 from reference.part_files import ForeignFolderError
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -59,7 +59,7 @@ SETTINGS = LabelSettings(("SpecInfer", "Naive"), every=4, draws=2, space=SPACE)
 @cache
 def pair() -> Pair:
     """The shipped pair on four tokens and two layers of the target."""
-    whole = load_pair()
+    whole = load_pair(draft=DRAFT)
     return few_tokens(whole, [whole.tokenizer.encode(word)[0] for word in ("n", "-", " is", "#")], 2)
 
 

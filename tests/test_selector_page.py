@@ -10,7 +10,7 @@ from benchmarks.selector.page import section
 from reference.held_out import sources
 from reference.judging import HeldOutTexts
 from reference.library_sources import standard_library
-from reference.models import load_pair
+from reference.models import DRAFT, load_pair
 from reference.sampling import Sampling
 from reference.selector import SelectorComparison
 from tests.refusals import refuses
@@ -18,7 +18,7 @@ from tests.refusals import refuses
 
 def test_texts_are_of_a_half_of_the_files_and_few_of_each() -> None:
     """Three pieces of each of ten held-out files: the halves share no file, and the first two of each are taken."""
-    pair = load_pair()
+    pair = load_pair(draft=DRAFT)
     files = [file for file in standard_library() if file.is_held_out and len(file.text) > 2000][:10]
     rows: Any = pair.tokenizer([file.text[:2000] for file in files], add_special_tokens=False)["input_ids"]
     pieces = [(file.name, row[n : n + 40]) for file, row in zip(files, rows, strict=True) for n in (0, 60, 99)]

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.training import page, records, running
-from benchmarks.training.rows import CHAIN, ROWS, SHIPPED, SIZES
+from benchmarks.training.decoding import decoded
+from benchmarks.training.rows import CHAIN, INDEPENDENT, ROWS, SIZES
 from reference.part_files import STAMP
 from reference.train.head import RECORD
 from spectheory import DraftComparison
@@ -22,7 +23,7 @@ from spectheory.results.draft_run import DraftRun
 from tests.refusals import refuses
 
 START, OTHER = ROWS[:2]
-NAMES = [SHIPPED, "EAGLE-1 start", "EAGLE-1", "HASS"]
+NAMES = [INDEPENDENT, "EAGLE-1 start", "EAGLE-1", "HASS"]
 
 
 TIMES = {"shares": {"HASS": {"products": 0.5, "attention": 0.25}}, "drafting": {}}
@@ -39,12 +40,12 @@ def run(name: str, place: int, tau: float) -> DraftRun:
 
 def comparison(factor: float) -> DraftComparison:
     taus = zip(NAMES, (2.0, 2.1, 2.2, 2.4), strict=True)
-    runs = [run(name, seed, factor * tau) for name, tau in taus for seed in range(1 if name == SHIPPED else 2)]
-    return DraftComparison("a tree", "Greedy", SHIPPED, ("a", "b", "c"), np.array([10, 20, 30]), tuple(runs))
+    runs = [run(name, seed, factor * tau) for name, tau in taus for seed in range(1 if name == INDEPENDENT else 2)]
+    return DraftComparison("a tree", "Greedy", INDEPENDENT, ("a", "b", "c"), np.array([10, 20, 30]), tuple(runs))
 
 
 def test_rows_start_from_rows_before_them_and_are_compared_with_rows_of_the_table() -> None:
-    seen = {SHIPPED}
+    seen = {INDEPENDENT}
     for row in ROWS:
         assert row.start is None or row.start in seen
         assert row.against is None or row.against in {one.name for one in ROWS}
@@ -56,12 +57,12 @@ def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() ->
     trainings = {
         f"{name}-{seed}": {"cpu_seconds": 470.0 + 20 * seed, "texts": 11_200} for name in NAMES[1:] for seed in range(2)
     }
-    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, trainings, TIMES)
+    found = page.document({0.0: comparison(1.0), 1.0: comparison(0.5)}, trainings, TIMES, {})
     table = {line.split(" | ")[0][2:]: line.split(" | ") for line in reversed(found.splitlines()) if line[:2] == "| "}
     assert table["EAGLE-1"][1:4] == ["2", "480", "11,200"]
     assert table["EAGLE-1"][4].startswith("2.200 ± ")
     assert table["EAGLE-1"][5].startswith("+10.0% ± ")
-    assert table[SHIPPED][5] == ""
+    assert table[INDEPENDENT][5] == ""
     assert "**Not trained yet:** draft trained on; CE, 3 passes; " in found
     (hass,) = [line for line in found.splitlines() if line.startswith("| HASS | EAGLE-1 | ")]
     assert hass.split(" | ")[2].startswith("+9.09% ± ")
@@ -136,12 +137,12 @@ def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
 
 
 def test_the_page_of_no_records_is_refused() -> None:
-    refuses("holds no comparison: train with --work first", page.document, {}, {}, {"shares": {}, "drafting": {}})
+    refuses("holds no comparison: train with --work first", page.document, {}, {}, {"shares": {}, "drafting": {}}, {})
 
 
 def test_the_page_is_what_the_records_say() -> None:
     page_file = Path(__file__).parents[1] / "docs" / "training.md"
-    assert page_file.read_text(encoding="utf-8") == page.document(*records.kept(), records.timing())
+    assert page_file.read_text(encoding="utf-8") == page.document(*records.kept(), records.timing(), decoded())
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -13,6 +13,7 @@ from pathlib import Path
 from transformers.utils import logging
 
 from benchmarks.training.comparing import compare
+from benchmarks.training.decoding import decoded
 from benchmarks.training.page import document
 from benchmarks.training.records import TEMPERATURES, keep, kept, timing
 from benchmarks.training.running import finished, pool, train_all, write_texts
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.disable_progress_bar()
     if chosen.work is not None:
         _measure(chosen.work, chosen.seeds, chosen.processes, chosen.trained)
-    page = document(*kept(), timing())
+    page = document(*kept(), timing(), decoded())
     print(page) if chosen.out is None else write_whole(chosen.out, page)
 
 
@@ -50,7 +51,7 @@ def _measure(work: Path, seeds: Sequence[int], processes: int, trained: bool) ->
         write_texts(work, processes, print)
         train_all(work, seeds, processes, print)
     drafts = finished(work, seeds)
-    print(f"comparing {len(drafts)} rows with the shipped draft")
+    print(f"comparing {len(drafts)} rows with the independent draft")
     with pool(processes) as several:
         found = several.map(partial(compare, work, drafts), TEMPERATURES)
         keep(dict(zip(TEMPERATURES, found, strict=True)), drafts)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import spectheory as st
-from benchmarks.training.rows import SHIPPED
+from benchmarks.training.rows import INDEPENDENT
 from reference import tracing
 from reference.judging import HeldOutTexts, JudgeSettings, StaticTree, judge
 from reference.judging.folders import forced_draft
 from reference.library_sources import standard_library
-from reference.models import Pair, load_pair
+from reference.models import DRAFT, Pair, load_pair
 from spectheory import DraftComparison, DrawRule
 from spectheory.verify import Greedy, Traversal
 
@@ -28,7 +28,7 @@ NEW_TOKENS = {0.0: 40, 1.0: 48}
 
 
 def compare(work: Path, drafts: dict[str, list[Path]], temperature: float) -> DraftComparison:
-    """All drafts on the same held-out texts, with the tree that is best for the shipped draft's measured rates."""
+    """All drafts on the same held-out texts, with the tree that is best for the independent draft's measured rates."""
     folder = work / f"texts-held-out-{temperature:g}"
     record_texts(folder, temperature)
     tree = st.best_tree(tracing.acceptance(folder), BUDGET)
@@ -36,7 +36,7 @@ def compare(work: Path, drafts: dict[str, list[Path]], temperature: float) -> Dr
     texts = replace(texts, sources=tuple(name for name, _ in pieces(texts.pair, EVERY[temperature])))
     policy = StaticTree(tree, Greedy()) if temperature == 0 else StaticTree(tree, Traversal(), DrawRule.NO_REPLACEMENT)
     pair = texts.pair
-    groups = {SHIPPED: [forced_draft(pair, Path("shipped"), tree.max_depth)]}
+    groups = {INDEPENDENT: [forced_draft(pair, DRAFT, tree.max_depth)]}
     groups |= {name: [forced_draft(pair, run, tree.max_depth) for run in runs] for name, runs in drafts.items()}
     return judge(texts, groups, JudgeSettings(policy), work / f"compared-{temperature:g}", partial(_say, temperature))
 
@@ -47,7 +47,7 @@ def _say(temperature: float, done: int, of: int) -> None:
 
 def record_texts(folder: Path, temperature: float) -> None:
     """Let the target continue pieces of the held-out files of the standard library."""
-    pair = load_pair()
+    pair = load_pair(draft=DRAFT)
     settings = tracing.TraceSettings(
         "pieces of held-out files", temperature, new_tokens=NEW_TOKENS[temperature], batch=16
     )

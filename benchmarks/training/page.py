@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.training.comparing import BUDGET
+from benchmarks.training.decoding import DECODED, NEW_TOKENS
 from benchmarks.training.records import FOLDER, Trainings
-from benchmarks.training.rows import CHAIN, ROWS, SHIPPED, Row
+from benchmarks.training.rows import CHAIN, INDEPENDENT, ROWS, Row
 from reference.model_folders import WEIGHTS
-from reference.models import SHIPPED as PAIR
-from spectheory import DraftComparison
+from reference.models import DRAFT, HEAD, TARGET
+from spectheory import DraftComparison, Plan, Tally
 from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
 
@@ -20,11 +21,13 @@ Comparisons = Mapping[float, DraftComparison]
 """The comparison at each temperature."""
 Timing = Mapping[str, Mapping[str, Any]]
 """What `benchmarks.training.timing` measured."""
+Decoded = Mapping[float, Mapping[str, tuple[Plan, Tally]]]
+"""The plan and the tally of each draft at each temperature, which `benchmarks.training.decoding` measured."""
 MOST = 12
-"""MB that the shipped target and draft may take together."""
+"""MB that the shipped target and head may take together."""
 
 
-def document(found: Comparisons, trainings: Trainings, timing: Timing) -> str:
+def document(found: Comparisons, trainings: Trainings, timing: Timing, decoded: Decoded) -> str:
     """The page as Markdown, from what `records` keeps.
 
     Raises:
@@ -34,7 +37,7 @@ def document(found: Comparisons, trainings: Trainings, timing: Timing) -> str:
         raise InputError(f"{FOLDER} holds no comparison: train with --work first")
     trained = {name for one in found.values() for name in one.groups}
     rows = [row for row in ROWS if row.name in trained]
-    target, draft = map(_shipped_bytes, ("target", "draft"))
+    sizes = {place.name: (place / WEIGHTS).stat().st_size / 1e6 for place in (TARGET, HEAD, DRAFT)}
     return _TEXT.format(
         budget=BUDGET,
         lacking=_lacking(rows),
@@ -43,9 +46,12 @@ def document(found: Comparisons, trainings: Trainings, timing: Timing) -> str:
         taus="\n".join(_taus(found, rows, trainings)),
         pairs="\n".join(_pairs(found, rows)),
         sizes="\n".join(_sizes(found, rows, trainings, timing["drafting"])),
-        pair=(target + draft) / 1e6,
+        decoded="\n".join(_decoded(decoded)),
+        pair=sizes["target"] + sizes["head"],
+        all=sum(sizes.values()),
         most=MOST,
-        room=MOST - target / 1e6,
+        tokens=NEW_TOKENS,
+        prompts=DECODED,
         time="\n".join(_time(timing["shares"], rows)),
         ranks="\n".join(_ranks(found, rows)),
         size="; ".join(
@@ -63,13 +69,13 @@ def _lacking(rows: list[Row]) -> str:
 
 
 def _taus(found: Comparisons, rows: list[Row], trainings: Trainings) -> Iterator[str]:
-    """E[tau] of each row, and its difference from the shipped draft."""
-    titles = [f"E[tau], T={t:g} | over the shipped draft | seeds differ by" for t in found]
+    """E[tau] of each row, and its difference from the independent draft."""
+    titles = [f"E[tau], T={t:g} | over the independent draft | seeds differ by" for t in found]
     yield f"| draft | seeds | CPU s | texts read | {' | '.join(titles)} |"
     yield "|" + " --- |" * (4 + 3 * len(found))
     by_name = {t: {row.group: row for row in one.rows} for t, one in found.items()}
     spent = {row.name: _spent(row, found, trainings) for row in rows}
-    for name in [SHIPPED, *spent]:
+    for name in [INDEPENDENT, *spent]:
         cells = [name, *spent.get(name, [""] * 3)]
         for one in by_name.values():
             cells += _cells(one[name])
@@ -128,7 +134,7 @@ def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
     titles = [f"rank {rank}" for rank in range(4)]
     yield f"| draft, T={temperature:g} | {' | '.join(titles)} | {' | '.join('error ' + title for title in titles)} |"
     yield "|" + " --- |" * 9
-    for name in [SHIPPED, *(row.name for row in rows)]:
+    for name in [INDEPENDENT, *(row.name for row in rows)]:
         runs = one.groups[name]
         hits = np.mean([run.hits[0, :4] for run in runs], 0)
         errors = np.mean([run.calibration_error[0, :4] for run in runs], 0)
@@ -137,11 +143,11 @@ def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
 
 def _sizes(found: Comparisons, rows: list[Row], trainings: Trainings, drafting: Mapping[str, float]) -> Iterator[str]:
     """The best chain loss at each width of the MLP: what a head costs and what it gives."""
-    yield f"| draft | MB | ms for a chain of 4 | {' | '.join(f'over the shipped draft, T={t:g}' for t in found)} |"
+    yield f"| draft | MB | ms for a chain of 4 | {' | '.join(f'over the independent draft, T={t:g}' for t in found)} |"
     yield "| --- | --- | --- |" + " --- |" * len(found)
     sized = sorted((row for row in rows if row.name.startswith(CHAIN)), key=lambda row: row.intermediate)
     by_name = [{row.group: row for row in one.rows} for one in found.values()]
-    sizes = {SHIPPED: _shipped_bytes("draft")}
+    sizes = {INDEPENDENT: (DRAFT / WEIGHTS).stat().st_size}
     runs = next(iter(found.values())).groups
     sizes |= {row.name: trainings[runs[row.name][0].name]["bytes"] for row in sized}
     for name, size in sizes.items():
@@ -150,8 +156,19 @@ def _sizes(found: Comparisons, rows: list[Row], trainings: Trainings, drafting: 
         yield f"| {' | '.join([name, f'{size / 1e6:.2f}', time, *over])} |"
 
 
-def _shipped_bytes(model: str) -> int:
-    return (PAIR / model / WEIGHTS).stat().st_size
+def _decoded(decoded: Decoded) -> Iterator[str]:
+    """The speed of decoding with each draft at each temperature, beside plain decoding and beside the prediction."""
+    yield "| T | draft | plan | tau predicted | tau | tok/s | speedup predicted | speedup |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for temperature, drafts in decoded.items():
+        for name, (plan, tally) in drafts.items():
+            low, high = tally.tau_interval()
+            assert tally.speedup is not None
+            planned = f"{plan.tree.budget} nodes, {plan.tree.max_depth} deep, {plan.verifier}"
+            measured = f"{tally.tau:.2f} ({low:.2f} to {high:.2f})"
+            speeds = [f"{tally.new_tokens / tally.seconds:.0f}", f"{plan.speedup:.2f}", f"{tally.speedup:.2f}"]
+            taus = [f"{plan.block_efficiency:.2f}", measured]
+            yield f"| {' | '.join([f'{temperature:g}', name, planned, *taus, *speeds])} |"
 
 
 def _time(shares: Mapping[str, Mapping[str, float]], rows: list[Row]) -> Iterator[str]:
@@ -185,7 +202,8 @@ The neural selector is judged on a [page of its own](selector.md).
 
 ## E[tau]
 
-Tree of {budget} nodes, the best one for the shipped draft's measured rates; Greedy at temperature 0, Traversal at 1.
+Tree of {budget} nodes, the best one for the independent draft's measured rates; Greedy at temperature 0, Traversal at
+1.
 {size}.
 All held out: no file of the prompts was used in any training.
 
@@ -196,7 +214,7 @@ Intervals of {level}, clustered by the file that a prompt is from: prompts of on
 leave it out, so that no effect below 5% is claimed from fewer than three seeds.{lacking}
 
 More training gives more. With twice the texts and, for the start and each row, 1.4 to 2 times the steps, one seed of an
-earlier run (commit 8de71bd, the same held-out texts) gave over the shipped draft +36.3% ± 9.3 and +2.4% ± 2.5 with
+earlier run (commit 8de71bd, the same held-out texts) gave over the independent draft +36.3% ± 9.3 and +2.4% ± 2.5 with
 EAGLE-1, +41.0% ± 9.8 and +3.7% ± 2.4 with HASS, +44.2% ± 11.0 and +7.8% ± 2.2 with CE, +24.7% ± 9.9 and -21.6% ± 2.2
 with EAGLE-3, at temperature 0 and 1.
 
@@ -214,12 +232,18 @@ group of positions are dealt to them at random.
 
 {sizes}
 
-A head becomes the package's default if a forward costs no more than one of the shipped draft, if E[tau] is at least
-15% higher at both temperatures, if decoding is measured to be faster, and if the models take at most {most} MB. The
-MLP of 1,536 after 1,600 steps fulfils the first two, and its weights are in `benchmarks/training/head`. Its speed
-in decoding is not measured yet. The shipped pair takes {pair:.2f} MB, so the head does not fit beside the shipped
-draft. In place of that draft a head may take {room:.2f} MB, and it fits. Beside the draft fits an MLP of about 160,
-which is far below the draft at temperature 1.
+A head becomes the package's default if a forward costs no more than one of the independent draft, if E[tau] is at
+least 15% higher at both temperatures, if decoding is measured to be faster, and if the models take at most {most} MB.
+The MLP of 1,536 after 1,600 steps fulfils all four, and so it is the shipped head. Target and head take {pair:.2f} MB.
+With the independent draft they would take {all:.2f} MB, so it is in a checkout only, in `reference/pair/draft`.
+
+## Decoding
+
+Each draft with the plan that was measured for it, on {prompts} held-out prompts that were not traced, {tokens} tokens
+each: both drafts and plain decoding take turns, prompt by prompt (`python -m benchmarks.training.decoding`). The
+intervals of tau are over prompts.
+
+{decoded}
 
 ## Ranks
 

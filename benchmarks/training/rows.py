@@ -9,8 +9,8 @@ from reference.losses import Eagle, Eagle3, Gto, Hass, LkLambda, Loss, Talf, Tv
 from reference.train.head import NEW_RATE, STARTED_RATE
 from reference.train.objectives import DraftTrees
 
-SHIPPED = "shipped draft"
-"""The row that is not trained: the draft that comes with the package, the baseline of all."""
+INDEPENDENT = "independent draft"
+"""The row that is not trained: the draft model in `reference/pair/draft`, the baseline of all."""
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class Row:
         name: name in the table.
         loss: the loss with its settings.
         steps: number of steps, chosen so that rows that are compared cost about the same CPU time.
-        start: the row from whose draft of the same seed training starts; None for a new head, `SHIPPED` for the shipped
-            draft.
+        start: the row from whose draft of the same seed training starts; None for a new head, `INDEPENDENT` for the
+            independent draft.
         kind: kind of a new head.
-        intermediate: width of the MLP of a new head; at 512 a forward of one token costs less than one of the shipped
-            draft.
+        intermediate: width of the MLP of a new head; at 512 a forward of one token costs less than one of the
+            independent draft.
         rows: number of texts in a step.
         roots: number of roots in each text at which TALF builds trees.
         trees: how GTO grows draft trees.
-        against: the row that this row is compared with, in addition to the shipped draft.
+        against: the row that this row is compared with, in addition to the independent draft.
         published: what the source reports.
     """
 
@@ -66,7 +66,7 @@ LONG = f"{CHAIN}, MLP of 1536"
 """The row that is also trained for longer, with more steps from the same start."""
 ROWS: tuple[Row, ...] = (
     Row(START, Eagle(), 1000, None, kind="eagle1"),
-    Row("draft trained on", Tv(), 600, SHIPPED),
+    Row("draft trained on", Tv(), 600, INDEPENDENT),
     Row("EAGLE-1", Eagle(), 700, START),
     Row("HASS", Hass(), 215, START, against="EAGLE-1", published="+3.9 to +8.1% over EAGLE-2's loss"),
     Row(CHAIN, Eagle3(passes=3), 245, START, against="EAGLE-1"),

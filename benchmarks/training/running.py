@@ -10,10 +10,9 @@ from pathlib import Path
 import torch
 from transformers.utils import logging
 
-from benchmarks.training.rows import ROWS, SHIPPED, Row
+from benchmarks.training.rows import INDEPENDENT, ROWS, Row
 from reference.heads import HeadConfig
-from reference.models import SHIPPED as PAIR
-from reference.models import Pair, load_pair
+from reference.models import DRAFT, TARGET, Pair, load_pair
 from reference.prompts import training_texts
 from reference.train.head import RECORD, HeadRecipe, head_config, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
@@ -92,8 +91,8 @@ def begin(work: Path, row: Row, seed: int) -> tuple[Pair, HeadConfig | None]:
         pair = load_pair()
         return pair, head_config(pair.target, row.kind, intermediate_size=row.intermediate)
     rows = {one.name: one for one in ROWS}
-    draft = PAIR / "draft" if row.start == SHIPPED else run_folder(work, rows[row.start], seed)
-    return load_pair(PAIR / "target", draft), None
+    draft = DRAFT if row.start == INDEPENDENT else run_folder(work, rows[row.start], seed)
+    return load_pair(TARGET, draft), None
 
 
 def recipe(row: Row, seed: int) -> HeadRecipe:

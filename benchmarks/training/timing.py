@@ -19,12 +19,12 @@ from torch.profiler import profile as profiled
 from transformers.utils import logging
 
 from benchmarks.training.records import FOLDER, TIMING
-from benchmarks.training.rows import CHAIN, ROWS, SHIPPED, Row
-from benchmarks.training.running import PAIR, begin, recipe, run_folder
+from benchmarks.training.rows import CHAIN, INDEPENDENT, ROWS, Row
+from benchmarks.training.running import begin, recipe, run_folder
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.meter import Meter
-from reference.models import load_pair
+from reference.models import DRAFT, TARGET, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for row in ROWS:
         found[row.name] = shares(work, row)
         print(row.name, *(f"{name} {share:.1%}" for name, share in found[row.name].items()))
-    drafts = {SHIPPED: drafting(PAIR / "draft")} | {
+    drafts = {INDEPENDENT: drafting(DRAFT)} | {
         row.name: drafting(run_folder(work, row, 0)) for row in ROWS if row.name.startswith(CHAIN)
     }
     stamp = Provenance.now("benchmarks.training.timing", packages=("torch",))
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def drafting(draft: Path) -> float:
     """Median milliseconds that a draft's forwards for a chain of 4 take, over texts that are decoded with it."""
-    pair = load_pair(PAIR / "target", draft)
+    pair = load_pair(TARGET, draft)
     decoder, seconds = Decoder(pair, PlannedTree(Tree.chain(4)), Sampling(0.0), Greedy()), []
     with Meter(pair) as meter:
         for prompt in encode_prompts(pair, load_prompts(count=TEXTS), 64):

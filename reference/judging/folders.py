@@ -8,11 +8,11 @@ from pathlib import Path
 from reference.heads import Head
 from reference.judging.drafts import ForcedDraft, ModelDraft
 from reference.judging.head_drafts import HeadDraft
-from reference.models import SHIPPED, Pair, with_draft
+from reference.models import HEAD, Pair, with_draft
 from spectheory.core.errors import InputError
 
 SHIPPED_NAME = "shipped"
-"""In place of a folder: the draft that comes with the package."""
+"""In place of a folder: the draft head that comes with the package."""
 
 
 def forced_draft(pair: Pair, folder: Path, deepest: int) -> ForcedDraft:
@@ -22,7 +22,7 @@ def forced_draft(pair: Pair, folder: Path, deepest: int) -> ForcedDraft:
         PairError: the folder holds no draft of this vocabulary.
         InputError: the folder holds a draft head for another target.
     """
-    place = SHIPPED / "draft" if str(folder) == SHIPPED_NAME and not folder.exists() else folder
+    place = HEAD if str(folder) == SHIPPED_NAME and not folder.exists() else folder
     loaded = with_draft(pair, place)
     return HeadDraft(loaded, max(1, deepest)) if isinstance(loaded.draft, Head) else ModelDraft(loaded)
 

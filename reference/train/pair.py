@@ -1,10 +1,9 @@
-"""Training of the shipped pair from scratch: corpus, tokenizer, target, distilled draft, model folders."""
+"""Training of the shipped models from scratch: corpus, tokenizer, target, distilled draft, head, model folders."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from reference.train.card import model_card
 from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, train_tokenizer
 from reference.train.loop import Done, LearningRates, fit
 from reference.train.recipe import LayerSizes, Recipe
+from reference.train.shipped_head import train_shipped_head
+from reference.train.stages import Stage, silent
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned, read_json, whole_file, write_whole
 
@@ -34,12 +35,6 @@ class Corpus:
 
 
 Files = Callable[[], list[SourceFile]]
-Stage = Callable[[str], AbstractContextManager[Done]]
-"""A function from the name of a training to a context, in which the given function is called with finished steps."""
-
-
-def _silent(_: str) -> AbstractContextManager[Done]:
-    return nullcontext(lambda finished, total: None)
 
 
 def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Corpus:
@@ -153,15 +148,16 @@ def build_pair(
     work: Path,
     recipe: Recipe | None = None,
     say: Callable[[str], None] = print,
-    stage: Stage = _silent,
+    stage: Stage = silent,
 ) -> None:
-    """Train the pair and write `folder`: target, draft, split.json, held_out.jsonl and the model card README.md.
+    """Train the models and write `folder`: target, draft, head, split.json, held_out.jsonl and the card README.md.
 
-    The folder `work` holds the checkpoints: after an interruption, the same call continues. `stage` gives each of the
-    two trainings the function that is called with its finished steps and all.
+    The folder `work` holds the checkpoints: after an interruption, the same call continues. `stage` gives each training
+    the function that is called with its finished steps and all.
     """
     recipe = recipe or Recipe()
     corpus = train_pair(folder, work, recipe, say=say, stage=stage)
+    train_shipped_head(folder, work, recipe, stage)
     write_whole(folder / "README.md", model_card(folder, corpus.held_out, recipe, work))
     say(f"wrote {folder}")
 
@@ -174,7 +170,7 @@ def train_pair(
     files: Files | None = None,
     device: str = "cpu",
     say: Callable[[str], None] = print,
-    stage: Stage = _silent,
+    stage: Stage = silent,
 ) -> Corpus:
     """Train a pair on any files and any device, without a model card, and return the corpus."""
     with owned(work, work / "writer.lock", "name another folder"):

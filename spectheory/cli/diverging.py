@@ -50,11 +50,11 @@ def divergence(
     import torch
 
     from reference.divergence import compare_texts
-    from reference.models import SHIPPED
+    from reference.models import TARGET
 
     found = compare_texts(
         *(_text(file) for file in (prompt, one, other)),
-        target=target or SHIPPED / "target",
+        target=target or TARGET,
         dtype=getattr(torch, dtype),
         device=device,
         attention=attention,

@@ -46,7 +46,7 @@ def evaluate(
         list[str],
         typer.Option(
             help="Name of a draft and its folder, such as talf=heads/talf; several folders, separated by commas, are "
-            "runs that differ in the seed of training. `shipped` stands for the shipped draft. Repeat for each draft."
+            "runs that differ in the seed of training. `shipped` stands for the shipped head. Repeat for each draft."
         ),
     ],
     out: Annotated[

@@ -118,7 +118,7 @@ class PairOptions:
         None
     )
     draft: Annotated[
-        Path | None, typer.Option(help="Folder of the draft model or draft head.", show_default="shipped draft")
+        Path | None, typer.Option(help="Folder of the draft model or draft head.", show_default="shipped head")
     ] = None
     device: Annotated[str, typer.Option(help="Device for both models, such as cpu, cuda or cuda:1.")] = "cpu"
     dtype: Annotated[
@@ -132,10 +132,9 @@ class PairOptions:
         """Load the pair that the options name."""
         import torch
 
-        from reference.models import SHIPPED as FOLDER
-        from reference.models import load_pair
+        from reference.models import HEAD, TARGET, load_pair
 
-        folders = self.target or FOLDER / "target", self.draft or FOLDER / "draft"
+        folders = self.target or TARGET, self.draft or HEAD
         return load_pair(*folders, device=self.device, dtype=getattr(torch, self.dtype), attention=self.attention)
 
 

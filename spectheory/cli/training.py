@@ -248,9 +248,9 @@ def selector(
 
 def _pair(target: Path | None, draft: Path | None, device: str) -> Pair:
     """The target with a draft; with itself in place of a draft if there is none, which gives it the vocabulary."""
-    from reference.models import SHIPPED
+    from reference.models import TARGET
 
-    place = target or SHIPPED / "target"
+    place = target or TARGET
     return PairOptions(place, draft or place, device=device).load()
 
 

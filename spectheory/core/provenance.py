@@ -19,8 +19,9 @@ from spectheory.core.errors import InputError
 
 Setting = bool | int | float | str | None
 PLACEMENT = ("device", "dtype", "attention")
+SHIPPED_ROLES = ("target", "head", "draft")
 SHIPPED_PAIR = ("reference", "pair")
-"""The last two folders around the two models of the shipped pair."""
+"""The last two folders around the shipped models."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Provenance:
     def facts(self) -> dict[str, Setting]:
         """All known fields and settings by name, except source, date, seed, machine, versions and assumptions.
 
-        The models of the shipped pair are named as such, not by their folders.
+        Shipped models are named as such, not by their folders.
         """
         apart = ("source", "created", "seed", "machine", "versions", "assumptions", "settings")
         known = {name: value for name, value in self.to_dict().items() if name not in apart}
@@ -185,9 +186,9 @@ class Provenance:
 
 
 def model_name(name: str) -> str:
-    """The name of a model to show: the models of the shipped pair, wherever it is installed, or `name`."""
+    """The name of a model to show: "shipped head" for one that comes with this package, or `name`."""
     *_, package, folder, role = (None, None, None, *PurePath(name).parts)
-    return f"shipped {role}" if (package, folder) == SHIPPED_PAIR and role in ("target", "draft") else name
+    return f"shipped {role}" if (package, folder) == SHIPPED_PAIR and role in SHIPPED_ROLES else name
 
 
 _HINTS: dict[str, Any] = typing.get_type_hints(Provenance)
