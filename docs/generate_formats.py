@@ -68,8 +68,10 @@ None, as in Python, the file has `null`.
 """
 TABLES = {
     "A trace": (
-        "`part-*.parquet` in the folder that `spectheory trace` writes",
-        "reference.tracing:COLUMNS",
+        "`part-*.parquet` in the folder that `spectheory trace` writes; that of a draft head also has the columns "
+        "`deeper_ranks` and `deeper_top_ranks`, lists of int16: the two ranks where the cycle has drafted the last 1, 2, "
+        "... tokens",
+        "reference.trace_rows:COLUMNS",
     ),
     "A matrix": ("`*-temperature-*.parquet` in the folder that `spectheory matrix` writes", "reference.matrix:COLUMNS"),
     "The summary of a matrix": (
@@ -77,7 +79,7 @@ TABLES = {
         "reference.matrix:SUMMARY",
     ),
     "Judged drafts": (
-        "`part-*.parquet` in the folder that `spectheory judge` writes",
+        "`part-*.parquet` in the folder that `spectheory head evaluate` writes",
         "reference.judging.evaluation:COLUMNS",
     ),
     "Labels of a selector": ("`part-*.parquet` in the folder of labels", "reference.selector.labels:COLUMNS"),

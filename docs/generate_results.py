@@ -1,12 +1,13 @@
-"""Write the measurements on the shipped pair into docs/results.md.
+"""Write the measurements on the shipped target and the independent draft into docs/results.md.
 
 python -m reference.held_out build/prompts.jsonl
-PROMPTS="--prompts build/prompts.jsonl --skip 300"
+DRAFT="--draft reference/pair/draft"
+PROMPTS="$DRAFT --prompts build/prompts.jsonl --skip 300"
 spectheory matrix --out build/matrix-0 $PROMPTS --count 500 --temperatures 0 --json > build/results/compare-0.json
 spectheory matrix --out build/matrix-0.6 $PROMPTS --count 240 --temperatures 0.6 --json > build/results/compare-0.6.json
 spectheory matrix --out build/matrix-1 $PROMPTS --count 200 --temperatures 1 --json > build/results/compare-1.json
-OMP_NUM_THREADS=2 spectheory clock --out build/results/clock-0-threads-2.json
-OMP_NUM_THREADS=2 spectheory clock --temperature 1 --out build/results/clock-1-threads-2.json
+OMP_NUM_THREADS=2 spectheory clock $DRAFT --out build/results/clock-0-threads-2.json
+OMP_NUM_THREADS=2 spectheory clock $DRAFT --temperature 1 --out build/results/clock-1-threads-2.json
 python docs/generate_results.py build/results
 """
 

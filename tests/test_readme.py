@@ -55,7 +55,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 FEWER = {
-    "spectheory trace --out trace": " --count 8 --new-tokens 64",
+    "spectheory trace --out trace": " --count 12 --new-tokens 64",
     "spectheory profile": " --rounds 1 --largest 8 --contexts 64",
     "spectheory decode": " --count 2 --new-tokens 32",
     "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8",
