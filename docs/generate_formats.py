@@ -69,8 +69,8 @@ None, as in Python, the file has `null`.
 TABLES = {
     "A trace": (
         "`part-*.parquet` in the folder that `spectheory trace` writes; that of a draft head also has the columns "
-        "`deeper_ranks` and `deeper_top_ranks`, lists of int16: the two ranks where the cycle has drafted the last 1, 2, "
-        "... tokens",
+        "`deeper_ranks` and `deeper_top_ranks`, lists of int16: these two ranks where the cycle has drafted the last 1,"
+        " 2, ... tokens",
         "reference.trace_rows:COLUMNS",
     ),
     "A matrix": ("`*-temperature-*.parquet` in the folder that `spectheory matrix` writes", "reference.matrix:COLUMNS"),
