@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,40 +24,38 @@ TIE = 1e-4
 """Logits closer than this tie: in float32 logits of tree and sequential forwards differ by up to about 2e-5."""
 
 
-@pytest.fixture(scope="module", params=[HEAD, DRAFT], ids=["head", "draft"])
-def pair(request: pytest.FixtureRequest) -> Pair:
-    return load_pair(draft=request.param)
+BEST = best_tree(Acceptance.by_rank([0.65, 0.12, 0.06, 0.03, 0.02]), 24)
+TREES = [
+    (HEAD, "chain of 4", Tree.chain(4)),
+    (HEAD, "best tree of 24", BEST),
+    (HEAD, "full tree of 39", Tree.k_ary(3, 3)),
+]
 
 
-@pytest.fixture(scope="module")
-def prompts(pair: Pair) -> list[list[int]]:
-    return encode_prompts(pair, load_prompts(count=PROMPTS), PROMPT_TOKENS)
+@cache
+def loaded(draft: Path) -> Pair:
+    return load_pair(draft=draft)
 
 
 @cache
 def expected(count: int, new_tokens: int) -> list[list[int]]:
     """Texts of transformers' generate, computed once for all trees."""
-    pair = load_pair()
+    pair = loaded(HEAD)
     prompts = encode_prompts(pair, load_prompts(count=count), PROMPT_TOKENS)
     return [generated(pair, prompt, new_tokens) for prompt in prompts]
 
 
 @pytest.mark.parametrize(("count", "new_tokens"), [(4, 64), pytest.param(PROMPTS, 128, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
-    "tree",
-    [Tree.chain(4), best_tree(Acceptance.by_rank([0.65, 0.12, 0.06, 0.03, 0.02]), 24), Tree.k_ary(3, 3)],
-    ids=["chain of 4", "best tree of 24", "full tree of 39"],
+    ("draft", "tree"),
+    [pytest.param(draft, tree, id=f"{draft.name}, {name}") for draft, name, tree in [*TREES, (DRAFT, *TREES[1][1:])]],
 )
 def test_greedy_text_is_generates(
-    pair: Pair,
-    prompts: list[list[int]],
-    tree: Tree,
-    count: int,
-    new_tokens: int,
-    record_property: Callable[[str, object], None],
+    draft: Path, tree: Tree, count: int, new_tokens: int, record_property: Callable[[str, object], None]
 ) -> None:
-    decoder = Decoder(pair, PlannedTree(tree))
-    for prompt, wanted in zip(prompts[:count], expected(count, new_tokens), strict=True):
+    pair = loaded(draft)
+    decoder, prompts = Decoder(pair, PlannedTree(tree)), encode_prompts(pair, load_prompts(count=count), PROMPT_TOKENS)
+    for prompt, wanted in zip(prompts, expected(count, new_tokens), strict=True):
         text = decoder.generate(prompt, new_tokens).tokens
         assert len(text) == new_tokens
         where = first_divergence(pair, prompt, wanted, text)
@@ -81,7 +80,7 @@ def test_no_prompt_comes_from_a_training_file() -> None:
 
 def test_the_draft_is_as_good_as_the_card_says() -> None:
     """Mean of sum min(p, q) over the text of 50 prompts; the card says 0.668 on all held-out text."""
-    pair = load_pair(draft=DRAFT)
+    pair = loaded(DRAFT)
     tokens = torch.tensor(encode_prompts(pair, load_prompts(count=PROMPTS), PROMPT_TOKENS))
     with torch.inference_mode():
         p, q = (torch.softmax(model(tokens).logits.float(), -1) for model in (pair.target, pair.draft))
