@@ -29,8 +29,8 @@ from spectheory.verify import TopDown, Verifier, name_of
 LARGEST = 257
 """The largest forward that is timed by default: the root and 256 nodes."""
 CONTEXTS = (64, 256, 512)
-SHALLOW, CHAIN, DEEP = Tree.chain(1), Tree.chain(4), Tree.k_ary(2, 4)
-"""The trees with which overheads are measured: of one level, and of four."""
+LEVELS = 4
+"""Levels of the deeper trees with which overheads are measured, and number of draft forwards timed in a row."""
 SAMPLE_AND_MATCH = TopDown(NSS())
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
@@ -134,7 +134,7 @@ def _forwards(
 ) -> tuple[float, float]:
     """Seconds of the target's forward of a tree of `tokens` tokens, and mean seconds of the draft's.
 
-    The draft's forwards are as many in a row as `CHAIN` has levels: after the target's forward the first of them finds
+    The draft has `LEVELS` forwards in a row: after the target's forward the first of them finds
     the caches of the processor full of other weights, and takes longer than the rest. A target's forward of one token
     follows another one, as in plain decoding, which alone has forwards of this size. The tokens are then dropped from
     the models' own caches.
@@ -144,11 +144,11 @@ def _forwards(
         _forward(target, _random(target, tokens, rng))
     with Meter(pair) as meter:
         _forward(target, _random(target, tokens, rng))
-        for _ in range(CHAIN.max_depth):
+        for _ in range(LEVELS):
             _forward(draft, _random(draft, tokens, rng))
     settle(target.peaks, draft.peaks)
     seconds = meter.since(0)
-    return seconds[0], seconds[1] / CHAIN.max_depth
+    return seconds[0], seconds[1] / LEVELS
 
 
 def _forward(model: CachedModel, drawn: Tensor) -> None:
@@ -185,26 +185,30 @@ def with_overheads(pair: Pair, latency: Latency, sampling: Sampling, seed: int =
 def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
     """Measure the seconds outside the forwards: per cycle, per drafted level, and per step of plain decoding.
 
-    The first two describe the straight line through a tree of one level and a tree of four. Sampling takes longer than
-    greedy decoding, so each temperature has its own overheads.
+    The first two describe the straight line through a tree of one level and a tree of `LEVELS`, or as many as a
+    parallel head has. Sampling takes longer than greedy decoding, so each temperature has its own overheads.
     """
-    shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in (SHALLOW, DEEP, Tree.chain(0)))
-    level = max(0.0, deep - shallow) / (DEEP.max_depth - SHALLOW.max_depth)
+    levels = min(LEVELS, pair.deepest or LEVELS)
+    trees = Tree.chain(1), Tree.k_ary(2, levels), Tree.chain(0)
+    shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in trees)
+    level = max(0.0, deep - shallow) / max(1, levels - 1)
     return max(0.0, shallow - level), level, plain
 
 
 def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> dict[str, tuple[float, ...]]:
     """For each verifier of planned trees its own seconds outside the forwards: per cycle, level and drafted node.
 
-    They are solved from a chain of 1, a chain of 4 and a binary tree of 4 levels, without the last for verifiers of
-    chains. Greedy decoding has none beside `overheads`.
+    They are solved from a chain of 1, and a chain and a binary tree of `LEVELS` levels, or as many as a parallel head
+    has, without the last for verifiers of chains. Greedy decoding has none beside `overheads`.
     """
     found: dict[str, tuple[float, ...]] = {}
+    levels = min(LEVELS, pair.deepest or LEVELS)
+    tree = Tree.k_ary(2, levels)
     for verifier in () if sampling.greedy else PLANNED_VERIFIERS:
-        trees = [SHALLOW, CHAIN] if verifier.takes == "chains" else [SHALLOW, CHAIN, DEEP]
+        trees = [Tree.chain(1), Tree.chain(levels), *([] if verifier.takes == "chains" else [tree])]
         one, four, *deep = (_overhead(pair, tree, sampling, rng, verifier) for tree in trees)
-        node = max(0.0, deep[0] - four) / (DEEP.budget - CHAIN.budget) if deep else 0.0
-        level = max(0.0, (four - one) / (CHAIN.budget - 1) - node)
+        node = max(0.0, deep[0] - four) / (tree.budget - levels) if deep else 0.0
+        level = max(0.0, (four - one) / max(1, levels - 1) - node)
         found[name_of(verifier)] = max(0.0, one - level - node), level, node
     return found
 
@@ -233,7 +237,7 @@ def check_settings(tokens: Sequence[int], contexts: Sequence[int], rounds: int, 
 
 
 def _check_context(pair: Pair, tokens: Sequence[int], contexts: Sequence[int]) -> None:
-    need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + DEEP.max_depth)
+    need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + LEVELS)
     if need > pair.context:
         raise InputError(
             f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {need}, "

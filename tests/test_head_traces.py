@@ -30,7 +30,9 @@ from spectheory.otlp import Naive
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, TopDown, Traversal, Verifier
 from tests.refusals import refuses
+from tests.slow_heads import headed
 from tests.test_judge_heads import KINDS, small
+from tests.tiny_heads import CONFIGS
 
 PROMPTS = [[3, 3, 5, 1], [0, 1, 2, 3], [5, 4, 3, 2], [1, 1, 2, 5], [2, 0, 4, 4]]
 SETTINGS = TraceSettings("random", candidates=6, new_tokens=24, batch=2, depths=4)
@@ -137,6 +139,13 @@ def test_a_head_is_profiled(kind: str) -> None:
     assert (latency.draft_seconds > 0).all()
     assert isinstance(pair.draft, Head)
     assert not {"forward", "logits", "marginals"} & set(vars(pair.draft)), "the meter puts back what it found"
+
+
+@pytest.mark.parametrize("depths", [1, 2])
+def test_a_parallel_head_of_few_depths_is_profiled_with_shallower_trees(depths: int) -> None:
+    pair = headed(replace(CONFIGS["parallel"], depths=depths))
+    latency = profile(pair, tokens=(1,), contexts=(16,), rounds=1, temperature=1.0)
+    assert latency.overhead_seconds + latency.level_overhead_seconds > 0
 
 
 def test_the_meter_times_the_output_layer_of_a_head() -> None:

@@ -23,7 +23,7 @@ from reference.heads import Head
 from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair, with_draft
 from reference.predictions import LEAST_TRIALS, Positional
-from reference.profiling import CHAIN, _filled, _forwards, forward_sizes, profile
+from reference.profiling import LEVELS, _filled, _forwards, forward_sizes, profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
@@ -139,7 +139,7 @@ def test_a_timed_cycle_has_one_forward_of_the_target_then_those_of_a_chain(
     models = _filled(tiny, 8, rng)
     monkeypatch.setattr("reference.meter.time.perf_counter", looks.__next__)
     assert _forwards(tiny, models, tokens, rng) == (1, 1)
-    assert next(looks) == 2 * (1 + CHAIN.max_depth)
+    assert next(looks) == 2 * (1 + LEVELS)
     assert [model.length for model in models] == [8, 8]
 
 
