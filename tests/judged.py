@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import spectheory as st
-from reference.judging import ForcedBatch, ForcedDraft, HeldOutTexts, ModelDraft, StaticTree
+from reference.judging import ForcedBatch, ForcedDraft, HeldOutTexts, PairDraft, StaticTree
 from reference.models import Pair
 from reference.teacher_forcing import forced_texts
 from spectheory.replay import Replayed, Replays
@@ -20,7 +20,7 @@ class Mixture(ForcedDraft):
     """The draft (1 - l) q + l p: closer to the target by the share `l`, and by nothing at depths above 0."""
 
     def __init__(self, pair: Pair, share: float, *, by_depth: bool = False) -> None:
-        self.inner, self.share, self.by_depth = ModelDraft(pair), share, by_depth
+        self.inner, self.share, self.by_depth = PairDraft(pair), share, by_depth
         self.name, self.weights = f"mixture of {share}", f"{self.inner.weights}-{share}-{by_depth}"
         self.vocab_size, self.context = pair.vocab_size, pair.context
 

@@ -18,7 +18,7 @@ from reference.judging import (
     DynamicTrees,
     HeldOutTexts,
     JudgeSettings,
-    ModelDraft,
+    PairDraft,
     StaticTree,
     judge,
 )
@@ -79,7 +79,7 @@ def test_tau_equals_that_of_replay_and_a_draft_equals_itself(
     tiny: Pair, worse: Pair, traces: Callable[[float], Path], temperature: float, policy: StaticTree, tmp_path: Path
 ) -> None:
     texts = HeldOutTexts.of_trace(traces(temperature), tiny)
-    groups = {"own": [ModelDraft(tiny)], "again": [ModelDraft(tiny)], "worse": [ModelDraft(worse)]}
+    groups = {"own": [PairDraft(tiny)], "again": [PairDraft(tiny)], "worse": [PairDraft(worse)]}
     found = judge(texts, groups, JudgeSettings(policy), tmp_path)
     for run, pair in zip(found.runs, (tiny, tiny, worse), strict=True):
         expected = replayed(traces(temperature), pair, policy)
@@ -100,7 +100,7 @@ def test_tau_equals_that_of_replay_and_a_draft_equals_itself(
 def test_a_greedy_root_emits_the_longest_match(tiny: Pair, traces: Callable[[float], Path], tmp_path: Path) -> None:
     """Root by root, against a slow walk down the text."""
     texts = HeldOutTexts.of_trace(traces(0.0), tiny)
-    found = judge(texts, {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}, JudgeSettings(STATIC[0.0][0]), tmp_path)
+    found = judge(texts, {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}, JudgeSettings(STATIC[0.0][0]), tmp_path)
     for run, (prompt, text) in enumerate(zip(texts.prompts, texts.texts, strict=True)):
         hits = forced_ranks(tiny, prompt, text) == 0
         by_hand = sum(
@@ -116,7 +116,7 @@ def test_a_draft_nudged_towards_the_target_wins_by_what_replay_says(
 ) -> None:
     """The mixture (1 - l) q + l p, which `explain` knows as a closer draft."""
     texts = HeldOutTexts.of_trace(traces(1.0), tiny)
-    groups = {"q": [ModelDraft(worse)], "half": [Mixture(worse, 0.5)]}
+    groups = {"q": [PairDraft(worse)], "half": [Mixture(worse, 0.5)]}
     found = judge(texts, groups, JudgeSettings(policy), tmp_path)
     exact = Replays(forced_texts(worse, texts.prompts, texts.texts, texts.sampling))
     closer = exact.replay(policy.shape, policy.verifier, policy.rule, closer=0.5).tau
@@ -134,7 +134,7 @@ def test_a_draft_by_depth_is_read_by_depth(
     """Equal to the replay of a text whose q has two depths."""
     texts = HeldOutTexts.of_trace(traces(1.0), tiny)
     policy = STATIC[1.0][0]
-    groups = {"q": [ModelDraft(worse)], "first": [Mixture(worse, 0.5, by_depth=True)]}
+    groups = {"q": [PairDraft(worse)], "first": [Mixture(worse, 0.5, by_depth=True)]}
     found = judge(texts, groups, JudgeSettings(policy), tmp_path)
     forced = [
         TargetText(one.tokens, one.p, np.stack([(one.q[0] + one.p) / 2, one.q[0]]))
@@ -146,8 +146,8 @@ def test_a_draft_by_depth_is_read_by_depth(
 
 def test_a_draft_that_is_the_target_is_calibrated(tiny: Pair, traces: Callable[[float], Path], tmp_path: Path) -> None:
     texts = HeldOutTexts.of_trace(traces(1.0), tiny)
-    perfect = ModelDraft(replace(tiny, draft=tiny.target))
-    found = judge(texts, {"q": [ModelDraft(tiny)], "p": [perfect]}, JudgeSettings(STATIC[1.0][0]), tmp_path)
+    perfect = PairDraft(replace(tiny, draft=tiny.target))
+    found = judge(texts, {"q": [PairDraft(tiny)], "p": [perfect]}, JudgeSettings(STATIC[1.0][0]), tmp_path)
     assert found.runs[1].tau == pytest.approx(4, rel=1e-6)
     assert np.allclose(found.runs[1].calibration_error, 0, atol=1e-6)
     assert np.allclose(found.runs[1].acceptance, 1, rtol=1e-6)
@@ -162,7 +162,7 @@ def test_dynamic_trees_make_the_cycles_of_replay(
     expected = replay_drafter(tiny, drafter, texts.prompts, texts.texts, texts.sampling)
     policy = DynamicTrees(drafter, len(expected.accepted) - 1, name)
     assert policy.limit <= searched(name).limit
-    found = judge(texts, {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}, JudgeSettings(policy), tmp_path)
+    found = judge(texts, {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}, JudgeSettings(policy), tmp_path)
     for run in found.runs:
         assert run.accepted.tolist() == expected.accepted.tolist()
         assert run.emitted.tolist() == expected.emitted.tolist()
@@ -182,7 +182,7 @@ def test_an_interrupted_comparison_goes_on_and_drafts_are_added(
     """Nothing that was written is computed again, and the result is that of one run."""
     monkeypatch.setattr("reference.judging.evaluation.PART", 4)
     texts, settings = HeldOutTexts.of_trace(traces(1.0), tiny), JudgeSettings(STATIC[1.0][2])
-    groups = {"own": [ModelDraft(tiny)], "closer": [Mixture(worse, 0.5)]}
+    groups = {"own": [PairDraft(tiny)], "closer": [Mixture(worse, 0.5)]}
     whole = judge(texts, groups, settings, tmp_path / "whole")
 
     def interrupt(finished: int, total: int) -> None:
@@ -193,15 +193,15 @@ def test_an_interrupted_comparison_goes_on_and_drafts_are_added(
     with pytest.raises(KeyboardInterrupt):
         judge(texts, groups, settings, tmp_path / "parts", interrupt)
     read: list[int] = []
-    counted = ModelDraft.logits
-    monkeypatch.setattr(ModelDraft, "logits", lambda self, batch: read.append(batch.first) or counted(self, batch))
+    counted = PairDraft.logits
+    monkeypatch.setattr(PairDraft, "logits", lambda self, batch: read.append(batch.first) or counted(self, batch))
     told: list[tuple[int, int]] = []
     again = judge(texts, groups, settings, tmp_path / "parts", lambda *numbers: told.append(numbers))
     assert told == [(0, len(texts.texts) - 4), (len(texts.texts) - 4, len(texts.texts) - 4)]
     assert sorted(read) == [4, 4]
     assert [row.__dict__ for row in again.rows] == [row.__dict__ for row in whole.rows]
     read.clear()
-    judge(texts, groups | {"worse": [ModelDraft(worse)]}, settings, tmp_path / "parts")
+    judge(texts, groups | {"worse": [PairDraft(worse)]}, settings, tmp_path / "parts")
     assert sorted(read) == [0, 4]
 
 
@@ -209,7 +209,7 @@ def test_texts_of_one_prompt_are_one_cluster_and_comparisons_add(
     tiny: Pair, worse: Pair, traces: Callable[[float], Path], tmp_path: Path
 ) -> None:
     trace = HeldOutTexts.of_trace(traces(0.0), tiny)
-    settings, groups = JudgeSettings(STATIC[0.0][0]), {"own": [ModelDraft(tiny)], "worse": [ModelDraft(worse)]}
+    settings, groups = JudgeSettings(STATIC[0.0][0]), {"own": [PairDraft(tiny)], "worse": [PairDraft(worse)]}
     whole = judge(trace, groups, settings, tmp_path / "whole")
     halves = [
         judge(replace(trace, prompts=trace.prompts[part], texts=trace.texts[part]), groups, settings, tmp_path / name)
@@ -231,13 +231,13 @@ def test_seeds_of_training_are_one_group(
 ) -> None:
     texts, settings = HeldOutTexts.of_trace(traces(1.0), tiny), JudgeSettings(STATIC[1.0][0])
     runs = [Mixture(worse, share) for share in (0.3, 0.4, 0.5)]
-    found = judge(texts, {"q": [ModelDraft(worse)], "talf": runs}, settings, tmp_path)
+    found = judge(texts, {"q": [PairDraft(worse)], "talf": runs}, settings, tmp_path)
     row, taus = found.rows[1], [run.tau for run in found.runs[1:]]
     assert row.runs == 3
     assert row.tau == pytest.approx(np.mean(taus), rel=1e-12)
     assert row.deviation == pytest.approx(np.std(taus, ddof=1), rel=1e-12)
     with pytest.raises(InputError, match="group talf has the same draft twice"):
-        judge(texts, {"q": [ModelDraft(worse)], "talf": runs[:1] * 2}, settings, tmp_path)
+        judge(texts, {"q": [PairDraft(worse)], "talf": runs[:1] * 2}, settings, tmp_path)
     with pytest.raises(InputError, match="groups q and talf share a draft but are not equal"):
         judge(texts, {"q": runs[:1], "talf": runs}, settings, tmp_path)
 
@@ -246,7 +246,7 @@ def test_seeds_of_training_are_one_group(
     ("change", "message"),
     [
         (
-            lambda texts: {"groups": {"one": [ModelDraft(texts.pair)]}},
+            lambda texts: {"groups": {"one": [PairDraft(texts.pair)]}},
             "groups must hold at least two groups, each with at least one draft, got {'one': 1}",
         ),
         (
@@ -272,7 +272,7 @@ def test_what_cannot_be_compared_is_refused(
     tiny: Pair, traces: Callable[[float], Path], change: Callable, message: str, tmp_path: Path
 ) -> None:
     texts = HeldOutTexts.of_trace(traces(0.0), tiny)
-    groups = {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    groups = {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
     given = {"texts": texts, "groups": groups, "settings": JudgeSettings(STATIC[0.0][0])} | change(texts)
     refuses(message, judge, **given, folder=tmp_path)
 
@@ -282,7 +282,7 @@ def test_a_sampled_text_that_top_k_excludes_is_refused(
 ) -> None:
     """With a static tree and with dynamic ones."""
     texts = replace(HeldOutTexts.of_trace(traces(1.0), tiny), sampling=Sampling(1.0, top_k=1))
-    groups = {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    groups = {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
     for policy in (STATIC[1.0][0], searched("EAGLE-2")):
         with pytest.raises(InputError, match="the target cannot have generated this text with this sampling"):
             judge(texts, groups, JudgeSettings(policy), tmp_path / policy.verifying)
@@ -292,7 +292,7 @@ def test_texts_of_one_source_are_one_cluster(tiny: Pair, traces: Callable[[float
     """The results of each text are read again: sums by source are those of its prompts, and tau is the same."""
     texts = HeldOutTexts.of_trace(traces(0.0), tiny)
     sources = tuple("ab"[number % 2] for number in range(len(texts.prompts)))
-    groups = {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    groups = {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
     each, both = (
         judge(one, groups, JudgeSettings(STATIC[0.0][0]), tmp_path) for one in (texts, replace(texts, sources=sources))
     )
@@ -314,7 +314,7 @@ def test_texts_that_are_not_the_targets_are_refused(tiny: Pair, traces: Callable
 
 
 def test_a_folder_of_another_comparison_is_refused(tiny: Pair, traces: Callable[[float], Path], tmp_path: Path) -> None:
-    groups = {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    groups = {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
     judge(HeldOutTexts.of_trace(traces(0.0), tiny), groups, JudgeSettings(STATIC[0.0][0]), tmp_path)
     with pytest.raises(InputError, match="holds a draft comparison with another deepest .3, here 2., policy "):
         judge(HeldOutTexts.of_trace(traces(0.0), tiny), groups, JudgeSettings(STATIC[0.0][1]), tmp_path)
@@ -327,7 +327,7 @@ def test_a_folder_of_another_comparison_is_refused(tiny: Pair, traces: Callable[
 def test_dynamic_trees_with_one_name_and_other_settings_are_other_comparisons(
     tiny: Pair, traces: Callable[[float], Path], tmp_path: Path
 ) -> None:
-    texts, groups = HeldOutTexts.of_trace(traces(0.0), tiny), {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    texts, groups = HeldOutTexts.of_trace(traces(0.0), tiny), {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
     smaller, larger = (
         JudgeSettings(DynamicTrees(Searched(st.Eagle2(4, 4, budget)), 4, "EAGLE-2")) for budget in (8, 16)
     )
@@ -338,7 +338,7 @@ def test_dynamic_trees_with_one_name_and_other_settings_are_other_comparisons(
 def test_a_record_that_contradicts_itself_is_refused(
     tiny: Pair, traces: Callable[[float], Path], tmp_path: Path
 ) -> None:
-    groups = {"a": [ModelDraft(tiny)], "b": [Mixture(tiny, 0.5)]}
+    groups = {"a": [PairDraft(tiny)], "b": [Mixture(tiny, 0.5)]}
     found = judge(HeldOutTexts.of_trace(traces(1.0), tiny), groups, JudgeSettings(STATIC[1.0][0]), tmp_path)
     data = json.loads(json.dumps(found.to_dict()))
     data["rows"][1]["difference"] += 0.1

@@ -14,10 +14,9 @@ import torch
 from reference.decode import Cycle, Decoder
 from reference.drafters import PlannedTree, Searched
 from reference.heads import HeadConfig, write_head
-from reference.judging import StaticTree
+from reference.judging import PairDraft, StaticTree
 from reference.judging.drafts import ForcedBatch
 from reference.judging.evaluation import _forced_rows
-from reference.judging.head_drafts import HeadDraft
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
@@ -50,14 +49,14 @@ def test_the_judge_reads_a_head_as_decoding_does(kind: str) -> None:
     """Entry [d, b, t] has drafted the last d of the tokens up to t; the texts have different lengths."""
     pair, texts = headed(CONFIGS[kind]), [([5, 6, 7], [8, 9, 30, 31]), ([1, 2], [3, 4])]
     with torch.inference_mode():
-        found = HeadDraft(pair, 3).logits(ForcedBatch(pair, texts, 0, features=True))
+        found = PairDraft(pair, 3).logits(ForcedBatch(pair, texts, 0, features=True))
     for place, (prompt, text) in enumerate(texts):
         tokens = [*prompt, *text]
         for end in range(3, len(tokens)):
             for depth in range(3):
                 slow = SlowHead(pair, tokens[: end + 1 - depth]).logits(tokens[end + 1 - depth : end + 1])
                 torch.testing.assert_close(found[depth, place, end], slow.float(), rtol=1e-5, atol=1e-5)
-    refuses("depths must be at least 1, got 0", HeadDraft, pair, 0)
+    refuses("depths must be at least 1, got 0", PairDraft, pair, 0)
 
 
 @KINDS
@@ -68,7 +67,7 @@ def test_a_static_tree_of_a_head_makes_the_cycles_of_decoding(kind: str, tree: T
     prompts = [[3, 3, 5, 1], [0, 1, 2, 3, 4, 5] * 3]
     found = [Decoder(pair, PlannedTree(tree)).generate(prompt, 24) for prompt in prompts]
     batch = ForcedBatch(pair, [(p, one.tokens) for p, one in zip(prompts, found, strict=True)], 0, features=True)
-    policy, draft, kept = StaticTree(tree, Greedy()), HeadDraft(pair, 3), 0
+    policy, draft, kept = StaticTree(tree, Greedy()), PairDraft(pair, 3), 0
     with torch.inference_mode():
         rows = list(_forced_rows(batch, draft, Sampling()))
     for row, one in zip(rows, found, strict=True):
@@ -95,7 +94,7 @@ def test_dynamic_trees_of_a_head_make_the_cycles_of_decoding(kind: str, sampling
             for cycle in seen:
                 wanted.append((start, len(cycle.path), cycle.draft.tree.max_depth))
                 start += len(cycle.emitted)
-            found = HeadDraft(pair, 8).follow(drafter, prompt, text, sampling)
+            found = PairDraft(pair, 8).follow(drafter, prompt, text, sampling)
             assert found[:-1] == wanted[: len(found) - 1], "the last cycle may keep tokens beyond the end of the text"
             assert found[-1][0] == wanted[len(found) - 1][0]
             kept += sum(accepted for _, accepted, _ in found)

@@ -1,9 +1,8 @@
 """The judge: drafts and heads compared on the same texts of a target, paired by prompt."""
 
 from reference.forced_logits import ForcedBatch
-from reference.judging.drafts import ForcedDraft, ModelDraft
+from reference.judging.drafts import ForcedDraft, PairDraft
 from reference.judging.evaluation import JudgeSettings, judge
-from reference.judging.head_drafts import HeadDraft
 from reference.judging.policies import DynamicTrees, JudgedPolicy, StaticTree
 from reference.judging.texts import HeldOutTexts
 
@@ -11,11 +10,10 @@ __all__ = [
     "DynamicTrees",
     "ForcedBatch",
     "ForcedDraft",
-    "HeadDraft",
     "HeldOutTexts",
     "JudgeSettings",
     "JudgedPolicy",
-    "ModelDraft",
+    "PairDraft",
     "StaticTree",
     "judge",
 ]

@@ -1,4 +1,4 @@
-"""`ForcedDraft`, what the judge asks of a draft or a head: its logits at every position of given texts."""
+"""`ForcedDraft`, what the judge asks of a draft: its logits at every position of given texts, by depth in the cycle."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from torch import Tensor
 
 from reference.drafters import Drafter
 from reference.forced_logits import ForcedBatch, draft_logits
+from reference.heads import Head
 from reference.models import Pair, weights_hash
 from reference.replaying import followed
 from reference.sampling import Sampling
+from reference.teacher_forcing import DEPTHS
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE
 
@@ -58,22 +61,29 @@ class ForcedDraft(ABC):
         raise InputError(f"{self.name} cannot grow dynamic trees: evaluate it with a static tree")
 
 
-class ModelDraft(ForcedDraft):
-    """The draft model of a pair. Its distribution does not depend on the depth.
+class PairDraft(ForcedDraft):
+    """The draft of a pair, a model or a head.
 
     Args:
         pair: the target of the texts with the draft.
+        depths: for a head, the number of depths that are computed: at least the depth of the trees that are judged,
+            because the last depth is used for all deeper nodes. A parallel head has no more than its own.
+
+    Raises:
+        InputError: `depths` is below 1.
     """
 
-    def __init__(self, pair: Pair) -> None:
-        pair.require_draft_model("teacher forcing of a draft")
-        self.pair, self.name = pair, pair.names[1]
+    def __init__(self, pair: Pair, depths: int = DEPTHS) -> None:
+        check_whole("depths", depths, 1)
+        self.pair, self.depths, self.name = pair, depths, pair.names[1]
+        self.reads_features = isinstance(pair.draft, Head)
+        self.deepest = pair.deepest or self.deepest
         self.vocab_size, self.context = pair.vocab_size, pair.context
         self.weights = weights_hash(pair.draft)
 
     def logits(self, batch: ForcedBatch) -> Tensor:
-        """See ForcedDraft.logits."""
-        return draft_logits(self.pair, batch, 1)
+        """See ForcedDraft.logits and `draft_logits`."""
+        return draft_logits(self.pair, batch, self.depths)
 
     @torch.inference_mode()
     def follow(

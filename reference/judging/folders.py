@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from reference.heads import Head
-from reference.judging.drafts import ForcedDraft, ModelDraft
-from reference.judging.head_drafts import HeadDraft
+from reference.judging.drafts import ForcedDraft, PairDraft
 from reference.models import HEAD, Pair, with_draft
 from spectheory.core.errors import InputError
 
@@ -23,8 +21,7 @@ def forced_draft(pair: Pair, folder: Path, deepest: int) -> ForcedDraft:
         InputError: the folder holds a draft head for another target.
     """
     place = HEAD if str(folder) == SHIPPED_NAME and not folder.exists() else folder
-    loaded = with_draft(pair, place)
-    return HeadDraft(loaded, max(1, deepest)) if isinstance(loaded.draft, Head) else ModelDraft(loaded)
+    return PairDraft(with_draft(pair, place), max(1, deepest))
 
 
 def named_folders(named: Iterable[str]) -> dict[str, list[Path]]:

@@ -12,7 +12,7 @@ import pytest
 
 import spectheory as st
 from reference.heads import write_head
-from reference.judging import HeldOutTexts, JudgeSettings, ModelDraft, StaticTree, judge
+from reference.judging import HeldOutTexts, JudgeSettings, PairDraft, StaticTree, judge
 from reference.losses import Eagle
 from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.models import Pair
@@ -148,7 +148,7 @@ def test_processes_that_share_a_folder_claim_it_at_the_same_time(tmp_path: Path)
 def test_judged_drafts_heads_and_trainings_have_one_writer(tiny: Pair, tmp_path: Path) -> None:
     texts, chain = own_texts(tiny, tmp_path / "texts"), StaticTree(st.Tree.chain(1), Greedy())
     record_trace(tiny, PROMPTS, SETTINGS, tmp_path / "trace")
-    judged, drafts = HeldOutTexts.of_trace(tmp_path / "trace"), {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    judged, drafts = HeldOutTexts.of_trace(tmp_path / "trace"), {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
     once = HeadRecipe(Eagle(), steps=1, rows=2)
     writers: list[tuple[str, Callable[[Path], object]]] = [
         ("writer.lock", lambda place: judge(judged, drafts, JudgeSettings(chain), place)),
