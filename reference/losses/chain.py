@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.losses.needs import Loss, check_weights
+from reference.losses.needs import Loss, Needs, check_weights
 from reference.losses.tensor_checks import (
     check_distributions,
     check_logits,
@@ -73,6 +73,11 @@ class ChainLoss(Loss):
     def __post_init__(self) -> None:
         check_whole("passes", self.passes, 1)
         check_weights(decay=self.decay)
+
+    @property
+    def needs(self) -> Needs:
+        """See Loss.needs: the passes and the target's distributions."""
+        return Needs(passes=self.passes)
 
     @abstractmethod
     def of_rows(self, rows: Rows) -> Float[Tensor, "*rows"]:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
 from reference.losses.kl import cross_entropy
-from reference.losses.needs import Needs
 from reference.losses.tensor_checks import check_distributions, check_shape
 from spectheory.core.errors import InputError
 
@@ -70,10 +69,6 @@ class Eagle3(ChainLoss):
 
     name: ClassVar[str] = "eagle3"
     passes: int = 7
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(passes=self.passes)
 
     def of_rows(self, rows: Rows) -> Tensor:
         return cross_entropy(rows.logits, rows.target)

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
-from reference.losses.needs import Needs
 
 
 def cross_entropy(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
@@ -37,10 +36,6 @@ class Kl(ChainLoss):
     """
 
     name: ClassVar[str] = "kl"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(passes=self.passes)
 
     def of_rows(self, rows: Rows) -> Tensor:
         return kl(rows.logits, rows.target)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
 from reference.losses.kl import kl
-from reference.losses.needs import Needs, check_weights
+from reference.losses.needs import check_weights
 from reference.losses.tv import acceptance, covered
 
 
@@ -36,10 +36,6 @@ class LkAlpha(ChainLoss):
     """
 
     name: ClassVar[str] = "lk_alpha"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(passes=self.passes)
 
     def of_rows(self, rows: Rows) -> Tensor:
         return -log_acceptance(rows.logits, covered(rows))
@@ -70,10 +66,6 @@ class LkLambda(ChainLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_weights(eta=self.eta)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(passes=self.passes)
 
     def of_rows(self, rows: Rows) -> Tensor:
         accepted = acceptance(covered(rows), rows.logits.softmax(-1))

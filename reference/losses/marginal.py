@@ -9,7 +9,6 @@ from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
 from reference.losses.kl import cross_entropy
-from reference.losses.needs import Needs
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,6 @@ class Marginal(ChainLoss):
 
     name: ClassVar[str] = "marginal"
     passes: int = 4
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(passes=self.passes)
 
     def of_rows(self, rows: Rows) -> Tensor:
         return cross_entropy(rows.logits, rows.target)

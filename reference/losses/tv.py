@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reference.losses.chain import ChainLoss, Rows
-from reference.losses.needs import Needs
 
 
 def acceptance(p: Float[Tensor, "*rows V"], q: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
@@ -43,10 +42,6 @@ class Tv(ChainLoss):
     """
 
     name: ClassVar[str] = "tv"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(passes=self.passes)
 
     def of_rows(self, rows: Rows) -> Tensor:
         return 1 - acceptance(covered(rows), rows.logits.softmax(-1))
