@@ -20,7 +20,7 @@ from spectheory.certify.confidence import look_times, variation_bound
 from spectheory.certify.joint import Joint
 from spectheory.core.world import Context, DrawPolicy
 from spectheory.otlp import Naive
-from spectheory.report.wealth import wealth_figure
+from spectheory.report.certificate import wealth_figure
 from spectheory.verify import TopDown
 from tests.refusals import refuses
 

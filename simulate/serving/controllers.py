@@ -95,7 +95,8 @@ class Controller:
                 from. A tree needs them.
         """
         if source is None:
-            return cls.always(Tier.off(_classes_of(rates)), most_sequences)
+            classes = 1 if rates is None else Tier.of(Tree.chain(0), rates).classes
+            return cls.always(Tier.off(classes), most_sequences)
         if isinstance(source, Schedule):
             tiers = tiers_of(source, rates)
             used, choice = np.unique(source.choice, return_inverse=True)
@@ -121,7 +122,3 @@ class Controller:
     def classes(self) -> int:
         """Number of classes of requests."""
         return self.tiers[0].classes
-
-
-def _classes_of(rates: Rates | None) -> int:
-    return 1 if rates is None else Tier.of(Tree.chain(0), rates).classes

@@ -162,7 +162,12 @@ def controller_for(
     if schedule is None and rates is None:
         schedule = Tier.off(1 + int(requests.kinds.max()))
     controller = schedule if isinstance(schedule, Controller) else Controller.of(schedule, server.sequences, rates)
-    _require_classes(controller, requests)
+    needed = 1 + int(requests.kinds.max())
+    if needed > controller.classes:
+        raise InputError(
+            f"requests are of {needed} classes of acceptance, but there are rates for {controller.classes}: give "
+            "rates, one for each class"
+        )
     _require_memory(controller, requests, server)
     return server, controller
 
@@ -174,16 +179,6 @@ def own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> S
     raise InputError(
         "server must be given without a schedule or plan whose times it could use: make one with Server.of(...)"
     )
-
-
-def _require_classes(controller: Controller, requests: Requests) -> None:
-    """Check that there are rates for the class of each request."""
-    needed = 1 + int(requests.kinds.max())
-    if needed > controller.classes:
-        raise InputError(
-            f"requests are of {needed} classes of acceptance, but there are rates for {controller.classes}: give "
-            "rates, one for each class"
-        )
 
 
 def _reserve(controller: Controller) -> int:

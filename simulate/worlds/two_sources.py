@@ -96,12 +96,8 @@ class TwoSourceWorld(SimulatedWorld):
                 tried = np.flatnonzero((found == UNDECIDED) & (column >= 0) & ~on_spine[column])
                 right = level[tried] < self.p_branch
                 found[tried[right]] = column[tried[right]]
-                wrong = tried[~right]
-                level[wrong] = self._next_level(level[wrong], rng)
+                wrong = tried[~right]  # what decides about their next branch: what is left, or a new number
+                level[wrong] = level[wrong] - self.p_branch if self.siblings == "exclusive" else rng.random(len(wrong))
             return np.maximum(found, -1)
 
         return choose
-
-    def _next_level(self, level: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The number that decides about the next branch: a new one, or what is left of the first one."""
-        return level - self.p_branch if self.siblings == "exclusive" else rng.random(len(level))

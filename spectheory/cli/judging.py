@@ -118,8 +118,11 @@ def evaluate(
     folders = named_folders(group)
     if baseline is not None and baseline not in folders:
         raise InputError(f"--baseline must be one of {', '.join(folders)}, got {baseline!r:.80}")
-    if trace is not None:
-        _require_usual(pair, temperature, top_k, top_p)
+    if trace is not None and (pair != SHIPPED or temperature or top_k is not None or top_p != 1):
+        raise InputError(
+            "--trace names its target, device and sampling: leave out --target, --draft, --device, --dtype, "
+            "--attention, --temperature, --top-k and --top-p"
+        )
     sampling = Sampling(temperature, top_k, top_p) if trace is None else Sampling.of(stamp_of(trace))
     policy = _policy(sampling, tree, search, verifier)
     settings = JudgeSettings(policy, baseline, seed)
@@ -152,15 +155,6 @@ def evaluate(
 def _files(out: Path) -> list[tuple[Path, str]]:
     """The path and the kind of each file that is written at the end."""
     return [(out / "comparison.json", DraftComparison.kind), (out / "index.html", PAGE)]
-
-
-def _require_usual(pair: PairOptions, temperature: float, top_k: int | None, top_p: float) -> None:
-    """Refuse options that a trace decides already."""
-    if pair != SHIPPED or temperature or top_k is not None or top_p != 1:
-        raise InputError(
-            "--trace names its target, device and sampling: leave out --target, --draft, --device, --dtype, "
-            "--attention, --temperature, --top-k and --top-p"
-        )
 
 
 def _recorded(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
@@ -26,6 +28,7 @@ from spectheory.hardware.run_checks import require_possible
 from spectheory.hardware.run_names import NamedDeployment, with_version
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import TimedSetup
+from spectheory.hardware.uncertainty import CostUncertainty
 
 LARGE = 0.15
 """A run with a larger residual contradicts the roofline, or other runs."""
@@ -337,3 +340,13 @@ def _engines_agree(own: str, other: str) -> bool:
 def _same(own: ModelConfig, other: ModelConfig) -> bool:
     """Whether two models are the same, whatever their names."""
     return replace(own, name="") == replace(other, name="", design=None, prediction=None)
+
+
+@lru_cache(maxsize=8)
+def uncertainty_left(calibrated: CalibratedCosts) -> CostUncertainty:
+    """The uncertainty of the costs that the runs of a calibration leave, to first order around the calibrated costs."""
+
+    def logarithms(costs: EngineCosts) -> np.ndarray:
+        return np.log([calibrated.setup.seconds(run, costs) for run in calibrated.runs])
+
+    return CostUncertainty.after_runs(logarithms, calibrated.costs, calibrated.spreads, calibrated.noise)

@@ -100,7 +100,8 @@ class Placement(ABC):
     def memory_needed(self, target: ModelConfig, draft: ModelConfig | None = None) -> float:
         """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
         drafted = 0.0 if draft is None else self.of_draft.memory_needed(draft)
-        return self._stored_weights(target) + self._stored_cache(target) + drafted
+        cache = self._sequences * target.kv_bytes(self.context, self.last_context) / self._cache_shards(target)
+        return self._stored_weights(target) + cache + drafted
 
     def require_memory(self, target: ModelConfig, draft: ModelConfig | None = None) -> None:
         """Check that the models and their KV caches fit into the memory of the GPUs.
@@ -148,12 +149,9 @@ class Placement(ABC):
         return self.gpus if self.parallel == "layers" else min(self.gpus, model.shape.kv_heads)
 
     def _stored_weights(self, model: ModelConfig) -> float:
-        experts = model.shape.moe_layers * model.shape.experts * expert_bytes(model) if self._by_experts else 0.0
+        experts = model.shape.moe_layers * model.shape.experts * model.bytes_of_an_expert if self._by_experts else 0.0
         alike = model.weight_bytes - experts
         return (alike if self._by_experts else alike / self.gpus) + experts / self.gpus
-
-    def _stored_cache(self, model: ModelConfig) -> float:
-        return self._sequences * model.kv_bytes(self.context, self.last_context) / self._cache_shards(model)
 
     def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
         """A list of changes that would make the models fit into `offered` bytes on each GPU."""
@@ -175,9 +173,3 @@ class Placement(ABC):
             enough = replace(self, batch=middle).memory_needed(target, draft) <= offered
             fits, misses = (middle, misses) if enough else (fits, middle)
         return fits
-
-
-def expert_bytes(model: ModelConfig) -> float:
-    """Bytes of the weights of one expert of a layer."""
-    shape = model.shape
-    return shape.expert_linear_parameters * model.expert_bytes + shape.expert_other_parameters * model.other_bytes

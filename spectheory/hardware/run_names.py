@@ -49,7 +49,7 @@ class NamedDeployment:
             "draft": self._is_draft,
             "gpu": self._is_gpu,
             "gpus": lambda run: run.gpus == self.setup.gpus,
-            "engine": self._is_engine,
+            "engine": lambda run: _family(split(self.engine)[0]) == _family(run.engine or ""),
             "version": self._is_version,
             "quantisation": self._is_packed_so,
             "kv_dtype": self._caches_so,
@@ -105,10 +105,6 @@ class NamedDeployment:
             return gpu_of(run.gpu or "").name == self.setup.gpu.name
         except InputError:
             return True if run.gpu in (self.setup.gpu.name, self.setup.gpu.full_name) else None
-
-    def _is_engine(self, run: Run) -> bool:
-        own, other = (_family(name) for name in (split(self.engine)[0], run.engine or ""))
-        return own == other
 
     def _is_version(self, run: Run) -> bool | None:
         if "@" not in self.engine:

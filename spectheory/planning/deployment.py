@@ -9,8 +9,7 @@ from pathlib import Path
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
-from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.calibrated_uncertainty import uncertainty_left
+from spectheory.hardware.calibrated_costs import CalibratedCosts, uncertainty_left
 from spectheory.hardware.draft_heads import kind_named, lookup_named
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu as gpu_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -27,11 +27,16 @@ def judged_rows(comparison: DraftComparison) -> list[TextTable]:
 def judged_words(comparison: DraftComparison) -> list[str]:
     """The findings in words: what was compared, and each group compared with the baseline."""
     sampled = comparison.provenance.sampling
+    single = [row.group for row in comparison.rows if row.runs == 1]
+    caveat = (
+        f"One run only of {', '.join(single)}: the intervals hold for these weights, and leave out how much another "
+        "seed of training would differ."
+    )
     return [
         f"{comparison.roots.sum():,} roots in texts of {_clusters(comparison)}: {comparison.policy}, "
         f"verified by {comparison.verifier}{f', {sampled}' if sampled else ''}. The baseline is {comparison.baseline}.",
         *(_finding(row, comparison.baseline) for row in comparison.rows[1:]),
-        *_caveats(comparison),
+        *([caveat] if single else []),
     ]
 
 
@@ -51,14 +56,6 @@ def _finding(row: DraftRow, baseline: str) -> str:
         side = "above" if row.difference > 0 else "below"
         return f"E[tau] of {row.group} is {side} that of {baseline}: {said}; {seen}."
     return f"No difference between {row.group} and {baseline} was found: {said}; {seen}."
-
-
-def _caveats(comparison: DraftComparison) -> Iterator[str]:
-    if single := [row.group for row in comparison.rows if row.runs == 1]:
-        yield (
-            f"One run only of {', '.join(single)}: the intervals hold for these weights, and leave out how much "
-            "another seed of training would differ."
-        )
 
 
 def _taus(comparison: DraftComparison) -> TextTable:
@@ -95,7 +92,7 @@ def _acceptance(comparison: DraftComparison) -> TextTable:
         (
             name,
             *(f"{_percent(value)}%" for value in _mean(runs, lambda run: run.acceptance)[:depths]),
-            f"{100 * _error_at_all_depths(runs):.1f}%",
+            f"{100 * np.mean([calibration_error(run.reliability.sum(0))[0] for run in runs]):.1f}%",
         )
         for name, runs in comparison.groups.items()
     ]
@@ -167,11 +164,6 @@ def _named(row: DraftRow) -> str:
 def _mean(runs: list[DraftRun], part: Callable[[DraftRun], np.ndarray]) -> np.ndarray:
     """The mean over the runs of one of their tables."""
     return np.mean([part(run) for run in runs], 0)
-
-
-def _error_at_all_depths(runs: list[DraftRun]) -> float:
-    """Expected calibration error of the first token over all depths, mean of the runs."""
-    return float(np.mean([calibration_error(run.reliability.sum(0))[0] for run in runs]))
 
 
 def _difference(percent: float | None, half: float | None) -> str:

@@ -137,7 +137,8 @@ def _falls(counts: ClassCounts) -> Float[np.ndarray, " depths"]:
     Several factors can be equally likely, with more spread classes for a deeper fall: the one nearest to 1 is taken.
     """
     outcomes, depths = counts.outcomes, len(counts.others)
-    at_most = _saturated(counts)
+    counted = np.cumprod(np.append(1, counts.rates))
+    at_most = log_likelihood(_cells(counted[:, None]), outcomes, np.ones(1))
     falls, found = np.ones(depths), _likelihood(np.ones(depths), counts)
     needed = np.log(outcomes.sum()) / 2
     while at_most - found > needed:
@@ -174,12 +175,6 @@ def _likelihood(falls: np.ndarray, counts: ClassCounts) -> float:
     """The largest log-likelihood of classes with these falls."""
     cells = _cells(survival(RATES, falls, counts.others))
     return log_likelihood(cells, counts.outcomes, mixing_weights(cells, counts.outcomes))
-
-
-def _saturated(counts: ClassCounts) -> float:
-    """The log-likelihood of the counted rates themselves."""
-    reached = np.cumprod(np.append(1, counts.rates))
-    return log_likelihood(_cells(reached[:, None]), counts.outcomes, np.ones(1))
 
 
 def _cells(reached: np.ndarray) -> Float[np.ndarray, "outcomes classes"]:

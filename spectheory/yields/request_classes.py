@@ -130,7 +130,10 @@ class RequestClasses(Record):
         rows = rows[rows.any(1)]
         reached = rows[:, ::-1].cumsum(1)[:, ::-1]
         hits, trials = reached[:, 1:], reached[:, :-1]
-        kept = _enough(trials.sum(0), min_trials)
+        few = trials.sum(0) < min_trials
+        kept = int(few.argmax()) if few.any() else len(few)
+        if kept == 0:
+            raise TooFewTrialsError(int(trials.sum(0)[0]), min_trials)
         counts = ClassCounts(hits[:, :kept], trials[:, :kept], np.zeros(kept))
         return cls._fitted(counts, np.zeros((kept, 0)), Tree.chain(rows.shape[1] - 1), level, provenance)
 
@@ -264,12 +267,3 @@ def _later(acceptance: Acceptance) -> Float[np.ndarray, "depths later_ranks"]:
     others, missed = acceptance.table[:, 1:], 1 - acceptance.table[:, :1]
     later = np.divide(others, missed, out=np.zeros_like(others), where=missed > 0)
     return later / np.maximum(1, later.sum(1, keepdims=True))
-
-
-def _enough(trials: np.ndarray, min_trials: int) -> int:
-    """Number of depths before the first one with fewer than `min_trials` trials."""
-    few = trials < min_trials
-    kept = int(few.argmax()) if few.any() else len(trials)
-    if kept == 0:
-        raise TooFewTrialsError(int(trials[0]), min_trials)
-    return kept
