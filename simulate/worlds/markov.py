@@ -69,19 +69,11 @@ class MarkovWorld(SimulatedWorld):
         q = self.q.astype(np.float64)
         return [(World.markov(self.p, self.q, last), MarkovDraft(q, last)) for last in range(len(self.p))]
 
-    def walks(
-        self,
-        shape: Shape,
-        verifier: Verifier | None = None,
-        rule: DrawRule | None = None,
-        *,
-        requests: int,
-        cycles: int,
-        rng: np.random.Generator,
+    def _walks(
+        self, shape: Shape, verifier: Any, rule: DrawRule | None, requests: int, cycles: int, rng: np.random.Generator
     ) -> Walks:
-        """See SimulatedWorld.walks. Draft and verifier draw from streams of their own, both spawned from `rng`."""
+        """Draft and verifier draw from streams of their own, both spawned from `rng`."""
         verifier = _require_verifier(shape, verifier, rule)
-        check_sizes(requests, cycles)
         drafting, verifying = rng.spawn(2)
         accepted, deepest = np.empty((requests, cycles), np.int64), 0
         for request in range(requests):
