@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,11 +24,10 @@ from spectheory.cli.options import (
     Temperature,
     quick,
 )
-from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.output import PAGE, Output, progress, require_free, show_files
 from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
 from spectheory.core.record import to_json
 from spectheory.core.tree import Tree
 from spectheory.results.draft_comparison import DraftComparison
@@ -139,17 +137,8 @@ def evaluate(
     with progress("texts", *shorter, announced=True) as tell:
         found = judge(texts, read_groups(texts.pair, folders, policy.deepest), settings, out, tell)
     contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
-    for (path, _), content in zip(_files(out), contents, strict=True):
-        write_whole(path, content)
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
-        return
-    for line in judged_words(found):
-        console.print(line, highlight=False, markup=False)
-    for table in judged_rows(found):
-        console.print()
-        console.print(table)
-    print(f"wrote {', '.join(str(path) for path, _ in _files(out))}")
+    files = zip((path for path, _ in _files(out)), contents, strict=True)
+    show_files(found, judged_words(found), judged_rows(found), files, as_json=as_json)
 
 
 def _files(out: Path) -> list[tuple[Path, str]]:
