@@ -11,12 +11,13 @@ import numpy as np
 from simulate.collecting.statistics import Statistics
 from simulate.collecting.task import Block, Figure, Task
 from simulate.load import Load, parse
-from simulate.serving import Controller, Server, Tier, serve
+from simulate.serving import Server, serve
+from simulate.serving.controllers import Served
 from simulate.serving.server import controller_for
 from simulate.serving.tiers import Rates
 from simulate.walk import run
 from simulate.worlds import MarkovWorld, SimulatedWorld
-from spectheory import Acceptance, DrawRule, Plan, Provenance, Schedule, Tree, Verdict, Verifier
+from spectheory import Acceptance, DrawRule, Plan, Provenance, Verdict, Verifier
 from spectheory.core.errors import InputError
 
 TAU = Figure("tau", "emitted", "cycles", "tokens per target call")
@@ -94,7 +95,7 @@ def world_task(
 
 
 def serving_task(
-    schedule: Schedule | Plan | Tree | Tier | Controller | None,
+    schedule: Served,
     load: Load | str,
     *,
     server: Server | None = None,

@@ -83,9 +83,7 @@ class Controller:
         return cls.by_batch(tiers, (sizes > last).astype(np.int64), sizes, f"{tier.name} up to {last}")
 
     @classmethod
-    def of(
-        cls, source: Schedule | Plan | Tree | Tier | None, most_sequences: int, rates: Rates | None = None
-    ) -> Controller:
+    def of(cls, source: Unruled, most_sequences: int, rates: Rates | None = None) -> Controller:
         """The controller of a schedule, of one plan, tree or tier at every batch size, or of no speculation for None.
 
         Args:
@@ -122,3 +120,9 @@ class Controller:
     def classes(self) -> int:
         """Number of classes of requests."""
         return self.tiers[0].classes
+
+
+Unruled = Schedule | Plan | Tree | Tier | None
+"""What a controller can be made of; None is no speculation."""
+Served = Unruled | Controller
+"""What can be served."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
@@ -155,21 +156,16 @@ class Placement(ABC):
 
     def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
         """A list of changes that would make the models fit into `offered` bytes on each GPU."""
+
+        def misses(batch: int) -> bool:
+            return replace(self, batch=batch).memory_needed(target, draft) > offered
+
         fits = []
         if replace(self, batch=1, context=0, last_context=None).memory_needed(target, draft) < offered:
-            batch = self._largest_batch(offered, target, draft)
+            batch = bisect_left(range(1, self.batch), True, key=misses)
             fits.append(f"batch up to {batch} fits" if batch else "a shorter context may fit")
         more = [replace(self, gpus=self.gpus * 2**doubling) for doubling in range(1, 8)]
         enough = next((wider.gpus for wider in more if wider.memory_needed(target, draft) <= offered), None)
         if enough:
             fits.append(f"gpus={enough} fits")
         return ", ".join([*fits, "or a larger GPU or packed weights"])
-
-    def _largest_batch(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> int:
-        """The largest batch whose caches fit, below the batch that does not; 0 if there is none."""
-        fits, misses = 0, self.batch
-        while misses - fits > 1:
-            middle = (fits + misses) // 2
-            enough = replace(self, batch=middle).memory_needed(target, draft) <= offered
-            fits, misses = (middle, misses) if enough else (fits, middle)
-        return fits
