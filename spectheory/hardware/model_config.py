@@ -94,36 +94,31 @@ class ModelConfig:
         design, own = design_of(fields), name or where
         module = prediction_of(fields)
         hidden = fields.number("hidden_size")
-        return cls(
+        return cls._of(
             own,
-            design.shape,
-            **vars(config_formats(design)),
+            design,
             vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
-            hidden=hidden,
             target_hidden=fields.number("target_hidden_size", default=hidden) if head_kind(fields) else None,
             drafts_at_once=drafts_at_once(fields),
             longest_context=fields.longest_context(),
-            tokenizer=fields.text("tokenizer"),
             base_model=fields.text("base_model"),
-            prediction=None if module is None else cls._prediction(own, module),
-            design=design,
+            prediction=module
+            and cls._of(
+                f"{own}-{MTP}",
+                module,
+                vocabulary=module.fields.number("vocab_size"),
+                target_hidden=module.fields.number("hidden_size"),
+                base_model=own,
+            ),
         )
 
     @classmethod
-    def _prediction(cls, target: str, module: Design) -> ModelConfig:
-        """The multi-token-prediction module of `target` as a draft."""
-        fields = module.fields
-        return cls(
-            f"{target}-{MTP}",
-            module.shape,
-            **vars(config_formats(module)),
-            vocabulary=fields.number("vocab_size"),
-            hidden=fields.number("hidden_size"),
-            target_hidden=fields.number("hidden_size"),
-            tokenizer=fields.text("tokenizer"),
-            base_model=target,
-            design=module,
-        )
+    def _of(cls, name: str, design: Design, **more: Any) -> ModelConfig:
+        """The model of this design: a whole model, a head, or the multi-token-prediction module of one."""
+        fields = design.fields
+        hidden, tokenizer = fields.number("hidden_size"), fields.text("tokenizer")
+        formats = vars(config_formats(design))
+        return cls(name, design.shape, **formats, hidden=hidden, tokenizer=tokenizer, design=design, **more)
 
     @classmethod
     def from_gguf(cls, path: str | Path, *, name: str | None = None) -> ModelConfig:

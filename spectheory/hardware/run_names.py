@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
@@ -44,55 +45,40 @@ class NamedDeployment:
         Raises:
             InputError: a run names another model, GPU, engine, version or format.
         """
-        checks: dict[str, Callable[[Run], bool | None]] = {
-            "model": lambda run: _same_shape(_target_named(run.model or ""), self.setup.target),
-            "draft": self._is_draft,
-            "gpu": self._is_gpu,
-            "gpus": lambda run: run.gpus == self.setup.gpus,
-            "engine": lambda run: _family(split(self.engine)[0]) == _family(run.engine or ""),
-            "version": self._is_version,
-            "quantisation": self._is_packed_so,
-            "kv_dtype": self._caches_so,
+        setup, unknown = self.setup, {}
+        target, engine = setup.target, f"engine {self.engine}"
+        weights = f"weights of {target.linear_bytes:.3g} bytes ({target.name})"
+        cache = f"{target.kv_bytes_per_value:.3g} bytes for a number in the KV cache"
+        draft = "no draft model" if setup.draft is None else f"draft {setup.draft.name}"
+        # for each name: the check, what the deployment has, and what to give, if the run is right, as what
+        known: dict[str, tuple[Callable[[Run], bool | None], str, str]] = {
+            "model": (self._is_target, f"target {target.name}", "the model of the run as target"),
+            "draft": (self._is_draft, draft, "the draft of the run as draft"),
+            "gpu": (self._is_gpu, f"gpu {setup.gpu.name}", "the GPU of the run as gpu"),
+            "gpus": (lambda run: run.gpus == setup.gpus, f"gpus={setup.gpus}", "the number of GPUs of the run as gpus"),
+            "engine": (self._is_engine, engine, "the engine of the run as engine"),
+            "version": (self._is_version, engine, "the version of the run, like ENGINE@VERSION"),
+            "quantisation": (self._is_packed_so, weights, "the format of the run as quant"),
+            "kv_dtype": (self._caches_so, cache, "the format of the run as kv_dtype"),
         }
-        return tuple(sentence for name, check in checks.items() for sentence in self._compared(name, check, runs))
-
-    def _compared(self, name: str, same: Callable[[Run], bool | None], runs: Iterable[Run]) -> list[str]:
-        unknown: dict[str, None] = {}
-        for run in runs:
+        for (name, (same, own, repair)), run in product(known.items(), runs):
             if (value := getattr(run, name)) is None:
                 continue
             found = same(run)
-            own, repair = self._own(name)
             if found is False:
                 raise InputError(
                     f"{run.where}{name} is {value!r:.80}, but the runs are to calibrate a deployment with {own}: "
-                    f"{repair}, or leave out the run"
+                    f"give {repair}, or leave out the run"
                 )
             if found is None:
                 unknown[f"the {name} {value!r:.80} of the runs, which is not known, is {own}"] = None
-        return list(unknown)
+        return tuple(unknown)
 
-    def _own(self, name: str) -> tuple[str, str]:
-        """What the deployment has under `name`, and what to give if the run is right."""
-        setup = self.setup
-        draft = "no draft model" if setup.draft is None else f"draft {setup.draft.name}"
-        own = {
-            "model": (f"target {setup.target.name}", "give the model of the run as target"),
-            "draft": (draft, "give the draft of the run as draft"),
-            "gpu": (f"gpu {setup.gpu.name}", "give the GPU of the run as gpu"),
-            "gpus": (f"gpus={setup.gpus}", "give the number of GPUs of the run as gpus"),
-            "engine": (f"engine {self.engine}", "give the engine of the run as engine"),
-            "version": (f"engine {self.engine}", "give the version of the run, like ENGINE@VERSION"),
-            "quantisation": (
-                f"weights of {setup.target.linear_bytes:.3g} bytes ({setup.target.name})",
-                "give the format of the run as quant",
-            ),
-            "kv_dtype": (
-                f"{setup.target.kv_bytes_per_value:.3g} bytes for a number in the KV cache",
-                "give the format of the run as kv_dtype",
-            ),
-        }
-        return own[name]
+    def _is_target(self, run: Run) -> bool | None:
+        return _same_shape(_target_named(run.model or ""), self.setup.target)
+
+    def _is_engine(self, run: Run) -> bool:
+        return _family(split(self.engine)[0]) == _family(run.engine or "")
 
     def _is_draft(self, run: Run) -> bool | None:
         named = known_model(run.draft)

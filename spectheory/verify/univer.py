@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+
+from spectheory.core.draft import Draft, DrawRule
 from spectheory.otlp import GreedyTopK
 from spectheory.verify.bottom_up import BottomUp
+from spectheory.verify.outcome import Outcome
+from spectheory.verify.verifier import Verifier
 
 
 @dataclass(frozen=True)
-class UniVer(BottomUp):
+class UniVer(Verifier):
     """`BottomUp` with `GreedyTopK`: at a node of weight w, the drawn child x gets a = min(1, w p(x) / q'(x)).
 
     T is the set of the k - 1 most probable tokens of q, which are children without a draw; q' is q restricted to the
@@ -22,7 +28,7 @@ class UniVer(BottomUp):
     shares the mass of a node with these formulas. The proof is that of `BottomUp`, and the certificate is exact. The
     acceptance of one node is the optimum for this draw rule, with w p for p. The port judges the drawn child wherever
     its index puts it; here the children are judged in draw order, the drawn child last. Any order that does not depend
-    on what is below the children is lossless. With one child at each node, a draft is a chain of draws from q.
+    on what is below the children is lossless.
 
     Acceptance: sum_n depth(n) a_n prod_(m before n) (1 - a_m) tokens given the draft, nodes in the order of judging and
         a_n the coins; for one level p(T) + sum min(p, q'), as for `GreedyTopK`.
@@ -31,3 +37,16 @@ class UniVer(BottomUp):
     """
 
     solver: GreedyTopK = field(default_factory=GreedyTopK, init=False, repr=False)
+
+    @property
+    def rules(self) -> tuple[DrawRule, ...]:
+        """TOP_K_THEN_ONE; with one child at each node, this is a chain of draws from q."""
+        return self.solver.rules
+
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
+        """See Verifier.outcome."""
+        return BottomUp(self.solver)._outcome(draft, p)
+
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample."""
+        return BottomUp(self.solver)._sample(draft, p, rng)
