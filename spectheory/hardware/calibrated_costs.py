@@ -22,7 +22,7 @@ from spectheory.hardware.kernel_curves import KernelCurve, usual_curves
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of, require_pair
+from spectheory.hardware.pairs import pair_in_formats, require_pair
 from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.run_checks import require_possible
 from spectheory.hardware.run_names import NamedDeployment, with_version
@@ -275,7 +275,7 @@ def calibrate(
             "are looked up"
         )
     plain_target = model(target)
-    first, second = _pair(plain_target, draft, quant, kv_dtype)
+    first, second = pair_in_formats(plain_target, draft, quant, kv_dtype)
     require_pair(first, first if second is None else second, math.ceil(max(run.context for run in known)))
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
@@ -297,20 +297,6 @@ def calibrate(
     ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
     found = fitted(known, setup, shipped, widths, noise)
     return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)
-
-
-def _pair(
-    target: ModelConfig,
-    draft: str | Path | Mapping[str, Any] | ModelConfig | None,
-    quant: str | None,
-    kv_dtype: str | None,
-) -> tuple[ModelConfig, ModelConfig | None]:
-    """Target and draft in the formats that run."""
-    packed = target if quant is None else target.quantised(quant)
-    second = None if draft is None else draft_of(packed, draft)
-    if kv_dtype is None:
-        return packed, second
-    return packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)
 
 
 def _checked(runs: Iterable[Run]) -> tuple[Run, ...]:

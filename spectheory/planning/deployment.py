@@ -18,7 +18,7 @@ from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of, require_pair
+from spectheory.hardware.pairs import pair_in_formats, require_pair
 from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.shipped_models import shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
@@ -243,12 +243,7 @@ class Deployment:
 
     def _models(self) -> tuple[ModelConfig, ModelConfig | None]:
         """Target and draft in the formats of the deployment; the draft is None if drafts are looked up."""
-        target = model(self.target)
-        target = target if self.quant is None else target.quantised(self.quant)
-        draft = draft_of(target, self.draft)
-        if self.kv_dtype is None:
-            return target, draft
-        return target.with_kv(self.kv_dtype), None if draft is None else draft.with_kv(self.kv_dtype)
+        return pair_in_formats(model(self.target), self.draft, self.quant, self.kv_dtype)
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""

@@ -62,7 +62,8 @@ def _taus(comparison: DraftComparison) -> TextTable:
     rows, everywhere = [], all(row.root_tokens is not None for row in comparison.rows)
     spread = any(row.deviation is not None for row in comparison.rows)
     for row in comparison.rows:
-        cells = [_named(row), f"{row.tau:.3f}\n±{row.tau_half:.3f}"]
+        name = row.group if row.runs == 1 else f"{row.group}, {row.runs} runs"
+        cells = [name, f"{row.tau:.3f}\n±{row.tau_half:.3f}"]
         cells += [_number(row.deviation, "{:.3f}")] * spread
         cells += [_difference(row.difference, row.half), _number(row.detectable, "{:.2f}%")]
         if everywhere:
@@ -155,10 +156,6 @@ def judged_page(title: str, comparison: DraftComparison) -> str:
     """The comparison as one HTML page."""
     figures, stamps = [judged_figure(comparison)], {"comparison": comparison.provenance}
     return words_page(title, judged_words(comparison), figures, judged_rows(comparison), stamps)
-
-
-def _named(row: DraftRow) -> str:
-    return row.group if row.runs == 1 else f"{row.group}, {row.runs} runs"
 
 
 def _mean(runs: list[DraftRun], part: Callable[[DraftRun], np.ndarray]) -> np.ndarray:

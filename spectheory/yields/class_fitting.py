@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Num, Real
 
 from spectheory.core.errors import InputError
-from spectheory.core.ratios import ratio_half_width
+from spectheory.core.ratios import ratio_half_width, share_limits
 from spectheory.yields.mixing_weights import log_likelihood, mixing_weights
 
 RATES = np.unique(np.concatenate([np.linspace(0, 1, 101), 1 - np.geomspace(0.001, 0.01, 6)]))
@@ -70,13 +70,9 @@ class ClassCounts:
         independent (Clopper-Pearson). Where drafts were of several lengths, the number of cycles at a depth is the
         number of trials there divided by the share of cycles that reach it (Peto).
         """
-        from scipy.stats import beta
-
-        each = 1 - (1 - level) / len(self.others)
-        tail, share = (1 - each) / 2, self.survival
+        each, share = 1 - (1 - level) / len(self.others), self.survival
         cycles = self.trials.sum(0) / np.append(1, share[:-1])
-        low = np.nan_to_num(beta.ppf(tail, cycles * share, cycles * (1 - share) + 1))
-        high = np.nan_to_num(beta.ppf(1 - tail, cycles * share + 1, cycles * (1 - share)), nan=1.0)
+        low, high = share_limits(cycles * share, cycles * (1 - share), each)
         if len(self.hits) == 1:
             return low, high
         half = np.array([ratio_half_width(column, self.trials[:, 0], each) for column in self.hits.T])

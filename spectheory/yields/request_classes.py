@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
-from spectheory.core.acceptance import MIN_TRIALS, ROUNDING, Acceptance, TooFewTrialsError
+from spectheory.core.acceptance import MIN_TRIALS, ROUNDING, Acceptance, depths_with_enough
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -130,10 +130,7 @@ class RequestClasses(Record):
         rows = rows[rows.any(1)]
         reached = rows[:, ::-1].cumsum(1)[:, ::-1]
         hits, trials = reached[:, 1:], reached[:, :-1]
-        few = trials.sum(0) < min_trials
-        kept = int(few.argmax()) if few.any() else len(few)
-        if kept == 0:
-            raise TooFewTrialsError(int(trials.sum(0)[0]), min_trials)
+        kept = depths_with_enough(trials.sum(0), min_trials)
         counts = ClassCounts(hits[:, :kept], trials[:, :kept], np.zeros(kept))
         return cls._fitted(counts, np.zeros((kept, 0)), Tree.chain(rows.shape[1] - 1), level, provenance)
 
