@@ -24,8 +24,7 @@ from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import pair_in_formats, require_pair
 from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
-from spectheory.hardware.run_checks import require_possible
-from spectheory.hardware.run_names import NamedDeployment, with_version
+from spectheory.hardware.run_checks import NamedDeployment, require_possible, with_version
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.hardware.uncertainty import CostUncertainty
