@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import binom
 
 from spectheory.certify.betting import Wager, pooled
-from spectheory.certify.confidence import look_times
 from spectheory.certify.joint import Joint
+from spectheory.certify.step import look_times
 from spectheory.core.world import Context
 
 

@@ -16,11 +16,11 @@ from scipy.stats import binom
 
 import spectheory as st
 from spectheory.certify import StepCertificate, Verdict, certify_step
-from spectheory.certify.confidence import look_times, variation_bound
 from spectheory.certify.joint import Joint
+from spectheory.certify.step import look_times, variation_bound
 from spectheory.core.world import Context, DrawPolicy
 from spectheory.otlp import Naive
-from spectheory.report.wealth import wealth_figure
+from spectheory.report.certificate import wealth_figure
 from spectheory.verify import TopDown
 from tests.refusals import refuses
 

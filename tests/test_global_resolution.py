@@ -11,7 +11,7 @@ import pytest
 import spectheory as st
 from spectheory import DrawRule
 from spectheory.otlp import GlobalResolution, Naive, OptimalTransport
-from spectheory.otlp.transport_weights import _carried, transport_weights
+from spectheory.otlp.global_resolution import _carried, transport_weights
 from tests.enumeration import enumerated, exact, random_pairs
 from tests.refusals import refuses
 

@@ -9,7 +9,7 @@ import pytest
 
 import spectheory as st
 from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
-from spectheory.otlp.smallest_factor import smallest_factor
+from spectheory.otlp.spectr import smallest_factor
 from spectheory.verify import TopDown
 from tests.enumeration import random_pairs
 

@@ -11,7 +11,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import Run
-from spectheory.hardware.calibrated_uncertainty import uncertainty_left
+from spectheory.hardware.calibrated_costs import uncertainty_left
 from spectheory.hardware.engine_costs import EngineCosts, spreads
 from spectheory.hardware.uncertainty import NOISE, CostUncertainty, deviations_left, gradients
 from spectheory.planning.deployment import Deployment

@@ -3,7 +3,7 @@
 import numpy as np
 
 import spectheory as st
-from spectheory.report.wealth import wealth_figure
+from spectheory.report.certificate import wealth_figure
 
 P, Q = np.random.default_rng(0).dirichlet(np.ones(6), (2, 6))
 

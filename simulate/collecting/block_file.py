@@ -145,16 +145,12 @@ class BlockFile:
         size = os.fstat(self.descriptor).st_size
         try:
             with _writing(self.path):
-                _write_all(self.descriptor, text)
+                while text:
+                    text = text[os.write(self.descriptor, text) :]
                 os.fsync(self.descriptor)
         except BaseException:
             os.ftruncate(self.descriptor, size)
             raise
-
-
-def _write_all(descriptor: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(descriptor, text) :]
 
 
 @contextmanager

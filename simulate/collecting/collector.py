@@ -143,7 +143,13 @@ class _Counting:
         """
         task = self.tasks[answer.identity]
         if answer.statistics is None:
-            raise _task_error(task, answer)
+            raised, settings = answer.failure.strip().splitlines()[-1], task.description["settings"]
+            error = TaskError(
+                f"block {answer.number} of task {task.name!r} raised {raised} (settings {settings!s:.300}): correct "
+                "the function and call collect again; all blocks counted before are kept"
+            )
+            error.add_note(answer.failure)
+            raise error
         known = self.blocks[task.identity]
         for number, first in list(known.items())[:1]:
             first.require_same_names(
@@ -171,16 +177,6 @@ def _listed(tasks: Task | Sequence[Task]) -> dict[str, Task]:
     if not found:
         raise InputError("tasks must hold at least one simulate.Task, got none")
     return found
-
-
-def _task_error(task: Task, answer: Answer) -> TaskError:
-    raised, settings = answer.failure.strip().splitlines()[-1], task.description["settings"]
-    error = TaskError(
-        f"block {answer.number} of task {task.name!r} raised {raised} (settings {settings!s:.300}): correct the "
-        "function and call collect again; all blocks counted before are kept"
-    )
-    error.add_note(answer.failure)
-    return error
 
 
 @contextmanager

@@ -52,7 +52,9 @@ def canonical(value: Any, where: str) -> Any:
     if isinstance(value, list | tuple):
         return [canonical(item, where) for item in value]
     if isinstance(value, Mapping):
-        return _mapping(value, where)
+        if wrong := [key for key in value if not isinstance(key, str)]:
+            raise InputError(f"{where} must have texts as keys, got {wrong[0]!r:.60}")
+        return {key: canonical(item, f"{where}[{key!r}]") for key, item in value.items()}
     if isinstance(value, type | FunctionType):
         return {"code": _place(value, where)}
     if dataclasses.is_dataclass(value):
@@ -67,12 +69,6 @@ def identity_of(description: Any) -> str:
     """The SHA-256 hash of canonical JSON values, as 64 hexadecimal digits."""
     text = json.dumps(description, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _mapping(value: Mapping[Any, Any], where: str) -> dict[str, Any]:
-    if wrong := [key for key in value if not isinstance(key, str)]:
-        raise InputError(f"{where} must have texts as keys, got {wrong[0]!r:.60}")
-    return {key: canonical(item, f"{where}[{key!r}]") for key, item in value.items()}
 
 
 def _fields(value: Any, where: str) -> dict[str, Any]:

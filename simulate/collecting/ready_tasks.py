@@ -11,12 +11,13 @@ import numpy as np
 from simulate.collecting.statistics import Statistics
 from simulate.collecting.task import Block, Figure, Task
 from simulate.load import Load, parse
-from simulate.serving import Controller, Server, Tier, serve
+from simulate.serving import Server, serve
+from simulate.serving.controllers import Served
 from simulate.serving.server import controller_for
 from simulate.serving.tiers import Rates
 from simulate.walk import run
 from simulate.worlds import MarkovWorld, SimulatedWorld
-from spectheory import Acceptance, DrawRule, Plan, Provenance, Schedule, ServingRun, Tree, Verdict, Verifier
+from spectheory import Acceptance, DrawRule, Plan, Provenance, Verdict, Verifier
 from spectheory.core.errors import InputError
 
 TAU = Figure("tau", "emitted", "cycles", "tokens per target call")
@@ -79,7 +80,11 @@ def world_task(
         InputError: the world does not know the shape or the verifier, cannot compute the exact value, or is a
             `RecordedWorld`.
     """
-    value = _exact_tau(world, shape, verifier, rule, cycles) if exact else None
+    value = None
+    if exact and isinstance(world, MarkovWorld):
+        value = float(world.tau_of_first(cycles, shape, verifier, rule))
+    elif exact:
+        value = float(world.block_efficiency(shape, verifier, rule))
     settings = {
         "world": world, "shape": shape, "verifier": verifier, "rule": rule, "requests": requests, "cycles": cycles,
         "exact": value,
@@ -90,7 +95,7 @@ def world_task(
 
 
 def serving_task(
-    schedule: Schedule | Plan | Tree | Tier | Controller | None,
+    schedule: Served,
     load: Load | str,
     *,
     server: Server | None = None,
@@ -173,15 +178,6 @@ def _walk(block: Block, *, plan: Plan, cycles: int, world: Acceptance | None) ->
     return Statistics.of_tally(run(plan, cycles=cycles, requests=2, seed=block.seed, world=world))
 
 
-def _exact_tau(
-    world: SimulatedWorld, shape: Any, verifier: Verifier | None, rule: DrawRule | None, cycles: int
-) -> float:
-    """The expected tau of the first `cycles` cycles in a world with a start; of a long run in others."""
-    if isinstance(world, MarkovWorld):
-        return float(world.tau_of_first(cycles, shape, verifier, rule))
-    return float(world.block_efficiency(shape, verifier, rule))
-
-
 def _walk_in_world(
     block: Block,
     *,
@@ -202,12 +198,8 @@ def _walk_in_world(
 
 
 def _serve(block: Block, *, schedule: Any, load: Load, **options: Any) -> Statistics:
-    found = serve(schedule, load.requests(block.seed), seed=block.seed, **options)
-    return _of_serving(found)
-
-
-def _of_serving(found: ServingRun) -> Statistics:
     """The totals of a run. Sums are correctly rounded, so that they are the same on every machine."""
+    found = serve(schedule, load.requests(block.seed), seed=block.seed, **options)
     timed = found.tpot_seconds[~np.isnan(found.tpot_seconds)]
     return Statistics(
         {

@@ -107,10 +107,17 @@ class Task:
     def __post_init__(self) -> None:
         check_whole("seed", self.seed, 0)
         check_whole("version", self.version, 1)
-        _require_callable(self.function)
+        if not isinstance(self.function, FunctionType) and not _is_callable(self.function):
+            raise InputError(
+                f"function must be a function of a module or a callable frozen dataclass, got {self.function!r:.80}: "
+                "put bound arguments into settings"
+            )
         object.__setattr__(self, "settings", copy.deepcopy(dict(self.settings)))
         object.__setattr__(self, "figures", tuple(self.figures))
-        _require_settings(self.function, self.settings)
+        try:
+            inspect.signature(self.function).bind(None, **self.settings)
+        except TypeError as error:
+            raise InputError(f"function cannot be called as function(block, **settings): {error}") from error
         object.__setattr__(self, "identity", identity_of(self.description))
         object.__setattr__(self, "name", self.name or self._default_name())
 
@@ -169,18 +176,3 @@ def _is_callable(function: Any) -> bool:
     """Whether this is a callable instance of a frozen dataclass."""
     parameters = getattr(type(function), "__dataclass_params__", None)
     return callable(function) and parameters is not None and parameters.frozen
-
-
-def _require_callable(function: Any) -> None:
-    if not isinstance(function, FunctionType) and not _is_callable(function):
-        raise InputError(
-            f"function must be a function of a module or a callable frozen dataclass, got {function!r:.80}: put bound "
-            "arguments into settings"
-        )
-
-
-def _require_settings(function: Any, settings: Mapping[str, Any]) -> None:
-    try:
-        inspect.signature(function).bind(None, **settings)
-    except TypeError as error:
-        raise InputError(f"function cannot be called as function(block, **settings): {error}") from error

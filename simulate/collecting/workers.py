@@ -100,8 +100,9 @@ class Workers:
         with self._configured():
             found = waiting[: 2 * self._effective() + 1]
         if GIVEN_UP in _names(error):
+            blocks = ", ".join(f"block {number} of task {task.name!r}" for task, number in found)
             raise InputError(
-                f"Dask has given up a block after several workers died of it. It is one of these: {_listed(found)}. "
+                f"Dask has given up a block after several workers died of it. It is one of these: {blocks}. "
                 "Look for a crash or for too little memory; all finished blocks are kept"
             ) from error
         return found
@@ -184,10 +185,6 @@ class Workers:
 def _names(error: Exception) -> set[str]:
     """The names of the classes of an exception, so that no backend must be imported to know them."""
     return {kind.__name__ for kind in type(error).__mro__}
-
-
-def _listed(jobs: Sequence[Job]) -> str:
-    return ", ".join(f"block {number} of task {task.name!r}" for task, number in jobs)
 
 
 def _warn(text: str) -> None:

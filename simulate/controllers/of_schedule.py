@@ -63,14 +63,6 @@ def _vllm(schedule: Schedule, longest: int, rates: Rates, most: int) -> Controll
     return vllm(table, rates, most, num_speculative_tokens=longest)
 
 
-def _vllm_adaptive(schedule: Schedule, longest: int, rates: Rates, most: int) -> Controller:
-    return vllm_adaptive(longest, rates, most)
-
-
-def _sglang(schedule: Schedule, longest: int, rates: Rates, most: int) -> Controller:
-    return sglang(rates, most, num_steps=longest)
-
-
 def _trtllm(schedule: Schedule, longest: int, rates: Rates, most: int) -> Controller:
     lengths = {last: tree.budget for _, last, tree in schedule.chain_ranges()}
     return tensorrt_llm(longest, rates, most, draft_len_schedule=lengths)
@@ -78,8 +70,8 @@ def _trtllm(schedule: Schedule, longest: int, rates: Rates, most: int) -> Contro
 
 ENGINE_RULES: dict[str, Callable[[Schedule, int, Rates, int], Controller]] = {
     "vllm": _vllm,
-    "vllm-adaptive": _vllm_adaptive,
-    "sglang": _sglang,
+    "vllm-adaptive": lambda _, longest, rates, most: vllm_adaptive(longest, rates, most),
+    "sglang": lambda _, longest, rates, most: sglang(rates, most, num_steps=longest),
     "trtllm": _trtllm,
 }
 """The controllers by name."""

@@ -83,7 +83,7 @@ def parse(text: str) -> Load:
     options = _options(text, rest)
     kind, colon, value = head.partition(":")
     if colon and kind in MAKERS:
-        return MAKERS[kind](text, value, options)
+        return _synthetic(text, MAKERS[kind], value, options)
     if colon and not Path(head).exists():
         raise InputError(f"{unknown('load', kind, MAKERS)}; a load is {FORMS}")
     return _trace(head, options)
@@ -122,9 +122,40 @@ def _numbers(name: str, value: str) -> tuple[float, ...]:
     return tuple(_number(name, one) for one in value.split("/"))
 
 
-def _synthetic(text: str, options: Mapping[str, str], draw: Callable[..., Requests]) -> Load:
-    """The load that `draw` makes with the contents that the options give."""
-    contents: dict[str, Any] = {name: parse_lengths(name, options[name]) for name in CONTENTS[:2] if name in options}
+@dataclass(frozen=True)
+class _Maker:
+    """How a synthetic load is read: the number or numbers `named` after its colon, and the options that it needs.
+
+    Their values are read by `of`. `draw` makes the requests.
+    """
+
+    draw: Callable[..., Requests]
+    named: str
+    of: Callable[[str, str], Any]
+    needed: Mapping[str, Callable[[str, str], Any]] = field(default_factory=dict)
+    counted: bool = True
+
+
+MAKERS = {
+    "poisson": _Maker(poisson, "rate", _number),
+    "bursts": _Maker(bursts, "rate", _number, {"cv": _number}),
+    "modulated": _Maker(modulated, "rates", _numbers, {"seconds": _numbers}),
+    "profile": _Maker(profile, "rates", _numbers, {"seconds": _numbers}, counted=False),
+    "closed": _Maker(closed, "concurrency", partial(_number, kind=int)),
+}
+"""The synthetic loads."""
+
+
+def _synthetic(text: str, maker: _Maker, value: str, options: Mapping[str, str]) -> Load:
+    """The load that a text describes, with the value after its colon and its options."""
+    needed = tuple(maker.needed)
+    _require(text, options, (*CONTENTS, *["count"] * maker.counted, *needed), needed)
+    contents: dict[str, Any] = {}
+    draw = partial(maker.draw, maker.of(maker.named, value))
+    if maker.counted:
+        contents["count"] = _number("count", options["count"], int) if "count" in options else COUNT
+    contents |= {name: read(name, options[name]) for name, read in maker.needed.items()}
+    contents |= {name: parse_lengths(name, options[name]) for name in CONTENTS[:2] if name in options}
     if "shares" in options:
         contents["shares"] = _numbers("shares", options["shares"])
     digest = ""
@@ -134,48 +165,6 @@ def _synthetic(text: str, options: Mapping[str, str], draw: Callable[..., Reques
     load = Load(text, digest, draw=partial(draw, **contents), has_end="count" in options or text.startswith("profile:"))
     load.requests()
     return load
-
-
-def _count(options: Mapping[str, str]) -> int:
-    return _number("count", options["count"], int) if "count" in options else COUNT
-
-
-def _poisson(text: str, value: str, options: dict[str, str]) -> Load:
-    _require(text, options, (*CONTENTS, "count"))
-    return _synthetic(text, options, partial(poisson, _number("rate", value), _count(options)))
-
-
-def _bursts(text: str, value: str, options: dict[str, str]) -> Load:
-    _require(text, options, (*CONTENTS, "count", "cv"), ("cv",))
-    draw = partial(bursts, _number("rate", value), _count(options), cv=_number("cv", options["cv"]))
-    return _synthetic(text, options, draw)
-
-
-def _modulated(text: str, value: str, options: dict[str, str]) -> Load:
-    _require(text, options, (*CONTENTS, "count", "seconds"), ("seconds",))
-    rates, seconds = _numbers("rates", value), _numbers("seconds", options["seconds"])
-    return _synthetic(text, options, partial(modulated, rates, seconds, _count(options)))
-
-
-def _profile(text: str, value: str, options: dict[str, str]) -> Load:
-    _require(text, options, (*CONTENTS, "seconds"), ("seconds",))
-    rates, seconds = _numbers("rates", value), _numbers("seconds", options["seconds"])
-    return _synthetic(text, options, partial(profile, rates, seconds))
-
-
-def _closed(text: str, value: str, options: dict[str, str]) -> Load:
-    _require(text, options, (*CONTENTS, "count"))
-    return _synthetic(text, options, partial(closed, _number("concurrency", value, int), _count(options)))
-
-
-MAKERS: dict[str, Callable[[str, str, dict[str, str]], Load]] = {
-    "poisson": _poisson,
-    "bursts": _bursts,
-    "modulated": _modulated,
-    "profile": _profile,
-    "closed": _closed,
-}
-"""The function that reads each synthetic load."""
 
 
 def _trace(path: str, options: dict[str, str]) -> Load:

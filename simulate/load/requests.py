@@ -71,17 +71,10 @@ class Requests:
         return None if self.concurrency is not None or last <= 0 else len(self) / last
 
     @classmethod
-    def closed(
-        cls,
-        concurrency: int,
-        prompt_tokens: Any,
-        output_tokens: Any,
-        kinds: Any = None,
-    ) -> Self:
+    def closed(cls, concurrency: int, prompt_tokens: Any, output_tokens: Any, kinds: Any = None) -> Self:
         """A closed loop of requests with these numbers of tokens."""
         count = len(check_array("output_tokens", output_tokens))
-        given: Any = kinds
-        return cls(np.zeros(count), prompt_tokens, output_tokens, given, concurrency)
+        return cls(np.zeros(count), prompt_tokens, output_tokens, kinds, concurrency)
 
 
 def _set(requests: Requests, name: str, value: np.ndarray) -> None:

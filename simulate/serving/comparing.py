@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from simulate.load import Requests
-from simulate.serving.controllers import Controller
+from simulate.serving.controllers import Controller, Served
 from simulate.serving.server import Server, controller_for, own_server, serve
 from simulate.serving.stability import Work
 from simulate.serving.tiers import Rates, Tier, tiers_of
-from spectheory import Plan, Provenance, Schedule, ServingRun, Tree
+from spectheory import Plan, Provenance, Schedule, ServingRun
 from spectheory.core.errors import InputError
 from spectheory.results.serving_comparison import ServingComparison
 
 
 def compare_schedules(
-    schedules: Mapping[str, Schedule | Plan | Tree | Tier | Controller | None],
+    schedules: Mapping[str, Served],
     requests: Requests,
     *,
     server: Server | None = None,
@@ -48,8 +48,9 @@ def compare_schedules(
     """
     timed = next((one for one in schedules.values() if isinstance(one, Schedule | Plan)), None)
     server = own_server(timed) if server is None else server
-    runs = [
-        serve(
+    runs = []
+    for name, schedule in schedules.items():
+        run = serve(
             schedule,
             requests,
             server=server,
@@ -60,12 +61,7 @@ def compare_schedules(
             slo_tpot_seconds=slo_tpot_seconds,
             name=name,
         )
-        for name, schedule in schedules.items()
-    ]
-    runs = [
-        _with_limits(run, schedule, requests, server, rates)
-        for run, schedule in zip(runs, schedules.values(), strict=True)
-    ]
+        runs.append(_with_limits(run, schedule, requests, server, rates))
     stamp = Provenance.merged([run.provenance for run in runs]) if runs else Provenance("simulate.compare_schedules")
     return ServingComparison(tuple(runs), stamp)
 
@@ -86,11 +82,7 @@ def schedules_in(source: Schedule | Plan) -> dict[str, Schedule | Plan | Tier | 
 
 
 def require_sustained(
-    schedules: Mapping[str, Schedule | Plan | Tree | Tier | Controller | None],
-    requests: Requests,
-    *,
-    server: Server,
-    rates: Rates | None = None,
+    schedules: Mapping[str, Served], requests: Requests, *, server: Server, rates: Rates | None = None
 ) -> None:
     """Check that every schedule sustains the rate of a load, before it is simulated for as long as it has requests.
 
@@ -113,11 +105,7 @@ def require_sustained(
 
 
 def _with_limits(
-    run: ServingRun,
-    schedule: Schedule | Plan | Tree | Tier | Controller | None,
-    requests: Requests,
-    server: Server,
-    rates: Rates | None,
+    run: ServingRun, schedule: Served, requests: Requests, server: Server, rates: Rates | None
 ) -> ServingRun:
     """The run with its stability limit, and with the batch sizes at which it can settle at the rate of the load."""
     server, controller = controller_for(schedule, requests, server, rates)

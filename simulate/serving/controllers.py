@@ -83,9 +83,7 @@ class Controller:
         return cls.by_batch(tiers, (sizes > last).astype(np.int64), sizes, f"{tier.name} up to {last}")
 
     @classmethod
-    def of(
-        cls, source: Schedule | Plan | Tree | Tier | None, most_sequences: int, rates: Rates | None = None
-    ) -> Controller:
+    def of(cls, source: Unruled, most_sequences: int, rates: Rates | None = None) -> Controller:
         """The controller of a schedule, of one plan, tree or tier at every batch size, or of no speculation for None.
 
         Args:
@@ -95,7 +93,8 @@ class Controller:
                 from. A tree needs them.
         """
         if source is None:
-            return cls.always(Tier.off(_classes_of(rates)), most_sequences)
+            classes = 1 if rates is None else Tier.of(Tree.chain(0), rates).classes
+            return cls.always(Tier.off(classes), most_sequences)
         if isinstance(source, Schedule):
             tiers = tiers_of(source, rates)
             used, choice = np.unique(source.choice, return_inverse=True)
@@ -123,5 +122,7 @@ class Controller:
         return self.tiers[0].classes
 
 
-def _classes_of(rates: Rates | None) -> int:
-    return 1 if rates is None else Tier.of(Tree.chain(0), rates).classes
+Unruled = Schedule | Plan | Tree | Tier | None
+"""What a controller can be made of; None is no speculation."""
+Served = Unruled | Controller
+"""What can be served."""

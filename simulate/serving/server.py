@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import numpy as np
 
 from simulate.load import Requests
-from simulate.serving.controllers import GAP, Controller
+from simulate.serving.controllers import GAP, Controller, Served
 from simulate.serving.engine_state import (
     ACCEPTED,
     AREA,
@@ -26,7 +25,7 @@ from simulate.serving.engine_state import (
 )
 from simulate.serving.step_times import StepTimes
 from simulate.serving.tiers import Rates, Tier
-from spectheory import Latency, Plan, Provenance, Schedule, Tree
+from spectheory import Latency, Plan, Provenance, Schedule
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.results.serving_run import Figures, ServingRun
@@ -95,7 +94,7 @@ class Server:
 
 
 def serve(
-    schedule: Schedule | Plan | Tree | Tier | Controller | None,
+    schedule: Served,
     requests: Requests,
     *,
     server: Server | None = None,
@@ -129,12 +128,8 @@ def serve(
     """
     server, controller = controller_for(schedule, requests, server, rates)
     check_whole("seed", seed, 0, most=2**63 - 1)
-    limits = {
-        "slo_ttft_seconds": slo_ttft_seconds,
-        "slo_tpot_seconds": slo_tpot_seconds,
-        "until_seconds": until_seconds,
-    }
-    for label, limit in limits.items():
+    slo = {"slo_ttft_seconds": slo_ttft_seconds, "slo_tpot_seconds": slo_tpot_seconds}
+    for label, limit in (slo | {"until_seconds": until_seconds}).items():
         if limit is not None:
             check_not_negative(label, limit, ": give seconds")
             if limit == np.inf:
@@ -142,48 +137,34 @@ def serve(
     until = np.inf if until_seconds is None else float(until_seconds)
     run = _run_of(controller, requests, *_simulated(controller, requests, server, seed, until), keep_steps=keep_steps)
     stamp = _provenance(controller, requests, server, seed)
-    return replace(
-        run,
-        name=name or controller.name,
-        slo_ttft_seconds=slo_ttft_seconds,
-        slo_tpot_seconds=slo_tpot_seconds,
-        provenance=stamp,
-    )
+    return replace(run, name=name or controller.name, **slo, provenance=stamp)
 
 
 def controller_for(
-    schedule: Schedule | Plan | Tree | Tier | Controller | None,
-    requests: Requests,
-    server: Server | None,
-    rates: Rates | None,
+    schedule: Served, requests: Requests, server: Server | None, rates: Rates | None
 ) -> tuple[Server, Controller]:
     """The server and the controller of a run, after a check that they can serve the requests. See `serve`."""
     server = own_server(schedule) if server is None else server
     if schedule is None and rates is None:
         schedule = Tier.off(1 + int(requests.kinds.max()))
     controller = schedule if isinstance(schedule, Controller) else Controller.of(schedule, server.sequences, rates)
-    _require_classes(controller, requests)
-    _require_memory(controller, requests, server)
-    return server, controller
-
-
-def own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> Server:
-    """The server with the times in a schedule or a plan."""
-    if isinstance(schedule, Schedule | Plan):
-        return Server.of(schedule)
-    raise InputError(
-        "server must be given without a schedule or plan whose times it could use: make one with Server.of(...)"
-    )
-
-
-def _require_classes(controller: Controller, requests: Requests) -> None:
-    """Check that there are rates for the class of each request."""
     needed = 1 + int(requests.kinds.max())
     if needed > controller.classes:
         raise InputError(
             f"requests are of {needed} classes of acceptance, but there are rates for {controller.classes}: give "
             "rates, one for each class"
         )
+    _require_memory(controller, requests, server)
+    return server, controller
+
+
+def own_server(schedule: Served) -> Server:
+    """The server with the times in a schedule or a plan."""
+    if isinstance(schedule, Schedule | Plan):
+        return Server.of(schedule)
+    raise InputError(
+        "server must be given without a schedule or plan whose times it could use: make one with Server.of(...)"
+    )
 
 
 def _reserve(controller: Controller) -> int:
@@ -223,7 +204,13 @@ def _simulated(
                 "fewer requests, shorter answers, or the seconds after which to stop"
             )
         if ended == NO_TIER:
-            _refuse_gap(controller, int(state.counts[GAP_BATCH]))
+            batch, known = int(state.counts[GAP_BATCH]), np.flatnonzero((controller.table >= 0).all(0))
+            most = max(batch, int(known.max(initial=1)))
+            raise InputError(
+                f"the schedule {controller.name!r} has no entry for batch size {batch}, which this load reaches: plan "
+                f"every batch size, as in `spectheory schedule --batch 1:{most}`, or admit at most "
+                f"{max(1, batch - 1)} sequences"
+            )
         if ended != FULL:
             return state, Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -282,15 +269,6 @@ def prepared(
         keys=keys_of(seed, count),
     )
     return work, machine, state
-
-
-def _refuse_gap(controller: Controller, batch: int) -> NoReturn:
-    known = np.flatnonzero((controller.table >= 0).all(0))
-    raise InputError(
-        f"the schedule {controller.name!r} has no entry for batch size {batch}, which this load reaches: plan every "
-        f"batch size, as in `spectheory schedule --batch 1:{max(batch, int(known.max(initial=1)))}`, or admit at most "
-        f"{max(1, batch - 1)} sequences"
-    )
 
 
 def _run_of(controller: Controller, requests: Requests, state: State, steps: Steps, *, keep_steps: bool) -> ServingRun:

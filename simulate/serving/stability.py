@@ -19,11 +19,10 @@ import numpy as np
 from jaxtyping import Float
 
 from simulate.load import Requests
-from simulate.serving.controllers import Controller
+from simulate.serving.controllers import Controller, Served
 from simulate.serving.engine_state import Machine
 from simulate.serving.server import Server, _simulated, controller_for, prepared
 from simulate.serving.tiers import Rates, Tier
-from spectheory import Plan, Schedule, Tree
 from spectheory.core.errors import InputError
 
 MIDDLE = 0.25, 0.75
@@ -84,7 +83,7 @@ class SelfConsistent:
         """The stable point to which a server with so many decoding sequences settles; None if the queue grows."""
         upper = [point for point in self.points if point.batch >= batch]
         lower = [point for point in self.points if point.batch < batch]
-        if upper and (upper[0].is_stable):
+        if upper and upper[0].is_stable:
             return upper[0]
         return lower[-1] if lower and lower[-1].is_stable else None
 
@@ -137,7 +136,7 @@ def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> Float[np.nda
 
 
 def self_consistent(
-    schedule: Schedule | Plan | Tree | Tier | Controller | None,
+    schedule: Served,
     requests: Requests,
     *,
     rate: float | None = None,
@@ -163,12 +162,7 @@ def self_consistent(
 
 
 def capacity(
-    schedule: Schedule | Plan | Tree | Tier | Controller | None,
-    requests: Requests,
-    *,
-    server: Server | None = None,
-    rates: Rates | None = None,
-    seed: int = 0,
+    schedule: Served, requests: Requests, *, server: Server | None = None, rates: Rates | None = None, seed: int = 0
 ) -> Capacity:
     """The largest rate of requests of this kind that a server sustains.
 
@@ -217,13 +211,7 @@ class Work:
     largest: int
 
     @classmethod
-    def of(
-        cls,
-        schedule: Schedule | Plan | Tree | Tier | Controller | None,
-        requests: Requests,
-        server: Server | None,
-        rates: Rates | None,
-    ) -> Work:
+    def of(cls, schedule: Served, requests: Requests, server: Server | None, rates: Rates | None) -> Work:
         server, controller = controller_for(schedule, requests, server, rates)
         if controller.has_memory:
             raise InputError(f"schedule {controller.name!r} must depend on the batch size alone, but has a memory")

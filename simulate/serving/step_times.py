@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -233,15 +234,11 @@ def kv_tokens_of(inputs: RooflineInputs) -> int:
     """The number of tokens whose KV caches fit into the memory that the weights leave on the GPUs."""
     offered = inputs.place.costs.memory_share * inputs.place.gpu.memory_bytes
 
-    def fits(tokens: int) -> bool:
+    def misses(tokens: int) -> bool:
         place = replace(inputs.place, batch=1, context=tokens, last_context=None)
-        return place.memory_needed(inputs.target, inputs.draft) <= offered
+        return place.memory_needed(inputs.target, inputs.draft) > offered
 
-    low, high = 0, LARGEST_KV
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return bisect_left(range(1, LARGEST_KV), True, key=misses)
 
 
 def known_kv_tokens(stamp: Provenance) -> int | None:

@@ -11,8 +11,7 @@ from simulate.load import Load, Requests, parse
 from simulate.serving import Server, serve
 from simulate.serving.stability import Work
 from simulate.serving.tiers import Rates
-from simulate.tuning.moves import Choice, changed, neighbours, segments
-from simulate.tuning.options import Options
+from simulate.tuning.options import Choice, Options, changed, neighbours, segments
 from spectheory import Provenance, Schedule
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.rates import RateWorld
 from simulate.worlds.simulated_world import SimulatedWorld, require_own_verifier
-from simulate.worlds.walks import Walks, check_sizes, require_tree
+from simulate.worlds.walks import Walks, require_tree
 from spectheory import DrawRule, RequestClasses, Tree, Verifier
 
 
@@ -28,19 +29,10 @@ class ClassWorld(SimulatedWorld):
     classes: RequestClasses
     verifier: Verifier | None = None
 
-    def walks(
-        self,
-        shape: Tree,
-        verifier: Verifier | None = None,
-        rule: DrawRule | None = None,
-        *,
-        requests: int,
-        cycles: int,
-        rng: np.random.Generator,
+    def _walks(
+        self, shape: Tree, verifier: Any, rule: DrawRule | None, requests: int, cycles: int, rng: np.random.Generator
     ) -> Walks:
-        """See SimulatedWorld.walks."""
         shares = self.emitted_tokens(shape, verifier, rule).cycle_shares
-        check_sizes(requests, cycles)
         of_class = rng.choice(len(shares), requests, p=shares)
         accepted = np.empty((requests, cycles), np.int64)
         for number, rates in enumerate(self.classes.acceptances):

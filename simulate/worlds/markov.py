@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +13,8 @@ from jaxtyping import Shaped
 from simulate.worlds.drafting import Shape, check_shape, drawn, every
 from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.simulated_world import SimulatedWorld
-from simulate.worlds.stationary import stationary
 from simulate.worlds.walks import Walks, check_sizes
-from spectheory import Draft, DrawRule, InputError, MarkovDraft, Tree, Verifier, World
+from spectheory import DrawRule, InputError, MarkovDraft, Tree, Verifier, World
 from spectheory.core.arrays import check_distribution
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_array
@@ -71,19 +69,11 @@ class MarkovWorld(SimulatedWorld):
         q = self.q.astype(np.float64)
         return [(World.markov(self.p, self.q, last), MarkovDraft(q, last)) for last in range(len(self.p))]
 
-    def walks(
-        self,
-        shape: Shape,
-        verifier: Verifier | None = None,
-        rule: DrawRule | None = None,
-        *,
-        requests: int,
-        cycles: int,
-        rng: np.random.Generator,
+    def _walks(
+        self, shape: Shape, verifier: Any, rule: DrawRule | None, requests: int, cycles: int, rng: np.random.Generator
     ) -> Walks:
-        """See SimulatedWorld.walks. Draft and verifier draw from streams of their own, both spawned from `rng`."""
+        """Draft and verifier draw from streams of their own, both spawned from `rng`."""
         verifier = _require_verifier(shape, verifier, rule)
-        check_sizes(requests, cycles)
         drafting, verifying = rng.spawn(2)
         accepted, deepest = np.empty((requests, cycles), np.int64), 0
         for request in range(requests):
@@ -148,8 +138,9 @@ class MarkovWorld(SimulatedWorld):
         world, model = self._after[last]
         for draft, chance in every(shape, rule, world, model):
             outcome = verifier.outcome(draft, world.target(draft))
+            weight = chance if self.p.dtype == object else float(chance)
             for depth, stop, following in zip(draft.tree.depth, outcome.stop, outcome.next_token, strict=True):
-                yield int(depth), _weight(chance, draft, self.p) * stop * following
+                yield int(depth), weight * stop * following
 
     def _padded(self, rows: list[list[tuple[int, Any]]]) -> np.ndarray:
         """The sum of the outcomes after each token, with as many depths as the deepest draft."""
@@ -162,11 +153,6 @@ class MarkovWorld(SimulatedWorld):
         return found
 
 
-def _weight(chance: Fraction, draft: Draft, p: np.ndarray) -> Any:
-    """The probability of a draft in the number type of the world."""
-    return chance if p.dtype == object else float(chance)
-
-
 def _require_verifier(shape: Shape, verifier: Verifier | None, rule: DrawRule | None) -> Verifier:
     """The verifier, with a check that it and the shape can be simulated together as far as their rules say."""
     check_shape(shape, rule)
@@ -177,3 +163,41 @@ def _require_verifier(shape: Shape, verifier: Verifier | None, rule: DrawRule | 
         named = ", ".join(one.name for one in verifier.rules)
         raise InputError(f"shape is drafted by {drafted_by.name}, {verifier} is lossless for {named}: use one of these")
     return verifier
+
+
+def stationary(steps: Shaped[np.ndarray, "states states"], what: str) -> Shaped[np.ndarray, " states"]:
+    """The stationary distribution of a chain with transition probabilities `steps`.
+
+    States are eliminated one after the other without a subtraction, so that nothing cancels in floating point
+    (Grassmann, Taksar and Heyman 1985), and Fractions stay exact.
+
+    Raises:
+        InputError: the chain has several closed classes of states, so that the start decides in which one it ends. The
+            message names the chain as `what`.
+    """
+    closed = _closed_classes(steps)
+    if len(closed) > 1:
+        raise InputError(
+            f"{what} must have one closed class of states, got {len(closed)}, such as {closed[0][:4].tolist()} and "
+            f"{closed[1][:4].tolist()}: where a request ends depends on its first token; simulate each class on its own"
+        )
+    states = closed[0]
+    rest: Any = steps[np.ix_(states, states)].copy()
+    for last in range(len(states) - 1, 0, -1):
+        rest[:last, last] /= rest[last, :last].sum()
+        rest[:last, :last] += np.outer(rest[:last, last], rest[last, :last])
+    weights = steps[0] * 0
+    weights[states[0]] += 1
+    for place in range(1, len(states)):
+        weights[states[place]] = weights[states[:place]] @ rest[:place, place]
+    return weights / weights.sum()
+
+
+def _closed_classes(steps: np.ndarray) -> list[np.ndarray]:
+    """The sets of states that reach each other and nothing else."""
+    from scipy.sparse.csgraph import connected_components
+
+    possible = (steps > 0).astype(np.int8)
+    count, label = connected_components(possible, connection="strong")
+    leaves = {int(label[a]) for a, b in np.argwhere(possible) if label[a] != label[b]}
+    return [np.flatnonzero(label == number) for number in range(count) if number not in leaves]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
 from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.simulated_world import SimulatedWorld, require_own_verifier
-from simulate.worlds.walks import Walks, by_edges, check_sizes, descend, require_tree
+from simulate.worlds.walks import Walks, by_edges, descend, require_tree
 from spectheory import Acceptance, DrawRule, InputError, Tree, Verifier, block_efficiency, reach
 from spectheory.core.tree import along_paths
 
@@ -24,19 +25,10 @@ class _EdgeWorld(SimulatedWorld):
     def edges(self, tree: Tree) -> Shaped[np.ndarray, " nodes"]:
         """Probability that each node is accepted once its parent is; 1 for the root."""
 
-    def walks(
-        self,
-        shape: Tree,
-        verifier: Verifier | None = None,
-        rule: DrawRule | None = None,
-        *,
-        requests: int,
-        cycles: int,
-        rng: np.random.Generator,
+    def _walks(
+        self, shape: Tree, verifier: Any, rule: DrawRule | None, requests: int, cycles: int, rng: np.random.Generator
     ) -> Walks:
-        """See SimulatedWorld.walks."""
         tree = self._checked(shape, verifier, rule)
-        check_sizes(requests, cycles)
         accepted = descend(tree, by_edges(tree, self.edges(tree), rng), requests * cycles)
         return Walks(accepted, np.repeat(np.arange(requests), cycles), tree.max_depth)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
 from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.simulated_world import SimulatedWorld
-from simulate.worlds.walks import Walks, check_sizes
+from simulate.worlds.walks import Walks
 from spectheory import DrawPolicy, DrawRule, InputError, Replays, Tree, Verifier
 from spectheory.replay import CycleChain
 
@@ -49,7 +50,11 @@ class RecordedWorld(SimulatedWorld):
             InputError: see `Replays.replay`; or `requests` is not a multiple of the number of texts; or siblings are
                 sampled, and the chances of some cycle are estimates outside 0 to 1.
         """
-        check_sizes(requests, cycles)
+        return super().walks(shape, verifier, rule, requests=requests, cycles=cycles, rng=rng)
+
+    def _walks(
+        self, shape: Any, verifier: Any, rule: DrawRule | None, requests: int, cycles: int, rng: np.random.Generator
+    ) -> Walks:
         chains = self._chains(shape, verifier, rule)
         if requests % len(chains):
             raise InputError(

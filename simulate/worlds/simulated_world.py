@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from simulate.worlds.emitted import EmittedTokens
-from simulate.worlds.walks import Walks
+from simulate.worlds.walks import Walks, check_sizes
 from spectheory import DrawRule, InputError, Verifier
 from spectheory.verify import name_of
 
@@ -26,7 +26,6 @@ class SimulatedWorld(ABC):
     - `rule`: how the children of a static tree are drawn; policies have a rule of their own.
     """
 
-    @abstractmethod
     def walks(
         self,
         shape: Any,
@@ -42,6 +41,14 @@ class SimulatedWorld(ABC):
         Raises:
             InputError: the world does not know such a shape or verifier, or a number is below 1.
         """
+        check_sizes(requests, cycles)
+        return self._walks(shape, verifier, rule, requests, cycles, rng)
+
+    @abstractmethod
+    def _walks(
+        self, shape: Any, verifier: Any, rule: DrawRule | None, requests: int, cycles: int, rng: np.random.Generator
+    ) -> Walks:
+        """`walks`, after a check of the two numbers."""
 
     @abstractmethod
     def block_efficiency(self, shape: Any, verifier: Verifier | None = None, rule: DrawRule | None = None) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.simulated_world import SimulatedWorld, require_own_verifier
-from simulate.worlds.walks import Choose, Walks, check_sizes, children_by_rank, descend
+from simulate.worlds.walks import Choose, Walks, children_by_rank, descend
 from spectheory import DrawRule, InputError, Tree, Verifier
 from spectheory.core.checks import check_probabilities
 from spectheory.goose import SpineTree
@@ -46,19 +47,10 @@ class TwoSourceWorld(SimulatedWorld):
         check_probabilities(p_spine=self.p_spine, p_branch=self.p_branch)
         sibling_rule(float(self.p_branch), self.siblings)
 
-    def walks(
-        self,
-        shape: SpineTree,
-        verifier: Verifier | None = None,
-        rule: DrawRule | None = None,
-        *,
-        requests: int,
-        cycles: int,
-        rng: np.random.Generator,
+    def _walks(
+        self, shape: SpineTree, verifier: Any, rule: Any, requests: int, cycles: int, rng: np.random.Generator
     ) -> Walks:
-        """See SimulatedWorld.walks."""
         self._reach(shape, verifier, rule)
-        check_sizes(requests, cycles)
         accepted = descend(shape.tree, self._tried(shape, rng), requests * cycles)
         return Walks(accepted, np.repeat(np.arange(requests), cycles), shape.tree.max_depth)
 
@@ -96,12 +88,8 @@ class TwoSourceWorld(SimulatedWorld):
                 tried = np.flatnonzero((found == UNDECIDED) & (column >= 0) & ~on_spine[column])
                 right = level[tried] < self.p_branch
                 found[tried[right]] = column[tried[right]]
-                wrong = tried[~right]
-                level[wrong] = self._next_level(level[wrong], rng)
+                wrong = tried[~right]  # what decides about their next branch: what is left, or a new number
+                level[wrong] = level[wrong] - self.p_branch if self.siblings == "exclusive" else rng.random(len(wrong))
             return np.maximum(found, -1)
 
         return choose
-
-    def _next_level(self, level: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The number that decides about the next branch: a new one, or what is left of the first one."""
-        return level - self.p_branch if self.siblings == "exclusive" else rng.random(len(level))

@@ -23,9 +23,7 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> DraftedStep:
         policy: policy that grows the draft of each step.
         world: world with the distributions of target and draft.
     """
-    draw(
-        np.ones(1), np.random.default_rng()
-    )  # compiles `draw` now, so that the time limit of the first step does not include it
+    draw(np.ones(1), np.random.default_rng())  # compiles it outside of the time limit of the first step
     verifier = TopDown(given) if isinstance(given, Solver) else given
     return DraftedStep(verifier.sample if isinstance(verifier, Verifier) else verifier, policy, world)
 

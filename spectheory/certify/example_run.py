@@ -109,10 +109,8 @@ def _batch(trial: Trial, batches: BatchRuns, rng: Recorder, wanted: Context) -> 
     step, trials = _Noted(trial.play.step), [copy(one) for one in batches.trials]
     for one in trials:
         one.cycles, one.never = 1, ()
-    again, here = (
-        BatchRuns(replace(trial.play, step=step), trials, np.random.default_rng(0)),
-        batches.trials.index(trial),
-    )
+    again = BatchRuns(replace(trial.play, step=step), trials, np.random.default_rng(0))
+    here = batches.trials.index(trial)
     order = np.arange(trial.play.batch or 1) % len(trials)
     row = None
     try:
@@ -138,7 +136,7 @@ def _lines(trial: Trial, run: _Run, rng: Recorder, *, rows: bool) -> tuple[str, 
     coins = f"random numbers {_coins(rng.coins, run.row)}" if rng.coins else "no random numbers from rng"
     beside = f"; the first rows emitted {' '.join(map(text, run.rows))}" if rows else ""
     shown = ShownRun(f"{where}emitted {text(run.emitted)}{beside}", coins, run.drafts, _target(trial, run.emitted))
-    return tuple(map(_cut, shown.lines()))
+    return tuple(line if len(line) <= LONGEST else f"{line[: LONGEST - 4]} ..." for line in shown.lines())
 
 
 def _target(trial: Trial, emitted: Context) -> str:
@@ -161,7 +159,3 @@ def _coins(coins: list[Any], row: int | None) -> str:
             numbers = numbers[row]
         found += [f"{number:.4g}" for number in numbers.ravel()[:6].tolist()]
     return " ".join(found)
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 4]} ..."

@@ -11,8 +11,18 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.as_step import max_depth
-from spectheory.certify.certificate import Case, Certificate, Counterexample, drawn, number, shown, text
-from spectheory.certify.coverage import by_rule, covered, met
+from spectheory.certify.certificate import (
+    Case,
+    Certificate,
+    Counterexample,
+    by_rule,
+    covered,
+    drawn,
+    met,
+    number,
+    shown,
+    text,
+)
 from spectheory.certify.guard import CodeEndedError
 from spectheory.certify.output_distribution import (
     ROUNDED,
@@ -136,12 +146,6 @@ class Hunt:
             self.score(Case(policy, table))
             return False
 
-        quiet = [
-            HealthCheck.too_slow,
-            HealthCheck.data_too_large,
-            HealthCheck.filter_too_much,
-            HealthCheck.nested_given,
-        ]
         with suppress(NoSuchExample):
             find(
                 strategies.tables(size, max_depth(policy)),
@@ -151,7 +155,7 @@ class Hunt:
                     database=None,
                     deadline=None,
                     phases=(Phase.generate,),
-                    suppress_health_check=quiet,
+                    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
                 ),
                 random=random.Random(seed),
             )

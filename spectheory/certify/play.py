@@ -104,18 +104,15 @@ class Play:
         if self.batch is not None:
             check_whole("batch", self.batch, 1, ": it is the number of contexts in one call")
         if self.ids is not None:
-            self._check_ids(self.ids)
+            if len(self.ids) != vocab_size or len(set(self.ids)) < len(self.ids):
+                raise InputError(
+                    f"ids must be {vocab_size} different ids, one for each token, got {list(self.ids)!r:.80}: "
+                    "spread_ids(vocab_size, size) spreads them"
+                )
+            for one in self.ids:
+                check_whole("ids", one, 0, most=LARGEST_ID)
         if wrong := [token for token in self.stop_tokens if token not in range(vocab_size)]:
             raise InputError(f"stop_tokens must be tokens from 0 to {vocab_size - 1}, got {wrong}")
-
-    def _check_ids(self, ids: Sequence[int]) -> None:
-        if len(ids) != self.vocab_size or len(set(ids)) < len(ids):
-            raise InputError(
-                f"ids must be {self.vocab_size} different ids, one for each token, got {list(ids)!r:.80}: "
-                "spread_ids(vocab_size, size) spreads them"
-            )
-        for one in ids:
-            check_whole("ids", one, 0, most=LARGEST_ID)
 
 
 def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:

@@ -52,8 +52,8 @@ class Processing:
         ):
             value = getattr(self, name)
             if not (least < value <= most or (value == least and not is_open)) or math.isinf(value):
-                raise InputError(f"{name} must be {'above' if is_open else 'at least'} {least} and at most {most}, got "
-                                 f"{value}")  # fmt: skip
+                bound = "above" if is_open else "at least"
+                raise InputError(f"{name} must be {bound} {least} and at most {most}, got {value}")
         if self.top_k is not None:
             check_whole("top_k", self.top_k, 1, ": None keeps all tokens")
 
@@ -61,7 +61,9 @@ class Processing:
         """(V,) the processed distribution after a context."""
         p = np.asarray(distribution, dtype=np.float64)
         with np.errstate(divide="ignore"):
-            logits = self._penalised(np.log(p), context)
+            logits = np.log(p)
+        for token, count in Counter(context).items():
+            logits[token] = logits[token] * self.repetition - self.presence - count * self.frequency
         if self.temperature == 0:
             return np.eye(len(p))[int(logits.argmax())]
         p = _softmax(logits / self.temperature)
@@ -73,12 +75,6 @@ class Processing:
         is_kept = np.zeros(len(p), bool)
         is_kept[order[before < self.top_p]] = True
         return _kept(p, is_kept)
-
-    def _penalised(self, logits: np.ndarray, context: Context) -> np.ndarray:
-        found = logits.copy()
-        for token, count in Counter(context).items():
-            found[token] = found[token] * self.repetition - self.presence - count * self.frequency
-        return found
 
 
 def processed(world: World, target: Processing, draft: Processing | None = None) -> World:

@@ -71,7 +71,8 @@ class TestSession:
             "provenance": Provenance.now("pytest", packages=loaded).to_dict(),
             "certificate": certificate.to_json(),
         }
-        write_whole(self.folder / f"{_file_name(test)}.{self.certificates}.json", to_json(stored))
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-")[:150] or "certificate"
+        write_whole(self.folder / f"{name}.{self.certificates}.json", to_json(stored))
 
 
 session: TestSession | None = None
@@ -141,7 +142,3 @@ def current_test() -> str:
 def _keep(certificate: Certificate | StepCertificate, start: float) -> None:
     if session is not None:
         session.keep(current_test(), certificate, time.perf_counter() - start)
-
-
-def _file_name(test: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-")[:150] or "certificate"

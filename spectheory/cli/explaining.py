@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from spectheory.cli.options import USUAL_CHAIN, Force, Json, ReplayedTree
-from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.output import PAGE, Output, progress, require_free, show_files
 from spectheory.cli.replaying import Drafter, Source, texts_in
 from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
 from spectheory.core.record import to_json
 from spectheory.core.tree import Tree
 from spectheory.replay import Explained, Replays
@@ -63,18 +61,8 @@ def explain(
         found = explained_on(texts, shape, by, rule, measured=tally, progress=tell)
     files = [] if out is None else _files(out, found)
     require_free([source, tree, measured], *(Output(*file) for file in files), force=force)
-    for path, _, text in files:
-        write_whole(path, text)
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
-        return
-    for line in explained_words(found):
-        console.print(line, highlight=False)
-    for table in explained_rows(found):
-        console.print()
-        console.print(table)
-    if files:
-        print(f"wrote {', '.join(str(path) for path, *_ in files)}")
+    written = [(path, text) for path, _, text in files]
+    show_files(found, explained_words(found), explained_rows(found), written, as_json=as_json)
 
 
 def _chosen(texts: Replays, given: TreeFile | None, named: str | None) -> tuple[Tree, Verifier | None, DrawRule | None]:

@@ -73,8 +73,10 @@ def _lines(found: HeadFile) -> dict[str, str]:
     drafted = "all tokens" if head.draft_vocab_size is None else f"{head.draft_vocab_size:,} tokens"
     deep = "" if head.depths is None else f", {head.depths} deep in one forward"
     layer = f"{head.hidden_size:,} wide, MLP {head.intermediate_size:,}, heads {head.num_attention_heads}"
+    names = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_residual")
+    norms = "".join(f", {name}" for name in names if getattr(head, name))
     return {
-        "head": f"{head.kind}{_norms(head)}, {own}",
+        "head": f"{head.kind}{norms}, {own}",
         "layout": found.layout,
         "target": f"{head.target or 'not named'}: {head.feature_size:,} wide, {head.vocab_size:,} tokens",
         "reads": _reads(head),
@@ -82,11 +84,6 @@ def _lines(found: HeadFile) -> dict[str, str]:
         "layer": f"{layer} and {head.num_key_value_heads} of {head.head_dim}",
         "parameters": f"{found.parameters:,} in {str(found.dtype).removeprefix('torch.')}",
     }
-
-
-def _norms(head: HeadConfig) -> str:
-    names = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_residual")
-    return "".join(f", {name}" for name in names if getattr(head, name))
 
 
 def _reads(head: HeadConfig) -> str:

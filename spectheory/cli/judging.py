@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,11 +24,10 @@ from spectheory.cli.options import (
     Temperature,
     quick,
 )
-from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.output import PAGE, Output, progress, require_free, show_files
 from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
 from spectheory.core.record import to_json
 from spectheory.core.tree import Tree
 from spectheory.results.draft_comparison import DraftComparison
@@ -118,8 +116,11 @@ def evaluate(
     folders = named_folders(group)
     if baseline is not None and baseline not in folders:
         raise InputError(f"--baseline must be one of {', '.join(folders)}, got {baseline!r:.80}")
-    if trace is not None:
-        _require_usual(pair, temperature, top_k, top_p)
+    if trace is not None and (pair != SHIPPED or temperature or top_k is not None or top_p != 1):
+        raise InputError(
+            "--trace names its target, device and sampling: leave out --target, --draft, --device, --dtype, "
+            "--attention, --temperature, --top-k and --top-p"
+        )
     sampling = Sampling(temperature, top_k, top_p) if trace is None else Sampling.of(stamp_of(trace))
     policy = _policy(sampling, tree, search, verifier)
     settings = JudgeSettings(policy, baseline, seed)
@@ -136,31 +137,13 @@ def evaluate(
     with progress("texts", *shorter, announced=True) as tell:
         found = judge(texts, read_groups(texts.pair, folders, policy.deepest), settings, out, tell)
     contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
-    for (path, _), content in zip(_files(out), contents, strict=True):
-        write_whole(path, content)
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
-        return
-    for line in judged_words(found):
-        console.print(line, highlight=False, markup=False)
-    for table in judged_rows(found):
-        console.print()
-        console.print(table)
-    print(f"wrote {', '.join(str(path) for path, _ in _files(out))}")
+    files = zip((path for path, _ in _files(out)), contents, strict=True)
+    show_files(found, judged_words(found), judged_rows(found), files, as_json=as_json)
 
 
 def _files(out: Path) -> list[tuple[Path, str]]:
     """The path and the kind of each file that is written at the end."""
     return [(out / "comparison.json", DraftComparison.kind), (out / "index.html", PAGE)]
-
-
-def _require_usual(pair: PairOptions, temperature: float, top_k: int | None, top_p: float) -> None:
-    """Refuse options that a trace decides already."""
-    if pair != SHIPPED or temperature or top_k is not None or top_p != 1:
-        raise InputError(
-            "--trace names its target, device and sampling: leave out --target, --draft, --device, --dtype, "
-            "--attention, --temperature, --top-k and --top-p"
-        )
 
 
 def _recorded(

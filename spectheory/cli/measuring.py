@@ -245,7 +245,15 @@ def generate(
     sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()
     warn_of_mismatches(planned, models, sampling.stamp)
-    print(_continued(models, planned, text, new_tokens, sampling, seed))
+    from reference.decode import Decoder
+    from reference.drafters import PlannedTree
+    from reference.measuring import verifier_at
+    from reference.random_streams import streams
+
+    prompt = models.tokenizer(text, add_special_tokens=False)["input_ids"]
+    verifier = verifier_at(sampling.temperature, planned)
+    decoder = Decoder(models, PlannedTree(planned.tree), sampling, verifier, stop_tokens=models.stop_tokens)
+    print(models.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(models, seed)).tokens))
 
 
 def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: float | None) -> Sampling:
@@ -296,15 +304,3 @@ def measured(
             done(len(total.cycles) - earlier, len(prompts) - earlier)
     assert total is not None
     return total
-
-
-def _continued(pair: Pair, plan: Plan, text: str, new_tokens: int, sampling: Sampling, seed: int) -> str:
-    from reference.decode import Decoder
-    from reference.drafters import PlannedTree
-    from reference.measuring import verifier_at
-    from reference.random_streams import streams
-
-    prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
-    drafter, verifier = PlannedTree(plan.tree), verifier_at(sampling.temperature, plan)
-    decoder = Decoder(pair, drafter, sampling, verifier, stop_tokens=pair.stop_tokens)
-    return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(pair, seed)).tokens))

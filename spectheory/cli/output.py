@@ -19,7 +19,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import GENERATOR, owned
+from spectheory.core.files import GENERATOR, owned, write_whole
 from spectheory.core.record import Record
 
 
@@ -272,6 +272,31 @@ def loaded(kind: type[Kind], file: Path) -> Kind:
     if str(file) == STANDARD_INPUT:
         return kind.from_text(standard_input(), "standard input")
     return kind.load(file)
+
+
+def show_files(
+    record: Record,
+    words: Iterable[str],
+    tables: Iterable[RenderableType],
+    files: Iterable[tuple[Path, str]],
+    *,
+    as_json: bool,
+) -> None:
+    """Write the texts of files. Print `record` as JSON, or print the words, the tables and the names of the files."""
+    names = []
+    for path, text in files:
+        write_whole(path, text)
+        names.append(str(path))
+    if as_json:
+        print(json.dumps(record.to_dict(), indent=1))
+        return
+    for line in words:
+        console.print(line, highlight=False)
+    for table in tables:
+        console.print()
+        console.print(table)
+    if names:
+        print(f"wrote {', '.join(names)}")
 
 
 def show(

@@ -37,29 +37,26 @@ from spectheory.hardware.latency import Latency
 from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
+from spectheory.planning.plan_record import Plan
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
+from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import Replays
 from spectheory.verify import verifier_of
 from spectheory.yields import NoClassesError, RequestClasses
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
 """The names of the engines to which this package can export plans."""
-EngineNames = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
-        "for another version, write ENGINE@VERSION.",
-    ),
-]
-
+_WRITTEN = (
+    f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; for another "
+    "version, write ENGINE@VERSION."
+)
+EngineNames = Annotated[str | None, typer.Option("--engine", help=_WRITTEN)]
 TimedEngineNames = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
-        "for another version, write ENGINE@VERSION. Computed times use the costs of the first engine.",
+        help=f"{_WRITTEN} Computed times use the costs of the first engine.",
         show_default=f"no settings, costs of {DEFAULT_ENGINE}",
     ),
 ]
@@ -112,7 +109,7 @@ def plan(
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
-    from spectheory.report.terminal import confidence_lines, plan_summary, tree_drawing
+    from spectheory.report.terminal import plan_summary, tree_drawing
     from spectheory.results.comparison import differing_models
 
     bounds, engines = limits.checked(), engines_of(engine)
@@ -140,15 +137,20 @@ def plan(
         chosen = evaluate(given, rates, seconds, **terms)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
-    notes = [*confidence_lines(chosen.confidence)]
-    notes += [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
-    if classes is not None:
-        notes.append(Text(f"contexts: {classes.summary}"))
+    notes = _notes(chosen, classes)
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
     shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
     show(chosen, *shown, as_json=as_json, out=out, force=force)
     exports.write(aside=as_json)
+
+
+def _notes(chosen: Plan | Schedule, classes: RequestClasses | None) -> list[Text]:
+    from spectheory.report.terminal import confidence_lines
+
+    assumed = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
+    contexts = [] if classes is None else [Text(f"contexts: {classes.summary}")]
+    return [*confidence_lines(chosen.confidence), *assumed, *contexts]
 
 
 def _replays(folder: Path, rates: Acceptance) -> Replays:
@@ -238,7 +240,7 @@ def schedule(
     Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
     from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
-    from spectheory.report.terminal import confidence_lines, tree_drawing
+    from spectheory.report.terminal import tree_drawing
 
     bounds, batches, engines = limits.checked(), batches_of(batch), engines_of(engine)
     found_engines(engines)
@@ -272,11 +274,8 @@ def schedule(
         write_whole(report, schedule_page(f"{target} with {place.draft_name} on {machine.gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
-    notes = [*confidence_lines(planned.confidence)]
-    notes += [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
-    if classes is not None:
-        notes.append(Text(f"contexts: {classes.summary}"))
-    show(planned, schedule_rows(planned), *notes, *drawing, as_json=as_json, out=out, force=force)
+    notes = *_notes(planned, classes), *drawing
+    show(planned, schedule_rows(planned), *notes, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
     exports.write(aside=as_json)

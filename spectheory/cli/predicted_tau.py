@@ -13,7 +13,6 @@ from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOpti
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
-from spectheory.results.calibration import Calibration
 
 ONLY = (
     "Decode only the combinations of policy and verifier whose name contains this text. The report also shows the "
@@ -56,6 +55,7 @@ def matrix(
     from reference.predictions import LEAST_TRIALS
     from reference.prompts import training_texts
     from reference.sampling import Sampling, require_drawing
+    from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
 
     require_cycle(text.new_tokens)
     settings = MatrixSettings(text.dataset, text.new_tokens, seed, top_k, top_p)
@@ -78,18 +78,6 @@ def matrix(
         lower = "lower --count or --new-tokens, or choose by --only", "count"
         with progress("matrix", *lower, announced=True) as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
-    _show(found, out, as_json)
-
-
-def _require_name(only: str, names: list[str]) -> None:
-    """Check that one of the names of combinations contains the value of --only."""
-    if not any(only.lower() in name.lower() for name in names):
-        raise InputError(f"no combination's name contains --only {only!r:.80}: a valid name is {names[0]!r}")
-
-
-def _show(found: Calibration, out: Path, as_json: bool) -> None:
-    from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
-
     write_whole(out / "calibration.svg", calibration_figure(found))
     write_whole(out / "index.html", calibration_page("Predicted against measured", found))
     if as_json:
@@ -99,3 +87,9 @@ def _show(found: Calibration, out: Path, as_json: bool) -> None:
         console.print(table)
     console.print("\n".join(calibration_words(found)))
     print(f"wrote {out / 'matrix.parquet'}, {out / 'calibration.svg'} and {out / 'index.html'}")
+
+
+def _require_name(only: str, names: list[str]) -> None:
+    """Check that one of the names of combinations contains the value of --only."""
+    if not any(only.lower() in name.lower() for name in names):
+        raise InputError(f"no combination's name contains --only {only!r:.80}: a valid name is {names[0]!r}")

@@ -12,6 +12,7 @@ from jaxtyping import Float, Float64, Int, Int64, Real
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
+from spectheory.core.ratios import share_limits
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 
@@ -123,10 +124,7 @@ class Acceptance(Record):
         depth has enough trials.
         """
         hits, trials = _counts(hits, trials)
-        few = trials < min_trials
-        kept = int(few.argmax()) if few.any() else len(trials)
-        if kept == 0:
-            raise TooFewTrialsError(int(trials[0]) if len(trials) else 0, min_trials)
+        kept = depths_with_enough(trials, min_trials)
         return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance, cycles_of)
 
     @classmethod
@@ -223,14 +221,18 @@ class Acceptance(Record):
         Raises:
             InputError: the rates have no counts.
         """
-        from scipy.stats import beta
-
         if self.hits is None or self.trials is None:
             raise InputError("interval needs counts: make the Acceptance with from_counts, or measure it")
-        tail, misses = (1 - level) / 2, self.trials[:, None] - self.hits
-        low = np.nan_to_num(beta.ppf(tail, self.hits, misses + 1))
-        high = np.nan_to_num(beta.ppf(1 - tail, self.hits + 1, misses), nan=1.0)
-        return low, high
+        return share_limits(self.hits, self.trials[:, None] - self.hits, level)
+
+
+def depths_with_enough(trials: Int[np.ndarray, " depths"], min_trials: int) -> int:
+    """Number of depths before the first with fewer than `min_trials` trials. Raises TooFewTrialsError if it is 0."""
+    few = trials < min_trials
+    kept = int(few.argmax()) if few.any() else len(trials)
+    if kept == 0:
+        raise TooFewTrialsError(int(trials[0]) if len(trials) else 0, min_trials)
+    return kept
 
 
 def cycle_starts(ranks: Int[np.ndarray, "*depths n"], tree: Tree) -> Int[np.ndarray, " cycles"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -94,10 +95,7 @@ def require_memory(need: Callable[[int], int], budget: int) -> None:
     available = available_bytes()
     if available is None or need(budget) <= available:
         return
-    fits, too_large = 0, budget
-    while too_large - fits > 1:
-        middle = (fits + too_large) // 2
-        fits, too_large = (middle, too_large) if need(middle) <= available else (fits, middle)
+    fits = bisect_left(range(1, budget), True, key=lambda smaller: need(smaller) > available)
     repair = f"a budget up to about {fits:,} fits" if fits else "no budget fits: use a smaller max_depth or max_fanout"
     raise InputError(
         f"budget of {budget:,} needs about {need(budget) / 1e9:,.2f} GB for this search, "

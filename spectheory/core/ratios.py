@@ -13,6 +13,17 @@ def clusters(denominators: np.ndarray) -> int:
     return int((denominators > 0).sum())
 
 
+def share_limits(
+    hits: Real[np.ndarray, "*shape"], misses: Real[np.ndarray, "*shape"], level: float
+) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
+    """Lower and upper Clopper-Pearson limits of the shares hits / (hits + misses), for independent trials."""
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = np.nan_to_num(beta.ppf(tail, hits, misses + 1))
+    return low, np.nan_to_num(beta.ppf(1 - tail, hits + 1, misses), nan=1.0)
+
+
 def influence(
     numerators: Real[np.ndarray, " clusters"], denominators: Real[np.ndarray, " clusters"]
 ) -> Float[np.ndarray, " clusters"]:

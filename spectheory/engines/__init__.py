@@ -19,7 +19,6 @@ from spectheory.core.near_names import unknown
 from spectheory.core.plugins import plugins, require_usable
 from spectheory.engines import (
     aiperf,
-    benchmarks,
     eagle,
     hugging_face,
     llama_cpp,
@@ -31,14 +30,13 @@ from spectheory.engines import (
     tensorrt_llm,
     vllm,
 )
-from spectheory.engines.bench_point import BenchPoint
-from spectheory.engines.benchmark_file import BenchmarkRuns
+from spectheory.engines.benchmark_file import BenchmarkRuns, read_benchmark
 from spectheory.engines.cycle_parts import Times
-from spectheory.engines.diagnosing import diagnosed
+from spectheory.engines.diagnosing import diagnosed, observe, with_given
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.observed import Observed
-from spectheory.engines.observing import observe, with_given
+from spectheory.engines.sglang_points import BenchPoint
 from spectheory.engines.speed_factors import Usual
 from spectheory.engines.statistics import Statistics
 from spectheory.hardware.model_config import ModelConfig
@@ -196,11 +194,8 @@ def read_report(
     >>> read_report("0.6 0.2 0.05", "sequoia-vector").acceptance.table.tolist()
     [[0.6, 0.2, 0.05]]
     """
-    several = _several(report)
-    found = next((each for each in _lazily() if name in each.readers), None)
-    if found is None:
-        raise InputError(unknown("report", name, report_names()))
-    return reports.read(found, name, several, min_trials, assume_constant)
+    several, reader = _several(report), _knowing("readers", "report", name)
+    return reports.read(reader, name, several, min_trials, assume_constant)
 
 
 def diagnosis_names() -> list[str]:
@@ -224,7 +219,8 @@ def observed_in(
         InputError: `kind` or `model` is unknown, a report cannot be read, or the scrapes are not of one run of a
             server.
     """
-    return observe(_observing(kind), kind, _several(report), model=model, min_trials=min_trials)
+    observer = _knowing("observers", "report of a server", kind)
+    return observe(observer, kind, _several(report), model=model, min_trials=min_trials)
 
 
 def diagnose(
@@ -269,7 +265,7 @@ def diagnose(
     >>> found.causes, found.cycle_seconds, found.unknown
     (('acceptance',), 0.04, ('draft', 'verification', 'batch', 'overhead'))
     """
-    engine = _observing(kind)
+    engine = _knowing("observers", "report of a server", kind)
     seen = observed_in(report, kind, model=model, min_trials=min_trials)
     without = {} if plain is None else {each.model: each for each in observed_in(plain, kind, min_trials=min_trials)}
     if drafted := next((each for each in without.values() if each.statistics is not None), None):
@@ -289,11 +285,11 @@ def diagnose(
     ]
 
 
-def _observing(kind: str) -> Engine:
-    """The engine whose servers are observed by this kind of report."""
-    found = next((each for each in _lazily() if kind in each.observers), None)
+def _knowing(part: str, what: str, name: str) -> Engine:
+    """The engine whose `readers` or `observers` have this name; errors say `what` was not found."""
+    found = next((each for each in _lazily() if name in getattr(each, part)), None)
     if found is None:
-        raise InputError(unknown("report of a server", kind, diagnosis_names()))
+        raise InputError(unknown(what, name, [known for each in engines() for known in getattr(each, part)]))
     return found
 
 
@@ -347,4 +343,4 @@ def read_runs(path: str | Path, conditions: Conditions | None = None) -> Benchma
     ('plain', 4, 528.0, 0.02)
     """
     known = {name: form for each in engines() for name, form in each.benchmarks.items()}
-    return benchmarks.read(Path(path), known, Conditions() if conditions is None else conditions)
+    return read_benchmark(Path(path), known, Conditions() if conditions is None else conditions)

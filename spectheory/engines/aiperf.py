@@ -17,27 +17,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spectheory.core.errors import InputError
-from spectheory.engines.benchmark_file import AS_WRITTEN, BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry
+from spectheory.engines.benchmark_file import AS_WRITTEN, BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry, each
 from spectheory.engines.engine import Engine
-from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Served, Speculation, mean_context
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Served, Speculation, draft_length, mean_context
 from spectheory.hardware.runs import Conditions, Run
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
 """Seconds in AIPerf's units of time."""
-WHOLE = 0.1
-"""The mean number of drafted tokens per step may differ by this from a whole number; ends of answers cut drafts."""
 
 
-def read_summary(file: BenchmarkFile, conditions: Conditions) -> BenchmarkRuns:
+def _summary(entry: Entry, conditions: Conditions) -> Run:
     """The run of `profile_export_aiperf.json`. See `serving_run` for batch, context and seconds.
 
     The GPU is named if all GPUs that AIPerf observed are alike. Their number is not taken, because it is that of the
     machine.
     """
-    return BenchmarkRuns.collect(file, lambda entry: [_summary(entry, conditions)], ASSUMED)
-
-
-def _summary(entry: Entry, conditions: Conditions) -> Run:
     served = Served(
         entry.where,
         token_seconds=_seconds(entry, "inter_token_latency"),
@@ -49,24 +43,20 @@ def _summary(entry: Entry, conditions: Conditions) -> Run:
     return served.run(_speculation(entry), conditions, model=_model(entry), gpu=_gpu(entry))
 
 
-def _metric(entry: Entry, name: str) -> float:
-    """The mean of a metric of the summary."""
+def _metric(entry: Entry, name: str, figure: str = "avg") -> float:
+    """The mean of a metric of the summary, or with the figure "value" a metric of a request."""
     if not entry.inside(name).data:
         return entry.positive(name)
-    return Entry(f"{entry.where}: {name}", entry.inside(name).data).positive("avg")
+    return Entry(f"{entry.where}: {name}", entry.inside(name).data).positive(figure)
 
 
-def _seconds(entry: Entry, name: str) -> float:
-    """The mean of a metric in seconds."""
-    return _metric(entry, name) * _unit(entry, name)
-
-
-def _unit(entry: Entry, name: str) -> float:
-    """Seconds in the unit of a metric."""
+def _seconds(entry: Entry, name: str, figure: str = "avg") -> float:
+    """As `_metric`, in seconds."""
+    found = _metric(entry, name, figure)
     unit = str(entry.inside(name).data.get("unit", "")).lower()
     if unit not in SECONDS:
         raise InputError(f"{entry.where}: the unit of {name} must be one of {', '.join(SECONDS)}, got {unit!r:.40}")
-    return SECONDS[unit]
+    return found * SECONDS[unit]
 
 
 def _speculation(entry: Entry) -> Speculation | None:
@@ -79,12 +69,7 @@ def _speculation(entry: Entry) -> Speculation | None:
     if not all(entry.has(name) for name in totals):
         return Speculation(tau)
     drafted, steps = (_metric(entry, name) for name in totals)
-    return Speculation(tau, _whole(drafted / steps))
-
-
-def _whole(mean: float) -> int | None:
-    """The draft length with this mean; None if drafts had several lengths."""
-    return round(mean) if round(mean) and abs(mean - round(mean)) <= WHOLE else None
+    return Speculation(tau, draft_length(drafted / steps))
 
 
 def _model(entry: Entry) -> str | None:
@@ -159,16 +144,9 @@ def _request(entry: Entry) -> _Request:
     begin, end = (metadata.number(name) / 1e9 for name in ("request_start_ns", "request_end_ns"))
     if not begin < end:
         raise InputError(f"{entry.where}: request_end_ns must be after request_start_ns: {AS_WRITTEN}")
-    seconds = _value(metrics, "inter_token_latency") * _unit(metrics, "inter_token_latency")
-    answer = _value(metrics, "output_sequence_length")
-    return _Request(_value(metrics, "input_sequence_length"), answer - 1, seconds, begin, end)
-
-
-def _value(metrics: Entry, name: str) -> float:
-    """The value of a metric of a request."""
-    if not metrics.inside(name).data:
-        return metrics.positive(name)
-    return Entry(f"{metrics.where}: {name}", metrics.inside(name).data).positive("value")
+    seconds = _seconds(metrics, "inter_token_latency", "value")
+    answer, prompt = (_metric(metrics, f"{part}_sequence_length", "value") for part in ("output", "input"))
+    return _Request(prompt, answer - 1, seconds, begin, end)
 
 
 def _of_requests(name: str, requests: list[_Request], accepted: Iterable[int], conditions: Conditions) -> Run:
@@ -184,12 +162,14 @@ def _of_requests(name: str, requests: list[_Request], accepted: Iterable[int], c
         output_tokens=steps / number + 1,
         context=sum(request.steps * mean_context(request.prompt, request.steps) for request in requests) / steps,
     )
-    found = Speculation(1 + kept / cycles, _whole(drafted / cycles)) if cycles else None
+    found = Speculation(1 + kept / cycles, draft_length(drafted / cycles)) if cycles else None
     return served.run(found, conditions)
 
 
 FORMATS = {
-    "aiperf-summary": BenchmarkFormat(("inter_token_latency", "request_throughput"), read_summary, CONDITIONS),
+    "aiperf-summary": BenchmarkFormat(
+        ("inter_token_latency", "request_throughput"), each(_summary, ASSUMED), CONDITIONS
+    ),
     "aiperf-records": BenchmarkFormat(("metadata", "metrics"), read_records, CONDITIONS),
 }
 """The formats of AIPerf's files, by name."""

@@ -1,17 +1,18 @@
-"""Files of benchmarks: their entries, what was read from them, and the formats that are known."""
+"""Files of benchmarks: their entries, the known formats, and reading a file that measures one deployment."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.engines.report_values import missing
-from spectheory.hardware.runs import Conditions, Run
+from spectheory.core.files import read_text
+from spectheory.engines.report_values import finite, missing
+from spectheory.hardware.runs import DEPLOYMENT, Conditions, Run
 
 AS_WRITTEN = "pass the file as the benchmark wrote it"
 """The repair for a damaged value."""
@@ -37,7 +38,7 @@ class Entry:
         """
         if name not in self.data:
             raise missing(self.where, [name], self.data)
-        value = _as_float(self.data[name])
+        value = finite(self.data[name])
         if value is None or not least <= value:
             raise InputError(
                 f"{self.where}: {name} must be a number of at least {least:g}, got {self.data[name]!r:.60}: "
@@ -177,16 +178,6 @@ def _is_broken(line: str) -> bool:
     return (line.startswith("{") or re.search(r'"\s*:', line) is not None) and _as_json(line) is None
 
 
-def _as_float(value: Any) -> float | None:
-    """`value` as a finite float; None if it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
-
-
 def _cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
 
@@ -242,6 +233,15 @@ class BenchmarkRuns:
         return cls(runs, ignored, tuple(dict.fromkeys(assumed)))
 
 
+Reader = Callable[[BenchmarkFile, Conditions], BenchmarkRuns]
+"""Reads the entries of a file under conditions that the file does not say."""
+
+
+def each(read: Callable[[Entry, Conditions], Run | Ignored], *assumed: str) -> Reader:
+    """A reader of files whose entries are read one by one."""
+    return lambda file, conditions: BenchmarkRuns.collect(file, lambda entry: [read(entry, conditions)], *assumed)
+
+
 @dataclass(frozen=True)
 class BenchmarkFormat:
     """One format of a benchmark's files.
@@ -253,9 +253,66 @@ class BenchmarkFormat:
     """
 
     fields: tuple[str, ...]
-    read: Callable[[BenchmarkFile, Conditions], BenchmarkRuns]
+    read: Reader
     conditions: tuple[str, ...] = ()
 
     def matches(self, entry: Entry) -> bool:
         """Whether the entry has all fields of the format."""
         return all(name in entry.data for name in self.fields)
+
+
+def read_benchmark(path: Path, formats: Mapping[str, BenchmarkFormat], conditions: Conditions) -> BenchmarkRuns:
+    """As `spectheory.engines.read_runs`, with the known formats by name."""
+    file = BenchmarkFile.parse(read_text(path), str(path))
+    name = _format(file, formats)
+    _require_used(file.name, name, formats[name], conditions)
+    found = formats[name].read(file, conditions)
+    _require_one_deployment(found.runs)
+    return replace(found, format=name)
+
+
+def _require_used(file: str, name: str, form: BenchmarkFormat, conditions: Conditions) -> None:
+    """Check that the format uses all conditions that are given."""
+    given = [field.name for field in fields(conditions) if getattr(conditions, field.name) is not None]
+    unused = [condition for condition in given if condition not in form.conditions]
+    if unused:
+        usable = f"only {', '.join(form.conditions)} can" if form.conditions else "the file says all that is used"
+        raise InputError(f"{file}: {', '.join(unused)} cannot be given for a file of {name}, {usable}: leave it out")
+
+
+def _format(file: BenchmarkFile, formats: Mapping[str, BenchmarkFormat]) -> str:
+    """The name of the format of a file. Of several formats an entry has the one with the most fields.
+
+    Raises:
+        InputError: no entry is in a known format, or the entries are in several.
+    """
+    found: dict[str, str] = {}
+    for entry in file.entries:
+        matching = [name for name, form in formats.items() if form.matches(entry)]
+        if matching:
+            found.setdefault(max(matching, key=lambda name: len(formats[name].fields)), entry.where)
+    if not found:
+        known = "; ".join(f"{name} (fields {', '.join(form.fields)})" for name, form in formats.items())
+        have = ", ".join(list(map(str, file.entries[0].data))[:12])
+        raise InputError(
+            f"{file.name} is in no known format: its first entry has the fields {have or 'none'}. Pass the file as the "
+            f"benchmark wrote it. Known are {known}"
+        )
+    if len(found) > 1:
+        listed = " and ".join(f"{name} ({where})" for name, where in found.items())
+        raise InputError(f"{file.name} has entries of several formats: {listed}: put each into a file of its own")
+    return next(iter(found))
+
+
+def _require_one_deployment(runs: Iterable[Run]) -> None:
+    """Check that no two runs name different models, GPUs, engines or formats. A run that names none fits all."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        for name in DEPLOYMENT:
+            value = getattr(run, name)
+            before = first.setdefault(name, run) if value is not None else run
+            if getattr(before, name) != value:
+                raise InputError(
+                    f"{run.where}{name} is {value!r:.80}, but {getattr(before, name)!r:.80} in {before.source}: a file "
+                    "must measure one deployment, put the entries of each deployment into a file of its own"
+                )

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectheory.core.errors import InputError
-from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.benchmark_file import BenchmarkFormat
 from spectheory.engines.exports import Export, release
 from spectheory.engines.observed import NO_ADVICE, Advice, Observer
+from spectheory.engines.sglang_points import BenchPoint
 from spectheory.engines.statistics import Statistics
 from spectheory.planning.fitting import Fitting, PlainIsFastestError
 

@@ -29,13 +29,13 @@ def export(length: int, *, version: str, lookup: bool = False) -> Export:
     check_length(length)
     if lookup:
         settings = {"prompt_lookup_num_tokens": int(length)}
-        note = "set this value on the model: model.generation_config.update(**settings)"
-        return Export("transformers", key, (), {FILE: json.dumps(settings, indent=1) + "\n"}, (note,))
-    settings = dict(zip(names, (int(length), "constant", 0.0), strict=True))
-    notes = (
-        "set these values on the assistant model: assistant.generation_config.update(**settings)",
-        "the assistant keeps the threshold between calls: set it before the first call",
-    )
+        notes = ("set this value on the model: model.generation_config.update(**settings)",)
+    else:
+        settings = dict(zip(names, (int(length), "constant", 0.0), strict=True))
+        notes = (
+            "set these values on the assistant model: assistant.generation_config.update(**settings)",
+            "the assistant keeps the threshold between calls: set it before the first call",
+        )
     return Export("transformers", key, (), {FILE: json.dumps(settings, indent=1) + "\n"}, notes)
 
 

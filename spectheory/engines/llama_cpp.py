@@ -103,13 +103,13 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
             if calls and calls[0] > drafts
             else [],
         )
+    length, said = None, "the line does not say how many cycles there were"
     if tau:
         length = float(tau.group(1))
         _check_length(length, drafted, accepted)
-        sentences = (TOTALS_ONLY, "the line does not say how many cycles there were")
-        return Statistics("llama.cpp", "log line", None, length, None, drafted, accepted, sentences)
-    sentences = (TOTALS_ONLY, "the line does not say how many cycles there were: tau is unknown")
-    return Statistics("llama.cpp", "log line", None, None, None, drafted, accepted, sentences)
+    else:
+        said += ": tau is unknown"
+    return Statistics("llama.cpp", "log line", None, length, None, drafted, accepted, (TOTALS_ONLY, said))
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:

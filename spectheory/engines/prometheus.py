@@ -116,10 +116,13 @@ class Metrics:
 
     def mean(self, *names: str) -> float | None:
         """The mean of the first histogram of `names` that has counts, over all label sets; None if none has."""
-        for name in names:
-            if number := self.total(f"{name}_count"):
-                return self.total(f"{name}_sum") / number
-        return None
+        means = (self.quotient(f"{name}_sum", f"{name}_count") for name in names)
+        return next((mean for mean in means if mean is not None), None)
+
+    def quotient(self, name: str, by: str) -> float | None:
+        """The quotient of two sums over all label sets; None if the second one is 0."""
+        total = self.total(by)
+        return self.total(name) / total if total else None
 
     def total(self, name: str) -> float:
         """The sum over all label sets; 0 without samples."""

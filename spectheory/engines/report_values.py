@@ -62,15 +62,22 @@ def mappings(what: str, data: Any) -> list[Mapping[str, Any]]:
     return [mapping(what, item) for item in items]
 
 
+def finite(value: Any) -> float | None:
+    """`value` as a finite float; None if it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
 def number(name: str, value: Any) -> float:
     """`value` as a float, after a check that it is finite."""
-    try:
-        finite = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:
-        finite = False
-    if not finite:
+    found = finite(value)
+    if found is None:
         raise InputError(f"{name} must be a finite number, got {value!r:.40}")
-    return float(value)
+    return found
 
 
 def count(name: str, value: Any) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.engine import Engine
+from spectheory.engines.sglang_points import BenchPoint
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics, added, assume_constant, from_positions
 
 ONLY = "the report"

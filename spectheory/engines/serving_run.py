@@ -28,6 +28,8 @@ TOGETHER = 1.5
 """If the mean time between two chunks of an answer is this many times the time per token, tokens arrive in groups."""
 FIRST_TOKEN = 1.05
 """By this factor a reported tau may exceed depth + 1, because some engines count the token of the prefill too."""
+WHOLE = 0.1
+"""The mean number of drafted tokens per cycle may differ by this from a whole number; ends of answers cut drafts."""
 AGREE = 0.01
 """By this share a figure that was given may differ from the figure in the file."""
 CONDITIONS = ("batch", "speculative", "tau", "nodes", "depth")
@@ -38,6 +40,11 @@ ASSUMED = "the batch is the mean number of requests that are decoding, by Little
 def mean_context(prompt: float, steps: float) -> float:
     """Mean tokens in the cache before each of `steps` steps, of one token each, after a prompt."""
     return prompt + max(steps - 1, 0) / 2
+
+
+def draft_length(mean: float) -> int | None:
+    """The length of drafts with this mean; None if drafts had several lengths."""
+    return round(mean) if round(mean) and abs(mean - round(mean)) <= WHOLE else None
 
 
 @dataclass(frozen=True)

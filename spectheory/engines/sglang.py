@@ -11,7 +11,6 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.observed import Observer
@@ -32,7 +31,7 @@ from spectheory.engines.report_values import (
 from spectheory.engines.sglang_benchmarks import FORMATS
 from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, ONE_CHAIN, VERSIONS, export
 from spectheory.engines.sglang_observed import ADVICE, observed_in_log, observed_in_metrics
-from spectheory.engines.sglang_points import from_bench_speculative
+from spectheory.engines.sglang_points import BenchPoint, from_bench_speculative
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length

@@ -17,11 +17,11 @@ bench_serving: means over requests, as in vLLM's benchmark. `accept_length` is t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spectheory.engines import sglang_points
-from spectheory.engines.bench_point import BenchPoint
-from spectheory.engines.benchmark_file import BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry, Ignored
+from spectheory.engines.benchmark_file import BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry, Ignored, each
 from spectheory.engines.report_values import within
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Served, Speculation, agreed, mean_context
 from spectheory.hardware.runs import Conditions, Run
@@ -34,13 +34,9 @@ PERCENTILE = "step_time is the 20th percentile of the seconds of a cycle, so slo
 SINCE_START = "accept_length is the server's mean since its start, not that of the benchmark"
 
 
-def read_one_batch(file: BenchmarkFile, conditions: Conditions) -> BenchmarkRuns:
-    """The runs of `bench_one_batch`: plain steps of a batch. The prefills are not used."""
+def _one_batch(entry: Entry, conditions: Conditions) -> Run | Ignored:
+    """The run of an entry of `bench_one_batch`: plain steps of a batch. The prefill is not used."""
     del conditions
-    return BenchmarkRuns.collect(file, lambda entry: [_one_batch(entry)])
-
-
-def _one_batch(entry: Entry) -> Run | Ignored:
     batch, prompt, answer = (entry.count(name, least=1) for name in ("batch_size", "input_len", "output_len"))
     where = f"{entry.where} (batch {batch}, input {prompt}, output {answer})"
     if answer == 1:
@@ -69,26 +65,13 @@ def _cycle(entry: Entry, prompt: float, conditions: Conditions) -> Run:
     point = sglang_points.point(entry.data, entry.where)
     stated = entry.number("completion_tokens", least=1) if entry.has("completion_tokens") else None
     answer = agreed(entry.where, "output_tokens", stated, conditions.output_tokens) or ANSWER
-    return _run(point, mean_context(prompt, answer - 1), entry.where)
-
-
-def _run(point: BenchPoint, context: float, where: str) -> Run:
-    """The run of a measured point."""
-    batch, seconds, envelope = point.batch_size, point.step_seconds, point.envelope
-    if envelope is None:
-        return Run("plain", batch, context, seconds, source=where, engine="sglang")
-    nodes, depth = envelope.nodes, envelope.levels
-    return Run(
-        "speculative",
-        batch,
-        context,
-        seconds,
-        tokens=nodes + 1,
-        depth=min(depth, nodes),
-        tau=min(point.tau, depth + 1),
-        source=where,
-        engine="sglang",
-    )
+    context, seconds = mean_context(prompt, answer - 1), point.step_seconds
+    plain = Run("plain", point.batch_size, context, seconds, source=entry.where, engine="sglang")
+    if point.envelope is None:
+        return plain
+    nodes, depth = point.envelope.nodes, point.envelope.levels
+    tau = min(point.tau, depth + 1)
+    return replace(plain, kind="speculative", tokens=nodes + 1, depth=min(depth, nodes), tau=tau)
 
 
 def read_serving(file: BenchmarkFile, conditions: Conditions) -> BenchmarkRuns:
@@ -138,7 +121,7 @@ def _named(entry: Entry, info: Entry) -> dict[str, Any]:
 
 
 FORMATS = {
-    "sglang-one-batch": BenchmarkFormat(("batch_size", "input_len", "output_len", "prefill_latency"), read_one_batch),
+    "sglang-one-batch": BenchmarkFormat(("batch_size", "input_len", "output_len", "prefill_latency"), each(_one_batch)),
     "sglang-speculative": BenchmarkFormat(
         ("batch_size", "steps", "topk", "num_draft_tokens"), read_speculative, ("input_tokens", "output_tokens")
     ),

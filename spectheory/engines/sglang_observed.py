@@ -49,21 +49,11 @@ def observed_in_metrics(metrics: Metrics) -> Observed:
         depth=None if speculating else 0,
         batch=metrics.gauge("sglang:num_running_reqs") or None,
         step_seconds=seconds * tau,
-        prompt_tokens=_mean_tokens(metrics, "prompt"),
-        cached_share=_cached(metrics),
-        output_tokens=_mean_tokens(metrics, "generation"),
+        prompt_tokens=metrics.quotient("sglang:prompt_tokens", "sglang:num_requests"),
+        cached_share=metrics.quotient("sglang:cached_tokens", "sglang:prompt_tokens") or 0.0,
+        output_tokens=metrics.quotient("sglang:generation_tokens", "sglang:num_requests"),
         notes=(gauges, BETWEEN),
     )
-
-
-def _mean_tokens(metrics: Metrics, kind: str) -> float | None:
-    requests = metrics.total("sglang:num_requests")
-    return metrics.total(f"sglang:{kind}_tokens") / requests if requests else None
-
-
-def _cached(metrics: Metrics) -> float:
-    prompts = metrics.total("sglang:prompt_tokens")
-    return metrics.total("sglang:cached_tokens") / prompts if prompts else 0.0
 
 
 def observed_in_log(text: str) -> Observed:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import from_json
-from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.report_values import FLOAT, agree, count, mapping, missing, number, within
 from spectheory.planning.runnable import Envelope
 
@@ -16,14 +16,38 @@ ROUNDED = 0.0005 + FLOAT
 BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
 
 
+@dataclass(frozen=True)
+class BenchPoint:
+    """One configuration that SGLang's `bench_speculative.py` measured.
+
+    Attributes:
+        batch_size: number of requests in flight.
+        envelope: limits of the verified tree; None for plain decoding.
+        tau: tokens per target call.
+        step_seconds: seconds per cycle, the 20th percentile.
+        tokens_per_second: tokens per second of one request.
+    """
+
+    batch_size: int
+    envelope: Envelope | None
+    tau: float
+    step_seconds: float
+    tokens_per_second: float
+
+
 def from_bench_speculative(text: str) -> list[BenchPoint]:
     """The points that scripts/playground/bench_speculative.py measured, from its output of one JSON object per line.
 
     SGLang counts the root as a draft token. With topk 1 it always verifies steps + 1 tokens.
     """
-    points = [
-        point(_record(line, f"line {i}"), f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()
-    ]
+    points = []
+    for i, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                value = from_json(line)
+            except ValueError as error:
+                raise InputError(f"line {i} must be JSON, got {line!r:.40} ({error})") from None
+            points.append(point(mapping(f"line {i}", value), f"line {i}"))
     if not points:
         raise InputError(
             "text must hold at least one measured point, as one JSON object per line, got none: pass the output of "
@@ -32,17 +56,11 @@ def from_bench_speculative(text: str) -> list[BenchPoint]:
     return points
 
 
-def _record(line: str, where: str) -> Mapping[str, Any]:
-    try:
-        value = from_json(line)
-    except ValueError as error:
-        raise InputError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
-    return mapping(where, value)
-
-
 def point(record: Mapping[str, Any], where: str) -> BenchPoint:
     """The point that a line of the output has, after a check that its figures agree; `where` is for error messages."""
-    _require_all(record, BENCH, where)
+    for name in BENCH:
+        if name not in record:
+            raise missing(where, [name], record)
     batch, steps, topk, tokens = (count(f"{where}: {name}", record[name]) for name in BENCH[:4])
     tau, seconds, speed = (number(f"{where}: {name}", record[name]) for name in BENCH[4:])
     if batch < 1 or seconds <= 0 or tau < 1:
@@ -57,9 +75,3 @@ def point(record: Mapping[str, Any], where: str) -> BenchPoint:
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     return BenchPoint(batch, envelope, tau, seconds, speed)
-
-
-def _require_all(record: Mapping[str, Any], names: Iterable[str], where: str) -> None:
-    for name in names:
-        if name not in record:
-            raise missing(where, [name], record)

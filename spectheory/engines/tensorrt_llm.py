@@ -7,13 +7,14 @@ The names are from cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
-from spectheory.engines.observed import Observed, Observer
+from spectheory.engines.observed import Observer
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
@@ -145,10 +146,6 @@ def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
     return (f"only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target.name}",)
 
 
-def _observed(data: Any, min_trials: int) -> Observed:
-    return observed_in_iterations(data, lambda: from_iteration_stats(data, min_trials=min_trials))
-
-
 ENGINE = Engine(
     name="trtllm",
     title="TensorRT-LLM",
@@ -158,6 +155,12 @@ ENGINE = Engine(
         "trtllm-stats": lambda text, least: from_iteration_stats(json_value(text), min_trials=least),
         "trtllm-metrics": lambda text, _: from_metrics(text),
     },
-    observers={"trtllm-stats": Observer(lambda text, least: _observed(json_value(text), least))},
+    observers={
+        "trtllm-stats": Observer(
+            lambda text, least: observed_in_iterations(
+                json_value(text), partial(from_iteration_stats, min_trials=least)
+            )
+        )
+    },
     advice=ADVICE,
 )

@@ -6,7 +6,7 @@ whole time, and the one of `specDecodingStats` is the time of its drafting; `dra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spectheory.engines.observed import Advice, Observed, nothing_decoded
@@ -21,10 +21,8 @@ ACTIVE = ("numActiveRequests", "num_active_requests")
 DRAFTED = ("numDraftTokens", "num_draft_tokens")
 
 
-def observed_in_iterations(
-    data: Mapping[str, Any] | Sequence[Mapping[str, Any]], statistics: Callable[[], Statistics]
-) -> Observed:
-    """A server by its iterations: those with drafts, or all iterations if none has.
+def observed_in_iterations(data: Any, statistics: Callable[[Any], Statistics]) -> Observed:
+    """A server by its iterations: those with drafts, or all iterations if none has. `statistics` reads the drafts.
 
     Raises:
         InputError: there is no iteration with its time and requests that decode.
@@ -37,7 +35,7 @@ def observed_in_iterations(
     seconds = [number(LATENCY[0], pick(row, LATENCY)) / 1e3 for row in chosen]
     batches = [_decoding(row) for row in chosen]
     drafts = [pick(_block(row), LATENCY) for row in chosen]
-    found = statistics() if drafting else None
+    found = statistics(data) if drafting else None
     known = found is not None and found.drafts and found.drafted
     return Observed(
         "TensorRT-LLM",

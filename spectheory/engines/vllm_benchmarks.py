@@ -14,18 +14,26 @@ The file `.pytorch.json`, which vLLM writes beside it with SAVE_TO_PYTORCH_BENCH
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.engines.benchmark_file import AS_WRITTEN, BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry, Ignored
+from spectheory.engines.benchmark_file import AS_WRITTEN, BenchmarkFormat, Entry, Ignored, each
 from spectheory.engines.report_values import within
-from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Served, Speculation, agreed, mean_context, speculation
+from spectheory.engines.serving_run import (
+    ASSUMED,
+    CONDITIONS,
+    Served,
+    Speculation,
+    agreed,
+    draft_length,
+    mean_context,
+    speculation,
+)
 from spectheory.hardware.runs import Conditions, Run
 
-WHOLE = 0.1
-"""The mean number of drafted tokens per cycle may differ by this from a whole number; ends of answers cut drafts."""
 SHORT_PROMPT = 4
 """The prompts of a batch may have this many times the tokens of one answer: their prefill, of about 1 / 200 of a step
 per token on most GPUs, is then at most 2% of the steps."""
@@ -34,17 +42,13 @@ SIZES = (*CONDITIONS, "input_tokens", "output_tokens")
 PREFILL = "the prefill takes as long as one step: the file has only the time of both together"
 
 
-def read_serve(file: BenchmarkFile, conditions: Conditions) -> BenchmarkRuns:
-    """The runs of `vllm bench serve`, one per result. See `serving_run` for batch, context and seconds.
+def _served(entry: Entry, conditions: Conditions) -> Run:
+    """The run of a result of `vllm bench serve`. See `serving_run` for batch, context and seconds.
 
     With `--save-detailed` the context is the mean over all decoding steps, otherwise that of requests of the mean
     lengths. The draft is a chain of as many tokens as the server drafted per cycle. Other engines may have been
     measured, so the engine is named only if the backend is vllm, or if vLLM's counters are there.
     """
-    return BenchmarkRuns.collect(file, lambda entry: [_served(entry, conditions)], ASSUMED)
-
-
-def _served(entry: Entry, conditions: Conditions) -> Run:
     chunk_seconds = entry.number("mean_itl_ms") / 1e3 if entry.has("mean_itl_ms") else None
     served = Served.of_totals(entry, context=_detailed_context(entry), chunk_seconds=chunk_seconds)
     found, backend = _counted(entry), entry.text("backend") or entry.text("endpoint_type") or ""
@@ -64,8 +68,7 @@ def _counted(entry: Entry) -> Speculation | None:
         accepted = entry.count("spec_decode_accepted_tokens")
         expected = 1 + accepted / drafts
         within(f"{entry.where}: spec_decode_acceptance_length", tau, expected, expected, "1 + accepted / drafts", 0.01)
-    nodes = round(drafted / drafts)
-    return Speculation(tau, nodes if nodes and abs(drafted / drafts - nodes) <= WHOLE else None)
+    return Speculation(tau, draft_length(drafted / drafts))
 
 
 def _detailed_context(entry: Entry) -> float | None:
@@ -83,37 +86,26 @@ def _detailed_context(entry: Entry) -> float | None:
     return sum(step * mean_context(prompt, step) for prompt, step in requests) / steps if steps else None
 
 
-def read_latency(file: BenchmarkFile, conditions: Conditions) -> BenchmarkRuns:
+def _latency(entry: Entry, conditions: Conditions) -> Run:
     """The run of `vllm bench latency`, whose file has no sizes: batch, input_tokens and output_tokens must be given.
 
     The seconds are the median latency, divided by the number of steps: one prefill and output_tokens - 1 steps, of tau
     tokens with speculation. Long prompts are refused, because their prefill would count as steps.
     """
-
-    def run(entry: Entry) -> Iterable[Run]:
-        times = entry.numbers("latencies") or [entry.positive("avg_latency")]
-        return [_latency_run(entry.where, times, conditions, None, {})]
-
-    return BenchmarkRuns.collect(file, run, PREFILL)
-
-
-def read_latency_with_arguments(file: BenchmarkFile, conditions: Conditions) -> BenchmarkRuns:
-    """The run of `vllm bench latency` in its `.pytorch.json`, as `read_latency`, with the sizes in the file."""
-    return BenchmarkRuns.collect(file, lambda entry: [_latency_with_arguments(entry, conditions)], PREFILL)
+    times = entry.numbers("latencies") or [entry.positive("avg_latency")]
+    return _latency_run(entry.where, times, conditions, None, {})
 
 
 def _latency_with_arguments(entry: Entry, conditions: Conditions) -> Run | Ignored:
+    """The run of `vllm bench latency` in its `.pytorch.json`, as `_latency`, with the sizes in the file."""
     metric, arguments = entry.inside("metric"), entry.inside("benchmark", "extra_info", "args")
     if metric.text("name") != "latency":
         return Ignored(f"{entry.where} has the metric {metric.text('name')}, not latency")
     copies = arguments.count("n", least=1) if arguments.has("n") else 1
-    sizes = Conditions(
-        batch=arguments.count("batch_size", least=1) * copies,
-        input_tokens=arguments.count("input_len"),
-        output_tokens=arguments.count("output_len", least=1),
-    )
-    for name in ("batch", "input_tokens", "output_tokens"):
-        agreed(entry.where, name, getattr(sizes, name), getattr(conditions, name))
+    batch = arguments.count("batch_size", least=1) * copies
+    prompt, answer = arguments.count("input_len"), arguments.count("output_len", least=1)
+    for name, size in (("batch", batch), ("input_tokens", prompt), ("output_tokens", answer)):
+        agreed(entry.where, name, size, getattr(conditions, name))
     config = arguments.inside("speculative_config")
     drafted = config.count("num_speculative_tokens", least=1) if config.has("num_speculative_tokens") else None
     named = {
@@ -123,10 +115,7 @@ def _latency_with_arguments(entry: Entry, conditions: Conditions) -> Run | Ignor
         "quantisation": arguments.text("quantization"),
         "kv_dtype": arguments.text("kv_cache_dtype"),
     }
-    given = Conditions(
-        sizes.batch, sizes.input_tokens, sizes.output_tokens, conditions.speculative, conditions.tau, conditions.nodes,
-        conditions.depth,
-    )  # fmt: skip
+    given = replace(conditions, batch=batch, input_tokens=prompt, output_tokens=answer)
     found = Speculation(nodes=drafted) if arguments.has("speculative_config") else None
     return _latency_run(entry.where, metric.numbers("benchmark_values"), given, found, named)
 
@@ -164,8 +153,12 @@ def _latency_run(
 
 
 FORMATS = {
-    "vllm-serve": BenchmarkFormat(("model_id", "mean_tpot_ms", "total_output_tokens"), read_serve, CONDITIONS),
-    "vllm-latency": BenchmarkFormat(("avg_latency", "latencies"), read_latency, SIZES),
-    "vllm-latency-arguments": BenchmarkFormat(("benchmark", "metric", "model"), read_latency_with_arguments, SIZES),
+    "vllm-serve": BenchmarkFormat(
+        ("model_id", "mean_tpot_ms", "total_output_tokens"), each(_served, ASSUMED), CONDITIONS
+    ),
+    "vllm-latency": BenchmarkFormat(("avg_latency", "latencies"), each(_latency, PREFILL), SIZES),
+    "vllm-latency-arguments": BenchmarkFormat(
+        ("benchmark", "metric", "model"), each(_latency_with_arguments, PREFILL), SIZES
+    ),
 }
 """The formats of vLLM's benchmarks, by name."""

@@ -35,14 +35,13 @@ def observed_in_metrics(metrics: Metrics, statistics: Callable[[], Statistics]) 
         raise nothing_decoded("vllm-metrics")
     steps, waits = metrics.total(STEPS), max(metrics.total(f"{name}_count") for name in LATENCY)
     batch = waits / steps if steps and waits else metrics.gauge("vllm:num_requests_running") or None
-    queried, hit = (metrics.total(f"vllm:prefix_cache_{name}") for name in ("queries", "hits"))
     seen = Observed(
         "vLLM",
         "vllm-metrics",
         batch=None if batch is None else max(batch, 1.0),
         step_seconds=seconds,
         prompt_tokens=metrics.mean("vllm:request_prompt_tokens"),
-        cached_share=hit / queried if queried else 0.0,
+        cached_share=metrics.quotient("vllm:prefix_cache_hits", "vllm:prefix_cache_queries") or 0.0,
         output_tokens=metrics.mean("vllm:request_generation_tokens"),
         notes=(PROMPTS_TOO,) if seconds is not None else (),
     )

@@ -15,10 +15,9 @@ Each function says which model it uses: "sequential" is (2), "exclusive" is (3),
 
 from spectheory.goose.algorithm_1 import spine_tree
 from spectheory.goose.allocation import Allocation, allocate, harmonic_widths
-from spectheory.goose.chain_condition import chain_is_optimal
 from spectheory.goose.equation_1 import budget_as_printed, budget_of_bound, spine_bound, tree_of_bound
 from spectheory.goose.isotropic import isotropic_yield, longest_path_yield
-from spectheory.goose.optimal import optimal_tree
+from spectheory.goose.optimal import chain_is_optimal, optimal_tree
 from spectheory.goose.two_source import SpineTree
 
 __all__ = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
@@ -20,12 +22,12 @@ from spectheory.hardware.kernel_curves import KernelCurve, usual_curves
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of, require_pair
+from spectheory.hardware.pairs import pair_in_formats, require_pair
 from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
-from spectheory.hardware.run_checks import require_possible
-from spectheory.hardware.run_names import NamedDeployment, with_version
+from spectheory.hardware.run_checks import NamedDeployment, require_possible, with_version
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import TimedSetup
+from spectheory.hardware.uncertainty import CostUncertainty
 
 LARGE = 0.15
 """A run with a larger residual contradicts the roofline, or other runs."""
@@ -272,7 +274,7 @@ def calibrate(
             "are looked up"
         )
     plain_target = model(target)
-    first, second = _pair(plain_target, draft, quant, kv_dtype)
+    first, second = pair_in_formats(plain_target, draft, quant, kv_dtype)
     require_pair(first, first if second is None else second, math.ceil(max(run.context for run in known)))
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
@@ -294,20 +296,6 @@ def calibrate(
     ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
     found = fitted(known, setup, shipped, widths, noise)
     return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)
-
-
-def _pair(
-    target: ModelConfig,
-    draft: str | Path | Mapping[str, Any] | ModelConfig | None,
-    quant: str | None,
-    kv_dtype: str | None,
-) -> tuple[ModelConfig, ModelConfig | None]:
-    """Target and draft in the formats that run."""
-    packed = target if quant is None else target.quantised(quant)
-    second = None if draft is None else draft_of(packed, draft)
-    if kv_dtype is None:
-        return packed, second
-    return packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)
 
 
 def _checked(runs: Iterable[Run]) -> tuple[Run, ...]:
@@ -337,3 +325,13 @@ def _engines_agree(own: str, other: str) -> bool:
 def _same(own: ModelConfig, other: ModelConfig) -> bool:
     """Whether two models are the same, whatever their names."""
     return replace(own, name="") == replace(other, name="", design=None, prediction=None)
+
+
+@lru_cache(maxsize=8)
+def uncertainty_left(calibrated: CalibratedCosts) -> CostUncertainty:
+    """The uncertainty of the costs that the runs of a calibration leave, to first order around the calibrated costs."""
+
+    def logarithms(costs: EngineCosts) -> np.ndarray:
+        return np.log([calibrated.setup.seconds(run, costs) for run in calibrated.runs])
+
+    return CostUncertainty.after_runs(logarithms, calibrated.costs, calibrated.spreads, calibrated.noise)

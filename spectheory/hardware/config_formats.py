@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
-from spectheory.hardware.config_section import Section
 from spectheory.hardware.design import Design
-from spectheory.hardware.module_patterns import except_for, matches, names_of
 from spectheory.hardware.named_formats import PACKINGS
 from spectheory.hardware.packing import Arithmetic, Formats, Packing, Rule, formats_of, is_linear
 from spectheory.hardware.shape import Weights
+
+
+@dataclass(frozen=True)
+class Section:
+    """The quantization_config of a checkpoint, or a part of it, with methods that read and check its fields."""
+
+    values: Mapping[str, Any]
+    where: str
+
+    def choice(self, name: str, choices: Iterable[Any], default: Any = None) -> Any:
+        """The value of a field that must be one of `choices`, else `default`."""
+        value, known = self.values.get(name, default), list(choices)
+        if isinstance(value, bool) != isinstance(known[0], bool) or value not in known:
+            raise InputError(f"{self.where} must have {name} of {_listed(known)}, got {name}={value!r:.40}")
+        return value
+
+    def group(self, name: str = "group_size", default: int | None = None) -> int | None:
+        """The number of inputs that share a scale; None for all of them, which is written as -1, 0 or null."""
+        value = self.values.get(name, default)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value in (-1, 0)):
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 10**6:
+            raise InputError(f"{self.where} must have a whole number as {name}, or -1, got {name}={value!r:.40}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """The value of a field that is true or false, else `default`."""
+        return self.choice(name, (True, False), default)
+
+    def patterns(self, *names: str) -> tuple[str, ...]:
+        """The texts in the lists of these fields."""
+        found = []
+        for name in names:
+            value = self.values.get(name)
+            if value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+                raise InputError(f"{self.where} must have a list of names as {name}, got {name}={value!r:.40}")
+            found += value or []
+        return tuple(found)
+
+    def part(self, name: str) -> Section | None:
+        """The object in a field; None if the config lacks it."""
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise InputError(f"{self.where} must have an object as {name}, got {name}={value!r:.40}")
+        return None if value is None else Section(value, self.where)
+
+
+def _listed(choices: list[Any]) -> str:
+    return ", ".join(map(str, choices[:-1])) + f" or {choices[-1]}" if len(choices) > 1 else str(choices[0])
+
 
 DTYPE_BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
 
@@ -223,3 +273,49 @@ _READERS: dict[str, Callable[[Section], Rule]] = {
     "modelopt-fp4": _modelopt,
     "compressed-tensors": _compressed_tensors,
 }
+
+
+_FUSED = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+    "in_proj_qkvz": ("in_proj_qkv", "in_proj_z"),
+}
+"""Names of matrices that some checkpoints store as one, with the names of their parts."""
+
+
+def names_of(weights: Weights) -> set[str]:
+    """The names that checkpoints give to a module: as a whole model, and as a part of a multimodal one."""
+    name = weights.name
+    return {name, f"language_model.{name}", name.replace("model.", "model.language_model.", 1)}
+
+
+def matches(pattern: str, names: set[str], where: str) -> bool:
+    """Whether a pattern of a config means one of `names`: a regular expression after `re:`, a glob, or a part."""
+    for fused, parts in _FUSED.items():
+        if fused in pattern:
+            names = {
+                f"{head}.{fused if last in parts else last}" for head, _, last in (n.rpartition(".") for n in names)
+            }
+    if pattern.startswith("re:"):
+        try:
+            return any(re.match(pattern[3:], name) for name in names)
+        except re.error as error:
+            raise InputError(
+                f"{where} has the pattern {pattern!r:.80}, which is not a regular expression: {error}"
+            ) from None
+    if "*" in pattern:
+        return any(fnmatchcase(name, pattern) for name in names)
+    dotted = f".{pattern.strip('.')}."
+    return any(dotted in f".{name}." for name in names)
+
+
+def except_for(rule: Rule, patterns: Iterable[str], where: str) -> Rule:
+    """`rule` for weights that none of `patterns` means."""
+    kept = tuple(patterns)
+
+    def excepted(weights: Weights) -> Packing | None:
+        packing = rule(weights)
+        names = names_of(weights) if packing else set()
+        return None if any(matches(pattern, names, where) for pattern in kept) else packing
+
+    return excepted

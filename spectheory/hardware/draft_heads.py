@@ -112,10 +112,25 @@ def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
         InputError: the target has no draft of this kind, or its sizes are not known (GGUF files).
     """
     if kind == MTP:
-        return _prediction(target)
+        if target.prediction is None:
+            raise InputError(
+                f"the config of target {target.name} has no multi-token-prediction module (num_nextn_predict_layers): "
+                "name a draft model or a head"
+            )
+        return target.prediction
     if kind == "pard":
-        return _pard(target)
-    fields = _fields(target, kind)
+        known = _PARD.get(target.tokenizer or "")
+        if known is None:
+            raise InputError(
+                f"there is a PARD draft for the tokenizers {', '.join(_PARD)}, target {target.name} has "
+                f"{target.tokenizer or 'an unknown one'}: name a draft model or a head"
+            )
+        return replace(shipped_model(known), name=f"pard-{known}", drafts_at_once=True)
+    if target.design is None:
+        raise InputError(
+            f"the sizes of a {kind} head cannot be derived from {target.name}, a GGUF file: name a draft model"
+        )
+    fields = target.design.fields
     name = f"{kind}-{fields.where}"
     if name in model_names():
         return shipped_model(name)
@@ -151,30 +166,3 @@ def _heads(fields: Fields) -> tuple[int, int, int]:
         return heads_of(fields, full=True)
     heads = max(1, fields.number("hidden_size") // 128)
     return heads, gcd(heads, 8), 128
-
-
-def _fields(target: ModelConfig, kind: str) -> Fields:
-    if target.design is None:
-        raise InputError(
-            f"the sizes of a {kind} head cannot be derived from {target.name}, a GGUF file: name a draft model"
-        )
-    return target.design.fields
-
-
-def _prediction(target: ModelConfig) -> ModelConfig:
-    if target.prediction is None:
-        raise InputError(
-            f"the config of target {target.name} has no multi-token-prediction module (num_nextn_predict_layers): name "
-            "a draft model or a head"
-        )
-    return target.prediction
-
-
-def _pard(target: ModelConfig) -> ModelConfig:
-    name = _PARD.get(target.tokenizer or "")
-    if name is None:
-        raise InputError(
-            f"there is a PARD draft for the tokenizers {', '.join(_PARD)}, target {target.name} has "
-            f"{target.tokenizer or 'an unknown one'}: name a draft model or a head"
-        )
-    return replace(shipped_model(name), name=f"pard-{name}", drafts_at_once=True)

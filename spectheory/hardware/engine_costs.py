@@ -235,38 +235,28 @@ def spreads(engine: str) -> dict[str, float]:
     Raises:
         InputError: the version is not a version number.
     """
-    return {name: row.spread for name, row in chosen(_shipped(), engine).items()}
+    return {name: row.spread for name, row in chosen(shipped_rows(), engine).items()}
 
 
+@cache
 def shipped_rows() -> tuple[CostRow, ...]:
     """The rows of the shipped table."""
-    return _shipped()
+    return parsed((files("spectheory") / "data" / "engine_costs.csv").read_text(encoding="utf-8"))
 
 
 def origin(engine: str) -> str:
     """A sentence on where the costs of `engine` come from, for the assumptions of a plan."""
-    rows, (name, _) = chosen(_shipped(), engine), split(engine)
+    rows, (name, _) = chosen(shipped_rows(), engine), split(engine)
     own = [row for row in rows.values() if row.engine != ANY]
     fitted = [row for row in rows.values() if row.source.startswith(FITTED)]
-    sources = dict.fromkeys(source for row in fitted for source in sources_of(row))
+    listed = [row.source.removeprefix(FITTED).rpartition(" (")[0] for row in fitted]
+    sources = dict.fromkeys(source for sources in listed for source in sources.split("; "))
     known = "" if own else f" (no costs of {name} are known: those of any engine are used)"
     others = f"; the other {len(rows) - len(fitted)} are priors" if len(fitted) < len(rows) else ""
     numbers = f"{len(fitted)} of {len(rows)} numbers are fitted to {', '.join(sources)}{others}" if fitted else "priors"
     return f"the engine has the costs of {engine}{known}: {numbers}"
 
 
-def sources_of(row: CostRow) -> list[str]:
-    """The sources of published measurements to which a number is fitted; none for a prior."""
-    if not row.source.startswith(FITTED):
-        return []
-    return row.source.removeprefix(FITTED).rpartition(" (")[0].split("; ")
-
-
-@cache
-def _shipped() -> tuple[CostRow, ...]:
-    return parsed((files("spectheory") / "data" / "engine_costs.csv").read_text(encoding="utf-8"))
-
-
 @cache
 def _costs(engine: str) -> EngineCosts:
-    return EngineCosts(**{name: row.value for name, row in chosen(_shipped(), engine).items()})
+    return EngineCosts(**{name: row.value for name, row in chosen(shipped_rows(), engine).items()})

@@ -58,7 +58,9 @@ def layers_of(fields: Fields) -> tuple[Layer, ...]:
     """
     if fields.model_type == "nemotron_h":
         return _blocks(fields)
-    layers = _number_of_layers(fields)
+    layers = fields.number("num_hidden_layers")
+    if layers > MOST_LAYERS:
+        raise InputError(f"{fields.where}: num_hidden_layers must be at most {MOST_LAYERS:,}, got {layers:,}")
     mlps = _mlps(fields, layers)
     shared = fields.number("num_kv_shared_layers", default=0, least=0) if fields.model_type == "gemma4_text" else 0
     return tuple(
@@ -81,13 +83,6 @@ def prediction_layers(fields: Fields) -> tuple[Layer, ...]:
         has_experts = any(layer.mlp == "experts" for layer in body)
         return replace(first, mlp="none"), Layer(len(body) + 1, "none", "experts" if has_experts else "dense")
     return (first,)
-
-
-def _number_of_layers(fields: Fields) -> int:
-    layers = fields.number("num_hidden_layers")
-    if layers > MOST_LAYERS:
-        raise InputError(f"{fields.where}: num_hidden_layers must be at most {MOST_LAYERS:,}, got {layers:,}")
-    return layers
 
 
 def _blocks(fields: Fields) -> tuple[Layer, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.hardware.config_files import read_config
+from spectheory.core.files import from_json
 from spectheory.hardware.config_formats import config_formats
 from spectheory.hardware.design import Design, design_of, prediction_of
 from spectheory.hardware.gguf import Gguf
@@ -94,36 +94,31 @@ class ModelConfig:
         design, own = design_of(fields), name or where
         module = prediction_of(fields)
         hidden = fields.number("hidden_size")
-        return cls(
+        return cls._of(
             own,
-            design.shape,
-            **vars(config_formats(design)),
+            design,
             vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
-            hidden=hidden,
             target_hidden=fields.number("target_hidden_size", default=hidden) if head_kind(fields) else None,
             drafts_at_once=drafts_at_once(fields),
             longest_context=fields.longest_context(),
-            tokenizer=fields.text("tokenizer"),
             base_model=fields.text("base_model"),
-            prediction=None if module is None else cls._prediction(own, module),
-            design=design,
+            prediction=module
+            and cls._of(
+                f"{own}-{MTP}",
+                module,
+                vocabulary=module.fields.number("vocab_size"),
+                target_hidden=module.fields.number("hidden_size"),
+                base_model=own,
+            ),
         )
 
     @classmethod
-    def _prediction(cls, target: str, module: Design) -> ModelConfig:
-        """The multi-token-prediction module of `target` as a draft."""
-        fields = module.fields
-        return cls(
-            f"{target}-{MTP}",
-            module.shape,
-            **vars(config_formats(module)),
-            vocabulary=fields.number("vocab_size"),
-            hidden=fields.number("hidden_size"),
-            target_hidden=fields.number("hidden_size"),
-            tokenizer=fields.text("tokenizer"),
-            base_model=target,
-            design=module,
-        )
+    def _of(cls, name: str, design: Design, **more: Any) -> ModelConfig:
+        """The model of this design: a whole model, a head, or the multi-token-prediction module of one."""
+        fields = design.fields
+        hidden, tokenizer = fields.number("hidden_size"), fields.text("tokenizer")
+        formats = vars(config_formats(design))
+        return cls(name, design.shape, **formats, hidden=hidden, tokenizer=tokenizer, design=design, **more)
 
     @classmethod
     def from_gguf(cls, path: str | Path, *, name: str | None = None) -> ModelConfig:
@@ -192,7 +187,7 @@ class ModelConfig:
         return (
             self._stored_and_read
             + shape.lookup_parameters * self.lookup_bytes
-            + shape.moe_layers * shape.experts * self._bytes_of_an_expert
+            + shape.moe_layers * shape.experts * self.bytes_of_an_expert
         )
 
     @property
@@ -217,7 +212,8 @@ class ModelConfig:
 
     def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
         """Expected bytes of weights that one forward reads, for a number or an array of numbers of tokens in it."""
-        return self._always_read + self.shape.moe_layers * self._bytes_of_an_expert * self.expected_experts(tokens)
+        always = self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
+        return always + self.shape.moe_layers * self.bytes_of_an_expert * self.expected_experts(tokens)
 
     def flops_per_token(self, context: float, last: float | None = None) -> float:
         """Operations for one token after `context` cached tokens: two for each active parameter, and the attention.
@@ -262,10 +258,36 @@ class ModelConfig:
         return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
 
     @property
-    def _always_read(self) -> float:
-        return self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
-
-    @property
-    def _bytes_of_an_expert(self) -> float:
+    def bytes_of_an_expert(self) -> float:
+        """Bytes of the weights of one expert of a layer."""
         shape = self.shape
         return shape.expert_linear_parameters * self.expert_bytes + shape.expert_other_parameters * self.other_bytes
+
+
+def read_config(path: Path) -> tuple[Mapping[str, Any], str]:
+    """The contents of a config.json, given as a file or as its folder, and its path.
+
+    Raises:
+        InputError: the file does not exist or is not a config.json.
+    """
+    try:
+        path = path / "config.json" if path.is_dir() else path
+        config = from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as a config.json: {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} is not a config.json: it must contain an object, got {type(config).__name__}")
+    return _with_quantisation(config, path.with_name("hf_quant_config.json")), str(path)
+
+
+def _with_quantisation(config: Mapping[str, Any], beside: Path) -> Mapping[str, Any]:
+    """`config` with the quantisation that NVIDIA Model Optimizer writes into a file of its own beside the config."""
+    if "quantization_config" in config or not beside.is_file():
+        return config
+    try:
+        found = from_json(beside.read_text(encoding="utf-8"))["quantization"]
+        return {**config, "quantization_config": {"quant_method": "modelopt", **found}}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{beside} cannot be read as a hf_quant_config.json: {error!r:.80}") from error

@@ -76,26 +76,17 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
         size = _PLAIN[name]
         arithmetic, known = "fp32" if size == 4 else "bf16", name.replace("fp", "f")
         return Formats(size, size, size, size, kv_bytes_per_value, arithmetic, known)
-    if name in PACKINGS:
-        found = formats_of(design, lambda one: PACKINGS[name] if is_linear(one) else None, 2.0, kv_bytes_per_value)
-        return replace(found, weight_format=name)
-    if name in _WITH_HEAD:
-        whole, uses = PACKINGS[_WITH_HEAD[name]], ("matrix", "expert", "head", "borrowed")
-        found = formats_of(design, lambda one: whole if one.use in uses else None, 2.0, kv_bytes_per_value)
-        return replace(found, weight_format=name)
-    if name in _MLX:
-        packed = ("matrix", "expert", "head", "borrowed", "lookup")
-        found = formats_of(design, lambda one: _MLX[name] if one.use in packed else None, 2.0, kv_bytes_per_value)
-        return replace(found, weight_format=name)
     if name in _GGUF:
         found = formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
-        return replace(found, weight_format=_base(name))
-    raise InputError(unknown("quantisation", name, quantisations()))
-
-
-def _base(name: str) -> str:
-    """The type of most matrices in a format of llama.cpp, such as `q4_k` for `q4_k_m`."""
-    return name.removesuffix("_m").removesuffix("_s")
+        return replace(found, weight_format=name.removesuffix("_m").removesuffix("_s"))  # the type of most matrices
+    packing = PACKINGS.get(_WITH_HEAD.get(name, name)) or _MLX.get(name)
+    if packing is None:
+        raise InputError(unknown("quantisation", name, quantisations()))
+    packed = ["matrix", "expert"]
+    packed += ["head", "borrowed"] if name in _WITH_HEAD or name in _MLX else []
+    packed += ["lookup"] if name in _MLX else []
+    found = formats_of(design, lambda one: packing if one.use in packed else None, 2.0, kv_bytes_per_value)
+    return replace(found, weight_format=name)
 
 
 def _llama_cpp(design: Design, name: str) -> Rule:

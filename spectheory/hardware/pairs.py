@@ -72,6 +72,26 @@ def draft_of(target: ModelConfig, draft: str | Path | Mapping[str, Any] | ModelC
     return model(draft) if kind is None else draft_of_kind(target, kind)
 
 
+def pair_in_formats(
+    target: ModelConfig,
+    draft: str | Path | Mapping[str, Any] | ModelConfig | None,
+    quant: str | None,
+    kv_dtype: str | None,
+) -> tuple[ModelConfig, ModelConfig | None]:
+    """Target and draft in the formats that run: `quant` of the target's weights, `kv_dtype` of both caches.
+
+    The draft is None if the drafter has no model.
+
+    Raises:
+        InputError: see `draft_of`, or there is no such format.
+    """
+    packed = target if quant is None else target.quantised(quant)
+    second = draft_of(packed, draft)
+    if kv_dtype is None:
+        return packed, second
+    return packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)
+
+
 def pair(
     target: str | Path | Mapping[str, Any] | ModelConfig, draft: str | Path | Mapping[str, Any] | ModelConfig
 ) -> tuple[ModelConfig, ModelConfig]:

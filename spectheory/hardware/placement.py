@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
@@ -100,7 +101,8 @@ class Placement(ABC):
     def memory_needed(self, target: ModelConfig, draft: ModelConfig | None = None) -> float:
         """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
         drafted = 0.0 if draft is None else self.of_draft.memory_needed(draft)
-        return self._stored_weights(target) + self._stored_cache(target) + drafted
+        cache = self._sequences * target.kv_bytes(self.context, self.last_context) / self._cache_shards(target)
+        return self._stored_weights(target) + cache + drafted
 
     def require_memory(self, target: ModelConfig, draft: ModelConfig | None = None) -> None:
         """Check that the models and their KV caches fit into the memory of the GPUs.
@@ -148,36 +150,22 @@ class Placement(ABC):
         return self.gpus if self.parallel == "layers" else min(self.gpus, model.shape.kv_heads)
 
     def _stored_weights(self, model: ModelConfig) -> float:
-        experts = model.shape.moe_layers * model.shape.experts * expert_bytes(model) if self._by_experts else 0.0
+        experts = model.shape.moe_layers * model.shape.experts * model.bytes_of_an_expert if self._by_experts else 0.0
         alike = model.weight_bytes - experts
         return (alike if self._by_experts else alike / self.gpus) + experts / self.gpus
 
-    def _stored_cache(self, model: ModelConfig) -> float:
-        return self._sequences * model.kv_bytes(self.context, self.last_context) / self._cache_shards(model)
-
     def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
         """A list of changes that would make the models fit into `offered` bytes on each GPU."""
+
+        def misses(batch: int) -> bool:
+            return replace(self, batch=batch).memory_needed(target, draft) > offered
+
         fits = []
         if replace(self, batch=1, context=0, last_context=None).memory_needed(target, draft) < offered:
-            batch = self._largest_batch(offered, target, draft)
+            batch = bisect_left(range(1, self.batch), True, key=misses)
             fits.append(f"batch up to {batch} fits" if batch else "a shorter context may fit")
         more = [replace(self, gpus=self.gpus * 2**doubling) for doubling in range(1, 8)]
         enough = next((wider.gpus for wider in more if wider.memory_needed(target, draft) <= offered), None)
         if enough:
             fits.append(f"gpus={enough} fits")
         return ", ".join([*fits, "or a larger GPU or packed weights"])
-
-    def _largest_batch(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> int:
-        """The largest batch whose caches fit, below the batch that does not; 0 if there is none."""
-        fits, misses = 0, self.batch
-        while misses - fits > 1:
-            middle = (fits + misses) // 2
-            enough = replace(self, batch=middle).memory_needed(target, draft) <= offered
-            fits, misses = (middle, misses) if enough else (fits, middle)
-        return fits
-
-
-def expert_bytes(model: ModelConfig) -> float:
-    """Bytes of the weights of one expert of a layer."""
-    shape = model.shape
-    return shape.expert_linear_parameters * model.expert_bytes + shape.expert_other_parameters * model.other_bytes

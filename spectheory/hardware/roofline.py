@@ -35,7 +35,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.hardware.engine_costs import Overheads, origin
 from spectheory.hardware.kernel_curves import KernelCurve
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.placement import Placement, expert_bytes
+from spectheory.hardware.placement import Placement
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense
@@ -173,7 +173,7 @@ class Roofline(Placement):
             return np.zeros(tokens.shape)
         alone = (1 + (tokens - 1) * costs.text_share) * (1 + (self.batch - 1) * costs.batch_share)
         share = costs.bandwidth_share * costs.expert_share * self._packed_share(model, model.expert_bytes)
-        each = expert_bytes(model) / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
+        each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
     def _kernels(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -111,11 +112,7 @@ class RooflineInputs:
 
     def largest_batch(self, most: int) -> int:
         """The largest batch size up to `most` that fits into memory; 0 if none does."""
-        low, high = 0, most + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.at(middle).fits else (low, middle)
-        return low
+        return bisect_left(range(1, most + 1), True, key=lambda batch: not self.at(batch).fits)
 
     @property
     def class_errors(self) -> ClassErrors:

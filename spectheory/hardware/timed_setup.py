@@ -68,20 +68,7 @@ class TimedSetup:
         Raises:
             InputError: as `Latency.roofline`.
         """
-        return Latency.roofline(
-            gpu=self.gpu,
-            target=self.target,
-            draft=self.draft,
-            batch=batch,
-            context=context,
-            gpus=self.gpus,
-            engine=engine,
-            costs=costs,
-            parallel=self.parallel,
-            draft_gpus=self.draft_gpus,
-            drafting=self.drafting,
-            curves=self.curves,
-        )
+        return Latency.roofline(**vars(self), batch=batch, context=context, costs=costs, engine=engine)
 
     def seconds(self, run: Run | Step, costs: EngineCosts) -> float:
         """The predicted seconds of a run or a step. Between whole batch sizes they are interpolated linearly.

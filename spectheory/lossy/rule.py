@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, check_distribution, copy_of, positive_part, zeros_like
+from spectheory.core.arrays import Vector, copy_of, positive_part, zeros_like
 from spectheory.core.chance import branches
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp import Solver, optimal_acceptance
+from spectheory.otlp.solver import _check_pair
 
 MOST_DRAFTS = 50_000
 """Maximum number of drafts of one node that are enumerated."""
@@ -78,10 +79,7 @@ def lossy_step(rule: LossyRule, p: Vector, q: Vector, k: int = 1, drawn: DrawRul
     >>> str(step.total_variation), str(step.acceptance), str(step.lossless_acceptance)
     ('1/9', '7/9', '2/3')
     """
-    check_distribution("p", p)
-    check_distribution("q", q)
-    if len(p) != len(q):
-        raise InputError(f"p and q must be distributions on one vocabulary, got {len(p)} and {len(q)} tokens")
+    _check_pair(p, q)
     drawn.check_count(k)
     wanted = rule.wanted(p)
     distribution, accepted = _lossy_step(rule, p, q, k, drawn)

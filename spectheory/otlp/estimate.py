@@ -32,10 +32,9 @@ def estimated_acceptance(
     """
     if samples < 2:
         raise InputError(f"samples must be at least 2 for a standard error, got {samples}")
-    chances = [_chance(solver, p, q, solver.rule.children(q, k, rng)) for _ in range(samples)]
+    chances = []
+    for _ in range(samples):
+        drafts = solver.rule.children(q, k, rng)
+        distribution: Any = solver.distribution(p, q, drafts)
+        chances.append(float(sum(distribution[token] for token in set(drafts))))
     return float(np.mean(chances)), float(np.std(chances, ddof=1) / np.sqrt(samples))
-
-
-def _chance(solver: Solver, p: Vector, q: Vector, drafts: list[int]) -> float:
-    distribution: Any = solver.distribution(p, q, drafts)
-    return float(sum(distribution[token] for token in set(drafts)))

@@ -41,7 +41,8 @@ def assumptions_of(
         if deepest > acceptance.depths
         else []
     )
-    measured, planned = (_pair_of(record.provenance) for record in (acceptance, latencies[0]))
+    stamps = acceptance.provenance, latencies[0].provenance
+    measured, planned = (one.target and one.draft and f"{one.target} with {one.draft}" for one in stamps)
     other = [f"rates were measured on {measured} and are used for {planned}"] if measured and planned else []
     every = (*acceptance.provenance.assumptions, *other * (measured != planned), *product, *deeper, *times)
     return tuple(dict.fromkeys(every))
@@ -63,8 +64,3 @@ def _untimed(tried: TriedTrees, latencies: Iterable[Latency]) -> Iterator[str]:
             f"the overheads of {', '.join(names)} were not measured: these verifiers are timed with the overheads of "
             "the latency record, which are the same for all of them"
         )
-
-
-def _pair_of(stamp: Provenance) -> str | None:
-    """`target with draft` by the names in a record's provenance; None if it does not name both."""
-    return f"{stamp.target} with {stamp.draft}" if stamp.target and stamp.draft else None

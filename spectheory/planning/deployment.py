@@ -9,8 +9,7 @@ from pathlib import Path
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
-from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.calibrated_uncertainty import uncertainty_left
+from spectheory.hardware.calibrated_costs import CalibratedCosts, uncertainty_left
 from spectheory.hardware.draft_heads import kind_named, lookup_named
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu as gpu_of
@@ -19,7 +18,7 @@ from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of, require_pair
+from spectheory.hardware.pairs import pair_in_formats, require_pair
 from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.shipped_models import shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
@@ -244,12 +243,7 @@ class Deployment:
 
     def _models(self) -> tuple[ModelConfig, ModelConfig | None]:
         """Target and draft in the formats of the deployment; the draft is None if drafts are looked up."""
-        target = model(self.target)
-        target = target if self.quant is None else target.quantised(self.quant)
-        draft = draft_of(target, self.draft)
-        if self.kv_dtype is None:
-            return target, draft
-        return target.with_kv(self.kv_dtype), None if draft is None else draft.with_kv(self.kv_dtype)
+        return pair_in_formats(model(self.target), self.draft, self.quant, self.kv_dtype)
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""

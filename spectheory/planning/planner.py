@@ -13,7 +13,6 @@ from spectheory.planning.assumptions import assumptions_of
 from spectheory.planning.budget_curves import curves_of
 from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
-from spectheory.planning.confidence import Confidence
 from spectheory.planning.confidence_search import Drafted, confidence_of
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
@@ -132,46 +131,40 @@ class _Terms:
 
     def by_rates(self, tree: Tree) -> Plan:
         """The plan of a tree, predicted from the rates."""
-        rates, confidence = self.rates, self._confidence(tree, self.rates.tau(tree), None)
-        return Plan(
-            tree=tree,
-            acceptance=rates.acceptance,
-            latency=self.latency,
-            context=self.context,
-            limits=self.limits,
-            provenance=self._stamp(tree, None),
-            classes=rates.classes,
-            confidence=confidence,
-        )
+        return self._plan(tree, self.rates.tau(tree))
 
     def by_replay(self, best: Option | None, options: ReplayedOptions) -> Plan:
         """The plan of the option `best`, or of no speculation if it is None, with what else was replayed."""
         latency, context, tree = self.latency, self.context, best.tree if best else Tree.chain(0)
         tried = TriedTrees.of(worth_keeping(options.known, best, latency, context))
         chain = paying((one for one in options.known if one.tree.is_chain), latency, context)
-        chosen = ReplayedTree.of(best, options.replays) if best else None
-        return Plan(
-            tree=tree,
-            acceptance=self.rates.acceptance,
-            latency=latency,
-            context=context,
-            limits=self.limits,
-            provenance=self._stamp(tree, tried),
-            verifier=chosen and chosen.verifier,
-            rule=chosen and chosen.rule,
-            replayed=chosen and chosen.replayed,
-            chain=ReplayedTree.of(chain, options.replays) if chain else None,
-            tried=tried,
-            classes=self.rates.classes,
-            confidence=self._confidence(tree, chosen.replayed.tau if chosen else 1.0, chosen and chosen.verifier),
-        )
+        chosen, fastest_chain = (one and ReplayedTree.of(one, options.replays) for one in (best, chain))
+        return self._plan(tree, chosen.replayed.tau if chosen else 1.0, chosen, fastest_chain, tried)
 
-    def _confidence(self, tree: Tree, tau: float, verifier: str | None) -> Confidence | None:
-        return confidence_of([self.latency], Drafted.of([tree], [tau], [verifier], self.context))
-
-    def _stamp(self, tree: Tree, tried: TriedTrees | None) -> Provenance:
-        times = self.latency.provenance
+    def _plan(
+        self,
+        tree: Tree,
+        tau: float,
+        chosen: ReplayedTree | None = None,
+        chain: ReplayedTree | None = None,
+        tried: TriedTrees | None = None,
+    ) -> Plan:
+        times, verifier = self.latency.provenance, chosen and chosen.verifier
         stamp = Provenance.now(
             self.source, target=times.target, draft=times.draft, batch=times.batch, **times.placement
         )
-        return stamp.assuming(*assumptions_of(self.rates, [tree], [self.latency], tried))
+        return Plan(
+            tree=tree,
+            acceptance=self.rates.acceptance,
+            latency=self.latency,
+            context=self.context,
+            limits=self.limits,
+            provenance=stamp.assuming(*assumptions_of(self.rates, [tree], [self.latency], tried)),
+            verifier=verifier,
+            rule=chosen and chosen.rule,
+            replayed=chosen and chosen.replayed,
+            chain=chain,
+            tried=tried,
+            classes=self.rates.classes,
+            confidence=confidence_of([self.latency], Drafted.of([tree], [tau], [verifier], self.context)),
+        )

@@ -54,8 +54,14 @@ class ReplayedOptions:
 
     def of(self, tree: Tree, only: Verifier | None = None) -> list[Option]:
         """A tree with each of `planned_verifiers`, or with one of them only."""
-        verified = [pair for pair in planned_verifiers(self.replays, tree) if only is None or pair[0] == only]
-        return [self._option(tree, *pair) for pair in verified]
+        options = []
+        for verifier, rule in planned_verifiers(self.replays, tree):
+            if only is None or verifier == only:
+                if (tree, verifier) not in self._known:
+                    replayed = self.replays.replay(tree, verifier, rule)
+                    self._known[tree, verifier] = Option(tree, verifier, rule, replayed)
+                options.append(self._known[tree, verifier])
+        return options
 
     @property
     def known(self) -> list[Option]:
@@ -90,11 +96,6 @@ class ReplayedOptions:
                 f"verifier must be one that a plan replays for {tree}, {', '.join(known)}, got {name!r:.60}"
             )
         return self.of(tree, known[name])
-
-    def _option(self, tree: Tree, verifier: Verifier, rule: DrawRule) -> Option:
-        if (tree, verifier) not in self._known:
-            self._known[tree, verifier] = Option(tree, verifier, rule, self.replays.replay(tree, verifier, rule))
-        return self._known[tree, verifier]
 
 
 def planned_verifiers(replays: Replays, tree: Tree) -> Iterator[tuple[Verifier, DrawRule]]:

@@ -57,7 +57,8 @@ def explain(
     if verifier is None:
         verifier = Greedy() if replays.greedy else TopDown(Naive())
     if rule is None:
-        rule = _usual_rule(tree, verifier)
+        planned = planned_rule(tree)
+        rule = planned if planned in verifier.rules else verifier.rules[0]
     replayed = replays.replay(tree, verifier, rule)
     others = list(other_choices(replays, tree, verifier, rule))
     depths = range(0 if replays.recorded else tree.max_depth)
@@ -84,9 +85,3 @@ def explain(
         what_if=tuple(changed),
         measured=measured,
     )
-
-
-def _usual_rule(tree: Tree, verifier: Verifier) -> DrawRule:
-    """The rule by which planned trees are drawn, or the first one for which the verifier is lossless."""
-    planned = planned_rule(tree)
-    return planned if planned in verifier.rules else verifier.rules[0]

@@ -10,17 +10,14 @@ from spectheory.results.diagnosis import TITLES, Diagnosis, Factor
 
 def diagnosis_rows(found: Diagnosis) -> TextTable:
     """The factors of a diagnosis, with what each costs."""
-    rows = [(TITLES[factor.name], _verdict(factor), _faster(factor)) for factor in found.factors]
+    faster = [MISSING if factor.gain is None else f"{factor.gain:.2f}x" for factor in found.factors]
+    rows = [(TITLES[one.name], _verdict(one), gain) for one, gain in zip(found.factors, faster, strict=True)]
     note = "Faster: times as fast as now, if only this factor had its usual value."
     return TextTable("Factors of the speed", ("factor", "cause", "faster"), tuple(rows), note=note)
 
 
 def _verdict(factor: Factor) -> str:
     return "not known" if factor.gain is None else "yes" if factor.is_cause else "no"
-
-
-def _faster(factor: Factor) -> str:
-    return MISSING if factor.gain is None else f"{factor.gain:.2f}x"
 
 
 def diagnosis_words(found: Diagnosis) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -27,11 +27,16 @@ def judged_rows(comparison: DraftComparison) -> list[TextTable]:
 def judged_words(comparison: DraftComparison) -> list[str]:
     """The findings in words: what was compared, and each group compared with the baseline."""
     sampled = comparison.provenance.sampling
+    single = [row.group for row in comparison.rows if row.runs == 1]
+    caveat = (
+        f"One run only of {', '.join(single)}: the intervals hold for these weights, and leave out how much another "
+        "seed of training would differ."
+    )
     return [
         f"{comparison.roots.sum():,} roots in texts of {_clusters(comparison)}: {comparison.policy}, "
         f"verified by {comparison.verifier}{f', {sampled}' if sampled else ''}. The baseline is {comparison.baseline}.",
         *(_finding(row, comparison.baseline) for row in comparison.rows[1:]),
-        *_caveats(comparison),
+        *([caveat] if single else []),
     ]
 
 
@@ -53,19 +58,12 @@ def _finding(row: DraftRow, baseline: str) -> str:
     return f"No difference between {row.group} and {baseline} was found: {said}; {seen}."
 
 
-def _caveats(comparison: DraftComparison) -> Iterator[str]:
-    if single := [row.group for row in comparison.rows if row.runs == 1]:
-        yield (
-            f"One run only of {', '.join(single)}: the intervals hold for these weights, and leave out how much "
-            "another seed of training would differ."
-        )
-
-
 def _taus(comparison: DraftComparison) -> TextTable:
     rows, everywhere = [], all(row.root_tokens is not None for row in comparison.rows)
     spread = any(row.deviation is not None for row in comparison.rows)
     for row in comparison.rows:
-        cells = [_named(row), f"{row.tau:.3f}\n±{row.tau_half:.3f}"]
+        name = row.group if row.runs == 1 else f"{row.group}, {row.runs} runs"
+        cells = [name, f"{row.tau:.3f}\n±{row.tau_half:.3f}"]
         cells += [_number(row.deviation, "{:.3f}")] * spread
         cells += [_difference(row.difference, row.half), _number(row.detectable, "{:.2f}%")]
         if everywhere:
@@ -95,7 +93,7 @@ def _acceptance(comparison: DraftComparison) -> TextTable:
         (
             name,
             *(f"{_percent(value)}%" for value in _mean(runs, lambda run: run.acceptance)[:depths]),
-            f"{100 * _error_at_all_depths(runs):.1f}%",
+            f"{100 * np.mean([calibration_error(run.reliability.sum(0))[0] for run in runs]):.1f}%",
         )
         for name, runs in comparison.groups.items()
     ]
@@ -160,18 +158,9 @@ def judged_page(title: str, comparison: DraftComparison) -> str:
     return words_page(title, judged_words(comparison), figures, judged_rows(comparison), stamps)
 
 
-def _named(row: DraftRow) -> str:
-    return row.group if row.runs == 1 else f"{row.group}, {row.runs} runs"
-
-
 def _mean(runs: list[DraftRun], part: Callable[[DraftRun], np.ndarray]) -> np.ndarray:
     """The mean over the runs of one of their tables."""
     return np.mean([part(run) for run in runs], 0)
-
-
-def _error_at_all_depths(runs: list[DraftRun]) -> float:
-    """Expected calibration error of the first token over all depths, mean of the runs."""
-    return float(np.mean([calibration_error(run.reliability.sum(0))[0] for run in runs]))
 
 
 def _difference(percent: float | None, half: float | None) -> str:

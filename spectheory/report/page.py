@@ -131,7 +131,9 @@ def prose_html(text: str) -> str:
 
 def figure_html(drawing: str) -> str:
     """The SVG `drawing` as an HTML figure in the colours of the page."""
-    return f"<figure>{_themed(drawing)}</figure>"
+    for colour, variable in THEMED.items():
+        drawing = drawing.replace(colour, variable)
+    return f"<figure>{drawing}</figure>"
 
 
 def _lead(run: Run) -> str:
@@ -161,12 +163,6 @@ def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
 def _block(heading: str, rows: TextTable, *drawings: str) -> str:
     figure = "\n".join(map(figure_html, drawings))
     return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{figure}\n{folded_table(rows)}"
-
-
-def _themed(drawing: str) -> str:
-    for colour, variable in THEMED.items():
-        drawing = drawing.replace(colour, variable)
-    return drawing
 
 
 def folded_table(table: TextTable, *, is_open: bool = False) -> str:

@@ -198,11 +198,8 @@ def _lead(schedule: Schedule) -> str:
     tree = schedule.trees[schedule.choice[best]]
     if tree.budget == 0:
         return _where_it_pays(schedule)
-    what = f"{schedule.speedup[best]:.2f}x the plain speed with {_with_article(tree)}"
+    what = f"{schedule.speedup[best]:.2f}x the plain speed with a {'' if tree.is_chain else 'tree of '}"
+    what += tree_in_words(tree)
     if len(schedule.batches) == 1:
         return f"At batch {schedule.batches[0]}: {what}, predicted."
     return f"{_where_it_pays(schedule)} The highest speedup is predicted at batch {schedule.batches[best]}: {what}."
-
-
-def _with_article(tree: Tree) -> str:
-    return f"a {tree_in_words(tree)}" if tree.is_chain else f"a tree of {tree_in_words(tree)}"

@@ -80,16 +80,14 @@ def serving_answer(comparison: ServingComparison, schedule: Schedule | None = No
                 f"{run.name} can settle at a batch of {_settled(run)}: after a burst it can stay at the larger one, "
                 "although the load fits the smaller one. `spectheory tune` looks for a schedule without this."
             )
-    if growing := [run.name for run in comparison.runs if run.settled_batches is not None and not _settles(run)]:
+    if growing := [
+        run.name for run in comparison.runs if run.settled_batches is not None and not len(run.settled_batches)
+    ]:
         lines.append(
             f"This load is more than is sustained by: {', '.join(growing)}. Their queues grow for as long as requests "
             "arrive, so their times and goodput depend on how many requests there are."
         )
     return "\n".join(lines)
-
-
-def _settles(run: ServingRun) -> bool:
-    return run.settled_batches is not None and len(run.settled_batches) > 0
 
 
 def _verdict(comparison: ServingComparison, run: ServingRun) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import count, takewhile
 
 import numpy as np
 
@@ -44,19 +46,14 @@ def shapes(acceptance: Acceptance, budget: int, *, max_depth: int | None = None)
     trees = best_trees(acceptance, budget, max_depth=max_depth)
     longest = Tree.chain(min(budget, budget if max_depth is None else max_depth))
     chains = [Tree.chain(min(nodes, longest.budget)) for nodes in range(budget + 1)]
-    full = [tree for fanout in range(2, acceptance.ranks + 1) for tree in _full(fanout, budget)]
+    full = [
+        tree
+        for fanout in range(2, acceptance.ranks + 1)
+        for tree in takewhile(lambda tree: tree.budget <= budget, map(partial(Tree.k_ary, fanout), count(1)))
+    ]
     return Shapes(
         tuple(trees),
         np.array([block_efficiency(tree, acceptance) for tree in trees]),
         np.array([block_efficiency(chain, acceptance) for chain in chains]),
         tuple((tree, block_efficiency(tree, acceptance)) for tree in full),
     )
-
-
-def _full(fanout: int, budget: int) -> list[Tree]:
-    """The full trees with this fan-out and at most `budget` drafted nodes, at least one level deep."""
-    trees, depth = [], 1
-    while (tree := Tree.k_ary(fanout, depth)).budget <= budget:
-        trees.append(tree)
-        depth += 1
-    return trees

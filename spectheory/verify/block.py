@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of
-from spectheory.core.chance import draw
 from spectheory.core.draft import Draft
+from spectheory.verify.outcome import judged_outcome, judged_sample
 from spectheory.verify.shortfall import coin, shortfall
 from spectheory.verify.single_path import SinglePath, path_tokens
 
@@ -37,25 +37,17 @@ class Block(SinglePath):
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
         """See SinglePath._path_outcome."""
-        left, stop, next_token = one_of(p[0]), [], []
-        for _, chance, distribution in _judged(tokens, p, q):
-            stop.append(left * chance)
-            next_token.append(distribution)
-            left = left * (1 - chance)
-        return stop[::-1], next_token[::-1]
+        return judged_outcome(_judged(tokens, p, q), p)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; the nodes before the last accepted node are not evaluated."""
+        """See Verifier.sample."""
         return self._path_sample(path_tokens(draft), p, draft.q, rng)
 
     def _path_sample(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector], rng: np.random.Generator
     ) -> tuple[int, int]:
         """Draw (accepted tokens, next token) along a path; see SinglePath._path_outcome."""
-        node, distribution = next(
-            (node, distribution) for node, chance, distribution in _judged(tokens, p, q) if rng.random() < chance
-        )
-        return node, draw(distribution, rng)
+        return judged_sample(_judged(tokens, p, q), rng)
 
 
 def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:

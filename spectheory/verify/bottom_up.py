@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.arrays import Vector, copy_of, extended, normalised, one_of, set_zero, zero_of
-from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.otlp import Solver
-from spectheory.verify.outcome import Outcome
+from spectheory.verify.outcome import Outcome, judged_outcome, judged_sample
 from spectheory.verify.verifier import Verifier
 
 
@@ -48,21 +47,11 @@ class BottomUp(Verifier):
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        left = one_of(p[0])
-        stop, next_token = [left] * (draft.tree.budget + 1), list(p)
-        for node, accepted, distribution in _judged(self.solver, draft, p):
-            stop[node], next_token[node] = left * accepted, distribution
-            left = left * (1 - accepted)
-        return Outcome(draft.tree, stop, next_token)
+        return Outcome(draft.tree, *judged_outcome(_judged(self.solver, draft, p), p))
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; nodes that would be judged after the accepted node are not evaluated."""
-        node, distribution = next(
-            (node, distribution)
-            for node, accepted, distribution in _judged(self.solver, draft, p)
-            if rng.random() < accepted
-        )
-        return node, draw(distribution, rng)
+        """See Verifier.sample."""
+        return judged_sample(_judged(self.solver, draft, p), rng)
 
 
 def _judged(solver: Solver, draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:

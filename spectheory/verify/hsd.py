@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, one_of
-from spectheory.core.chance import draw
 from spectheory.core.draft import Draft
+from spectheory.verify.outcome import judged_outcome, judged_sample
 from spectheory.verify.single_path import SinglePath, path_tokens
 
 
@@ -45,24 +45,14 @@ class HSD(SinglePath):
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
         """See SinglePath._path_outcome."""
-        left, stop, next_token = one_of(p[0]), [], []
-        for _, chance, distribution in _scanned(tokens, p, q):
-            stop.append(left * chance)
-            next_token.append(distribution)
-            left = left * (1 - chance)
-        return stop[::-1], next_token[::-1]
+        return judged_outcome(_judged(tokens, p, q), p)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; the nodes before the last accepted node are not evaluated."""
-        node, distribution = next(
-            (node, distribution)
-            for node, chance, distribution in _scanned(path_tokens(draft), p, draft.q)
-            if rng.random() < chance
-        )
-        return node, draw(distribution, rng)
+        """See Verifier.sample."""
+        return judged_sample(_judged(path_tokens(draft), p, draft.q), rng)
 
 
-def _scanned(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:
+def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:
     """Yield (node, its coin's probability, next-token distribution), from the last node to the root."""
     capped = [one_of(p[0])]
     for node, token in enumerate(tokens):

@@ -1,14 +1,19 @@
-"""`Outcome`, the exact distribution of one verification."""
+"""`Outcome`, the exact distribution of one verification, and verification by coins, node after node."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from spectheory.core.arrays import Vector, one_of
 from spectheory.core.chance import draw
 from spectheory.core.tree import Tree
+
+Judged = Iterable[tuple[int, Any, Vector]]
+"""(node, probability to accept it after the earlier rejections, next-token distribution), in the order of judging."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,3 +45,22 @@ class Outcome:
         """Draw (last accepted node, next token)."""
         node = draw(self.stop, rng)
         return node, draw(self.next_token[node], rng)
+
+
+def judged_outcome(judged: Judged, p: Any) -> tuple[list[Any], list[Vector]]:
+    """The fields `stop` and `next_token` of an outcome, if the first node whose coin succeeds is the last accepted one.
+
+    `p` has the target's distribution at each of the nodes, which are all judged.
+    """
+    left = one_of(p[0])
+    stop, next_token = [left] * len(p), list(p)
+    for node, accepted, distribution in judged:
+        stop[node], next_token[node] = left * accepted, distribution
+        left = left * (1 - accepted)
+    return stop, next_token
+
+
+def judged_sample(judged: Judged, rng: np.random.Generator) -> tuple[int, int]:
+    """Draw (last accepted node, next token); nodes that would be judged after the accepted node are not evaluated."""
+    node, distribution = next((node, following) for node, accepted, following in judged if rng.random() < accepted)
+    return node, draw(distribution, rng)

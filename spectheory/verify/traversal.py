@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of, without
-from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.verify.outcome import Outcome
+from spectheory.verify.outcome import Outcome, judged_outcome, judged_sample
 from spectheory.verify.shortfall import coin, shortfall
 from spectheory.verify.verifier import Verifier
 
@@ -40,19 +39,11 @@ class Traversal(Verifier):
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        left = one_of(p[0])
-        stop, next_token = [left] * (draft.tree.budget + 1), list(p)
-        for node, accepted, distribution in _judged(draft, p):
-            stop[node], next_token[node] = left * accepted, distribution
-            left = left * (1 - accepted)
-        return Outcome(draft.tree, stop, next_token)
+        return Outcome(draft.tree, *judged_outcome(_judged(draft, p), p))
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; nodes that would be judged after the accepted node are not evaluated."""
-        node, distribution = next(
-            (node, distribution) for node, accepted, distribution in _judged(draft, p) if rng.random() < accepted
-        )
-        return node, draw(distribution, rng)
+        """See Verifier.sample."""
+        return judged_sample(_judged(draft, p), rng)
 
 
 def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:

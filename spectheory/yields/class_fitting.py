@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Num, Real
 
 from spectheory.core.errors import InputError
-from spectheory.core.ratios import ratio_half_width
+from spectheory.core.ratios import ratio_half_width, share_limits
 from spectheory.yields.mixing_weights import log_likelihood, mixing_weights
 
 RATES = np.unique(np.concatenate([np.linspace(0, 1, 101), 1 - np.geomspace(0.001, 0.01, 6)]))
@@ -70,13 +70,9 @@ class ClassCounts:
         independent (Clopper-Pearson). Where drafts were of several lengths, the number of cycles at a depth is the
         number of trials there divided by the share of cycles that reach it (Peto).
         """
-        from scipy.stats import beta
-
-        each = 1 - (1 - level) / len(self.others)
-        tail, share = (1 - each) / 2, self.survival
+        each, share = 1 - (1 - level) / len(self.others), self.survival
         cycles = self.trials.sum(0) / np.append(1, share[:-1])
-        low = np.nan_to_num(beta.ppf(tail, cycles * share, cycles * (1 - share) + 1))
-        high = np.nan_to_num(beta.ppf(1 - tail, cycles * share + 1, cycles * (1 - share)), nan=1.0)
+        low, high = share_limits(cycles * share, cycles * (1 - share), each)
         if len(self.hits) == 1:
             return low, high
         half = np.array([ratio_half_width(column, self.trials[:, 0], each) for column in self.hits.T])
@@ -137,7 +133,8 @@ def _falls(counts: ClassCounts) -> Float[np.ndarray, " depths"]:
     Several factors can be equally likely, with more spread classes for a deeper fall: the one nearest to 1 is taken.
     """
     outcomes, depths = counts.outcomes, len(counts.others)
-    at_most = _saturated(counts)
+    counted = np.cumprod(np.append(1, counts.rates))
+    at_most = log_likelihood(_cells(counted[:, None]), outcomes, np.ones(1))
     falls, found = np.ones(depths), _likelihood(np.ones(depths), counts)
     needed = np.log(outcomes.sum()) / 2
     while at_most - found > needed:
@@ -174,12 +171,6 @@ def _likelihood(falls: np.ndarray, counts: ClassCounts) -> float:
     """The largest log-likelihood of classes with these falls."""
     cells = _cells(survival(RATES, falls, counts.others))
     return log_likelihood(cells, counts.outcomes, mixing_weights(cells, counts.outcomes))
-
-
-def _saturated(counts: ClassCounts) -> float:
-    """The log-likelihood of the counted rates themselves."""
-    reached = np.cumprod(np.append(1, counts.rates))
-    return log_likelihood(_cells(reached[:, None]), counts.outcomes, np.ones(1))
 
 
 def _cells(reached: np.ndarray) -> Float[np.ndarray, "outcomes classes"]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
-from spectheory.core.acceptance import MIN_TRIALS, ROUNDING, Acceptance, TooFewTrialsError
+from spectheory.core.acceptance import MIN_TRIALS, ROUNDING, Acceptance, depths_with_enough
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -130,7 +130,7 @@ class RequestClasses(Record):
         rows = rows[rows.any(1)]
         reached = rows[:, ::-1].cumsum(1)[:, ::-1]
         hits, trials = reached[:, 1:], reached[:, :-1]
-        kept = _enough(trials.sum(0), min_trials)
+        kept = depths_with_enough(trials.sum(0), min_trials)
         counts = ClassCounts(hits[:, :kept], trials[:, :kept], np.zeros(kept))
         return cls._fitted(counts, np.zeros((kept, 0)), Tree.chain(rows.shape[1] - 1), level, provenance)
 
@@ -264,12 +264,3 @@ def _later(acceptance: Acceptance) -> Float[np.ndarray, "depths later_ranks"]:
     others, missed = acceptance.table[:, 1:], 1 - acceptance.table[:, :1]
     later = np.divide(others, missed, out=np.zeros_like(others), where=missed > 0)
     return later / np.maximum(1, later.sum(1, keepdims=True))
-
-
-def _enough(trials: np.ndarray, min_trials: int) -> int:
-    """Number of depths before the first one with fewer than `min_trials` trials."""
-    few = trials < min_trials
-    kept = int(few.argmax()) if few.any() else len(trials)
-    if kept == 0:
-        raise TooFewTrialsError(int(trials[0]), min_trials)
-    return kept

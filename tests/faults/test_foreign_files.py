@@ -16,7 +16,7 @@ import spectheory as st
 from examples.gallery.running import load_rows
 from simulate.load.trace_files import read_trace
 from spectheory.engines import Conditions, read_runs
-from spectheory.hardware.config_files import read_config
+from spectheory.hardware.model_config import read_config
 from tests.refusals import refuses
 
 NESTED: list[Any] = []

@@ -14,8 +14,7 @@ import pytest
 import spectheory as st
 from simulate import Server, serve, tune
 from simulate.load import Geometric, Load, Requests, poisson
-from simulate.tuning.moves import neighbours, segments
-from simulate.tuning.options import Options
+from simulate.tuning.options import Options, neighbours, segments
 from simulate.tuning.search import Trials
 from tests.command_line import Run, refused, run
 from tests.refusals import refuses

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import simulate
 import spectheory as st
 from simulate.worlds import MarkovWorld, RecordedWorld, Walks
-from simulate.worlds.stationary import stationary
+from simulate.worlds.markov import stationary
 from spectheory import DrawRule, Levels, Paths, Tree, Verifier
 from spectheory.otlp import NSS, OptimalTransport, solvers
 from spectheory.replay import GreedyText, Replays, TargetText

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spectheory.certify.zoo.specimen import Specimen
+from spectheory.certify.zoo.specimen import documented
 from spectheory.core.arrays import positive_part
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft
@@ -90,17 +90,13 @@ def bonus_row_off_by_one(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     return _token_by_token(draft, p, rng, bonus=1)
 
 
-def _wrong(name: str, given: Any) -> Specimen:
-    return Specimen(name, given.__doc__, given, False, CHAINS)
-
-
 PATHS = (
-    _wrong("block-keeps-with-weight", block_stopping_with_weight),
-    _wrong("block-plain-residual", block_with_plain_residual),
-    _wrong("block-q-one", block_with_q_one),
-    _wrong("stale-q", stale_draft_distribution),
-    _wrong("p-row-off-by-one", target_row_off_by_one),
-    _wrong("bonus-row-off-by-one", bonus_row_off_by_one),
-    Specimen("block", block.__doc__ or "", block, True, CHAINS),
-    Specimen("token-by-token", token_by_token.__doc__ or "", token_by_token, True, CHAINS),
+    documented("block-keeps-with-weight", block_stopping_with_weight, False, CHAINS),
+    documented("block-plain-residual", block_with_plain_residual, False, CHAINS),
+    documented("block-q-one", block_with_q_one, False, CHAINS),
+    documented("stale-q", stale_draft_distribution, False, CHAINS),
+    documented("p-row-off-by-one", target_row_off_by_one, False, CHAINS),
+    documented("bonus-row-off-by-one", bonus_row_off_by_one, False, CHAINS),
+    documented("block", block, True, CHAINS),
+    documented("token-by-token", token_by_token, True, CHAINS),
 )

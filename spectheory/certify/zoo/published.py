@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spectheory.certify.zoo.specimen import Specimen
+from spectheory.certify.zoo.specimen import documented
 from spectheory.core.arrays import Vector, excess, power
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft
@@ -114,12 +114,8 @@ def _shares(drafted: Vector, target: Vector) -> Vector:
     return (drafted / (target + (target == 0))).clip(max=1) * (drafted > 0)
 
 
-def _wrong(name: str, given: Any, policies: Any) -> Specimen:
-    return Specimen(name, given.__doc__.splitlines()[0], given, False, policies)
-
-
 PUBLISHED = (
-    _wrong("hsd-clever", hsd_clever, TWO_TOKENS),
-    _wrong("hsd-without-cap", hsd_without_cap, TWO_TOKENS),
-    _wrong("spectr-gbv", spectr_gbv, TWO_PATHS),
+    documented("hsd-clever", hsd_clever, False, TWO_TOKENS),
+    documented("hsd-without-cap", hsd_without_cap, False, TWO_TOKENS),
+    documented("spectr-gbv", spectr_gbv, False, TWO_PATHS),
 )

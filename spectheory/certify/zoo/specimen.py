@@ -37,6 +37,11 @@ class Specimen:
     zero_coins: bool = False
 
 
+def documented(name: str, given: Any, is_lossless: bool, policies: tuple[DrawPolicy, ...] | None = None) -> Specimen:
+    """A specimen that is described by the first line of its docstring."""
+    return Specimen(name, (given.__doc__ or name).splitlines()[0], given, is_lossless, policies)
+
+
 @dataclass(frozen=True)
 class StepSpecimen:
     """A whole decoding step on which `certify_step` is tested. Its fault does not show in the verifier alone."""

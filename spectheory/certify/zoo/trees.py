@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spectheory.certify.zoo.nodes import multi_round_residual, naive
-from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
+from spectheory.certify.zoo.specimen import Emit, Specimen, documented, top_down
 from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero, without, zeros_like
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
@@ -197,16 +197,12 @@ def _with_rule(given: Any, rule: DrawRule) -> Any:
     return verify
 
 
-def _specimen(name: str, given: Any, is_lossless: bool, policies: Any = None) -> Specimen:
-    return Specimen(name, (given.__doc__ or name).splitlines()[0], given, is_lossless, policies)
-
-
 TREES = (
-    _specimen("traversal-mass-left", _with_rule(traversal_with_mass_left, SWOR), False),
-    _specimen("traversal-merged-q-unchanged", traversal_merged_q_unchanged, False, MERGED),
-    _specimen("traversal-sorted", _with_rule(traversal_sorted, SWOR), False),
-    _specimen("longest-of-k-paths", longest_of_paths, False, MERGED),
-    _specimen("greedy-path-loose-ties", greedy_path_with_loose_ties, False, (Levels((2,)), Levels((3,)))),
+    documented("traversal-mass-left", _with_rule(traversal_with_mass_left, SWOR), False),
+    documented("traversal-merged-q-unchanged", traversal_merged_q_unchanged, False, MERGED),
+    documented("traversal-sorted", _with_rule(traversal_sorted, SWOR), False),
+    documented("longest-of-k-paths", longest_of_paths, False, MERGED),
+    documented("greedy-path-loose-ties", greedy_path_with_loose_ties, False, (Levels((2,)), Levels((3,)))),
     *(
         Specimen(f"trunk-k-times-{name}", trunk_read_k_times.__doc__ or "", trunk_read_k_times(emit), False, TRUNKED)
         for name, emit in (
@@ -215,10 +211,10 @@ TREES = (
             ("khisti", _emit(Khisti())),
         )
     ),
-    _specimen("specinfer-algorithm-14-as-printed", SpecInferAsPrinted(), False),
-    _specimen("khisti-algorithm-15-literal", NaiveBranchingOfWinnerOnly(), False),
-    _specimen("traversal", _with_rule(traversal, SWOR), True),
-    _specimen("traversal-merged", _with_rule(traversal, IID), True, MERGED),
+    documented("specinfer-algorithm-14-as-printed", SpecInferAsPrinted(), False),
+    documented("khisti-algorithm-15-literal", NaiveBranchingOfWinnerOnly(), False),
+    documented("traversal", _with_rule(traversal, SWOR), True),
+    documented("traversal-merged", _with_rule(traversal, IID), True, MERGED),
     Specimen(
         "traversal-apart",
         "Traversal with a node of its own for each draw, and q unchanged. Lossless.",
