@@ -158,24 +158,16 @@ def test_certificates_of_verifiers_run_in_blocks(name: str, share: float) -> Non
     assert found.estimate("lossy").value == share
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: simulate.serving_task(st.Tree.chain(3), LOAD, server=TIMES), "rates must be given"),
-        (lambda: simulate.serving_task(None, LOAD), "server must be given"),
-        (lambda: simulate.serving_task(None, "steady:3", server=TIMES), "steady"),
-        (
-            lambda: simulate.world_task(RateWorld(RATES), st.Tree.chain(2), st.verify.Block()),
-            "verifier must be left out",
-        ),
-        (lambda: simulate.world_task(MARKOV, st.Tree.chain(2), rule=st.DrawRule.IID), "verifier must be a Verifier"),
-        (
-            lambda: simulate.world_task(
-                RecordedWorld(st.Replays([st.GreedyText(np.zeros(9, int), 3)])), st.Tree.chain(2), st.verify.Greedy()
-            ),
-            "has no identity",
-        ),
-    ],
-)
-def test_what_a_ready_task_cannot_count_is_refused_when_it_is_made(make: Any, said: str) -> None:
-    refuses(said, make)
+def test_what_a_ready_task_cannot_count_is_refused_when_it_is_made() -> None:
+    refuses("rates must be given", simulate.serving_task, st.Tree.chain(3), LOAD, server=TIMES)
+    refuses("server must be given", simulate.serving_task, None, LOAD)
+    refuses("steady", simulate.serving_task, None, "steady:3", server=TIMES)
+    refuses("verifier must be left out", simulate.world_task, RateWorld(RATES), st.Tree.chain(2), st.verify.Block())
+    refuses("verifier must be a Verifier", simulate.world_task, MARKOV, st.Tree.chain(2), rule=st.DrawRule.IID)
+    refuses(
+        "has no identity",
+        simulate.world_task,
+        RecordedWorld(st.Replays([st.GreedyText(np.zeros(9, int), 3)])),
+        st.Tree.chain(2),
+        st.verify.Greedy(),
+    )
