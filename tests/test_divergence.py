@@ -12,7 +12,7 @@ import torch
 
 from reference.divergence import SLACK, TextComparison, compare_texts
 from reference.models import SHIPPED, load_target
-from tests.command_line import Run, refused
+from tests.command_line import Run, refused, succeeded
 from tests.refusals import refuses
 
 SAMPLES = Path(__file__).parent.parent / "docs" / "samples"
@@ -96,8 +96,7 @@ def test_texts_without_tokens_or_with_unknown_ones_are_refused() -> None:
 def test_the_command_exits_with_1_for_what_rounding_does_not_explain(run: Run) -> None:
     for name, ids in IDS.items():
         Path(f"{name}.json").write_text(json.dumps(ids))
-    rounded = run("divergence", "plain.json", "speculative.json", "--prompt", "prompt.json")
-    assert rounded.exit_code == 0, rounded.output
+    rounded = succeeded(run("divergence", "plain.json", "speculative.json", "--prompt", "prompt.json"))
     assert "the texts differ first at token 3" in rounded.stdout
     assert "plain.json: all 24 tokens have the largest logit" in rounded.stdout
     assert "rounding explains the difference" in rounded.stdout

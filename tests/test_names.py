@@ -13,7 +13,7 @@ from spectheory.hardware.models import model
 from spectheory.hardware.pairs import pair
 from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
-from tests.command_line import Run, plan, run  # noqa: F401
+from tests.command_line import Run, plan, run, succeeded  # noqa: F401
 from tests.refusals import refuses
 
 TARGETS = [
@@ -153,8 +153,7 @@ def test_the_four_deployments_of_the_issue_have_times() -> None:
 
 def test_the_command_takes_formats_and_the_prediction_module(plan: Run) -> None:  # noqa: F811
     module = ("--gpu", "h200_sxm", "--gpus", 8, "--target", "deepseek-v3", "--draft", "mtp")
-    done = plan(*module, "--kv-dtype", "fp8")
-    assert done.exit_code == 0, done.output
+    succeeded(plan(*module, "--kv-dtype", "fp8"))
     refused = plan("--gpu", "h100_sxm", "--target", "qwen3-8b", "--draft", "mtp")
     assert refused.exit_code == 2
     assert "has no multi-token-prediction module" in " ".join(refused.output.split())
@@ -164,5 +163,4 @@ def test_the_command_takes_formats_and_the_prediction_module(plan: Run) -> None:
     ):
         refused = plan("--gpu", "h100_sxm", "--target", "qwen3-8b", "--draft", "qwen3-0.6b", option, value)
         assert message in " ".join(refused.output.split())
-    packed = plan("--gpu", "rtx4090", "--target", "qwen3-8b", "--draft", "qwen3-0.6b", "--quant", "q4_k_m")
-    assert packed.exit_code == 0, packed.output
+    succeeded(plan("--gpu", "rtx4090", "--target", "qwen3-8b", "--draft", "qwen3-0.6b", "--quant", "q4_k_m"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectheory import Acceptance
-from tests.command_line import Run, refused
+from tests.command_line import Run, refused, succeeded
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
 from tests.engines.test_vllm_statistics import PROMETHEUS, REQUEST
@@ -19,8 +19,7 @@ SAID = "2 reports are added, as if each had counted its own cycles"
 def test_counts_of_several_files_are_added(run: Run) -> None:
     Path("a").write_text(PROMETHEUS)
     Path("b").write_text(PROMETHEUS + "\n")
-    result = run("import", "vllm-metrics", "a", "b", "--out", "both.json", "--json")
-    assert result.exit_code == 0, result.output
+    succeeded(run("import", "vllm-metrics", "a", "b", "--out", "both.json", "--json"))
     one, both = (json.loads(run("import", "vllm-metrics", *names, "--json").stdout) for names in ("a", ("a", "b")))
     assert [both[name] for name in ("drafts", "drafted", "accepted")] == [2000, 6000, 3000]
     assert both["tau"] == one["tau"] == 2.5

@@ -21,7 +21,7 @@ from spectheory.replay.misses import ranks_of
 from spectheory.report.explained import explained_page, explained_rows, explained_words
 from spectheory.results.tally import Tally
 from spectheory.verify import Block, Greedy, TopDown, Traversal, name_of
-from tests.command_line import Run, refused
+from tests.command_line import Run, refused, succeeded
 from tests.refusals import refuses
 from tests.replay.inputs import BUSHY, RANKS, prompts
 from tests.replay.test_replays import random_text
@@ -104,8 +104,7 @@ def records(tmp_path: Path) -> Path:
 
 
 def test_the_command_explains_recorded_lengths(run: Run, records: Path) -> None:
-    shown = run("explain", records)
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(run("explain", records))
     assert "on 2 texts: chain of 3." in shown.stdout
     assert "one level less" in shown.stdout
     data = json.loads(run("explain", records, "--json").stdout)
@@ -118,8 +117,7 @@ def test_the_command_explains_a_trace(tiny: Pair, run: Run, tmp_path: Path, temp
     plan = {"tree": [-1, 0, 0, 1], "verifier": "Traversal" if temperature else "Greedy", "rule": "NO_REPLACEMENT"}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     arguments = "explain", tmp_path / "trace", "--tree", tmp_path / "plan.json"
-    shown = run(*arguments, "--out", tmp_path / "out")
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(run(*arguments, "--out", tmp_path / "out"))
     found = Explained.load(tmp_path / "out" / "explained.json")
     assert (found.verifier, found.tree) == (plan["verifier"], Tree(plan["tree"]))
     made = {"explained.json", "index.html", "depths.svg", "choices.svg", "requests.svg"}

@@ -20,7 +20,7 @@ from spectheory.otlp import RRS
 from spectheory.replay import TargetText
 from spectheory.results.comparison import mismatches
 from spectheory.verify import TopDown, Traversal, Verifier
-from tests.command_line import Run
+from tests.command_line import Run, succeeded
 from tests.refusals import refuses
 from tests.replay.inputs import prompts
 from tests.replay.test_planned import TREE
@@ -119,8 +119,7 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
     assert run("trace", *pair, *few, *sampled, "--candidates", 4, "--out", "trace").exit_code == 0
     st.Latency.constant(draft_seconds=0.01).save("latency.json")
     plan = ("plan", "--latency", "latency.json", "--max-budget", 4, "--out", "plan.json", "--smooth", "--acceptance")
-    result = run(*plan, "trace/acceptance.json", "--trace", "trace")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*plan, "trace/acceptance.json", "--trace", "trace"))
     planned = st.Plan.load("plan.json")
     assert planned.acceptance.provenance.sampling == "temperature 1 and top-k 6 and top-p 0.9"
     decode = ("decode", *pair, *few, "--skip", 2, "--plan", "plan.json", "--out", "tally.json")

@@ -15,7 +15,7 @@ from simulate.controllers import engine_controller
 from simulate.controllers.of_schedule import chain_rates
 from simulate.load import poisson
 from spectheory.report.serving import serving_answer
-from tests.command_line import Run, refused, run  # noqa: F401
+from tests.command_line import Run, refused, run, succeeded  # noqa: F401
 
 LENGTHS = ("--prompt-tokens", 100, "--output-tokens", 20)
 
@@ -63,8 +63,7 @@ def test_answers_of_one_token_and_a_time_of_no_seconds_are_printed_as_json(run: 
 
     arguments = ("simulate", "--schedule", schedule, "--load", "poisson:5", "--requests", 20, "--json")
     for more in (("--output-tokens", 1, "--slo-tpot", 1, "--controller", "vllm,sglang"), ("--seconds", 0)):
-        result = run(*arguments, *more)
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(run(*arguments, *more))
         runs = json.loads(result.stdout, parse_constant=refuse)["runs"]
         assert {one["inter_token_seconds"] for one in runs} == {None}
     shown = run(*arguments[:-1], "--seconds", 0)
@@ -72,10 +71,9 @@ def test_answers_of_one_token_and_a_time_of_no_seconds_are_printed_as_json(run: 
 
 
 def test_a_closed_loop_is_served_for_a_time(run: Run, schedule: str) -> None:  # noqa: F811
-    result = run(
-        "simulate", "--schedule", schedule, "--load", "closed:8", *LENGTHS, "--seconds", 2, "--out", "run.json"
+    result = succeeded(
+        run("simulate", "--schedule", schedule, "--load", "closed:8", *LENGTHS, "--seconds", 2, "--out", "run.json")
     )
-    assert result.exit_code == 0, result.stderr
     record = st.load("run.json")
     assert isinstance(record, st.ServingComparison)
     assert {one.unfinished for one in record.runs} == {8}
@@ -156,8 +154,7 @@ def test_a_schedule_that_locks_itself_out_of_speculation_is_named() -> None:
 @pytest.mark.parametrize("name", ["vllm", "vllm-adaptive", "sglang", "trtllm"])
 def test_engines_own_controllers_are_compared(run: Run, schedule: str, name: str) -> None:  # noqa: F811
     arguments = ("--schedule", schedule, "--load", "poisson:20", *LENGTHS, "--requests", 200)
-    result = run("simulate", *arguments, "--controller", name, "--out", "run.json")
-    assert result.exit_code == 0, result.stderr
+    succeeded(run("simulate", *arguments, "--controller", name, "--out", "run.json"))
     record, planned = st.load("run.json"), st.load(schedule)
     assert isinstance(record, st.ServingComparison)
     assert isinstance(planned, st.Schedule)
