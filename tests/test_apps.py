@@ -27,6 +27,7 @@ from spectheory.planning.candidates import Candidates, Limits
 from spectheory.search.shapes import shapes
 from spectheory.yields import falling_rates
 from tests.command_line import Run, refused
+from tests.known import known
 from tests.refusals import refuses
 from tests.test_cli_import import REPORTS
 
@@ -38,11 +39,9 @@ PLACE = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3")
 @cache
 def app(name: str) -> ModuleType:
     """The module of an app."""
-    spec = importlib.util.spec_from_file_location(f"app_{name}", APPS[name])
-    assert spec is not None
-    assert spec.loader is not None
+    spec = known(importlib.util.spec_from_file_location(f"app_{name}", APPS[name]))
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    known(spec.loader).exec_module(module)
     return module
 
 

@@ -15,6 +15,7 @@ from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits
 from spectheory.planning.fitting import Fitting
 from spectheory.yields.request_classes import ASSUMED
+from tests.known import known
 from tests.refusals import refuses
 from tests.test_cli import Run, run
 
@@ -40,8 +41,7 @@ def test_a_plan_by_classes_predicts_what_the_classes_give() -> None:
     assert found.tree.is_chain
     assert found.block_efficiency == pytest.approx(tau(found.tree.budget), rel=0.01)
     assert found.reach.sum() == pytest.approx(found.block_efficiency)
-    assert found.block_efficiency_low is not None
-    assert found.block_efficiency_low <= found.block_efficiency
+    assert known(found.block_efficiency_low) <= found.block_efficiency
     assert ASSUMED in found.provenance.assumptions
     by_table = st.plan(RATES, LATENCY, max_budget=16)
     assert ASSUMED not in by_table.provenance.assumptions
@@ -90,8 +90,7 @@ def test_replay_and_classes_exclude_each_other() -> None:
 def test_counts_of_an_engine_name_their_chain() -> None:
     counted = COUNTS[1:].tolist(), COUNTS[:-1].tolist()
     found = from_positions("vllm", "metrics", counted, drafts=CYCLES, drafted=5 * CYCLES, min_trials=100)
-    assert found.acceptance is not None
-    assert found.acceptance.cycles_of == st.Tree.chain(5)
+    assert known(found.acceptance).cycles_of == st.Tree.chain(5)
 
 
 def test_the_command_uses_classes_where_counts_of_cycles_allow_it(run: Run, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from spectheory.report.policy_comparison import MEANING, policy_page, policy_row
 from spectheory.search import DraftModel, OptTreeAtCost, distance_to_optimum
 from spectheory.search.policy_comparison import Policy, means
 from tests.command_line import succeeded
+from tests.known import known
 from tests.plain_searches import CERTAIN, UNIFORM, budgets, close, drafts, fixed, optimum
 from tests.refusals import refuses
 
@@ -95,16 +96,13 @@ def test_a_cycle_takes_its_draft_calls_by_width_one_verification_and_the_overhea
         assert (found.draft_calls[i, 0], found.draft_tokens[i, 0]) == (len(wide), sum(wide)), name
         seconds = sum(LATENCY.draft(width, 300) for width in wide) + LATENCY.target(int(found.nodes[i, 0]) + 1, 300)
         seconds += LATENCY.overhead_seconds + len(wide) * LATENCY.level_overhead_seconds
-        assert found.cycle_seconds is not None
-        assert found.cycle_seconds[i, 0] == pytest.approx(seconds, **close)
-        assert found.speedup is not None
+        assert known(found.cycle_seconds)[i, 0] == pytest.approx(seconds, **close)
         plain = LATENCY.target(1, 300) + LATENCY.plain_overhead_seconds
-        assert found.speedup.value[i] == pytest.approx(found.expected[i, 0] * plain / seconds, **close)
+        assert known(found.speedup).value[i] == pytest.approx(found.expected[i, 0] * plain / seconds, **close)
     assert found.context == 300
     nothing = st.compare_policies(draft, {"off": st.StaticTree(st.Tree.chain(0))}, latency=LATENCY)
     assert nothing.context == 512
-    assert nothing.speedup is not None
-    assert nothing.speedup.value.tolist() == [1.0]
+    assert known(nothing.speedup).value.tolist() == [1.0]
 
 
 def test_a_speedup_is_a_ratio_of_means_with_the_error_of_one() -> None:
@@ -125,8 +123,7 @@ def test_the_standard_policies_have_one_budget_and_stop_where_drafting_no_longer
     found = st.compare_policies(DRAFT, policies, latency=LATENCY)
     assert set(st.standard_policies(DRAFT, 24)) < set(policies)
     assert (found.budget == 24).all()
-    assert found.speedup is not None
-    speed = dict(zip(found.names, found.speedup.value, strict=True))
+    speed = dict(zip(found.names, known(found.speedup).value, strict=True))
     chain = next(name for name in policies if name.startswith("chain of") and name.endswith("at cost"))
     assert speed[chain] == pytest.approx(
         st.plan(RATES, LATENCY, max_budget=24).by_budget.chain_speedup.max(), rel=1e-12
@@ -251,9 +248,7 @@ def test_the_command_prints_the_table_of_its_record(files: list[str], tmp_path: 
     assert escape(MEANING) in page.read_text()
     as_json = CliRunner().invoke(app, [*timed, "--json"])
     printed = st.PolicyComparison.from_dict(json.loads(as_json.stdout))
-    assert printed.cycle_seconds is not None
-    assert found.cycle_seconds is not None
-    assert printed.cycle_seconds.tolist() == found.cycle_seconds.tolist()
+    assert known(printed.cycle_seconds).tolist() == known(found.cycle_seconds).tolist()
     plain = succeeded(CliRunner().invoke(app, files))
     assert "speedup" not in plain.stdout
 

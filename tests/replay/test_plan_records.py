@@ -16,6 +16,7 @@ from spectheory.planning.scheduler import schedule_of
 from spectheory.replay import GreedyText, Replayed, Replays
 from spectheory.results.comparison import mismatches
 from spectheory.verify import verifier_of
+from tests.known import known
 from tests.refusals import refuses
 from tests.replay.inputs import LATENCY, RATES, TEXTS, TREE
 
@@ -29,8 +30,7 @@ def replayed(**changes: Any) -> Replayed:
 
 def reached(reach: np.ndarray | None, made: st.Plan = OWN) -> st.Plan:
     """A plan whose replayed reach was edited."""
-    assert made.replayed is not None
-    return replace(made, replayed=replace(made.replayed, reach=reach))
+    return replace(made, replayed=replace(known(made.replayed), reach=reach))
 
 
 def moved(node: int, onto: int, share: float, made: st.Plan = OWN) -> st.Plan:
@@ -79,11 +79,9 @@ def test_only_a_prediction_from_rates_assumes_a_product_of_rates() -> None:
 
 def test_a_comparison_uses_what_was_replayed_and_says_which_verifier_differs() -> None:
     theory = st.compare(OWN, None, None).theory
-    assert OWN.replayed is not None
-    assert theory.tau == OWN.replayed.tau
+    assert theory.tau == known(OWN.replayed).tau
     assert theory.accepted @ np.arange(1, TREE.max_depth + 2) == pytest.approx(theory.tau)
-    assert OWN.verifier is not None
-    same, other = str(verifier_of(OWN.verifier)), "TopDown(solver=NSS())"
+    same, other = str(verifier_of(known(OWN.verifier))), "TopDown(solver=NSS())"
     assert mismatches(OWN, st.Provenance("decoding", verifier=same)) == []
     assert mismatches(OWN, st.Provenance("decoding", verifier=other)) == [
         f"the plan was made for the verifier {same}, while decoding uses {other}"

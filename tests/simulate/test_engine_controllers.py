@@ -16,6 +16,7 @@ from simulate.load import Requests, bursts, closed
 from simulate.serving import Controller, StepTimes
 from simulate.serving.rules import choose_tier, completed, remember
 from spectheory import Acceptance, Latency
+from tests.known import known
 from tests.refusals import refuses
 
 RATES = Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6], [0.5], [0.4], [0.3], [0.2]])
@@ -106,8 +107,7 @@ def test_the_gate_of_tensorrt_llm_closes_once_and_for_all() -> None:
         last.append(max(0.0, tokens / (cycles + 1) - 1))
         if closed_at is None and len(last) == 7 and math.fsum(last) / 7 < 0.8:
             closed_at = number
-    assert closed_at is not None
-    assert 7 < closed_at < 80
+    assert 7 < known(closed_at) < 80
 
 
 class PlainSlot:
@@ -208,10 +208,8 @@ def load(count: int = 300) -> Requests:
 def test_in_an_engine_vllm_is_one_step_late() -> None:
     controller = vllm([[1, 2, 5], [3, 5, 2], [6, 8, 0]], RATES, 8)
     run = serve(controller, load(), server=server(), keep_steps=True)
-    assert run.step_batch is not None
-    assert run.step_tier is not None
-    decoding = run.step_batch > 0
-    batch, tier = run.step_batch[decoding], run.step_tier[decoding]
+    step_batch = known(run.step_batch)
+    batch, tier = step_batch[step_batch > 0], known(run.step_tier)[step_batch > 0]
     drafted = np.array([tree.budget for tree in run.trees])[tier]
     plain = np.select([batch <= 2, batch <= 5], [5, 2], 0)
     assert np.array_equal(drafted[1:], plain[:-1])
@@ -223,13 +221,10 @@ def test_in_an_engine_the_gate_closes_with_the_last_request_of_its_window() -> N
     poor = Acceptance.by_depth_and_rank([[0.2], [0.1]])
     controller = tensorrt_llm(2, poor, 8, acceptance_window=window, acceptance_length_threshold=0.5)
     run = serve(controller, load(), server=server(), keep_steps=True)
-    assert run.step_batch is not None
-    assert run.step_seconds is not None
-    assert run.step_tier is not None
-    decoding = np.flatnonzero(run.step_batch)
+    decoding = np.flatnonzero(known(run.step_batch))
     closing = np.sort(run.completion_seconds)[window - 1]
-    off = np.array([not tree.budget for tree in run.trees])[run.step_tier[decoding]]
-    assert np.array_equal(off, run.step_seconds[decoding] > closing)
+    off = np.array([not tree.budget for tree in run.trees])[known(run.step_tier)[decoding]]
+    assert np.array_equal(off, known(run.step_seconds)[decoding] > closing)
 
 
 def test_the_gate_counts_the_iterations_of_each_request() -> None:

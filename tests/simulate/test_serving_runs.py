@@ -17,6 +17,7 @@ from simulate.serving.step_budget import step_seconds
 from spectheory.core.errors import InputError
 from spectheory.results.serving_comparison import batch_means, differences, over_replications
 from spectheory.results.serving_run import Figures
+from tests.known import known
 from tests.refusals import refuses
 
 RATES = st.Acceptance.by_rank([0.7])
@@ -86,8 +87,7 @@ def test_a_cycle_emits_its_tokens_together() -> None:
     assert run.tier_steps.tolist() == [3]
     assert (run.drafted, run.accepted, run.wasted) == (9, 7, 2)
     assert run.tpot_seconds.tolist() == [3 * STEP / 9]
-    gaps = run.inter_token_seconds
-    assert gaps is not None
+    gaps = known(run.inter_token_seconds)
     assert (gaps.mean, gaps.p50, gaps.p90) == (pytest.approx(3 * STEP / 9), 0.0, STEP)
 
 
@@ -124,8 +124,7 @@ def test_computed_times_are_those_of_the_deployment_and_know_the_memory() -> Non
         (column,) = np.flatnonzero(times.contexts == 1024)
         expected = place.latency(batch).cycle(CHAIN, 1024)
         assert times.latencies[row][column].cycle(CHAIN, 1024) == pytest.approx(expected, rel=1e-12)
-    tokens = times.kv_tokens
-    assert tokens is not None
+    tokens = known(times.kv_tokens)
     replace(place, context=tokens // 4).latency(4)
     refuses("missing", replace(place, context=tokens // 4 + 1).latency, 4)
 
@@ -137,16 +136,13 @@ def test_schedules_are_compared_on_the_same_requests() -> None:
     assert (off.name, other.name) == ("off", "schedule")
     one = found.difference("schedule", "tpot_seconds")
     assert one.mean == pytest.approx(other.tpot_seconds.mean() - off.tpot_seconds.mean())
-    assert one.low is not None
-    assert one.high is not None
-    assert one.low < one.mean < one.high < 0
+    assert known(one.low) < one.mean < known(one.high) < 0
     alone = serve(schedule, load(400, 20), seed=1)
     np.testing.assert_array_equal(alone.completion_seconds, other.completion_seconds)
     assert st.ServingComparison.from_dict(found.to_dict()).to_dict() == found.to_dict()
     for run in found.runs:
         assert run.stability_limit is not None
-        assert run.settled_batches is not None
-        assert run.settled_batches[0] == pytest.approx(run.batch_seconds / run.seconds, rel=0.15)
+        assert known(run.settled_batches)[0] == pytest.approx(run.batch_seconds / run.seconds, rel=0.15)
     refuses("there is no difference 'off'", found.difference, "off", "tpot_seconds")
 
 
