@@ -132,15 +132,9 @@ def test_vllm_log_line() -> None:
 
 @given(chains, hs.integers(1, 5000))
 def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> None:
-    counts, k = chain_counts(rates, drafts), len(rates)
-    accepted, printed = sum(counts), ", ".join(f"{n / drafts:.3f}" for n in counts)
-    line = (
-        f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / drafts:.2f}, Accepted: {accepted} tokens, "
-        f"Drafted: {drafts * k} tokens, Per-position acceptance rate: {printed}, "
-        f"Avg Draft acceptance rate: {100 * accepted / (drafts * k):.1f}%"
-    )
-    found = vllm.from_log_line(line, min_trials=1)
-    assert (found.accepted, found.drafted) == (sum(counts), drafts * k)
+    counts = chain_counts(rates, drafts)
+    found = vllm.from_log_line(log_line(drafts, counts), min_trials=1)
+    assert (found.accepted, found.drafted) == (sum(counts), drafts * len(rates))
     assert found.drafts == drafts
     kept = known(acceptance(found).hits)
     assert np.all(np.abs(kept[:, 0] - counts[: len(kept)]) <= 0.001 * drafts), "exact below 1000 cycles"
@@ -205,12 +199,10 @@ def test_the_lines_of_a_log_are_added() -> None:
     assert "2 lines of the log are added" in found.assumed
     single = vllm.from_log(f"{lines[0]}\n{lines[1]}")
     assert acceptance(single).table.tolist() == acceptance(vllm.from_log_line(lines[0])).table.tolist()
-    for text, message in [
-        (f"{lines[0]}\n{SHORT}", "line 2 of 2 must have Accepted and Drafted to be added: pass this line alone"),
-        ("INFO nothing", "the line has none of Mean acceptance length"),
-        (f"{lines[0]}\n{LOG.replace('3.49', '4.49')}", "mean acceptance length is 4.49, but"),
-    ]:
-        refuses(message, vllm.from_log, text)
+    added = "line 2 of 2 must have Accepted and Drafted to be added: pass this line alone"
+    refuses(added, vllm.from_log, f"{lines[0]}\n{SHORT}")
+    refuses("the line has none of Mean acceptance length", vllm.from_log, "INFO nothing")
+    refuses("mean acceptance length is 4.49, but", vllm.from_log, f"{lines[0]}\n{LOG.replace('3.49', '4.49')}")
 
 
 def test_a_series_that_is_there_twice_is_refused() -> None:
