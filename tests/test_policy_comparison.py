@@ -177,33 +177,23 @@ def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
     assert not [part for part in ("src=", "href=", "@import") if part in page.replace("xlink:href", "")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((DRAFT, {}), r"policies must be a dictionary of .* {\"OPT-Tree\": OptTree\(16\)}, got {}"),
-        ((DRAFT, [st.OptTree(3)]), r"policies must be a dictionary .* got \[OptTree\(budget=3"),
-        (([], {"a": st.OptTree(3)}), "drafts must be a draft model or a sequence of draft models, got an empty"),
-        (
-            (RATES, {"a": st.OptTree(3)}),
-            r"drafts must be draft models, with a method expand.*use RatesDraft\(acceptance\)",
-        ),
-        (([DRAFT, 3], {"a": st.OptTree(3)}), "drafts must be draft models, .*got 3"),
-    ],
-)
-def test_bad_arguments_are_named_with_their_repair(arguments: tuple[Any, Any], message: str) -> None:
-    refuses(message, st.compare_policies, *arguments)
-
-
-def test_bad_limits_are_named_with_their_repair() -> None:
-    with pytest.raises(ValueError, match="context=64 needs a latency: give a latency, or leave out"):
-        st.compare_policies(DRAFT, {"a": st.OptTree(3)}, context=64)
+def test_bad_arguments_are_named_with_their_repair() -> None:
+    refuses(
+        r"policies must be a dictionary of .* {\"OPT-Tree\": OptTree\(16\)}, got {}", st.compare_policies, DRAFT, {}
+    )
+    refuses(r"policies must be a dictionary .* got \[OptTree\(budget=3", st.compare_policies, DRAFT, [st.OptTree(3)])
+    one = {"a": st.OptTree(3)}
+    refuses("drafts must be a draft model or a sequence of draft models, got an empty", st.compare_policies, [], one)
+    advice = r"drafts must be draft models, with a method expand.*use RatesDraft\(acceptance\)"
+    refuses(advice, st.compare_policies, RATES, one)
+    refuses("drafts must be draft models, .*got 3", st.compare_policies, [DRAFT, 3], one)
+    refuses("context=64 needs a latency: give a latency, or leave out", st.compare_policies, DRAFT, one, context=64)
     refuses("budget must be at least 1, got 0", st.standard_policies, DRAFT, 0)
     refuses("budget must be at least 3, got 2: the tree has 3 drafted nodes", st.StaticTree, st.Tree.chain(3), 2)
     refuses("budget must be at least 1, got 0: the tree has 0 drafted nodes", st.StaticTree, st.Tree.chain(0), 0)
     refuses("depth must be at least 1, got 0", st.best_static_tree, DRAFT, 3, max_depth=0)
-    one = np.ones((1, 1))
-    with pytest.raises(ValueError, match=r"expected must have shape \(policies, drafts\), \(1, 1\), got \(1,\)"):
-        st.PolicyComparison(("a",), one, one, one, one, one, np.ones(1), one)
+    each, shape = np.ones((1, 1)), r"expected must have shape \(policies, drafts\), \(1, 1\), got \(1,\)"
+    refuses(shape, st.PolicyComparison, ("a",), each, each, each, each, each, np.ones(1), each)
 
 
 def test_a_policy_of_ones_own_and_a_shorter_answer() -> None:
