@@ -116,14 +116,10 @@ def test_where_nothing_pays_every_export_says_so(plan: Run) -> None:
     assert "Do not speculate" in result.stdout
 
 
-def chain_plan(*arguments: object) -> tuple[object, ...]:
-    """Options for which 1:128 has several ranges of chains, with the costs of vLLM."""
-    return (*MODEL, "--batch", "1:128", "--max-fanout", 1, *arguments)
-
-
 def test_an_engine_that_takes_one_length_gets_the_best_one(plan: Run) -> None:
     st.Acceptance.by_rank([0.65, 0.15, 0.06]).save("acceptance.json")
-    result = succeeded(plan(*chain_plan("--engine", "vllm@0.23,sglang", "--out", "schedule.json")))
+    chains = (*MODEL, "--batch", "1:128", "--max-fanout", 1)
+    result = succeeded(plan(*chains, "--engine", "vllm@0.23,sglang", "--out", "schedule.json"))
     assert len(schedule_of("schedule.json").chain_ranges()) > 1
     assert "fastest chains that SGLang 0.5.23 takes with STANDALONE, one length for all batch sizes: " in result.stdout
     assert "fastest chains that vLLM 0.23 takes, one length for all batch sizes: " in result.stdout

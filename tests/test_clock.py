@@ -26,7 +26,7 @@ from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
 from tests.conftest import generated
 from tests.refusals import refuses
-from tests.test_cli import Run, pair, run
+from tests.test_cli import Run, pair, printed, run
 
 __all__ = ["pair", "run"]
 
@@ -290,15 +290,13 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
     assert "HF prompt lookup" in out
     assert "times our plain loop for its tree" in " ".join(out.split())
     written = Path("clock.json").read_bytes()
-    status, out, _ = run("clock", *pair, *few, "--out", "clock.json", "--json")
-    assert status == 0
+    out = printed(run("clock", *pair, *few, "--out", "clock.json", "--json"))
     assert json.loads(out) == json.loads(written)
     status, _, err = run("clock", *pair, *few, "--out", "clock.json", "--temperature", 1)
     assert status == 2
     assert "begun with other decoders, temperature (0.0, here 1.0)" in err
     drawn = "--temperature", 1, "--top-k", 4, "--top-p", 0.9
-    status, out, _ = run("clock", *pair, *few, "--out", "drawn.json", *drawn)
-    assert status == 0
+    out = printed(run("clock", *pair, *few, "--out", "drawn.json", *drawn))
     assert "Wall clock at temperature 1 and top-k 4 and top-p 0.9: 2 prompts" in " ".join(out.split())
     status, _, err = run("clock", *pair, *few, "--out", "drawn.json", "--temperature", 1)
     assert status == 2

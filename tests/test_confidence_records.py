@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import spectheory as st
 from spectheory.hardware.deployment_class import ClassErrors
 from spectheory.planning.confidence import BatchClass, BreakEven, Confidence, NextMeasurement
 from spectheory.planning.deployment import Deployment
 from tests.confident import ONE, PAIR, RATES
+from tests.faults.test_edited_records import edited, leaves
 from tests.refusals import refuses
 
 
@@ -53,24 +53,14 @@ def test_inputs_that_give_other_seconds_are_refused() -> None:
 VALUES = [None, True, "x", "", -1, 0, 9.9, 2**70, 10**400, [1]]
 
 
-def numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every value inside a JSON value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [*([path] if path else []), *(found for key, item in inner for found in numbers(item, (*path, key)))]
-
-
 def test_edited_inputs_and_confidences_are_refused_or_loaded_as_written() -> None:
     latency = st.Latency.roofline(**PAIR, tokens=[1, 8])
     plan = st.plan(RATES, latency, max_budget=2)
     for record, name in ((latency, "inputs"), (plan, "confidence")):
         data = json.loads(json.dumps(record.to_dict()))
-        for path in numbers(data[name]):
+        for path in leaves(data[name]):
             for value in VALUES:
-                changed = json.loads(json.dumps(data))
-                place = changed[name]
-                for key in path[:-1]:
-                    place = place[key]
-                place[path[-1]] = value
+                changed = edited(data, (name, *path), value)
                 try:
                     loaded = type(record).from_dict(changed)
                 except st.RecordError:

@@ -47,9 +47,11 @@ def chain(one: Head, features: Tensor, tokens: Tensor, drafted: list[int]) -> Te
 
 def alone(one: Head, features: Tensor, tokens: Tensor) -> Callable[[Tensor], Tensor]:
     """The head's distributions after paths from one root, computed without a cache."""
-    return lambda paths: torch.stack([chain(one, features, tokens, path).softmax(-1) for path in paths[0].tolist()])[
-        None
-    ]
+
+    def expand(paths: Tensor) -> Tensor:
+        return torch.stack([chain(one, features, tokens, path).softmax(-1) for path in paths[0].tolist()])[None]
+
+    return expand
 
 
 def at_root(lesson: Lesson, one: Head, row: int, place: int) -> tuple[Tensor, Tensor]:

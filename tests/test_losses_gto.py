@@ -20,12 +20,9 @@ LOSS = Gto(group=3)
 PLACES = 4
 
 
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def log_probabilities(groups: int = 2, seed: int = 0) -> Tensor:
-    return -drawn(groups, 3, PLACES, seed=seed).abs()
+    drawn = torch.randn(groups, 3, PLACES, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return -drawn.abs()
 
 
 LENGTHS = torch.tensor([[0, 1, 4], [2, 3, 1]])

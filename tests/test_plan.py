@@ -167,12 +167,9 @@ def test_a_context_that_was_not_measured_is_refused(context: int, message: str) 
     refuses(message, st.schedule, RATES, lambda _: CURVE, [1, 2], context=context)
 
 
-@pytest.mark.parametrize("budget", [0, -3])
-def test_a_budget_below_one_is_refused(budget: int) -> None:
-    refuses(f"budget must be at least 1, got {budget}", st.plan, RATES, CURVE, max_budget=budget)
-
-
-def test_a_budget_above_memory_is_refused() -> None:
+def test_a_budget_below_one_or_above_memory_is_refused() -> None:
+    refuses("budget must be at least 1, got 0", st.plan, RATES, CURVE, max_budget=0)
+    refuses("budget must be at least 1, got -3", st.plan, RATES, CURVE, max_budget=-3)
     refuses("budget", st.plan, RATES, CURVE, max_budget=10**12)
 
 

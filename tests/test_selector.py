@@ -266,12 +266,11 @@ def test_training_learns_which_tree_is_best_where_a_feature_says_so(labels: Labe
     assert (chosen == np.where(marked, deep, 0)).all()
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [({"steps": 0}, "steps"), ({"worst": 0.0}, "worst"), ({"dropout": 1.0}, "dropout"), ({"rate": -1.0}, "rate")],
-)
-def test_training_settings_are_checked(fields: dict[str, Any], message: str) -> None:
-    refuses(f"{message} must be", SelectorTraining, **fields)
+def test_training_settings_are_checked() -> None:
+    refuses("steps must be", SelectorTraining, steps=0)
+    refuses("worst must be", SelectorTraining, worst=0.0)
+    refuses("dropout must be", SelectorTraining, dropout=1.0)
+    refuses("rate must be", SelectorTraining, rate=-1.0)
 
 
 def test_labels_of_another_pair_or_other_actions_are_refused(labels: Labels, tmp_path: Path) -> None:
