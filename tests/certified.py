@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from operator import lt
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,14 +119,21 @@ def late_step(context: Any, rng: Any) -> list[int]:
 TINY = np.finfo(np.float32).tiny
 
 
+def rejecting(
+    draft: st.Draft, p: Any, rng: Any, correction: Any, accepts: Callable[[Any, Any], Any] = lt
+) -> tuple[int, int]:
+    """Rejection sampling of a single draft; the correction is drawn from this distribution."""
+    child = draft.draws[0][0]
+    token = draft.tokens[child]
+    if accepts(rng.random() * draft.q[0][token], p[0][token]):
+        return child, rng.choice(len(p[child]), p=p[child])
+    return 0, rng.choice(len(correction), p=correction)
+
+
 def guarded(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right on a single draft: a guard keeps every weight of the residual above 0."""
-    child = draft.draws[0][0]
-    token, q = draft.tokens[child], draft.q[0]
-    if rng.random() * q[token] < p[0][token]:
-        return child, rng.choice(len(p[child]), p=p[child])
-    left = np.maximum(p[0] - q, TINY)
-    return 0, rng.choice(len(q), p=left / left.sum())
+    left = np.maximum(p[0] - draft.q[0], TINY)
+    return rejecting(draft, p, rng, left / left.sum())
 
 
 def bonus_from_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:

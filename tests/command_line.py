@@ -50,3 +50,9 @@ def refused(result: Result, *messages: str) -> None:
     for line, message in zip(lines, messages, strict=True):
         assert line.startswith("error: ")
         assert message in line
+
+
+def succeeded(result: Result) -> Result:
+    """The result of a command, after a check that its exit status is 0."""
+    assert result.exit_code == 0, result.output
+    return result

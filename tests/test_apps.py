@@ -27,6 +27,8 @@ from spectheory.planning.candidates import Candidates, Limits
 from spectheory.search.shapes import shapes
 from spectheory.yields import falling_rates
 from tests.command_line import Run, refused
+from tests.known import known
+from tests.refusals import refuses
 from tests.test_cli_import import REPORTS
 
 ROOT = Path(__file__).parent.parent
@@ -37,11 +39,9 @@ PLACE = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3")
 @cache
 def app(name: str) -> ModuleType:
     """The module of an app."""
-    spec = importlib.util.spec_from_file_location(f"app_{name}", APPS[name])
-    assert spec is not None
-    assert spec.loader is not None
+    spec = known(importlib.util.spec_from_file_location(f"app_{name}", APPS[name]))
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    known(spec.loader).exec_module(module)
     return module
 
 
@@ -81,10 +81,8 @@ def test_falling_rates() -> None:
         [0.25, 0.125, 0.0625],
     ]
     assert falling_rates(0.6, 0.375).is_non_increasing
-    with pytest.raises(st.InputError, match="caught must be a probability between 0 and 1, got 1.5"):
-        falling_rates(0.6, 1.5)
-    with pytest.raises(st.InputError, match="ranks must be at least 1, got 0"):
-        falling_rates(0.6, 0.5, ranks=0)
+    refuses("caught must be a probability between 0 and 1, got 1.5", falling_rates, 0.6, 1.5)
+    refuses("ranks must be at least 1, got 0", falling_rates, 0.6, 0.5, ranks=0)
 
 
 def test_shapes_by_budget() -> None:
@@ -122,10 +120,8 @@ def test_the_cost_of_drafts_is_scaled_and_said() -> None:
     assert "draft forwards take 2 times the seconds of this draft" in twice.provenance.assumptions
     assert with_draft_cost(latency, 1) is latency
     for factor in (-1.0, np.nan, np.inf):
-        with pytest.raises(st.InputError, match="factor must be"):
-            with_draft_cost(latency, factor)
-    with pytest.raises(st.InputError, match="unknown GPU"):
-        fitting_latencies(st.Deployment("h1000", "llama-3.1-8b", "eagle3"), (1, 2))
+        refuses("factor must be", with_draft_cost, latency, factor)
+    refuses("unknown GPU", fitting_latencies, st.Deployment("h1000", "llama-3.1-8b", "eagle3"), (1, 2))
 
 
 def test_the_simplex_is_every_distribution_on_the_grid() -> None:
@@ -147,8 +143,7 @@ def test_acceptance_over_the_triangle() -> None:
     assert (bound - below).max() > 0.05
     for q, value in zip(grid, optimum, strict=True):
         assert value == st.optimal_acceptance(p, q, 2)
-    with pytest.raises(st.InputError, match="k must be at most 2 for SpecHub, got 3"):
-        accepted_over(p, 3, SpecHub(), 6)
+    refuses("k must be at most 2 for SpecHub, got 3", accepted_over, p, 3, SpecHub(), 6)
     found = accepted(p, np.array([0.2, 0.2, 0.6]), 3, ALL)
     assert [one.solver for one in found] == [type(one).__name__ for one in ALL if not isinstance(one, SpecHub)]
     assert all(one.acceptance <= one.optimum + 1e-12 for one in found)
@@ -220,22 +215,14 @@ def test_own_data_plans_with_what_is_pasted() -> None:
     assert "cannot run this plan" in app("own_data").settings(planned, PLACE, "mlx-lm")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("hello", "it is in none of these formats: vllm-metrics"),
-        (REPORTS["sglang-metrics"][0], "has only totals: give the chain length"),
-        ('{"kind": "plan"}', "the file is not a spectheory record"),
-    ],
-)
-def test_own_data_says_what_it_cannot_use(text: str, message: str) -> None:
-    with pytest.raises(st.InputError, match=message):
-        app("own_data").of_text(text)
+def test_own_data_says_what_it_cannot_use() -> None:
+    refuses("it is in none of these formats: vllm-metrics", app("own_data").of_text, "hello")
+    refuses("has only totals: give the chain length", app("own_data").of_text, REPORTS["sglang-metrics"][0])
+    refuses("the file is not a spectheory record", app("own_data").of_text, '{"kind": "plan"}')
 
 
 def test_own_data_replays_a_trace(tmp_path: Path) -> None:
-    with pytest.raises(st.InputError, match="holds no trace"):
-        app("own_data").of_trace(tmp_path)
+    refuses("holds no trace", app("own_data").of_trace, tmp_path)
 
 
 def test_serving_locks_in_after_the_burst() -> None:

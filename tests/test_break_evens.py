@@ -13,6 +13,7 @@ from spectheory.hardware.deployment_class import ClassErrors
 from spectheory.planning.confidence import BreakEven
 from spectheory.planning.confidence_search import last_positive
 from tests.confident import LARGE, MANY, ONE, PAIR, PUBLISHED, RATES, SMALL, confidence, given_errors
+from tests.known import known
 from tests.refusals import refuses
 
 
@@ -39,40 +40,35 @@ def test_the_interval_of_a_break_even_is_where_the_speedup_is_1_with_the_error_o
     costs = dataclasses.replace(PUBLISHED, spec_step_seconds=1e-3, spec_sequence_seconds=1e-4)
     tree = st.Tree.chain(8)
     plan = st.evaluate(tree, st.Acceptance.by_rank([0.6]), st.Latency.roofline(**PAIR, costs=costs))
-    found = confidence(plan).break_even
-    assert found is not None
-    assert found.low is not None
-    assert found.high is not None
+    found = known(confidence(plan).break_even)
+    low, high = known(found.low), known(found.high)
 
     def logarithm(batch: int) -> float:
         at = st.Latency.roofline(**PAIR, batch=batch, costs=costs)
         return math.log(plan.block_efficiency * at.plain(1024) / at.cycle(tree, 1024))
 
-    assert 1 < found.low < found.batch < found.high < found.largest
+    assert 1 < low < found.batch < high < found.largest
     assert logarithm(found.batch) > 0 > logarithm(found.batch + 1)
-    assert logarithm(found.low) > SMALL.most > logarithm(found.low + 1)
-    assert logarithm(found.high) > -SMALL.most > logarithm(found.high + 1)
+    assert logarithm(low) > SMALL.most > logarithm(low + 1)
+    assert logarithm(high) > -SMALL.most > logarithm(high + 1)
     refuses("are missing", st.Latency.roofline, **PAIR, batch=found.largest + 1, costs=costs)
 
 
 def test_beyond_the_validated_classes_the_errors_of_the_nearest_are_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only batches 1 to 64 have errors; those of batch 64 hold above it, so the interval goes on and says so."""
-    known = [ClassErrors(name, one, None, ("vllm",), True) for name, one in ((ONE, LARGE), (MANY, SMALL))]
+    nearest = [ClassErrors(name, one, None, ("vllm",), True) for name, one in ((ONE, LARGE), (MANY, SMALL))]
     costs = dataclasses.replace(PUBLISHED, spec_step_seconds=1e-4, spec_sequence_seconds=2e-5)
 
-    def found() -> BreakEven | None:
+    def found() -> BreakEven:
         latency = st.Latency.roofline(**PAIR, costs=costs)
-        return confidence(st.evaluate(st.Tree.chain(4), st.Acceptance.by_rank([0.6]), latency)).break_even
+        return known(confidence(st.evaluate(st.Tree.chain(4), st.Acceptance.by_rank([0.6]), latency)).break_even)
 
-    given_errors(monkeypatch, *known)
+    given_errors(monkeypatch, *nearest)
     assumed = found()
-    given_errors(monkeypatch, *known, ClassErrors("other", SMALL, None, ("vllm",), True))
+    given_errors(monkeypatch, *nearest, ClassErrors("other", SMALL, None, ("vllm",), True))
     everywhere = found()
-    assert assumed is not None
-    assert everywhere is not None
     assert assumed == dataclasses.replace(everywhere, validated=64)
-    assert assumed.low is not None
-    assert 64 < assumed.low < assumed.batch < assumed.largest == everywhere.validated
+    assert 64 < known(assumed.low) < assumed.batch < assumed.largest == everywhere.validated
     assert assumed.in_words.endswith("; not validated above batch 64: the errors of batch 64 are assumed there)")
     assert everywhere.in_words.endswith("with errors of this size)")
 
@@ -81,8 +77,7 @@ def test_without_a_validated_class_the_error_is_unknown(monkeypatch: pytest.Monk
     """All batch sizes of an 8-bit target are in the class of 8 bit, which has no errors here."""
     given_errors(monkeypatch, ClassErrors(ONE, SMALL, None, ("vllm",)), ClassErrors(MANY, SMALL, None, ("vllm",)))
     eight: dict[str, Any] = PAIR | {"target": "llama-3.1-8b-fp8"}
-    found = confidence(st.plan(RATES, st.Latency.roofline(**eight), max_budget=2)).break_even
-    assert found is not None
+    found = known(confidence(st.plan(RATES, st.Latency.roofline(**eight), max_budget=2)).break_even)
     assert (found.low, found.high, found.validated) == (None, None, 0)
 
 

@@ -111,7 +111,7 @@ def test_packed_weights_may_have_a_few_percent_fewer_bytes_than_their_format_say
         calibrated(replace(PLAIN[0], seconds=0.94 * least), quant="nvfp4", gpu="b200")
 
 
-def test_times_that_contradict_each_other_are_refused() -> None:
+def test_runs_that_contradict_or_repeat_each_other_are_refused() -> None:
     one, many = timed(*PLAIN)
     with pytest.raises(st.InputError, match="plain 64: 6 ms of a plain step at batch 64 contradicts plain 1, 8.6 ms"):
         calibrated(one, replace(many, seconds=0.006))
@@ -119,10 +119,6 @@ def test_times_that_contradict_each_other_are_refused() -> None:
         st.InputError, match="chain: 6 ms of a cycle at batch 1 contradicts plain 1.* more in less time"
     ):
         calibrated(one, replace(CHAIN, seconds=0.006))
-
-
-def test_a_repeated_run_is_refused() -> None:
-    (one,) = timed(PLAIN[0])
     with pytest.raises(st.InputError, match="again: the run repeats the conditions of plain 1: keep one"):
         calibrated(one, replace(one, seconds=1.01 * one.seconds, source="again"))
 
@@ -134,7 +130,7 @@ def test_a_batch_that_does_not_fit_is_refused_with_the_batch_that_does() -> None
         calibrated(replace(PLAIN[0], batch=5000, source="huge"))
 
 
-def test_a_speculative_run_needs_tau_and_a_draft() -> None:
+def test_a_speculative_run_needs_tau_and_a_draft_and_every_fit_runs_and_their_noise() -> None:
     refuses("chain: tau of a speculative run is missing", replace, CHAIN, tau=None)
     refuses("chain: tau must be at most 6", replace, CHAIN, tau=6.5)
     with pytest.raises(st.InputError, match="chain: a speculative run needs the draft: name a draft model"):
@@ -142,8 +138,5 @@ def test_a_speculative_run_needs_tau_and_a_draft() -> None:
     assert calibrated(replace(CHAIN, seconds=0.012), draft="ngram").setup.draft is None
     refuses("runs must contain at least one run", calibrated)
     refuses("runs must be a list of runs, such as read_runs", calibrated, 141.0)
-
-
-@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, 2.0])
-def test_noise_out_of_range_is_refused(noise: float) -> None:
-    refuses("noise must be from", calibrated, *timed(PLAIN[0]), noise=noise)
+    for noise in (0.0, -1.0, math.nan, 2.0):
+        refuses("noise must be from", calibrated, *timed(PLAIN[0]), noise=noise)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from spectheory.certify.subject import subject_of
 from spectheory.certify.zoo import SPECIMENS
 from spectheory.core.arrays import residual
 from spectheory.core.chance import branches, draw
+from tests.certified import rejecting
 
 ROOT = Path(__file__).parent.parent
 ONE = [st.Levels((1,))]
@@ -35,11 +37,7 @@ ZERO_COIN, LITERAL = (
 def corrects_from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Wrong: the correction is drawn from p. Its first random number is not used."""
     rng.random()
-    child = draft.draws[0][0]
-    token, q = draft.tokens[child], draft.q[0]
-    if rng.random() * q[token] < p[0][token]:
-        return child, rng.choice(len(p[child]), p=p[child])
-    return 0, rng.choice(len(q), p=p[0])
+    return rejecting(draft, p, rng, p[0])
 
 
 def test_a_counterexample_shows_its_random_numbers() -> None:
@@ -60,11 +58,7 @@ def test_a_counterexample_shows_its_random_numbers() -> None:
 
 def test_the_run_of_a_coin_of_exactly_0_and_of_an_error_is_shown() -> None:
     def or_equal(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-        child = draft.draws[0][0]
-        token, q = draft.tokens[child], draft.q[0]
-        if rng.random() * q[token] <= p[0][token]:
-            return child, draw(p[child], rng)
-        return 0, draw(residual(p[0], q), rng)
+        return rejecting(draft, p, rng, residual(p[0], draft.q[0]), le)
 
     found = st.certify_verifier(or_equal, policies=ONE, sizes=(2,), cases=20, zero_coins=True)
     assert found.counterexample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.certified import (
     must_be_a_float,
     own_sample,
     raises_after_a_coin,
+    rejecting,
     to_a_power,
     to_torch,
     top_4,
@@ -44,20 +46,12 @@ def test_a_weight_of_a_guard_is_no_fault(verify: Any) -> None:
 
 def accepts_by_less_or_equal(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right, but for a coin of exactly 0."""
-    child = draft.draws[0][0]
-    token, q = draft.tokens[child], draft.q[0]
-    if rng.random() * q[token] <= p[0][token]:
-        return child, rng.choice(len(p[child]), p=p[child])
-    return 0, rng.choice(len(q), p=residual(p[0], q))
+    return rejecting(draft, p, rng, residual(p[0], draft.q[0]), le)
 
 
 def also_corrects_from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Wrong by a total variation of up to 1/4, and for a coin of exactly 0."""
-    child = draft.draws[0][0]
-    token, q = draft.tokens[child], draft.q[0]
-    if rng.random() * q[token] <= p[0][token]:
-        return child, rng.choice(len(p[child]), p=p[child])
-    return 0, rng.choice(len(q), p=p[0])
+    return rejecting(draft, p, rng, p[0], le)
 
 
 def worse_on_two_drafts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:

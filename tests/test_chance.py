@@ -15,6 +15,10 @@ import spectheory as st
 from spectheory.core.chance import BranchError, branches, draw
 from tests.enumeration import random_pairs, sequences
 
+HALF, THIRD, QUARTER = Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)
+EVEN, QUARTERS = {True: HALF, False: HALF}, {True: QUARTER, False: 3 * QUARTER}
+COINS = {(a, b): QUARTER for a in (True, False) for b in (True, False)}
+
 
 def distribution_of(program: Any) -> dict:
     found: Counter = Counter()
@@ -24,19 +28,14 @@ def distribution_of(program: Any) -> dict:
 
 
 def test_choices_integers_and_permutations_are_counted() -> None:
-    thirds = [Fraction(1, 3), Fraction(0), Fraction(2, 3)]
-    assert distribution_of(lambda rng: rng.choice(3, p=thirds)) == {0: Fraction(1, 3), 2: Fraction(2, 3)}
-    assert distribution_of(lambda rng: rng.integers(2, 4)) == {2: Fraction(1, 2), 3: Fraction(1, 2)}
+    thirds = [THIRD, Fraction(0), 2 * THIRD]
+    assert distribution_of(lambda rng: rng.choice(3, p=thirds)) == {0: THIRD, 2: 2 * THIRD}
+    assert distribution_of(lambda rng: rng.integers(2, 4)) == {2: HALF, 3: HALF}
     assert distribution_of(lambda rng: tuple(rng.permutation(3))) == {
         order: Fraction(1, 6) for order in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
     }
     pair = distribution_of(lambda rng: (rng.choice(["a", "b"]), draw(np.array([0.25, 0.75]), rng)))
-    assert pair == {
-        ("a", 0): Fraction(1, 8),
-        ("a", 1): Fraction(3, 8),
-        ("b", 0): Fraction(1, 8),
-        ("b", 1): Fraction(3, 8),
-    }
+    assert pair == {(name, i): chance / 2 for name in ("a", "b") for i, chance in enumerate((QUARTER, 3 * QUARTER))}
 
 
 def test_a_uniform_number_is_settled_by_its_comparisons() -> None:
@@ -46,22 +45,15 @@ def test_a_uniform_number_is_settled_by_its_comparisons() -> None:
             return "low"
         return "middle" if 3 * u + 1 < 2.5 else "high"
 
-    assert distribution_of(two_thresholds) == {"low": Fraction(1, 4), "middle": Fraction(1, 4), "high": Fraction(1, 2)}
-    assert distribution_of(lambda rng: 1 - rng.random() > Fraction(1, 3)) == {
-        True: Fraction(2, 3),
-        False: Fraction(1, 3),
-    }
-    assert distribution_of(lambda rng: int((rng.random() < np.array([0.25, 0.5, 1.0])).argmax())) == {
-        0: Fraction(1, 4),
-        1: Fraction(1, 4),
-        2: Fraction(1, 2),
-    }
+    assert distribution_of(two_thresholds) == {"low": QUARTER, "middle": QUARTER, "high": HALF}
+    assert distribution_of(lambda rng: 1 - rng.random() > THIRD) == {True: 2 * THIRD, False: THIRD}
+    first = distribution_of(lambda rng: int((rng.random() < np.array([0.25, 0.5, 1.0])).argmax()))
+    assert first == {0: QUARTER, 1: QUARTER, 2: HALF}
     inverse = distribution_of(lambda rng: int(np.searchsorted([0.25, 1.0], rng.random(), side="right")))
-    assert inverse == {0: Fraction(1, 4), 1: Fraction(3, 4)}
+    assert inverse == {0: QUARTER, 1: 3 * QUARTER}
     assert distribution_of(lambda rng: rng.random() < float("inf")) == {True: 1}
     assert distribution_of(lambda rng: rng.random() < float("nan")) == {False: 1}
-    row = distribution_of(lambda rng: tuple(bool(u < 0.5) for u in rng.random(2)))
-    assert row == {(a, b): Fraction(1, 4) for a in (True, False) for b in (True, False)}
+    assert distribution_of(lambda rng: tuple(bool(u < 0.5) for u in rng.random(2))) == COINS
 
 
 def test_a_coin_of_exactly_zero_is_a_branch_of_probability_zero() -> None:
@@ -73,7 +65,7 @@ def test_a_coin_of_exactly_zero_is_a_branch_of_probability_zero() -> None:
 
 def test_the_smallest_of_exponential_numbers_is_a_draw_by_their_rates() -> None:
     weights = np.array([1, 2, 3])
-    sixths = {0: Fraction(1, 6), 1: Fraction(1, 3), 2: Fraction(1, 2)}
+    sixths = {0: Fraction(1, 6), 1: THIRD, 2: HALF}
     assert distribution_of(lambda rng: int(np.argmin(rng.exponential(1, 3) / weights))) == sixths
     assert distribution_of(lambda rng: int(np.argmax(weights / rng.standard_exponential(3)))) == sixths
     gumbel = distribution_of(lambda rng: int(np.argmax(np.log(weights) + rng.gumbel(size=3))))
@@ -110,26 +102,16 @@ def test_an_exponential_number_has_its_distribution_function() -> None:
 def test_draws_of_several_numbers_are_counted() -> None:
     pairs = distribution_of(lambda rng: tuple(rng.choice(3, size=2, replace=False).tolist()))
     assert pairs == {(a, b): Fraction(1, 6) for a in range(3) for b in range(3) if a != b}
-    table = distribution_of(lambda rng: tuple((rng.random((2, 1)) < 0.5).ravel().tolist()))
-    assert table == {(a, b): Fraction(1, 4) for a in (True, False) for b in (True, False)}
-    assert distribution_of(lambda rng: rng.uniform(1, 3) < 2) == {True: Fraction(1, 2), False: Fraction(1, 2)}
-    assert distribution_of(lambda rng: bool(rng.random() < rng.random())) == {
-        True: Fraction(1, 2),
-        False: Fraction(1, 2),
-    }
+    assert distribution_of(lambda rng: tuple((rng.random((2, 1)) < 0.5).ravel().tolist())) == COINS
+    assert distribution_of(lambda rng: rng.uniform(1, 3) < 2) == EVEN
+    assert distribution_of(lambda rng: bool(rng.random() < rng.random())) == EVEN
 
 
 def test_numbers_of_numpy_may_stand_before_a_uniform_number() -> None:
     quarter = np.float64(0.25)
-    assert distribution_of(lambda rng: bool(quarter > rng.random())) == {True: Fraction(1, 4), False: Fraction(3, 4)}
-    assert distribution_of(lambda rng: bool(quarter * rng.random() < 0.125)) == {
-        True: Fraction(1, 2),
-        False: Fraction(1, 2),
-    }
-    assert distribution_of(lambda rng: bool(np.float64(1) - rng.random() < quarter)) == {
-        True: Fraction(1, 4),
-        False: Fraction(3, 4),
-    }
+    assert distribution_of(lambda rng: bool(quarter > rng.random())) == QUARTERS
+    assert distribution_of(lambda rng: bool(quarter * rng.random() < 0.125)) == EVEN
+    assert distribution_of(lambda rng: bool(np.float64(1) - rng.random() < quarter)) == QUARTERS
 
 
 def test_the_same_distribution_as_the_generator() -> None:
@@ -192,21 +174,12 @@ def test_every_draw_rule_follows_its_definition() -> None:
     for _, q in random_pairs(40):
         for rule in st.DrawRule:
             for k in (1, 2) if rule is st.DrawRule.HUB else (1, 2, 3):
-                expected = dict(sequences(q, k, rule))
-                assert (
-                    distribution_of(lambda rng, r=rule, n=k, distribution=q: tuple(r.children(distribution, n, rng)))
-                    == expected
-                )
-
-
-def test_a_hub_has_at_most_two_draws() -> None:
-    q = np.array([0.5, 0.5])
-    with pytest.raises(ValueError, match="k must be 1 or 2 for DrawRule.HUB, got 3"):
-        st.DrawRule.HUB.children(q, 3, np.random.default_rng(0))
+                found = distribution_of(lambda rng, r=rule, n=k, law=q: tuple(r.children(law, n, rng)))
+                assert found == dict(sequences(q, k, rule))
 
 
 def test_paths_share_nodes_and_keep_their_multiplicity() -> None:
-    half = np.array([Fraction(1, 2), Fraction(1, 2)], dtype=object)
+    half = np.array([HALF, HALF], dtype=object)
     world = st.World.constant(half, half)
     drafts = list(branches(lambda rng: st.Paths(2, 2, trunk=1).grow(world, rng)))
     assert sum(chance for _, chance in drafts) == 1
@@ -259,13 +232,10 @@ def test_a_draw_inverts_the_cumulated_distribution(kind: str, other: str) -> Non
                 assert draw(distribution, Fixed(uniform), less=less) == wanted
 
 
-def test_a_distribution_that_rounds_away_gives_its_last_token() -> None:
+def test_an_interval_begins_with_its_lower_end_and_a_distribution_that_rounds_away_gives_its_last_token() -> None:
     """Times the least subnormal number every uniform number above a half is 1."""
-    assert draw(np.array([0.0, 5e-324, 0.0]), Fixed(0.9)) == 1
-
-
-def test_an_interval_begins_with_its_lower_end() -> None:
     assert draw(np.array([0.5, 0.5]), Fixed(0.5)) == 1
+    assert draw(np.array([0.0, 5e-324, 0.0]), Fixed(0.9)) == 1
 
 
 @pytest.mark.parametrize(
@@ -279,6 +249,8 @@ def test_what_is_taken_off_may_be_of_another_kind(less: Any) -> None:
 
 
 def test_distributions_that_cannot_be_drawn_from_are_refused() -> None:
+    with pytest.raises(ValueError, match="k must be 1 or 2 for DrawRule.HUB, got 3"):
+        st.DrawRule.HUB.children(np.array([0.5, 0.5]), 3, np.random.default_rng(0))
     with pytest.raises(ValueError, match="could not be broadcast"):
         draw(np.ones(8), np.random.default_rng(0), less=np.ones(3))
     with pytest.raises(ValueError, match="and no NaN"):

@@ -40,43 +40,62 @@ def pair(tiny_folders: Path, tmp_path: Path) -> list[object]:
     return ["--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--prompts", prompts]
 
 
+def printed(ended: tuple[int, str, str]) -> str:
+    """What a command printed, after a check that its exit status is 0."""
+    assert ended[0] == 0, ended[2]
+    return ended[1]
+
+
 def records(run: Run) -> None:
     """Write acceptance.json, latency.json and plan.json."""
     st.Acceptance.by_depth_and_rank([[0.6, 0.2], [0.5, 0.1]]).save("acceptance.json")
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
-    status, _, _ = run(
-        "plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6, "--out", "plan.json"
+    printed(
+        run(
+            "plan",
+            "--acceptance",
+            "acceptance.json",
+            "--latency",
+            "latency.json",
+            "--max-budget",
+            6,
+            "--out",
+            "plan.json",
+        )
     )
-    assert status == 0
 
 
 def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     few = ["--count", 5, "--prompt-tokens", 16, "--new-tokens", 40]
-    status, out, _ = run("trace", *pair, *few, "--out", "trace", "--candidates", 4)
-    assert status == 0
+    out = printed(run("trace", *pair, *few, "--out", "trace", "--candidates", 4))
     assert "wrote trace/acceptance.json" in out
-    status, out, _ = run("profile", *pair[:4], "--contexts", "16,64", "--largest", 32, "--rounds", 3, "--out", "l.json")
-    assert status == 0
+    out = printed(run("profile", *pair[:4], "--contexts", "16,64", "--largest", 32, "--rounds", 3, "--out", "l.json"))
     assert "draft ms" in out
-    status, out, _ = run(
-        "plan", "--acceptance", "trace/acceptance.json", "--latency", "l.json", "--max-budget", 8, "--out", "plan.json"
+    out = printed(
+        run(
+            "plan",
+            "--acceptance",
+            "trace/acceptance.json",
+            "--latency",
+            "l.json",
+            "--max-budget",
+            8,
+            "--out",
+            "plan.json",
+        )
     )
-    assert status == 0
     plan = st.Plan.load("plan.json")
     assert plan.answer in ("off", "chain", "tree")
     assert "plain decoding, per token" in out
     assert run("simulate", "--plan", "plan.json", "--out", "simulated.json")[0] == 0
-    status, out, _ = run("decode", *pair, *few, "--skip", 0, "--plan", "plan.json", "--out", "measured.json")
-    assert status == 0
+    out = printed(run("decode", *pair, *few, "--skip", 0, "--plan", "plan.json", "--out", "measured.json"))
     assert "5 of 5" in out
     arguments = ("compare", "--plan", "plan.json", "--simulated", "simulated.json", "--measured", "measured.json")
-    status, out, _ = run(*arguments)
-    assert status == 0
+    out = printed(run(*arguments))
     assert "theory" in out
-    status, out, _ = run(*arguments, "--json")
+    out = printed(run(*arguments, "--json"))
     assert json.loads(out)["measurement"]["tau"] == st.Tally.load("measured.json").tau
-    status, out, _ = run("generate", "import json", *pair[:4], "--plan", "plan.json", "--new-tokens", 8)
-    assert status == 0
+    out = printed(run("generate", "import json", *pair[:4], "--plan", "plan.json", "--new-tokens", 8))
     assert out.startswith("import json")
 
 
@@ -106,8 +125,7 @@ def test_the_demo_writes_its_records_and_one_page(
 
 def test_json_is_the_record(run: Run) -> None:
     records(run)
-    status, out, _ = run("simulate", "--plan", "plan.json", "--json")
-    assert status == 0
+    out = printed(run("simulate", "--plan", "plan.json", "--json"))
     assert st.Tally.from_dict(json.loads(out)).cycles.sum() == 20_000
 
 
@@ -150,8 +168,7 @@ def test_bad_input_is_one_line_and_status_2(run: Run, arguments: list[str], mess
 
 def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: list[object]) -> None:
     few = ["--count", 3, "--prompt-tokens", 16, "--new-tokens", 40]
-    status, _, _ = run("trace", *pair, *few, "--count", 5, "--out", "trace", "--candidates", 4, "--temperature", 0.5)
-    assert status == 0
+    printed(run("trace", *pair, *few, "--count", 5, "--out", "trace", "--candidates", 4, "--temperature", 0.5))
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     run("plan", "--acceptance", "trace/acceptance.json", "--latency", "latency.json", "--smooth", "--out", "plan.json")
     assert st.Plan.load("plan.json").acceptance.provenance.smoothed

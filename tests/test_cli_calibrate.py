@@ -9,7 +9,7 @@ import pytest
 
 import spectheory as st
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from tests.command_line import HEAD, Run, refused, run
+from tests.command_line import HEAD, Run, refused, run, succeeded
 
 __all__ = ["run"]
 COMMAND = ("calibrate", *HEAD, "--context", 512)
@@ -23,8 +23,7 @@ CYCLES = {
 
 
 def test_runs_are_shown_as_measured_and_predicted_and_files_are_written(run: Run) -> None:
-    result = run(*COMMAND, *GIVEN, "--out", "costs.json", "--latency-out", "latency.json", "--batch", 8)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*COMMAND, *GIVEN, "--out", "costs.json", "--latency-out", "latency.json", "--batch", 8))
     shown = " ".join(result.output.split())
     assert "--plain 64:5600 5,600" in shown
     assert "batch 1, context 512, chain 5, tau 3.3" in shown
@@ -64,8 +63,7 @@ def test_the_file_of_a_benchmark_is_calibrated_on_and_names_its_engine(run: Run)
     lines = [BATCHED, BATCHED | {"pl": 8, "t_tg": 1.6, "speed_tg": 640.0}]
     Path("batched.jsonl").write_text("\n".join(map(json.dumps, lines)))
     place = ("--gpu", "rtx4090", "--target", "llama-3.1-8b", "--quant", "q4_k_m", "--runs", "batched.jsonl")
-    result = run("calibrate", *place, "--out", "costs.json")
-    assert result.exit_code == 0, result.output
+    succeeded(run("calibrate", *place, "--out", "costs.json"))
     found = CalibratedCosts.load("costs.json")
     assert found.engine == "llama.cpp"
     assert [one.batch for one in found.runs] == [1, 8]
@@ -78,15 +76,13 @@ def test_the_file_of_a_benchmark_is_calibrated_on_and_names_its_engine(run: Run)
 
 def test_tau_that_a_file_does_not_say_can_be_given(run: Run) -> None:
     Path("serve.json").write_text(json.dumps(CYCLES))
-    result = run(*COMMAND, "--runs", "serve.json", "--runs-tau", 2.5, "--chain", 3, "--out", "costs.json")
-    assert result.exit_code == 0, result.output
+    succeeded(run(*COMMAND, "--runs", "serve.json", "--runs-tau", 2.5, "--chain", 3, "--out", "costs.json"))
     (cycle,) = CalibratedCosts.load("costs.json").runs
     assert (cycle.kind, cycle.tau, cycle.depth, cycle.tokens) == ("speculative", 2.5, 3, 4)
 
 
 def test_a_residual_above_15_percent_is_a_warning_with_the_run(run: Run) -> None:
-    result = run(*COMMAND, "--plain", "1:141", "--plain", "16:400", "--plain", "64:1780")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*COMMAND, "--plain", "1:141", "--plain", "16:400", "--plain", "64:1780"))
     assert "warning: --plain 16:400 contradicts the time model or another run" in result.stderr
 
 

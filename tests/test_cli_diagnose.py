@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
-from tests.command_line import HEAD, Run, refused
+from tests.command_line import HEAD, Run, refused, succeeded
 
 SAMPLES = Path(__file__).parent.parent / "docs" / "samples"
 SCRAPES = ("vllm-metrics", "vllm-before.prom", "vllm-after.prom")
@@ -24,8 +24,7 @@ def samples(run: Run) -> Run:
 
 
 def test_json_has_a_record_for_each_model(samples: Run) -> None:
-    result = samples("diagnose", *SCRAPES, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(samples("diagnose", *SCRAPES, "--json"))
     found = [st.Diagnosis.from_dict(record) for record in json.loads(result.stdout)]
     assert [one.model for one in found] == ["llama-3.1-8b", "qwen3-32b"]
     assert [one.causes for one in found] == [(), ("acceptance",)]
@@ -48,8 +47,7 @@ def test_a_diagnosis_says_what_to_change_and_what_to_measure(samples: Run) -> No
 
 
 def test_the_rates_are_written_for_a_schedule(samples: Run) -> None:
-    result = samples("diagnose", *SCRAPES, *ONE, "--acceptance-out", "rates.json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(samples("diagnose", *SCRAPES, *ONE, "--acceptance-out", "rates.json"))
     assert result.stdout.endswith("wrote rates.json\n")
     rates = st.Acceptance.load("rates.json")
     assert rates.table[:, 0] == pytest.approx([0.78, 0.74, 0.71], abs=0.04), "those of the simulated server"

@@ -15,7 +15,7 @@ import spectheory as st
 from spectheory import engines
 from spectheory.hardware.shipped_models import model_names, repository
 from spectheory.planning.schedule_record import Schedule
-from tests.command_line import HEAD, MODEL, Run, refused
+from tests.command_line import HEAD, MODEL, Run, refused, succeeded
 from tests.engines.test_vllm_statistics import PROMETHEUS
 
 
@@ -54,8 +54,7 @@ def test_heads_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> No
 
 
 def test_models_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> None:
-    result = plan(*MODEL, "--engine", "hf,llama.cpp,mlx-lm,vllm", "--out", "schedule.json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(plan(*MODEL, "--engine", "hf,llama.cpp,mlx-lm,vllm", "--out", "schedule.json"))
     chain = Schedule.load("schedule.json").chain_ranges()[0][2].budget
     assert json.loads(Path("generation_config.json").read_text())["num_assistant_tokens"] == chain
     assert f"--draft-model meta-llama/Llama-3.2-1B --num-draft-tokens {chain}" in result.stdout
@@ -117,15 +116,10 @@ def test_where_nothing_pays_every_export_says_so(plan: Run) -> None:
     assert "Do not speculate" in result.stdout
 
 
-def chain_plan(*arguments: object) -> tuple[object, ...]:
-    """Options for which 1:128 has several ranges of chains, with the costs of vLLM."""
-    return (*MODEL, "--batch", "1:128", "--max-fanout", 1, *arguments)
-
-
 def test_an_engine_that_takes_one_length_gets_the_best_one(plan: Run) -> None:
     st.Acceptance.by_rank([0.65, 0.15, 0.06]).save("acceptance.json")
-    result = plan(*chain_plan("--engine", "vllm@0.23,sglang", "--out", "schedule.json"))
-    assert result.exit_code == 0, result.output
+    chains = (*MODEL, "--batch", "1:128", "--max-fanout", 1)
+    result = succeeded(plan(*chains, "--engine", "vllm@0.23,sglang", "--out", "schedule.json"))
     assert len(schedule_of("schedule.json").chain_ranges()) > 1
     assert "fastest chains that SGLang 0.5.23 takes with STANDALONE, one length for all batch sizes: " in result.stdout
     assert "fastest chains that vLLM 0.23 takes, one length for all batch sizes: " in result.stdout
@@ -164,8 +158,7 @@ def test_a_mixture_is_exported_to_an_engine_that_wants_the_longest_chain_first(p
     Path("eagle3.json").write_text(
         json.dumps(head | {"vocab_size": 201088, "target_hidden_size": 2880, "tokenizer": None})
     )
-    result = plan(*mixture, "--max-fanout", 1, "--engine", "trtllm", "--out", "schedule.json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(plan(*mixture, "--max-fanout", 1, "--engine", "trtllm", "--out", "schedule.json"))
     lengths = [tree.budget for _, _, tree in schedule_of("schedule.json").chain_ranges()]
     assert lengths[0] < max(lengths), "the plan is one that the engine cannot run"
     text = Path("speculative_config.yaml").read_text()
@@ -196,8 +189,7 @@ def test_exports_hold_names_that_engines_can_load(plan: Run) -> None:
 def test_a_measured_plan_is_exported_with_the_draft_that_was_measured(plan: Run) -> None:
     named = st.Provenance.now("spectheory profile", draft="models/small")
     replace(st.Latency.load("latency.json"), provenance=named).save("named.json")
-    result = plan("--latency", "named.json", "--engine", "sglang,mlx-lm,eagle", "--out", "plan.json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(plan("--latency", "named.json", "--engine", "sglang,mlx-lm,eagle", "--out", "plan.json"))
     chosen = st.Plan.load("plan.json")
     assert chosen.answer == "tree"
     assert f"--draft-model models/small --num-draft-tokens {chosen.by_budget.chain_speedup.argmax()}" in result.stdout
@@ -259,8 +251,7 @@ def test_a_budget_too_large_for_the_memory_is_refused(plan: Run, run: Run, comma
 
 def test_an_export_that_names_no_draft_says_what_it_was_planned_for(plan: Run) -> None:
     for head, engines_of_it, others in ((HEAD, "eagle", "medusa"), (MODEL, "", "eagle,medusa")):
-        result = plan(*head, "--engine", f"{engines_of_it},{others}".strip(","), "--force")
-        assert result.exit_code == 0, result.output
+        result = succeeded(plan(*head, "--engine", f"{engines_of_it},{others}".strip(","), "--force"))
         notes = [line for line in result.stdout.splitlines() if "planned for" in line]
         assert len(notes) == len(others.split(","))
         assert all(head[5] in note and "rates and times differ" in note for note in notes)
@@ -278,8 +269,7 @@ def test_tensorrt_llm_gets_no_tree_for_attention_that_it_cannot_grow_one_for(
     changed = {"vocab_size": config["vocab_size"], "tokenizer": config["tokenizer"], "target_hidden_size": hidden}
     Path("eagle3.json").write_text(json.dumps(head | changed))
     place = ("--gpu", "h200_sxm", "--gpus", 8, "--target", target, "--draft", "eagle3.json", "--batch", "64")
-    result = plan(*place, "--engine", "trtllm,sglang", "--out", "schedule.json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(plan(*place, "--engine", "trtllm,sglang", "--out", "schedule.json"))
     assert schedule_of("schedule.json").answer(0) == "tree"
     assert "use_dynamic_tree" not in Path("speculative_config.yaml").read_text()
     notes = [line for line in result.stdout.splitlines() if line.startswith("  note: ")]
@@ -348,7 +338,6 @@ def test_rates_of_another_pair_are_said(plan: Run) -> None:
 
 
 def test_engines_may_be_listed_with_blanks_and_one_token_is_not_tokens(plan: Run) -> None:
-    result = plan(*HEAD, "--max-budget", 1, "--engine", "vllm, trtllm@1.2")
-    assert result.exit_code == 0, result.output
+    result = succeeded(plan(*HEAD, "--max-budget", 1, "--engine", "vllm, trtllm@1.2"))
     assert "vLLM drafts 1 token at every batch size" in result.stdout
     assert "TensorRT-LLM drafts 1 token at every batch size" in result.stdout

@@ -10,7 +10,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import report_names
-from tests.command_line import Run, refused
+from tests.command_line import Run, refused, succeeded
 from tests.engines.test_llama_cpp import OLD_SERVER, SERVER, SLOT
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
@@ -35,8 +35,7 @@ REPORTS = {
 @pytest.mark.parametrize("source", REPORTS)
 def test_every_report_is_read(run: Run, source: str) -> None:
     text, drafts, tau, rates = REPORTS[source]
-    result = run("import", source, "-", "--json", "--min-trials", 1, given=text)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("import", source, "-", "--json", "--min-trials", 1, given=text))
     found = json.loads(result.stdout)
     assert (found["drafts"], found["tau"]) == (drafts, tau)
     assert found["assumed"]
@@ -50,8 +49,7 @@ def test_every_source_is_tested() -> None:
 
 def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> None:
     Path("metrics.txt").write_text(PROMETHEUS)
-    result = run("import", "vllm-metrics", "metrics.txt", "--out", "acceptance.json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("import", "vllm-metrics", "metrics.txt", "--out", "acceptance.json"))
     assert [line.split() for line in result.stdout.splitlines() if line[:2] in ("1 ", "2 ", "3+")] == [
         ["1", "80.0", "80.0", "1,000"],
         ["2", "62.5", "62.5", "800"],
@@ -145,8 +143,7 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
         ("sglang-response", '{"spec_verify_ct": 200, "spec_accept_token_num": 300, "spec_draft_token_num": 600}'),
         ("llama.cpp-log", "draft acceptance rate = 0.50000 (  300 accepted /   600 generated)"),
     ):
-        result = run("import", source, "-", "--assume-constant", 3, "--out", "made.json", given=text)
-        assert result.exit_code == 0, result.output
+        result = succeeded(run("import", source, "-", "--assume-constant", 3, "--out", "made.json", given=text))
         made = st.Acceptance.load("made.json")
         rate = made.table[0, 0]
         assert made.table.shape == (1, 1)

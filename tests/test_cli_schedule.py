@@ -17,6 +17,7 @@ from spectheory.hardware.engine_costs import EngineCosts, origin
 from spectheory.planning.assumptions import PRODUCT
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Schedule
+from tests.command_line import refused, succeeded
 from tests.test_schedule import RATES, TOKENS, latency_at
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
@@ -32,10 +33,8 @@ DEPLOYMENT = ["--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "llama
 
 
 def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) -> None:
-    page, out = tmp_path / "plan.html", tmp_path / "schedule.json"
-    arguments = ["schedule", "--acceptance", str(rates_file), *DEPLOYMENT, "--batch", "1:200", "--max-budget", "32"]
-    result = CliRunner().invoke(app, [*arguments, "--report", str(page), "--out", str(out)])
-    assert result.exit_code == 0, result.output
+    page, out, sizes = tmp_path / "plan.html", tmp_path / "schedule.json", ("--batch", "1:200", "--max-budget", 32)
+    result = succeeded(run_plan(rates_file, *sizes, "--report", page, "--out", out))
     assert "Fastest at each batch size" in result.output
     html = page.read_text()
     assert html.count("<svg") >= 4
@@ -44,68 +43,46 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
     planned = Schedule.load(out)
     assert planned.batches.tolist() == list(range(1, 201))
     assert planned.speedup[0] > planned.speedup[-1] >= 1
-    as_json = CliRunner().invoke(app, [*arguments, "--json"])
-    assert json.loads(as_json.stdout)["kind"] == "schedule"
+    assert json.loads(run_plan(rates_file, *sizes, "--json").stdout)["kind"] == "schedule"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([*DEPLOYMENT, "--batch", "one"], "--batch must be like 1:256 or 1,8,64, got 'one'"),
-        (
-            [*DEPLOYMENT, "--batch", "5:1"],
-            "--batch must name increasing sizes from 1 to 1,000,000,000, like 1:256 or 1,8,64",
-        ),
-        (["--gpu", "h10", *DEPLOYMENT[2:]], "unknown GPU 'h10': did you mean"),
-        ([*DEPLOYMENT, "--batch", "4000"], "GB are missing"),
-    ],
-)
-def test_bad_deployments_are_refused_in_one_line(rates_file: Path, arguments: list[str], message: str) -> None:
-    result = CliRunner().invoke(app, ["schedule", "--acceptance", str(rates_file), *arguments])
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.output
+def run_plan(rates_file: Path, *arguments: object) -> Result:
+    """Run `schedule` for the deployment; later options take the place of its own."""
+    return CliRunner().invoke(app, ["schedule", "--acceptance", str(rates_file), *DEPLOYMENT, *map(str, arguments)])
 
 
-HEAD = [*DEPLOYMENT[:4], "--draft", "eagle3-llama-3.1-8b"]
+def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_file: Path) -> None:
+    sizes = "--batch must name increasing sizes from 1 to 1,000,000,000, like 1:256 or 1,8,64"
+    refused(run_plan(rates_file, "--batch", "one"), "--batch must be like 1:256 or 1,8,64, got 'one'")
+    refused(run_plan(rates_file, "--batch", "5:1"), sizes)
+    refused(run_plan(rates_file, "--gpu", "h10"), "unknown GPU 'h10': did you mean")
+    refused(run_plan(rates_file, "--batch", 4000), "GB are missing")
+    refused(run_plan(rates_file, *HEAD, "--engine", "vllm@0.9"), "version must be a version of vLLM")
+    refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "--engine: unknown engine 'triton': did you mean trtllm")
+
+
+HEAD = ["--draft", "eagle3-llama-3.1-8b"]
 
 
 def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
-    place = [*HEAD, "--out", str(tmp_path / "s.json")]
-    deep = ["schedule", "--acceptance", "0.8,0.7,0.6,0.5,0.4", *place, "--batch", "1:64", "--max-fanout", "1"]
-    chains = CliRunner().invoke(app, [*deep, "--engine", "vllm,sglang,trtllm"])
-    assert chains.exit_code == 0, chains.output
+    place = [*HEAD, "--out", tmp_path / "s.json"]
+    deep = [*place, "--acceptance", "0.8,0.7,0.6,0.5,0.4", "--batch", "1:64", "--max-fanout", 1]
+    chains = succeeded(run_plan(rates_file, *deep, "--engine", "vllm,sglang,trtllm"))
     planned = Schedule.load(tmp_path / "s.json")
     table = [[first, last, tree.budget] for first, last, tree in planned.chain_ranges()]
     assert f'"num_speculative_tokens_per_batch_size": {json.dumps(table)}' in chains.output
     assert json.loads((tmp_path / "adaptive.json").read_text())
     assert "draft_len_schedule" in (tmp_path / "speculative_config.yaml").read_text()
-    arguments = ["schedule", "--acceptance", str(rates_file), *place]
-    trees = CliRunner().invoke(app, [*arguments, "--batch", "1:64", "--engine", "sglang,trtllm", "--force"])
-    assert trees.exit_code == 0, trees.output
+    trees = succeeded(run_plan(rates_file, *place, "--batch", "1:64", "--engine", "sglang,trtllm", "--force"))
     assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
     assert (
         "note: for batch sizes 1 to 64, the fastest envelope that is the same at all of them: predicted "
         in trees.output
     )
     assert trees.output.count("note: not taken, the fastest chains that ") == 2
-    tree = CliRunner().invoke(app, [*arguments, "--batch", "1", "--engine", "sglang,trtllm@1.3", "--force"])
-    assert tree.exit_code == 0, tree.output
+    tree = succeeded(run_plan(rates_file, *place, "--batch", 1, "--engine", "sglang,trtllm@1.3", "--force"))
     assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
     assert "--speculative-eagle-topk 3" in tree.output
-
-
-@pytest.mark.parametrize(
-    ("engine", "message"),
-    [
-        ("vllm@0.9", "version must be a version of vLLM"),
-        ("triton", "--engine: unknown engine 'triton': did you mean trtllm"),
-    ],
-)
-def test_engines_that_cannot_are_refused(rates_file: Path, engine: str, message: str) -> None:
-    result = CliRunner().invoke(app, ["schedule", "--acceptance", str(rates_file), *HEAD, "--engine", engine])
-    assert result.exit_code == 2
-    assert message in result.stderr
 
 
 def measured_record(folder: Path, batch: int) -> st.Latency:
@@ -124,10 +101,8 @@ def measured_record(folder: Path, batch: int) -> st.Latency:
 
 def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Path) -> None:
     """Costs of the first engine, layers over two GPUs, and the draft on one of them."""
-    places = ["--gpus", "2", "--parallel", "layers", "--draft-gpus", "1", "--engine", "sglang@0.5.23,vllm"]
-    arguments = ["schedule", "--acceptance", str(rates_file), *DEPLOYMENT, *places, "--batch", "1,2", "--json"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    places = ["--gpus", 2, "--parallel", "layers", "--draft-gpus", 1, "--engine", "sglang@0.5.23,vllm"]
+    result = succeeded(run_plan(rates_file, *places, "--batch", "1,2", "--json"))
     planned = Schedule.from_dict(json.loads(result.stdout))
     settings = planned.provenance.settings
     assert (settings["engine"], settings["parallel"], settings["draft_gpus"]) == ("sglang@0.5.23", "layers", 1)
@@ -145,15 +120,10 @@ def test_measured_forwards_serve_a_draft_that_drafts_at_once(tmp_path: Path) -> 
     assert not replace(place, drafting=None).latency(2).drafts_at_once
 
 
-def run_plan(rates_file: Path, *arguments: object) -> Result:
-    return CliRunner().invoke(app, ["schedule", "--acceptance", str(rates_file), *DEPLOYMENT, *map(str, arguments)])
-
-
 def test_measured_records_override_the_roofline_and_the_report_says_where(rates_file: Path, tmp_path: Path) -> None:
     record, page = measured_record(tmp_path / "records", 2), tmp_path / "plan.html"
     places = ("--batch", "1:3", "--measured", tmp_path / "records")
-    as_json = run_plan(rates_file, *places, "--json")
-    assert as_json.exit_code == 0, as_json.output
+    as_json = succeeded(run_plan(rates_file, *places, "--json"))
     planned = Schedule.from_dict(json.loads(as_json.stdout))
     assert planned.computed.tolist() == [True, False, True]
     assert planned.plain_seconds[1] == record.plain(1024)
@@ -185,9 +155,7 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
         (("--batch", "2", "--context", 4096), "context 4,096 is outside the measured contexts in"),
         (("--batch", "2", "--gpus", 2), "measured records are for 1 GPU, got 2 GPUs"),
     ]:
-        result = run_plan(rates_file, *arguments, "--measured", tmp_path)
-        assert result.exit_code == 2
-        assert message in result.stderr
+        refused(run_plan(rates_file, *arguments, "--measured", tmp_path), message)
     place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 1, 4096, measured=tmp_path)
     assert place.latency(2).computed
     assert not replace(place, context=1024).latency(2).computed
@@ -232,8 +200,7 @@ def test_a_measured_plan_says_what_its_rates_assumed() -> None:
 
 def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
     st.Acceptance.by_rank([0.0, 0.0]).save(rates_file)
-    result = run_plan(rates_file, "--batch", "1:4", "--engine", "vllm,sglang,eagle")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run_plan(rates_file, "--batch", "1:4", "--engine", "vllm,sglang,eagle"))
     assert "From batch 1 on nothing beats plain decoding." in result.stdout
     assert result.stdout.count("start it without speculation") == 3
 

@@ -10,7 +10,7 @@ import pytest
 from reference.heads import inspect_head
 from reference.selector import Selector
 from spectheory import Latency
-from tests.command_line import Run, refused
+from tests.command_line import Run, refused, succeeded
 
 
 @pytest.fixture
@@ -26,14 +26,11 @@ def test_a_head_is_trained_by_two_commands(run: Run, tiny_folders: Path, corpus:
     sizes = "--rows", 4, "--prompt-tokens", 6, "--new-tokens", 10, "--layers", "0,1"
     texts = "train", "texts", "--corpus", corpus, *target, *sizes, "--out", "texts"
     for share in ("0/2", "1/2"):
-        result = run(*texts, "--share", share)
-        assert result.exit_code == 0, result.output
+        succeeded(run(*texts, "--share", share))
     head = "train", "head", *target, "--texts", "texts", "--rows", 2, "--steps", 2, "--intermediate", 16
-    result = run(*head, "--loss", "eagle", "--out", "first")
-    assert result.exit_code == 0, result.output
+    succeeded(run(*head, "--loss", "eagle", "--out", "first"))
     assert inspect_head("first").config.kind == "eagle1"
-    result = run(*head, "--loss", "hass", "--set", "passes=2", "--start", "first", "--out", "second")
-    assert result.exit_code == 0, result.output
+    succeeded(run(*head, "--loss", "hass", "--set", "passes=2", "--start", "first", "--out", "second"))
     assert json.loads(Path("second/training.json").read_text())["texts"] == 4
     rates = [
         json.loads((Path(name) / "provenance.json").read_text())["settings"]["matrix_rate"]
@@ -54,12 +51,10 @@ def test_a_head_is_trained_by_two_commands(run: Run, tiny_folders: Path, corpus:
 def test_a_selector_is_trained_from_a_trace(run: Run, tiny_folders: Path, corpus: Path) -> None:
     pair = "--target", tiny_folders / "target", "--draft", tiny_folders / "draft"
     length = "--prompts", corpus, "--prompt-tokens", 6, "--new-tokens", 34, "--count", 6
-    result = run("trace", *pair, *length, "--temperature", 1, "--out", "trace")
-    assert result.exit_code == 0, result.output
+    succeeded(run("trace", *pair, *length, "--temperature", 1, "--out", "trace"))
     Latency.constant(draft_seconds=0.1).save("latency.json")
     asked = "train", "selector", "--trace", "trace", "--latency", "latency.json", "--draws", 2, "--steps", 2
-    result = run(*asked, "--out", "selector")
-    assert result.exit_code == 0, result.output
+    succeeded(run(*asked, "--out", "selector"))
     assert Selector.load(Path("selector")).card.verifier == "SpecInfer"
     refused(
         run(*asked, "--verifier", "Traversal", "--out", "other"), "verifier Traversal must be a node solver that is"

@@ -26,11 +26,14 @@ from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
 from tests.conftest import generated
 from tests.refusals import refuses
-from tests.test_cli import Run, pair, run
+from tests.test_cli import Run, pair, printed, run
 
 __all__ = ["pair", "run"]
 
-PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 4)]
+MANY = [[10 * i + j for j in range(8)] for i in range(24)]
+PROMPTS = MANY[1:4]
+FLAT = st.Latency(np.array([1, 128]), np.array([8, 68]), np.array([[1, 1.01]] * 2), np.array([[1, 1.01]] * 2) / 1e4)
+"""Forwards of 128 tokens take 1% longer than those of one."""
 CORPUS = SuffixArray.build(np.random.default_rng(0).integers(300, size=(20, 400)))
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
 SLOWER = st.evaluate(st.Tree.chain(2), PLAN.acceptance, PLAN.latency)
@@ -199,10 +202,7 @@ def test_a_choice_by_replay_is_laid_beside_the_choice_of_the_rates() -> None:
 
 def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
     """The rates' choice comes first; then the plan's own tree with each verifier that was not chosen."""
-    prompts = [[10 * i + j for j in range(8)] for i in range(24)]
-    seconds = np.array([[1.0, 1.01]] * 2)
-    latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 1e4)
-    chosen, texts = measured_plan(tiny, prompts, new_tokens=60, temperature=1.0, latency=latency, folder=tmp_path)
+    chosen, texts = measured_plan(tiny, MANY, new_tokens=60, temperature=1.0, latency=FLAT, folder=tmp_path)
     by_rates, *others = rivals(chosen, texts)
     assert chosen.replayed is not None
     assert by_rates.verifier in (None, "Naive")
@@ -215,12 +215,9 @@ def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
 
 
 def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: Pair, tmp_path: Path) -> None:
-    prompts = [[10 * i + j for j in range(8)] for i in range(24)]
-    seconds = np.array([[1.0, 1.01]] * 2)
-    latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 1e4)
     drawing = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
-    given = {"new_tokens": 60, "latency": latency, "folder": tmp_path}
-    chosen, _ = measured_plan(tiny, prompts, **drawing, **given)
+    given = {"new_tokens": 60, "latency": FLAT, "folder": tmp_path}
+    chosen, _ = measured_plan(tiny, MANY, **drawing, **given)
     for record in (chosen.acceptance, chosen.latency):
         assert record.provenance.sampling == "temperature 0.8 and top-k 5 and top-p 0.9"
     texts = replays(tmp_path / TRACE, tiny)
@@ -231,8 +228,8 @@ def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: P
     said = "the overheads were measured at temperature 0, and are used for decoding at temperature 0.8 and top-k 5"
     assert any(one.startswith(said) for one in other.provenance.assumptions)
     with pytest.raises(ForeignFolderError, match=r"another top_k \(5, here not set\)"):
-        measured_plan(tiny, prompts, **{**drawing, "top_k": None}, **given)
-    refuses("have no effect at temperature 0", measured_plan, tiny, prompts, **{**drawing, "temperature": 0}, **given)
+        measured_plan(tiny, MANY, **{**drawing, "top_k": None}, **given)
+    refuses("have no effect at temperature 0", measured_plan, tiny, MANY, **{**drawing, "temperature": 0}, **given)
 
 
 @pytest.mark.parametrize(("prompts", "said"), [(1, "1 prompt x"), (5, "5 prompts x"), (6, "6 prompts x")])
@@ -293,15 +290,13 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
     assert "HF prompt lookup" in out
     assert "times our plain loop for its tree" in " ".join(out.split())
     written = Path("clock.json").read_bytes()
-    status, out, _ = run("clock", *pair, *few, "--out", "clock.json", "--json")
-    assert status == 0
+    out = printed(run("clock", *pair, *few, "--out", "clock.json", "--json"))
     assert json.loads(out) == json.loads(written)
     status, _, err = run("clock", *pair, *few, "--out", "clock.json", "--temperature", 1)
     assert status == 2
     assert "begun with other decoders, temperature (0.0, here 1.0)" in err
     drawn = "--temperature", 1, "--top-k", 4, "--top-p", 0.9
-    status, out, _ = run("clock", *pair, *few, "--out", "drawn.json", *drawn)
-    assert status == 0
+    out = printed(run("clock", *pair, *few, "--out", "drawn.json", *drawn))
     assert "Wall clock at temperature 1 and top-k 4 and top-p 0.9: 2 prompts" in " ".join(out.split())
     status, _, err = run("clock", *pair, *few, "--out", "drawn.json", "--temperature", 1)
     assert status == 2

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import spectheory as st
 from spectheory.hardware.deployment_class import ClassErrors
 from spectheory.planning.confidence import BatchClass, BreakEven, Confidence, NextMeasurement
 from spectheory.planning.deployment import Deployment
 from tests.confident import ONE, PAIR, RATES
+from tests.faults.test_edited_records import edited, leaves
 from tests.refusals import refuses
 
 
@@ -55,24 +53,14 @@ def test_inputs_that_give_other_seconds_are_refused() -> None:
 VALUES = [None, True, "x", "", -1, 0, 9.9, 2**70, 10**400, [1]]
 
 
-def numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every value inside a JSON value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [*([path] if path else []), *(found for key, item in inner for found in numbers(item, (*path, key)))]
-
-
 def test_edited_inputs_and_confidences_are_refused_or_loaded_as_written() -> None:
     latency = st.Latency.roofline(**PAIR, tokens=[1, 8])
     plan = st.plan(RATES, latency, max_budget=2)
     for record, name in ((latency, "inputs"), (plan, "confidence")):
         data = json.loads(json.dumps(record.to_dict()))
-        for path in numbers(data[name]):
+        for path in leaves(data[name]):
             for value in VALUES:
-                changed = json.loads(json.dumps(data))
-                place = changed[name]
-                for key in path[:-1]:
-                    place = place[key]
-                place[path[-1]] = value
+                changed = edited(data, (name, *path), value)
                 try:
                     loaded = type(record).from_dict(changed)
                 except st.RecordError:
@@ -81,20 +69,14 @@ def test_edited_inputs_and_confidences_are_refused_or_loaded_as_written() -> Non
                 assert again[name] == changed[name], (path, value)
 
 
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (lambda: BreakEven(5, 6, 7, 8, 8), "0 <= low <= batch"),
-        (lambda: BreakEven(5, 1, None, 8, 8), "both be given or both be None"),
-        (lambda: BreakEven(9, None, None, 8, 0), "<= largest"),
-        (lambda: BreakEven(5, 4, 7, 8, 0), "validated must be from 1 to largest=8, or 0 without low and high, got 0"),
-        (lambda: BreakEven(5, 4, 7, 8, 9), "validated must be from 1 to largest=8"),
-        (lambda: BreakEven(5, None, None, 8, 1), "validated must be .* or 0 without low and high, got 1"),
-        (lambda: NextMeasurement("plain decoding", 1, 1, 0.1, 0.2), "after <= before"),
-        (lambda: NextMeasurement("plain decoding", 0, 1, 0.2, 0.1), "batches of at least 1"),
-        (lambda: BatchClass(2, 1, ClassErrors(ONE, None, None, ())), "first <= last"),
-        (lambda: Confidence("vllm", ()), "classes must have"),
-    ],
-)
-def test_impossible_statements_are_refused(made: Any, message: str) -> None:
-    refuses(message, made)
+def test_impossible_statements_are_refused() -> None:
+    refuses("0 <= low <= batch", BreakEven, 5, 6, 7, 8, 8)
+    refuses("both be given or both be None", BreakEven, 5, 1, None, 8, 8)
+    refuses("<= largest", BreakEven, 9, None, None, 8, 0)
+    refuses("validated must be from 1 to largest=8, or 0 without low and high, got 0", BreakEven, 5, 4, 7, 8, 0)
+    refuses("validated must be from 1 to largest=8", BreakEven, 5, 4, 7, 8, 9)
+    refuses("validated must be .* or 0 without low and high, got 1", BreakEven, 5, None, None, 8, 1)
+    refuses("after <= before", NextMeasurement, "plain decoding", 1, 1, 0.1, 0.2)
+    refuses("batches of at least 1", NextMeasurement, "plain decoding", 0, 1, 0.2, 0.1)
+    refuses("first <= last", BatchClass, 2, 1, ClassErrors(ONE, None, None, ()))
+    refuses("classes must have", Confidence, "vllm", ())

@@ -78,16 +78,11 @@ def test_looked_up_drafts_need_counts_of_their_own() -> None:
         return st.Acceptance(CHAIN.table, provenance=st.Provenance("trace", draft=draft))
 
     assert place(draft="ngram").schedule(rates("prompt lookup"), [1]).speedup[0] > 1
-    with pytest.raises(
-        ValueError, match="must be measured with ngram drafts, got the rates of qwen3-0.6b: count how often"
-    ):
-        place(draft="ngram").schedule(rates("qwen3-0.6b"), [1])
-    with pytest.raises(
-        ValueError, match="must be measured with ngram drafts, got the rates of suffix: count how often"
-    ):
-        place(draft="ngram").schedule(rates("suffix"), [1])
-    with pytest.raises(ValueError, match="suffix drafts cannot be replayed on a trace of a draft model: count how oft"):
-        place(draft="suffix").schedule(CHAIN, [1], replays=object())  # pyright: ignore[reportArgumentType]
+    for other in ("qwen3-0.6b", "suffix"):
+        said = f"must be measured with ngram drafts, got the rates of {other}: count how often"
+        refuses(said, place(draft="ngram").schedule, rates(other), [1])
+    said = "suffix drafts cannot be replayed on a trace of a draft model: count how oft"
+    refuses(said, place(draft="suffix").schedule, CHAIN, [1], replays=object())
 
 
 def test_the_time_of_drafting_is_said_by_kind() -> None:
@@ -190,24 +185,21 @@ def test_a_window_within_the_lengths_reads_less_than_at_the_mean_context() -> No
     assert (half.read(0, 256), half.read(128, 128)) == (96, 128)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"prompt_tokens": 100}, "prompt_tokens needs output_tokens: give both"),
-        ({"output_tokens": 100}, "output_tokens needs prompt_tokens: give both"),
-        ({"prompt_tokens": -1, "output_tokens": 10}, "prompt_tokens must be a number of at least 0, got -1"),
-        ({"prompt_tokens": 10, "output_tokens": 0}, "output_tokens must be above 0, got 0"),
-        ({"prompt_tokens": float("nan"), "output_tokens": 1}, "prompt_tokens must be a number of at least 0, got nan"),
-        ({"prompt_tokens": float("inf"), "output_tokens": 1}, "must add up to at most 1,000,000,000, got inf and 1"),
-        (
-            {"prompt_tokens": 900, "output_tokens": 200, "context": 1101},
-            "context must be between prompt_tokens=900 and 1100, .* got 1,101: leave out the context, or change",
-        ),
-        ({"prompt_tokens": 900, "output_tokens": 200, "context": 899}, "context must be between prompt_tokens=900"),
-    ],
-)
-def test_lengths_that_contradict_each_other_are_refused(changes: dict[str, Any], message: str) -> None:
-    refuses(message, place, **changes)
+def test_lengths_that_contradict_each_other_are_refused() -> None:
+    refuses("prompt_tokens needs output_tokens: give both", place, prompt_tokens=100)
+    refuses("output_tokens needs prompt_tokens: give both", place, output_tokens=100)
+    refuses("prompt_tokens must be a number of at least 0, got -1", place, prompt_tokens=-1, output_tokens=10)
+    refuses("output_tokens must be above 0, got 0", place, prompt_tokens=10, output_tokens=0)
+    refuses("prompt_tokens must be a number of at least 0, got nan", place, prompt_tokens=float("nan"), output_tokens=1)
+    refuses("must add up to at most 1,000,000,000, got inf and 1", place, prompt_tokens=float("inf"), output_tokens=1)
+    refuses(
+        "context must be between prompt_tokens=900 and 1100, .* got 1,101: leave out the context, or change",
+        place,
+        prompt_tokens=900,
+        output_tokens=200,
+        context=1101,
+    )
+    refuses("context must be between prompt_tokens=900", place, prompt_tokens=900, output_tokens=200, context=899)
 
 
 def test_measured_records_have_no_prompts(tmp_path: Any) -> None:

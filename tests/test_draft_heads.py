@@ -73,10 +73,6 @@ def test_an_eagle_head_fuses_three_features_of_the_targets_width() -> None:
     assert wide.parameters - own.parameters == 3 * (200 - 64) * 64
 
 
-def shipped_config(name: str) -> dict[str, Any]:
-    return json.loads((files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8"))
-
-
 @pytest.mark.parametrize("name", SHIPPED)
 def test_derived_heads_have_the_sizes_of_published_ones(name: str) -> None:
     """The target is read under another name, so that the shipped head of its name is not used.
@@ -86,7 +82,8 @@ def test_derived_heads_have_the_sizes_of_published_ones(name: str) -> None:
     key-value heads of size 128, not the 52 of its target.
     """
     published, kind = model(name), name.split("-")[0]
-    target = ModelConfig.from_hf(shipped_config(str(published.base_model)), name="copy")
+    config = files("spectheory") / "data" / "models" / f"{published.base_model}.json"
+    target = ModelConfig.from_hf(json.loads(config.read_text(encoding="utf-8")), name="copy")
     derived = draft_of_kind(target, kind)
     assert derived.name == f"{kind}-copy"
     assert derived.tokenizer == published.tokenizer

@@ -58,18 +58,14 @@ def test_a_version_needs_a_number() -> None:
 HEADER = "engine,versions,name,value,spread,source\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("engine,name,value\n", "must have the columns engine, versions, name, value, spread, source: add"),
-        (HEADER + "vllm,,speed,1,1,x\n", "line 2: name must be one of .*, got 'speed'"),
-        (HEADER + "vllm,~=1,step_seconds,1,1,x\n", "line 2: versions must be like"),
-        (HEADER + "vllm,,step_seconds,fast,1,x\n", "line 2: value must be a finite number"),
-        (HEADER + "vllm,,step_seconds,1,-1,x\n", "line 2: spread must be a finite number of at least 0, got '-1'"),
-    ],
-)
-def test_a_wrong_table_is_named_with_its_line_and_repair(text: str, message: str) -> None:
-    refuses(message, parsed, text)
+def test_a_wrong_table_is_named_with_its_line_and_repair() -> None:
+    refuses("must have the columns engine, versions, name, value, spread, source: add", parsed, "engine,name,value\n")
+    refuses("line 2: name must be one of .*, got 'speed'", parsed, HEADER + "vllm,,speed,1,1,x\n")
+    refuses("line 2: versions must be like", parsed, HEADER + "vllm,~=1,step_seconds,1,1,x\n")
+    refuses("line 2: value must be a finite number", parsed, HEADER + "vllm,,step_seconds,fast,1,x\n")
+    refuses(
+        "line 2: spread must be a finite number of at least 0, got '-1'", parsed, HEADER + "vllm,,step_seconds,1,-1,x\n"
+    )
 
 
 def test_the_shipped_table() -> None:

@@ -73,11 +73,15 @@ def gguf(metadata: Mapping[str, Any], tensors: Shapes, version: int = 3) -> byte
     return b"".join(parts)
 
 
+def saved(file: Path, metadata: Mapping[str, Any], tensors: Shapes) -> Path:
+    """The file, after its header was written."""
+    file.write_bytes(gguf(metadata, tensors))
+    return file
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.gguf"
-    path.write_bytes(gguf(LLAMA, llama_tensors()))
-    return path
+    return saved(tmp_path / "small.gguf", LLAMA, llama_tensors())
 
 
 def test_a_dense_model_has_the_parameters_and_bytes_of_its_tensors(small: Path) -> None:
@@ -97,34 +101,29 @@ def test_a_dense_model_has_the_parameters_and_bytes_of_its_tensors(small: Path) 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_K", "F16"])
 def test_the_format_of_a_model_is_the_type_of_most_of_its_matrices(tmp_path: Path, kind: str) -> None:
     """The output head, the norms and ffn_down, 2 in 7 of the weights in matrices, have other types."""
-    path = tmp_path / "small.gguf"
-    path.write_bytes(gguf(LLAMA, llama_tensors(kind)))
+    path = saved(tmp_path / "small.gguf", LLAMA, llama_tensors(kind))
     assert ModelConfig.from_gguf(path).weight_format == kind.lower()
 
 
 def test_tied_embeddings_are_read_as_the_output_head(tmp_path: Path) -> None:
-    path = tmp_path / "tied.gguf"
-    path.write_bytes(gguf(LLAMA, [one for one in llama_tensors() if one[0] != "output.weight"]))
-    sizes = ModelConfig.from_gguf(path)
+    tied = [one for one in llama_tensors() if one[0] != "output.weight"]
+    sizes = ModelConfig.from_gguf(saved(tmp_path / "tied.gguf", LLAMA, tied))
     assert sizes.shape.lookup_parameters == 0
     assert sizes.read_bytes(1) == pytest.approx(sizes.weight_bytes)
 
 
-def test_experts_are_read_as_tokens_use_them(tmp_path: Path) -> None:
-    path = tmp_path / "moe.gguf"
+def test_experts_are_read_as_tokens_use_them(tmp_path: Path, small: Path) -> None:
     experts = [(f"blk.{layer}.ffn_gate_exps.weight", (HIDDEN, 32, 8), "MXFP4") for layer in range(LAYERS)]
     routers = [(f"blk.{layer}.ffn_gate_inp.weight", (HIDDEN, 8), "F32") for layer in range(LAYERS)]
     metadata = LLAMA | {"llama.expert_count": 8, "llama.expert_used_count": 2}
-    path.write_bytes(gguf(metadata, [*llama_tensors(), *experts, *routers]))
+    path = saved(tmp_path / "moe.gguf", metadata, [*llama_tensors(), *experts, *routers])
     sizes, dense = ModelConfig.from_gguf(path), sum(one[1][0] * one[1][1] for one in routers)
     assert (sizes.shape.moe_layers, sizes.shape.experts, sizes.shape.experts_per_token) == (LAYERS, 8, 2)
     assert sizes.expert_bytes == pytest.approx(17 / 32)
     assert sizes.parameters - sizes.active_parameters == LAYERS * 6 * HIDDEN * 32
-    plain = tmp_path / "plain.gguf"
-    plain.write_bytes(gguf(LLAMA, llama_tensors()))
-    assert sizes.parameters - model(plain).parameters == dense + LAYERS * 8 * HIDDEN * 32
-    path.write_bytes(gguf(metadata | {"llama.expert_used_count": 9}, [*llama_tensors(), *experts]))
-    refuses("expert_used_count must be between 1 and the 8 experts", model, path)
+    assert sizes.parameters - model(small).parameters == dense + LAYERS * 8 * HIDDEN * 32
+    wrong = saved(path, metadata | {"llama.expert_used_count": 9}, [*llama_tensors(), *experts])
+    refuses("expert_used_count must be between 1 and the 8 experts", model, wrong)
 
 
 @pytest.mark.parametrize(
@@ -139,14 +138,12 @@ def test_experts_are_read_as_tokens_use_them(tmp_path: Path) -> None:
     ],
 )
 def test_the_cache_follows_the_metadata(tmp_path: Path, change: dict[str, Any], kept: int) -> None:
-    path = tmp_path / "window.gguf"
     base = {key.replace("llama.", "gemma2."): value for key, value in LLAMA.items()}
-    path.write_bytes(gguf(base | {"general.architecture": "gemma2"} | change, llama_tensors()))
+    path = saved(tmp_path / "window.gguf", base | {"general.architecture": "gemma2"} | change, llama_tensors())
     assert model(path).kv_bytes(100) == kept * 2 * 2 * 64 * 2
 
 
 def test_latent_attention_and_layers_for_prediction(tmp_path: Path) -> None:
-    path = tmp_path / "latent.gguf"
     own = {"kv_lora_rank": 16, "head_count": 4, "head_count_kv": 1}
     metadata = {
         "general.architecture": "deepseek2",
@@ -157,30 +154,27 @@ def test_latent_attention_and_layers_for_prediction(tmp_path: Path) -> None:
         **{f"deepseek2.attention.{key}": value for key, value in own.items()},
     }
     latent = [(f"blk.{layer}.attn_kv_a_mqa.weight", (HIDDEN, 24), "Q8_0") for layer in range(LAYERS + 1)]
-    path.write_bytes(gguf(metadata, [("token_embd.weight", (HIDDEN, 30), "Q8_0"), *latent]))
-    sizes = model(path)
+    sizes = model(saved(tmp_path / "latent.gguf", metadata, [("token_embd.weight", (HIDDEN, 30), "Q8_0"), *latent]))
     assert sizes.kv_bytes_per_token == LAYERS * 24 * 2
     assert sizes.parameters == 30 * HIDDEN + LAYERS * 24 * HIDDEN
     assert sizes.shape.latent
 
 
 def test_recurrent_layers_have_a_state_and_no_cache(tmp_path: Path) -> None:
-    path = tmp_path / "hybrid.gguf"
     state = {"inner_size": 64, "state_size": 16, "conv_kernel": 4, "group_count": 2}
     metadata = LLAMA | {f"llama.ssm.{key}": value for key, value in state.items()}
     recurrent = [("blk.0.ssm_conv1d.weight", (4, 128), "F32")]
     tensors = [one for one in llama_tensors() if not one[0].startswith("blk.0.attn_")]
-    path.write_bytes(gguf(metadata, [*tensors, *recurrent]))
-    sizes = model(path)
+    sizes = model(saved(tmp_path / "hybrid.gguf", metadata, [*tensors, *recurrent]))
     assert sizes.kv_bytes(0) == 4 * (64 * 16 + (64 + 2 * 2 * 16) * 3)
     assert sizes.kv_bytes(10) - sizes.kv_bytes(0) == 10 * (LAYERS - 1) * 2 * 2 * 64 * 2
 
 
 def test_a_split_model_is_read_from_all_parts(tmp_path: Path, small: Path) -> None:
     tensors, names = llama_tensors(), [tmp_path / f"big-{part:05}-of-00002.gguf" for part in (1, 2)]
-    names[0].write_bytes(gguf(LLAMA | {"split.count": 2}, tensors[:7]))
+    saved(names[0], LLAMA | {"split.count": 2}, tensors[:7])
     refuses("there is no file .*big-00002-of-00002.gguf", model, names[0])
-    names[1].write_bytes(gguf({"split.count": 2}, tensors[7:]))
+    saved(names[1], {"split.count": 2}, tensors[7:])
     assert model(names[0]).weight_bytes == model(small).weight_bytes
     refuses("is a part of 2 files: give the first, named like NAME-00001-of-00002", model, names[1])
 

@@ -216,34 +216,36 @@ def test_algorithm_1_is_no_better_than_the_optimum(
 
 def test_bad_arguments_are_named() -> None:
     marks, wrong = [True, True, False], [True, False, True]
-    for call, message in [
-        (lambda: goose.optimal_tree(1.5, 0.1, 3), r"p_spine must be a probability between 0 and 1, got 1\.5"),
-        (lambda: goose.optimal_tree(0.5, float("nan"), 3), "p_branch must be a probability between 0 and 1, got nan"),
-        (lambda: goose.optimal_tree(0.5, 0.1, -1), "budget must be between 0 and .*, got -1"),
-        (lambda: goose.optimal_tree(0.5, 0.1, 2.0), r"budget must be a whole number, got 2\.0"),  # type: ignore[arg-type]
-        (lambda: goose.optimal_tree(0.5, 0.1, 10**9), "budget must be between 0 and 49,999,999, got 1,000,000,000"),
-        (lambda: goose.optimal_tree(0.5, 0.1, 3, branch_depth=-1), "branch_depth must be between"),
-        (lambda: goose.optimal_tree(0.5, 0.1, 3, siblings="iid"), "siblings must be \"sequential\" or .*'iid'"),  # type: ignore[arg-type]
-        (lambda: goose.spine_bound(0.5, 0.1, 2, [1], 1), "widths must have one .* spine_length=2 .*, got 1 entries"),
-        (lambda: goose.spine_bound(0.5, 0.1, 2, None, 1), "widths must be a sequence of whole numbers, got None"),  # type: ignore[arg-type]
-        (lambda: goose.spine_bound(0.5, 0.1, 1, [-1], 1), r"widths\[0\] must be between"),
-        (lambda: goose.spine_bound(0.5, 0.1, 1, [1], 0), "branch_depth must be between 1"),
-        (lambda: goose.allocate("a", 0.1, 1, 1), "p_spine must be a probability"),
-        (lambda: goose.allocate(0.5, 0.1, 1, -1), "branch_budget must be between"),
-        (lambda: goose.isotropic_yield(0.4, 3, 2, siblings="exclusive"), r"k \* p must be at most 1 .* 3 \* 0\.4"),
-        (lambda: goose.isotropic_yield(0.4, 0, 2), "k must be between 1"),
-        (lambda: goose.isotropic_yield(0.4, 1, 2, siblings="iid"), "siblings must be"),  # type: ignore[arg-type]
-        (lambda: goose.spine_tree(0.5, 0.1, 9, 3, top_k=-1), "top_k must be between"),
-        (lambda: goose.spine_tree(0.5, 0.1, 9, 3, root_ratio=2), "root_ratio must be a probability"),
-        (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1), "is_spine must have one entry"),
-        (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1), "is_spine must mark a chain"),
-        (lambda: goose.SpineTree.valued(Tree([-1, 0, 1]), wrong, 0.5, 0.1), "is_spine must mark a chain"),
-        (
-            lambda: goose.SpineTree.valued(Tree([-1, 0, 0, 0]), [*marks, False], 0.5, 0.6, siblings="exclusive"),
-            r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6",
-        ),
-    ]:
-        refuses(message, call)
+    refuses(r"p_spine must be a probability between 0 and 1, got 1\.5", goose.optimal_tree, 1.5, 0.1, 3)
+    refuses("p_branch must be a probability between 0 and 1, got nan", goose.optimal_tree, 0.5, float("nan"), 3)
+    refuses("budget must be between 0 and .*, got -1", goose.optimal_tree, 0.5, 0.1, -1)
+    refuses(r"budget must be a whole number, got 2\.0", goose.optimal_tree, 0.5, 0.1, 2.0)
+    refuses("budget must be between 0 and 49,999,999, got 1,000,000,000", goose.optimal_tree, 0.5, 0.1, 10**9)
+    refuses("branch_depth must be between", goose.optimal_tree, 0.5, 0.1, 3, branch_depth=-1)
+    refuses("siblings must be \"sequential\" or .*'iid'", goose.optimal_tree, 0.5, 0.1, 3, siblings="iid")
+    refuses("widths must have one .* spine_length=2 .*, got 1 entries", goose.spine_bound, 0.5, 0.1, 2, [1], 1)
+    refuses("widths must be a sequence of whole numbers, got None", goose.spine_bound, 0.5, 0.1, 2, None, 1)
+    refuses(r"widths\[0\] must be between", goose.spine_bound, 0.5, 0.1, 1, [-1], 1)
+    refuses("branch_depth must be between 1", goose.spine_bound, 0.5, 0.1, 1, [1], 0)
+    refuses("p_spine must be a probability", goose.allocate, "a", 0.1, 1, 1)
+    refuses("branch_budget must be between", goose.allocate, 0.5, 0.1, 1, -1)
+    refuses(r"k \* p must be at most 1 .* 3 \* 0\.4", goose.isotropic_yield, 0.4, 3, 2, siblings="exclusive")
+    refuses("k must be between 1", goose.isotropic_yield, 0.4, 0, 2)
+    refuses("siblings must be", goose.isotropic_yield, 0.4, 1, 2, siblings="iid")
+    refuses("top_k must be between", goose.spine_tree, 0.5, 0.1, 9, 3, top_k=-1)
+    refuses("root_ratio must be a probability", goose.spine_tree, 0.5, 0.1, 9, 3, root_ratio=2)
+    refuses("is_spine must have one entry", goose.SpineTree.valued, Tree([-1, 0, 0]), [True], 0.5, 0.1)
+    refuses("is_spine must mark a chain", goose.SpineTree.valued, Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1)
+    refuses("is_spine must mark a chain", goose.SpineTree.valued, Tree([-1, 0, 1]), wrong, 0.5, 0.1)
+    refuses(
+        r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6",
+        goose.SpineTree.valued,
+        Tree([-1, 0, 0, 0]),
+        [*marks, False],
+        0.5,
+        0.6,
+        siblings="exclusive",
+    )
 
 
 @pytest.mark.parametrize("siblings", ["sequential", "exclusive"])

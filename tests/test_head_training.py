@@ -45,6 +45,15 @@ def chain(one: Head, features: Tensor, tokens: Tensor, drafted: list[int]) -> Te
     return one.on_vocabulary(one.logits(one(tokens[None], features[None])[0, -1]))
 
 
+def alone(one: Head, features: Tensor, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+    """The head's distributions after paths from one root, computed without a cache."""
+
+    def expand(paths: Tensor) -> Tensor:
+        return torch.stack([chain(one, features, tokens, path).softmax(-1) for path in paths[0].tolist()])[None]
+
+    return expand
+
+
 def at_root(lesson: Lesson, one: Head, row: int, place: int) -> tuple[Tensor, Tensor]:
     return one.fuse(lesson.states)[row, : place + 1], lesson.tokens[row, : place + 1]
 
@@ -100,12 +109,7 @@ def test_a_draft_grows_the_trees_that_it_would_grow_alone(tiny: Pair, texts: Own
     forest = HeadForest(one, one.fuse(lesson.states), lesson.tokens, roots)
     grown = beam_trees(HeadPaths(forest), 4, 2, 3)
     for number, (row, place) in enumerate(((0, 3), (0, 7), (1, 2), (1, 8))):
-        features, tokens = at_root(lesson, one, row, place)
-
-        def alone(paths: Tensor, features: Tensor = features, tokens: Tensor = tokens) -> Tensor:
-            return torch.stack([chain(one, features, tokens, path).softmax(-1) for path in paths[0].tolist()])[None]
-
-        expected = beam_trees(alone, 1, 2, 3)
+        expected = beam_trees(alone(one, *at_root(lesson, one, row, place)), 1, 2, 3)
         assert grown.parent[number].equal(expected.parent[0])
         assert grown.token[number].equal(expected.token[0])
 
@@ -146,13 +150,8 @@ def test_gto_counts_the_longest_part_of_the_text_in_each_tree(tiny: Pair, texts:
     for group, flags in zip(groups.tolist(), accepted.tolist(), strict=True):
         for place, ours in zip(group, flags, strict=True):
             row, root = divmod(place, 19)
-            features, tokens = at_root(lesson, made.head, row, root)
-
-            def alone(paths: Tensor, features: Tensor = features, tokens: Tensor = tokens) -> Tensor:
-                one = [chain(made.head, features, tokens, path).softmax(-1) for path in paths[0].tolist()]
-                return torch.stack(one)[None]
-
-            grown, ahead = beam_trees(alone, 1, 2, 3), batch.tokens[row, root + 2 : root + 4].tolist()
+            grown = beam_trees(alone(made.head, *at_root(lesson, made.head, row, root)), 1, 2, 3)
+            ahead = batch.tokens[row, root + 2 : root + 4].tolist()
             tree = Tree(grown.parent[0].tolist())
             same = [
                 bool(depth) and token == ahead[depth - 1]

@@ -97,10 +97,6 @@ def test_published_sizes_beside_the_total() -> None:
     assert (oss.layers, oss.shape.experts, oss.shape.experts_per_token) == (36, 128, 4)
 
 
-def tiny(change: dict[str, Any]) -> dict[str, Any]:
-    return LLAMA | {"pad_token_id": 0} | change
-
-
 def test_every_family_is_compared_with_transformers() -> None:
     assert {change.get("model_type", "llama") for change in TINY} == set(FAMILIES)
 
@@ -110,7 +106,7 @@ def test_every_family_is_compared_with_transformers() -> None:
 def test_every_family_has_the_parameters_and_windows_of_transformers(change: dict[str, Any], biases: Any) -> None:
     """The same config built by transformers on the meta device, buffers that are weights included."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    config = biases | tiny(change)
+    config = biases | LLAMA | {"pad_token_id": 0} | change
     built = transformers.AutoConfig.for_model(**config)
     with torch.device("meta"):
         network = transformers.AutoModelForCausalLM.from_config(built)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations, pairwise
 from math import ceil, inf, nan
 
@@ -256,32 +255,23 @@ def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) 
         assert SpecExec(budget, 8).grow(RatesDraft(acceptance)).tree == best_tree(acceptance, budget)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: OptTree(0), r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)"),
-        (lambda: OptTree(5, nan), "threshold must be a number of at least 0, got nan: with 0, layers are"),
-        (lambda: OptTree(5, -0.1), "threshold must be a number of at least 0, got -0.1"),
-        (lambda: OptTreeAtCost(5, -1.0), "draft_over_target must be a number of at least 0, got -1.0: divide"),
-        (lambda: Eagle2(0, 3, 5), "top_k must be at least 1, got 0: a chain has 1"),
-        (lambda: Eagle2(2, 0, 5), "depth must be at least 1, got 0: one layer of drafted nodes is depth 1"),
-        (lambda: Eagle2(2, 3, 0), "budget must be at least 1, got 0"),
-        (lambda: SpecExec(2.5), "budget must be a whole number, got 2.5"),  # pyright: ignore[reportArgumentType]
-        (
-            lambda: SpecExec(5, 0),
-            "batch must be at least 1, got 0: batch is the maximum number of nodes of a draft call",
-        ),
-        (lambda: Salf(0), "budget must be at least 1, got 0"),
-        (lambda: Salf(5, nan), "threshold must be a number of at least 0, got nan: with 0, the search"),
-        (lambda: Salf(5, 0.5, 0), "batch must be at least 1, got 0"),
-        (lambda: MarkovDraft(np.ones((2, 3))), r"q must have shape \(V, V\), .* got shape \(2, 3\)"),
-        (lambda: MarkovDraft(np.ones((2, 2))), r"q\[0\] must be a distribution"),
-        (lambda: MarkovDraft(np.eye(2), 2), "start must be a token between 0 and 1, got 2"),
-        (lambda: RatesDraft([0.5]), "must be an Acceptance, got list"),  # pyright: ignore[reportArgumentType]
-    ],
-)
-def test_bad_arguments_are_named_with_their_repair(make: Callable[[], object], message: str) -> None:
-    refuses(message, make)
+def test_bad_arguments_are_named_with_their_repair() -> None:
+    refuses(r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)", OptTree, 0)
+    refuses("threshold must be a number of at least 0, got nan: with 0, layers are", OptTree, 5, nan)
+    refuses("threshold must be a number of at least 0, got -0.1", OptTree, 5, -0.1)
+    refuses("draft_over_target must be a number of at least 0, got -1.0: divide", OptTreeAtCost, 5, -1.0)
+    refuses("top_k must be at least 1, got 0: a chain has 1", Eagle2, 0, 3, 5)
+    refuses("depth must be at least 1, got 0: one layer of drafted nodes is depth 1", Eagle2, 2, 0, 5)
+    refuses("budget must be at least 1, got 0", Eagle2, 2, 3, 0)
+    refuses("budget must be a whole number, got 2.5", SpecExec, 2.5)
+    refuses("batch must be at least 1, got 0: batch is the maximum number of nodes of a draft call", SpecExec, 5, 0)
+    refuses("budget must be at least 1, got 0", Salf, 0)
+    refuses("threshold must be a number of at least 0, got nan: with 0, the search", Salf, 5, nan)
+    refuses("batch must be at least 1, got 0", Salf, 5, 0.5, 0)
+    refuses(r"q must have shape \(V, V\), .* got shape \(2, 3\)", MarkovDraft, np.ones((2, 3)))
+    refuses(r"q\[0\] must be a distribution", MarkovDraft, np.ones((2, 2)))
+    refuses("start must be a token between 0 and 1, got 2", MarkovDraft, np.eye(2), 2)
+    refuses("must be an Acceptance, got list", RatesDraft, [0.5])
     assert OptTree(5, inf).grow(UNIFORM).draft_calls == 1
 
 

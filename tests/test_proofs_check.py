@@ -338,15 +338,19 @@ def check(effort):
 """
 
 
-def run_with_entry_point(folder: Path, files: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """`spectheory check x` where a distribution is installed whose entry point names the module ours.checks."""
-    information = "Metadata-Version: 2.1\nName: ours\nVersion: 1\n"
-    points = "[spectheory.claims]\nours = ours.checks\n"
-    for name, text in {
-        **files,
-        "ours-1.dist-info/METADATA": information,
-        "ours-1.dist-info/entry_points.txt": points,
-    }.items():
+FILES = {
+    "ours/__init__.py": "",
+    "ours/claims.toml": TEXTS,
+    "ours/checks.py": CHECK,
+    "ours-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: ours\nVersion: 1\n",
+    "ours-1.dist-info/entry_points.txt": "[spectheory.claims]\nours = ours.checks\n",
+}
+"""A distribution whose entry point names the module ours.checks."""
+
+
+def run_with_entry_point(folder: Path, change: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """`spectheory check x` where the distribution is installed with these changes."""
+    for name, text in {**FILES, **change}.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     code = "from spectheory.cli import app; app(['check', 'x'])"
@@ -361,8 +365,7 @@ def run_with_entry_point(folder: Path, files: Mapping[str, str]) -> subprocess.C
 
 
 def test_other_packages_bring_claims(tmp_path: Path) -> None:
-    files = {"ours/__init__.py": "", "ours/claims.toml": TEXTS, "ours/checks.py": CHECK}
-    result = run_with_entry_point(tmp_path, files)
+    result = run_with_entry_point(tmp_path, {})
     assert result.returncode == 0, result.stderr
     assert "X-1 holds" in result.stdout
     assert "2 was found." in result.stdout
@@ -385,8 +388,7 @@ def test_other_packages_bring_claims(tmp_path: Path) -> None:
     ],
 )
 def test_an_entry_point_that_does_not_load_is_named(tmp_path: Path, change: dict[str, str], message: str) -> None:
-    files = {"ours/__init__.py": "", "ours/claims.toml": TEXTS, "ours/checks.py": CHECK} | change
-    result = run_with_entry_point(tmp_path, files)
+    result = run_with_entry_point(tmp_path, change)
     assert result.returncode == 2
     assert "entry point ours = ours.checks of spectheory.claims does not load" in result.stderr
     assert message in result.stderr
@@ -394,8 +396,7 @@ def test_an_entry_point_that_does_not_load_is_named(tmp_path: Path, change: dict
 
 def test_a_table_without_a_check_is_refused(tmp_path: Path) -> None:
     two = TEXTS + TEXTS[TEXTS.index("[X-1]") :].replace("X-1", "X-2")
-    files = {"ours/__init__.py": "", "ours/claims.toml": two, "ours/checks.py": CHECK}
-    result = run_with_entry_point(tmp_path, files)
+    result = run_with_entry_point(tmp_path, {"ours/claims.toml": two})
     assert result.returncode == 2
     assert "has a table for X-2, which has no check" in result.stderr
 

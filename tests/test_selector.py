@@ -185,18 +185,12 @@ def test_labels_are_split_by_prompt(labels: Labels) -> None:
     refuses("on both sides", labels.split, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"verifiers": ("Traversal",)}, "Traversal must be a node solver that is lossless"),
-        ({"verifiers": ("OptimalTransport",)}, "small vocabularies"),
-        ({"verifiers": ()}, "at least one"),
-        ({"draws": 1}, "draws must be at least 2"),
-        ({"every": 0}, "every must be at least 1"),
-    ],
-)
-def test_label_settings_are_checked(fields: dict[str, Any], message: str) -> None:
-    refuses(message, LabelSettings, **fields)
+def test_label_settings_are_checked() -> None:
+    refuses("Traversal must be a node solver that is lossless", LabelSettings, verifiers=("Traversal",))
+    refuses("small vocabularies", LabelSettings, verifiers=("OptimalTransport",))
+    refuses("at least one", LabelSettings, verifiers=())
+    refuses("draws must be at least 2", LabelSettings, draws=1)
+    refuses("every must be at least 1", LabelSettings, every=0)
 
 
 def test_greedy_and_short_texts_have_no_labels(tmp_path: Path) -> None:
@@ -272,12 +266,11 @@ def test_training_learns_which_tree_is_best_where_a_feature_says_so(labels: Labe
     assert (chosen == np.where(marked, deep, 0)).all()
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [({"steps": 0}, "steps"), ({"worst": 0.0}, "worst"), ({"dropout": 1.0}, "dropout"), ({"rate": -1.0}, "rate")],
-)
-def test_training_settings_are_checked(fields: dict[str, Any], message: str) -> None:
-    refuses(f"{message} must be", SelectorTraining, **fields)
+def test_training_settings_are_checked() -> None:
+    refuses("steps must be", SelectorTraining, steps=0)
+    refuses("worst must be", SelectorTraining, worst=0.0)
+    refuses("dropout must be", SelectorTraining, dropout=1.0)
+    refuses("rate must be", SelectorTraining, rate=-1.0)
 
 
 def test_labels_of_another_pair_or_other_actions_are_refused(labels: Labels, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def gumbel(like: torch.Tensor = WEIGHTS) -> torch.Tensor:
 SAMPLERS: dict[str, Callable[[], Any]] = {
     "multinomial": lambda: torch.multinomial(WEIGHTS, 1).item(),
     "multinomial of a row": lambda: int(WEIGHTS[None].multinomial(num_samples=1, replacement=True)[0, 0]),
-    "a generator": lambda: torch.multinomial(WEIGHTS, 1, generator=torch.Generator().manual_seed(random_seed())).item(),
+    "a generator": lambda: torch.multinomial(WEIGHTS, 1, generator=torch.Generator().manual_seed(next(SEEDS))).item(),
     "Categorical": lambda: torch.distributions.Categorical(probs=WEIGHTS / 8).sample().item(),
     "Categorical of logits": lambda: torch.distributions.Categorical(logits=WEIGHTS.log()).sample().item(),
     "race": lambda: WEIGHTS.div(exponential()).argmax(-1).item(),
@@ -108,27 +108,19 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
 
 
 def torch_gumbel() -> Any:
-    return torch.distributions.Gumbel(zeros(), ones()).sample()
+    return torch.distributions.Gumbel(0 * ones(), ones()).sample()
 
 
 def flip(chance: float) -> torch.Tensor:
     return torch.distributions.Bernoulli(torch.tensor(chance, dtype=torch.float64)).sample()
 
 
-def zeros() -> torch.Tensor:
-    return torch.zeros(4, dtype=torch.float64)
-
-
 def ones() -> torch.Tensor:
     return torch.ones(4, dtype=torch.float64)
 
 
-def random_seed() -> int:
-    """A seed of its own for each call."""
-    return next(SEEDS)
-
-
 SEEDS = itertools.count()
+"""A seed of its own for each call."""
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -240,13 +240,18 @@ def test_selection_among_more_tokens_than_the_truncation() -> None:
     assert Khisti(truncation=size).acceptance(p, q, 2) == pytest.approx(optimal_acceptance(p, q, 2), abs=1e-12)
 
 
+def assert_quadrature(q: np.ndarray, k: int) -> None:
+    """The chances that all k draws are among the first tokens are those of the enumerated sets of drafts."""
+    within = q * 0
+    for drawn, chance in draft_sets(q, k, DrawRule.NO_REPLACEMENT).items():
+        within[max(drawn)] += chance
+    np.testing.assert_allclose(kept_within(q.astype(float), k), within.cumsum().astype(float), atol=1e-12)
+
+
 def test_the_quadrature_of_draws_without_replacement() -> None:
     for _, q in random_pairs(60, sizes=(4, 7, 9), seed=6):
         for k in (2, 3, 4):
-            within = q * 0
-            for drawn, chance in draft_sets(q, k, DrawRule.NO_REPLACEMENT).items():
-                within[max(drawn)] += chance
-            np.testing.assert_allclose(kept_within(q.astype(float), k), within.cumsum().astype(float), atol=1e-12)
+            assert_quadrature(q, k)
     rng = np.random.default_rng(7)
     for spread in (1, 8):
         q = np.exp(spread * rng.standard_normal(5000))
@@ -259,10 +264,7 @@ def test_the_quadrature_where_weights_differ_by_many_orders() -> None:
     q = np.array([Fraction(1, 10**e) for e in (0, 3, 9, 14, 15, 15, 16)], dtype=object)
     q = q / q.sum()
     for k in (2, 3, 4, 7):
-        within = q * 0
-        for drawn, chance in draft_sets(q, k, DrawRule.NO_REPLACEMENT).items():
-            within[max(drawn)] += chance
-        np.testing.assert_allclose(kept_within(q.astype(float), k), within.cumsum().astype(float), atol=1e-12)
+        assert_quadrature(q, k)
 
 
 def test_the_quadrature_of_many_draws_from_a_uniform_distribution() -> None:

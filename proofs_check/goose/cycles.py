@@ -55,10 +55,6 @@ def _monotone(tokens: Sequence[int]) -> bool:
     return reach == sorted(reach)
 
 
-def _slower(more: tuple[int, ...], less: tuple[int, ...]) -> bool:
-    return cycles_of(len(more), more) > cycles_of(len(less), less)
-
-
 def _slower_in_mean(one: TwoSourceTree, other: TwoSourceTree, s: Fraction, t: Fraction) -> bool:
     laws = law_of(one, s, t), law_of(other, s, t)
     return mean(laws[0]) >= mean(laws[1]) and expected_cycles(laws[0], 2)[2] > expected_cycles(laws[1], 2)[2]
@@ -78,7 +74,7 @@ def _counts(more: Sequence[int], less: Sequence[int]) -> dict[str, int | bool]:
 
 @claim("G-P4-CYCLES")
 def fewer_cycles(effort: int) -> Finding:
-    more, less = smallest(_texts(5), _slower)
+    more, less = smallest(_texts(5), lambda more, less: cycles_of(len(more), more) > cycles_of(len(less), less))
     drawn = ((*two, s, t) for n in (2, 3) for s, t in pairs(4) for two in product(shapes(n), repeat=2))
     one, other, s, t = smallest(drawn, _slower_in_mean)
     texts = [*_texts(4 + effort)]

@@ -32,10 +32,6 @@ def flag(export: Any, name: str) -> str:
     return export.args[export.args.index(name) + 1]
 
 
-def refusal(call: Any, message: str) -> Any:
-    return pytest.param(call, message, id=message[:60])
-
-
 def acceptance(statistics: Statistics) -> st.Acceptance:
     assert statistics.acceptance is not None
     return statistics.acceptance

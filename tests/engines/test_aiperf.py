@@ -47,9 +47,9 @@ def test_the_summary(tmp_path: Path) -> None:
     assert found.assumed == (ASSUMED,)
     shape: dict[str, Any] = {"tokens": 4, "depth": 3, "tau": 2.5, "prefill_tokens": 40}
     cycle = Run("speculative", 4, 575.5, 0.0390625, source=file, **shape, **NAMES)
-    assert read(tmp_path, json.dumps(SUMMARY | DRAFTS)).runs == (cycle,)
+    assert read(tmp_path, [SUMMARY | DRAFTS]).runs == (cycle,)
     only_tau = {name: value for name, value in DRAFTS.items() if not name.startswith("total")}
-    assert read(tmp_path, json.dumps(SUMMARY | only_tau), nodes=3).runs == (cycle,)
+    assert read(tmp_path, [SUMMARY | only_tau], nodes=3).runs == (cycle,)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_summary(tmp_path: Path) -> None:
     ],
 )
 def test_names_and_units_of_the_summary(tmp_path: Path, change: dict[str, Any], names: dict[str, Any]) -> None:
-    (run,) = read(tmp_path, json.dumps(SUMMARY | change)).runs
+    (run,) = read(tmp_path, [SUMMARY | change]).runs
     assert {name: getattr(run, name) for name in names} == pytest.approx(names)
 
 
@@ -91,7 +91,7 @@ def test_names_and_units_of_the_summary(tmp_path: Path, change: dict[str, Any], 
     ],
 )
 def test_damaged_summaries_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    require_refused(tmp_path, json.dumps(SUMMARY | change), message)
+    require_refused(tmp_path, [SUMMARY | change], message)
 
 
 def test_a_metric_that_the_summary_lacks_is_named(tmp_path: Path) -> None:

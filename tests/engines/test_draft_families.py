@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.engines import vllm_config
+from spectheory.engines import Export, vllm_config
 from spectheory.planning.fitting import FAMILIES, Fitting
 from tests.engines.examples import RANGES
 from tests.refusals import refuses
@@ -85,57 +86,47 @@ def test_names_that_look_like_others(name: str, family: str) -> None:
     assert Fitting.of(PLAN, draft=name).family == family
 
 
+def taken(engine: str, family: str, families: Collection[str], message: str) -> Export | None:
+    """The export of a draft of this family, or None where the engine does not take it, and says so."""
+    if family in families:
+        return st.export(PLAN, engine, draft=NAMES[family])
+    refuses(message, st.export, PLAN, engine, draft=NAMES[family])
+    return None
+
+
 @pytest.mark.parametrize("family", NAMES)
 def test_vllm(family: str) -> None:
-    if family not in VLLM:
-        with pytest.raises(
-            ValueError, match="the draft must be a whole model, .* or suffix lookup, got none, by its na"
-        ):
-            st.export(PLAN, "vllm", draft=NAMES[family])
-        return
-    made = st.export(PLAN, "vllm", draft=NAMES[family])
-    assert json.loads(made.args[1]) == VLLM[family] | {"num_speculative_tokens": 3}
+    made = taken("vllm", family, VLLM, "the draft must be a whole model, .* or suffix lookup, got none, by its na")
+    assert made is None or json.loads(made.args[1]) == VLLM[family] | {"num_speculative_tokens": 3}
 
 
 @pytest.mark.parametrize("family", NAMES)
 def test_sglang(family: str) -> None:
-    if family not in SGLANG:
-        with pytest.raises(ValueError, match=f"the draft must be .*, got {NAMES[family]}, by its name"):
-            st.export(PLAN, "sglang", draft=NAMES[family])
-        return
-    assert st.export(PLAN, "sglang", draft=NAMES[family]).command == f"--speculative-algorithm {SGLANG[family]}"
+    made = taken("sglang", family, SGLANG, f"the draft must be .*, got {NAMES[family]}, by its name")
+    assert made is None or made.command == f"--speculative-algorithm {SGLANG[family]}"
 
 
 @pytest.mark.parametrize("family", NAMES)
 def test_llama_cpp(family: str) -> None:
-    if family not in LLAMA_CPP:
-        with pytest.raises(ValueError, match="the draft must be a whole model, an EAGLE-3 head, a multi-token-pred"):
-            st.export(PLAN, "llama.cpp", draft=NAMES[family])
-        return
-    assert st.export(PLAN, "llama.cpp", draft=NAMES[family]).command.startswith(f"--spec-type {LLAMA_CPP[family]}")
+    message = "the draft must be a whole model, an EAGLE-3 head, a multi-token-pred"
+    made = taken("llama.cpp", family, LLAMA_CPP, message)
+    assert made is None or made.command.startswith(f"--spec-type {LLAMA_CPP[family]}")
 
 
 @pytest.mark.parametrize("family", NAMES)
 def test_tensorrt_llm(family: str) -> None:
-    if family not in TENSORRT_LLM:
-        with pytest.raises(
-            ValueError, match="the draft must be an EAGLE-3 head, a multi-token-prediction module or n-g"
-        ):
-            st.export(PLAN, "trtllm", draft=NAMES[family])
-        return
-    text = st.export(PLAN, "trtllm", draft=NAMES[family]).files["speculative_config.yaml"]
-    assert text.startswith(f"speculative_config:\n  {TENSORRT_LLM[family]}")
+    message = "the draft must be an EAGLE-3 head, a multi-token-prediction module or n-g"
+    made = taken("trtllm", family, TENSORRT_LLM, message)
+    text = made and made.files["speculative_config.yaml"]
+    assert text is None or text.startswith(f"speculative_config:\n  {TENSORRT_LLM[family]}")
 
 
 @pytest.mark.parametrize("family", NAMES)
 def test_transformers_and_mlx(family: str) -> None:
-    taken = {"hf": ("model", "ngram"), "mlx-lm": ("model",)}
-    for engine, families in taken.items():
-        if family in families:
-            assert st.export(PLAN, engine, draft=NAMES[family]).files or engine == "mlx-lm"
-        else:
-            with pytest.raises(ValueError, match=f"the draft must be .*, got {NAMES[family]}, by its name"):
-                st.export(PLAN, engine, draft=NAMES[family])
+    message = f"the draft must be .*, got {NAMES[family]}, by its name"
+    made = taken("hf", family, ("model", "ngram"), message)
+    assert made is None or made.files
+    taken("mlx-lm", family, ("model",), message)
 
 
 def test_transformers_looks_up_drafts_without_an_assistant() -> None:
@@ -163,12 +154,7 @@ def test_a_derived_head_is_said_to_be_no_checkpoint(tmp_path: Path, monkeypatch:
     assert note not in st.export(PLAN, "sglang", draft="dflash-qwen3-8b").notes
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"method": "eagle3", "version": "0.15"}, "parallel must be False for vLLM 0.15: it needs 0.16 or newer"),
-        ({"method": "medusa", "version": "0.32"}, "parallel must be False for method='medusa'"),
-    ],
-)
-def test_parallel_drafting_is_refused_where_vllm_has_none(arguments: dict[str, Any], message: str) -> None:
-    refuses(message, vllm_config.export, RANGES[:1], model="m", parallel=True, **arguments)
+def test_parallel_drafting_is_refused_where_vllm_has_none() -> None:
+    export = partial(vllm_config.export, RANGES[:1], model="m", parallel=True)
+    refuses("parallel must be False for vLLM 0.15: it needs 0.16 or newer", export, method="eagle3", version="0.15")
+    refuses("parallel must be False for method='medusa'", export, method="medusa", version="0.32")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,6 @@ from spectheory.core.plugins import PluginWarning
 from spectheory.engines import ALL, Engine, Export
 from spectheory.planning.scheduler import schedule_of
 from tests.command_line import Run, refused
-from tests.engines.examples import refusal
 from tests.refusals import refuses
 from tests.toy_package import install
 
@@ -97,32 +94,28 @@ def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> N
     assert st.export(named, "trtllm", draft="my/eagle3") == latent
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        refusal(lambda: st.export(PLAN, "vlm"), "unknown engine 'vlm': did you mean vllm"),
-        refusal(
-            lambda: st.export(PLAN, "sequoia"),
-            "plans cannot be exported to Sequoia, only its reports can be read: sequoia-vector",
-        ),
-        refusal(
-            lambda: st.export(PLAN, "aiperf"),
-            "plans cannot be exported to AIPerf, only its reports can be read: aiperf-summary, aiperf-records",
-        ),
-        refusal(
-            lambda: st.export(PLAN, "vllm", version="0.9"), r"version must be a version of vLLM .* \(0.11 to 0.32\)"
-        ),
-        refusal(lambda: st.export(PLAN, "hf"), "it drafts only at batch size 1, the plan starts at 2"),
-        refusal(lambda: st.export(PLAN, "vllm", draft=""), "does not name the draft model: name it with the argument"),
-        refusal(lambda: st.export(PLAN, "vllm", target="llama-9"), "unknown model 'llama-9': did you mean"),
-        refusal(
-            lambda: Engine("toy", "Toy", exporter=lambda *_: Export("Toy", "1")),
-            "versions of Toy must name a version that its exporter was written against",
-        ),
-    ],
-)
-def test_what_cannot_be_exported_is_refused(call: Callable[[], Any], message: str) -> None:
-    refuses(message, call)
+def test_what_cannot_be_exported_is_refused() -> None:
+    refuses("unknown engine 'vlm': did you mean vllm", st.export, PLAN, "vlm")
+    refuses(
+        "plans cannot be exported to Sequoia, only its reports can be read: sequoia-vector", st.export, PLAN, "sequoia"
+    )
+    refuses(
+        "plans cannot be exported to AIPerf, only its reports can be read: aiperf-summary, aiperf-records",
+        st.export,
+        PLAN,
+        "aiperf",
+    )
+    refuses(r"version must be a version of vLLM .* \(0.11 to 0.32\)", st.export, PLAN, "vllm", version="0.9")
+    refuses("it drafts only at batch size 1, the plan starts at 2", st.export, PLAN, "hf")
+    refuses("does not name the draft model: name it with the argument", st.export, PLAN, "vllm", draft="")
+    refuses("unknown model 'llama-9': did you mean", st.export, PLAN, "vllm", target="llama-9")
+    refuses(
+        "versions of Toy must name a version that its exporter was written against",
+        Engine,
+        "toy",
+        "Toy",
+        exporter=lambda *_: Export("Toy", "1"),
+    )
 
 
 def test_files_are_written_and_replaced_only_when_told(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import Statistics
-from tests.engines.examples import acceptance, refusal
+from tests.engines.examples import acceptance
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_vllm_statistics import PROMETHEUS
 from tests.refusals import refuses
@@ -61,33 +60,16 @@ def test_a_binary_file_is_read_as_its_engine_writes_it(tmp_path: Path) -> None:
     assert np.array_equal(found[0], np.array([0.6, 0.1], np.float32).astype(np.float64)), "not a digit is lost"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        refusal(lambda: st.read_report("x", "vllm-metric"), "unknown report 'vllm-metric': did you mean vllm-metrics"),
-        refusal(
-            lambda: st.read_report([], "vllm-log"), "report must be a text, a Path or a list of them, got an empty list"
-        ),
-        refusal(
-            lambda: st.read_report("\n", "vllm-log"), "the report is empty: give the text that the engine reported"
-        ),
-        refusal(lambda: st.read_report(Path("absent"), "vllm-log"), "there is no file absent"),
-        refusal(lambda: st.read_report(Path(), "vllm-log"), r"\. is a folder: give a file in it"),
-        refusal(
-            lambda: st.read_report(__file__, "vllm-log"),
-            r"got the name of a file as text: give pathlib.Path\('.*.py'\)",
-        ),
-        refusal(
-            lambda: st.read_report([PROMETHEUS, "{"], "vllm-metrics"), "report 2: the metrics must be in Prometheus's"
-        ),
-        refusal(lambda: st.read_report([BENCH, BENCH], "sglang-bench"), "report 2 is the same report as report 1"),
-        refusal(
-            lambda: st.read_report(BENCH, "sglang-bench", assume_constant=3), "assume_constant is only for reports of"
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_refused(call: Callable[[], Any], message: str) -> None:
-    refuses(message, call)
+def test_what_cannot_be_read_is_refused() -> None:
+    refuses("unknown report 'vllm-metric': did you mean vllm-metrics", st.read_report, "x", "vllm-metric")
+    refuses("report must be a text, a Path or a list of them, got an empty list", st.read_report, [], "vllm-log")
+    refuses("the report is empty: give the text that the engine reported", st.read_report, "\n", "vllm-log")
+    refuses("there is no file absent", st.read_report, Path("absent"), "vllm-log")
+    refuses(r"\. is a folder: give a file in it", st.read_report, Path(), "vllm-log")
+    refuses(r"got the name of a file as text: give pathlib.Path\('.*.py'\)", st.read_report, __file__, "vllm-log")
+    refuses("report 2: the metrics must be in Prometheus's", st.read_report, [PROMETHEUS, "{"], "vllm-metrics")
+    refuses("report 2 is the same report as report 1", st.read_report, [BENCH, BENCH], "sglang-bench")
+    refuses("assume_constant is only for reports of", st.read_report, BENCH, "sglang-bench", assume_constant=3)
 
 
 @pytest.mark.parametrize(

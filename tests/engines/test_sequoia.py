@@ -26,18 +26,16 @@ def test_sequoia_vectors(tmp_path: Path) -> None:
         assert acceptance(sequoia.from_file(tmp_path / name)).ranks == 3
     assert acceptance(sequoia.from_text("0 0.6, 0.2")).table.tolist() == [[0.6, 0.2]]
     (tmp_path / "bad.txt").write_text("0.6 half")
-    for call, message in [
-        (lambda: sequoia.from_vector([0.6, 0.6]), r"table\[0\] must sum to at most 1 .*, got 1.2"),
-        (lambda: sequoia.from_vector(np.array([[0.6]])), "vector must be a row of rates, got shape"),
-        (
-            lambda: sequoia.from_file("a/acceptance-rate-vector.pt"),
-            "end in .npy, .csv or .txt, got .*.pt, which only torch reads: .*numpy.save",
-        ),
-        (lambda: sequoia.from_file(tmp_path / "bad.txt"), "bad.txt must hold only numbers, which are rates: .*half"),
-        (lambda: sequoia.from_text("1.5"), "text must hold only numbers, which are rates: .* sum to at most 1"),
-        (lambda: sequoia.from_file("v.json"), "path must end in .npy, .csv or .txt, got v.json"),
-    ]:
-        refuses(message, call)
+    refuses(r"table\[0\] must sum to at most 1 .*, got 1.2", sequoia.from_vector, [0.6, 0.6])
+    refuses("vector must be a row of rates, got shape", sequoia.from_vector, np.array([[0.6]]))
+    refuses(
+        "end in .npy, .csv or .txt, got .*.pt, which only torch reads: .*numpy.save",
+        sequoia.from_file,
+        "a/acceptance-rate-vector.pt",
+    )
+    refuses("bad.txt must hold only numbers, which are rates: .*half", sequoia.from_file, tmp_path / "bad.txt")
+    refuses("text must hold only numbers, which are rates: .* sum to at most 1", sequoia.from_text, "1.5")
+    refuses("path must end in .npy, .csv or .txt, got v.json", sequoia.from_file, "v.json")
 
 
 @given(hs.lists(hs.floats(0.01, 1), min_size=2, max_size=8))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectheory import Acceptance
-from tests.command_line import Run, refused
+from tests.command_line import Run, refused, succeeded
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
 from tests.engines.test_vllm_statistics import PROMETHEUS, REQUEST
@@ -19,8 +19,7 @@ SAID = "2 reports are added, as if each had counted its own cycles"
 def test_counts_of_several_files_are_added(run: Run) -> None:
     Path("a").write_text(PROMETHEUS)
     Path("b").write_text(PROMETHEUS + "\n")
-    result = run("import", "vllm-metrics", "a", "b", "--out", "both.json", "--json")
-    assert result.exit_code == 0, result.output
+    succeeded(run("import", "vllm-metrics", "a", "b", "--out", "both.json", "--json"))
     one, both = (json.loads(run("import", "vllm-metrics", *names, "--json").stdout) for names in ("a", ("a", "b")))
     assert [both[name] for name in ("drafts", "drafted", "accepted")] == [2000, 6000, 3000]
     assert both["tau"] == one["tau"] == 2.5
@@ -75,35 +74,29 @@ def test_reports_in_one_file_are_counted(run: Run, source: str, reports: list[ob
     assert said in found["assumed"]
 
 
-@pytest.mark.parametrize(
-    ("source", "text", "message"),
-    [
-        (
-            "vllm-log",
-            "Mean acceptance length: abc, Per-position acceptance rate: 0.5",
-            "the line has Mean acceptance length, but no number for it: pass the report as the engine wrote it",
-        ),
-        (
-            "vllm-log",
-            "Mean acceptance length: nan, x\n" * 2,
-            "vLLM has drafted nothing yet: the mean acceptance length is",
-        ),
-        (
-            "vllm-metrics",
-            "vllm:spec_decode_num_drafts_total abc",
-            "the metrics must be in Prometheus's text format, as the server gives them: could not convert",
-        ),
-        (
-            "llama.cpp-log",
-            "draft acceptance = 0.0 (0 accepted / 0 generated)",
-            "llama.cpp has drafted nothing yet: drafted=0",
-        ),
-        (
+def test_what_is_wrong_with_a_report_is_named(run: Run) -> None:
+    refused(
+        run("import", "vllm-log", "-", given="Mean acceptance length: abc, Per-position acceptance rate: 0.5"),
+        "the line has Mean acceptance length, but no number for it: pass the report as the engine wrote it",
+    )
+    refused(
+        run("import", "vllm-log", "-", given="Mean acceptance length: nan, x\n" * 2),
+        "vLLM has drafted nothing yet: the mean acceptance length is",
+    )
+    refused(
+        run("import", "vllm-metrics", "-", given="vllm:spec_decode_num_drafts_total abc"),
+        "the metrics must be in Prometheus's text format, as the server gives them: could not convert",
+    )
+    refused(
+        run("import", "llama.cpp-log", "-", given="draft acceptance = 0.0 (0 accepted / 0 generated)"),
+        "llama.cpp has drafted nothing yet: drafted=0",
+    )
+    refused(
+        run(
+            "import",
             "vllm-response",
-            json.dumps({"acceptance_histogram": [1, 1], "per_step_accepted": [1, 1], "per_step_drafted": [1, 1]}),
-            "the sum of per_step_accepted is 2, but acceptance_histogram makes it 1: these contradict each other",
+            "-",
+            given=json.dumps({"acceptance_histogram": [1, 1], "per_step_accepted": [1, 1], "per_step_drafted": [1, 1]}),
         ),
-    ],
-)
-def test_what_is_wrong_with_a_report_is_named(run: Run, source: str, text: str, message: str) -> None:
-    refused(run("import", source, "-", given=text), message)
+        "the sum of per_step_accepted is 2, but acceptance_histogram makes it 1: these contradict each other",
+    )

@@ -136,7 +136,7 @@ NAMES: dict[str, Any] = {
 
 def test_bench_serving(tmp_path: Path) -> None:
     file = str(tmp_path / "bench")
-    plain = read(tmp_path, json.dumps(SERVING))
+    plain = read(tmp_path, [SERVING])
     assert plain.runs == (Run("plain", 4, 575.5, 0.015625, prefill_tokens=16, source=file, **NAMES),)
     assert plain.assumed == (ASSUMED,)
     speculative = SERVING | {"accept_length": 2.5, "server_info": INFO | EAGLE}

@@ -18,15 +18,12 @@ def wrong(data: Any) -> Any:
 
 
 def test_what_is_not_a_dictionary_is_refused() -> None:
-    for call, message in [
-        (lambda: sglang.from_meta_info(wrong(["a"])), "data must be a dictionary, got str: parse the JSON first"),
-        (lambda: sglang.from_meta_info({"meta_info": 3}), "meta_info must be a dictionary, got int"),
-        (lambda: vllm.from_request_metrics(wrong([[{}]])), "data must be a dictionary, got list"),
-        (lambda: tensorrt_llm.from_iteration_stats(wrong([3])), "data must be a dictionary, got int"),
-        (lambda: sglang.from_bench_speculative("{"), "line 1 must be JSON, got '{'"),
-        (lambda: sglang.from_bench_speculative("\n3"), "line 2 must be a dictionary, got int"),
-    ]:
-        refuses(message, call)
+    refuses("data must be a dictionary, got str: parse the JSON first", sglang.from_meta_info, wrong(["a"]))
+    refuses("meta_info must be a dictionary, got int", sglang.from_meta_info, {"meta_info": 3})
+    refuses("data must be a dictionary, got list", vllm.from_request_metrics, wrong([[{}]]))
+    refuses("data must be a dictionary, got int", tensorrt_llm.from_iteration_stats, wrong([3]))
+    refuses("line 1 must be JSON, got '{'", sglang.from_bench_speculative, "{")
+    refuses("line 2 must be a dictionary, got int", sglang.from_bench_speculative, "\n3")
 
 
 @given(hs.dictionaries(hs.integers(1, 5), hs.lists(hs.integers(0, 50), min_size=6, max_size=6), min_size=1))

@@ -165,36 +165,27 @@ def test_tensorrt_llm_iterations() -> None:
         iteration(numDraftTokens=8, numAcceptedTokens=4, acceptanceLength=1.5), min_trials=1
     )
     assert acceptance(single).table.tolist() == [[0.5]]
-    for data, message in [
-        (iteration(numAcceptedTokens=25), "numAcceptedTokens=25 must be at most numDraftTokens=24"),
-        (
-            iteration(acceptanceLength=3.5),
-            "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5",
-        ),
-        (iteration(acceptanceLength=2.51), "acceptanceLength is 2.51, but"),
-        (
-            iteration(numRequestsWithDraftTokens=25, acceptanceLength=None),
-            "numRequestsWithDraftTokens must be from 1 to numDraftTokens=24, as each request drafted a token, got 25",
-        ),
-        (
-            iteration(numDraftTokens=10, numAcceptedTokens=9, numRequestsWithDraftTokens=None, acceptanceLength=1.001),
-            "number of requests, by acceptanceLength=1.001, must be from 1 to numDraftTokens=10, .* got 9000",
-        ),
-        (
-            iteration(numRequestsWithDraftTokens=None, acceptanceLength=2.6),
-            "acceptanceLength is 2.6, but 1 . numAcceptedTokens / 8 requests makes it 2.5",
-        ),
-        (
-            iteration(numRequestsWithDraftTokens=None, numAcceptedTokens=0),
-            "acceptanceLength is 2.5, but numAcceptedTokens=0 makes it 1",
-        ),
-        (
-            iteration(numDraftTokens=None),
-            "specDecodingStats has none of numDraftTokens, .* found are .*numAcceptedTokens",
-        ),
-        ({"specDecodeStats": {}}, "none of specDecodingStats, .* the nearest found are specDecodeStats"),
-    ]:
-        refuses(message, tensorrt_llm.from_iteration_stats, data)
+    read, uncounted = tensorrt_llm.from_iteration_stats, {"numRequestsWithDraftTokens": None}
+    refuses("numAcceptedTokens=25 must be at most numDraftTokens=24", read, iteration(numAcceptedTokens=25))
+    beyond = "acceptanceLength is {}, but 1 . numAcceptedTokens / 8 requests makes it 2.5"
+    refuses(beyond.format(3.5), read, iteration(acceptanceLength=3.5))
+    refuses("acceptanceLength is 2.51, but", read, iteration(acceptanceLength=2.51))
+    refuses(
+        "numRequestsWithDraftTokens must be from 1 to numDraftTokens=24, as each request drafted a token, got 25",
+        read,
+        iteration(numRequestsWithDraftTokens=25, acceptanceLength=None),
+    )
+    refuses(
+        "number of requests, by acceptanceLength=1.001, must be from 1 to numDraftTokens=10, .* got 9000",
+        read,
+        iteration(numDraftTokens=10, numAcceptedTokens=9, acceptanceLength=1.001, **uncounted),
+    )
+    refuses(beyond.format(2.6), read, iteration(acceptanceLength=2.6, **uncounted))
+    nothing = "acceptanceLength is 2.5, but numAcceptedTokens=0 makes it 1"
+    refuses(nothing, read, iteration(numAcceptedTokens=0, **uncounted))
+    lacking = "specDecodingStats has none of numDraftTokens, .* found are .*numAcceptedTokens"
+    refuses(lacking, read, iteration(numDraftTokens=None))
+    refuses("none of specDecodingStats, .* the nearest found are specDecodeStats", read, {"specDecodeStats": {}})
 
 
 def test_tensorrt_llm_metrics() -> None:

@@ -53,7 +53,7 @@ STEP = {"batch": 4, "context": 575.5, "model": "owner/target", "engine": "vllm"}
 def test_serve(tmp_path: Path) -> None:
     """2 requests per second of 128 steps of 15.625 ms: 4 are decoding at a time."""
     file = str(tmp_path / "bench")
-    found = read(tmp_path, json.dumps(SERVE))
+    found = read(tmp_path, [SERVE])
     assert found.runs == (Run("plain", seconds=0.015625, prefill_tokens=16, source=file, **STEP),)
     assert found.assumed == (ASSUMED,)
     appended = read(tmp_path, [SERVE, SERVE | DRAFTS])
@@ -139,7 +139,7 @@ def test_serve_with_figures_of_speculation_that_the_file_lacks(tmp_path: Path) -
 def test_damaged_results_are_refused(
     tmp_path: Path, change: dict[str, Any], given: dict[str, Any], message: str
 ) -> None:
-    require_refused(tmp_path, json.dumps(SERVE | change), message, **given)
+    require_refused(tmp_path, [SERVE | change], message, **given)
 
 
 def test_results_of_several_models_are_refused(tmp_path: Path) -> None:
@@ -251,4 +251,4 @@ def test_latency_with_the_arguments_in_the_file(tmp_path: Path) -> None:
 def test_latencies_that_cannot_be_used(
     tmp_path: Path, change: dict[str, Any], sizes: dict[str, Any], message: str
 ) -> None:
-    require_refused(tmp_path, json.dumps(LATENCY | change), message, **sizes)
+    require_refused(tmp_path, [LATENCY | change], message, **sizes)

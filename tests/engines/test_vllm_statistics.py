@@ -13,6 +13,7 @@ import spectheory as st
 from spectheory.engines import vllm
 from spectheory.engines.statistics import RANK_0_ONLY
 from tests.engines.examples import acceptance
+from tests.known import known
 from tests.refusals import refuses
 
 chains = hs.lists(hs.floats(0.3, 1), min_size=1, max_size=6)
@@ -49,8 +50,7 @@ def test_vllm_counters(text: str) -> None:
     found = vllm.from_prometheus(text)
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (1000, 3000, 1500, 2.5)
     assert acceptance(found).table.ravel().tolist() == [0.8, 500 / 800, 200 / 500]
-    assert acceptance(found).trials is not None
-    assert acceptance(found).trials.tolist() == [1000, 800, 500]  # pyright: ignore[reportOptionalMemberAccess]
+    assert known(acceptance(found).trials).tolist() == [1000, 800, 500]
     assert found.assumed[0] == RANK_0_ONLY
     assert "2 label sets are summed: engine=0, model_name=m, {x}; engine=1" in found.assumed[1]
     assert "the rate at depth 3 is used for all deeper depths" in found.assumed[2]
@@ -68,9 +68,8 @@ def test_counters_of_a_chain_give_back_its_rates(rates: list[float], drafts: int
     reached = np.array([drafts, *counts])[: len(table)]
     assert np.all(np.abs(table - rates[: len(table)]) <= 1.001 / reached), "the counts are rounded down"
     chain = st.Tree.chain(len(rates))
-    assert found.tau is not None
     if len(table) == len(rates):
-        assert st.block_efficiency(chain, acceptance(found)) == pytest.approx(found.tau)
+        assert st.block_efficiency(chain, acceptance(found)) == pytest.approx(known(found.tau))
 
 
 @pytest.mark.parametrize(
@@ -124,8 +123,7 @@ LOG = (
 def test_vllm_log_line() -> None:
     found = vllm.from_log_line(LOG, min_trials=1)
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (37, 259, 92, 3.49)
-    assert acceptance(found).hits is not None
-    assert acceptance(found).hits[:, 0].tolist() == [28, 23, 16, 12, 7, 4, 2]  # pyright: ignore[reportOptionalSubscript]
+    assert known(acceptance(found).hits)[:, 0].tolist() == [28, 23, 16, 12, 7, 4, 2]
     short = "SpecDecoding metrics: Mean acceptance length: 2.40, Per-position acceptance rate: 0.800, 0.600"
     rates = vllm.from_log_line(short)
     assert acceptance(rates).table.ravel().tolist() == pytest.approx([0.8, 0.75])
@@ -134,18 +132,11 @@ def test_vllm_log_line() -> None:
 
 @given(chains, hs.integers(1, 5000))
 def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> None:
-    counts, k = chain_counts(rates, drafts), len(rates)
-    accepted, printed = sum(counts), ", ".join(f"{n / drafts:.3f}" for n in counts)
-    line = (
-        f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / drafts:.2f}, Accepted: {accepted} tokens, "
-        f"Drafted: {drafts * k} tokens, Per-position acceptance rate: {printed}, "
-        f"Avg Draft acceptance rate: {100 * accepted / (drafts * k):.1f}%"
-    )
-    found = vllm.from_log_line(line, min_trials=1)
-    assert (found.accepted, found.drafted) == (sum(counts), drafts * k)
+    counts = chain_counts(rates, drafts)
+    found = vllm.from_log_line(log_line(drafts, counts), min_trials=1)
+    assert (found.accepted, found.drafted) == (sum(counts), drafts * len(rates))
     assert found.drafts == drafts
-    kept = acceptance(found).hits
-    assert kept is not None
+    kept = known(acceptance(found).hits)
     assert np.all(np.abs(kept[:, 0] - counts[: len(kept)]) <= 0.001 * drafts), "exact below 1000 cycles"
 
 
@@ -202,21 +193,16 @@ def test_the_lines_of_a_log_are_added() -> None:
     lines = [log_line(100, [80, 50]), "INFO Engine 000: Avg prompt throughput", idle, log_line(60, [30, 20, 10])]
     found = vllm.from_log("\n".join(lines))
     assert (found.drafts, found.drafted, found.accepted) == (160, 380, 190)
-    counted = vllm.from_log("\n".join(lines), min_trials=1).acceptance
-    assert counted is not None
-    assert counted.hits is not None
-    assert counted.trials is not None
-    assert counted.hits[:, 0].tolist() == [110, 70, 10]
-    assert counted.trials.tolist() == [160, 110, 20], "position 2 counts in the interval that has it"
+    counted = known(vllm.from_log("\n".join(lines), min_trials=1).acceptance)
+    assert known(counted.hits)[:, 0].tolist() == [110, 70, 10]
+    assert known(counted.trials).tolist() == [160, 110, 20], "position 2 counts in the interval that has it"
     assert "2 lines of the log are added" in found.assumed
     single = vllm.from_log(f"{lines[0]}\n{lines[1]}")
     assert acceptance(single).table.tolist() == acceptance(vllm.from_log_line(lines[0])).table.tolist()
-    for text, message in [
-        (f"{lines[0]}\n{SHORT}", "line 2 of 2 must have Accepted and Drafted to be added: pass this line alone"),
-        ("INFO nothing", "the line has none of Mean acceptance length"),
-        (f"{lines[0]}\n{LOG.replace('3.49', '4.49')}", "mean acceptance length is 4.49, but"),
-    ]:
-        refuses(message, vllm.from_log, text)
+    added = "line 2 of 2 must have Accepted and Drafted to be added: pass this line alone"
+    refuses(added, vllm.from_log, f"{lines[0]}\n{SHORT}")
+    refuses("the line has none of Mean acceptance length", vllm.from_log, "INFO nothing")
+    refuses("mean acceptance length is 4.49, but", vllm.from_log, f"{lines[0]}\n{LOG.replace('3.49', '4.49')}")
 
 
 def test_a_series_that_is_there_twice_is_refused() -> None:

@@ -120,15 +120,11 @@ class ExitsAsANumber:
     __index__ = exits
 
 
-def emits_one(*_: Any) -> Any:
-    return [ExitsAsANumber()]
-
-
 def test_no_exit_leaves_the_library() -> None:
     with pytest.raises(CodeEndedError):
         st.certify_verifier(lambda *_: (0, ExitsAsANumber()), policies=[st.Levels((1,))])
     with pytest.raises(CodeEndedError):
-        st.certify_step(emits_one, lambda _: np.array([0.5, 0.5]), vocab_size=2)
+        st.certify_step(lambda *_: [ExitsAsANumber()], lambda _: np.array([0.5, 0.5]), vocab_size=2)
 
 
 def test_an_interruption_from_the_keyboard_leaves_the_library() -> None:

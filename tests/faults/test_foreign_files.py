@@ -17,6 +17,11 @@ from examples.gallery.running import load_rows
 from simulate.load.trace_files import read_trace
 from spectheory.engines import Conditions, read_runs
 from spectheory.hardware.model_config import read_config
+from tests.engines.test_llama_cpp_benchmarks import TEST
+from tests.engines.test_sglang import BENCH
+from tests.engines.test_sglang_benchmarks import ONE_BATCH
+from tests.engines.test_tensorrt_llm import ITERATION
+from tests.engines.test_vllm_benchmarks import LATENCY, SERVE
 from tests.refusals import refuses
 
 NESTED: list[Any] = []
@@ -61,75 +66,12 @@ FILES: dict[str, tuple[Read, Values]] = {
             "spec_accept_rate": 0.5,
         },
     ),
-    "points of SGLang": (
-        report("sglang-bench"),
-        {
-            "batch_size": 1,
-            "steps": 3,
-            "topk": 1,
-            "num_draft_tokens": 4,
-            "acc_length": 2.1,
-            "step_time": 0.01,
-            "speed": 210.0,
-            "completion_tokens": 100,
-        },
-    ),
-    "statistics of TensorRT-LLM": (
-        report("trtllm-stats"),
-        {
-            "specDecodingStats": {
-                "numDraftTokens": 3000,
-                "numAcceptedTokens": 1500,
-                "numRequestsWithDraftTokens": 1000,
-                "acceptanceLength": 2.5,
-            }
-        },
-    ),
-    "llama-bench": (
-        runs(),
-        {
-            "model_filename": "m.gguf",
-            "n_gen": 128,
-            "n_prompt": 0,
-            "n_depth": 0,
-            "avg_ts": 50.0,
-            "avg_ns": 2560000000,
-            "gpu_info": "x",
-        },
-    ),
-    "vllm bench serve": (
-        runs(),
-        {
-            "model_id": "m",
-            "max_concurrency": 4,
-            "duration": 10.0,
-            "completed": 100,
-            "total_input_tokens": 10000,
-            "total_output_tokens": 20000,
-            "output_throughput": 2000.0,
-            "mean_tpot_ms": 2.0,
-            "mean_itl_ms": 2.0,
-            "mean_ttft_ms": 20.0,
-        },
-    ),
-    "bench_one_batch": (
-        runs(),
-        {
-            "run_name": "default",
-            "batch_size": 1,
-            "input_len": 1024,
-            "output_len": 16,
-            "median_decode_latency": 0.01,
-            "median_decode_throughput": 100.0,
-            "prefill_latency": 0.1,
-            "total_latency": 0.25,
-            "overall_throughput": 4000.0,
-        },
-    ),
-    "vllm bench latency": (
-        runs(batch=4.0, input_tokens=100.0, output_tokens=200.0),
-        {"avg_latency": 1.0, "latencies": [1.0, 1.0], "percentiles": {"50": 1.0}},
-    ),
+    "points of SGLang": (report("sglang-bench"), json.loads(BENCH.splitlines()[1])),
+    "statistics of TensorRT-LLM": (report("trtllm-stats"), ITERATION),
+    "llama-bench": (runs(), TEST),
+    "vllm bench serve": (runs(), SERVE),
+    "bench_one_batch": (runs(), ONE_BATCH),
+    "vllm bench latency": (runs(batch=4.0, input_tokens=100.0, output_tokens=200.0), LATENCY),
     "trace of Mooncake": (read_trace, {"timestamp": 10, "input_length": 10, "output_length": 5, "hash_ids": [1]}),
     "trace of vllm bench serve": (
         read_trace,

@@ -21,7 +21,7 @@ from spectheory.cli import output
 from spectheory.cli.main import shortened
 from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
-from tests.command_line import Run, refused
+from tests.command_line import Run, refused, succeeded
 from tests.faults.code_that_ends import POSIX
 from tests.refusals import refuses
 from tests.test_measuring import PROMPTS
@@ -80,19 +80,15 @@ def test_a_file_that_cannot_be_read_is_one_line(files: Run, command: str, text: 
     given = TEXTS[text] if command == "standard input" else None
     arguments = [part.replace("FILE", "given.json") for part in COMMANDS[command]]
     result = files(*arguments, given=given)  # type: ignore[arg-type]
-    assert result.exit_code == 2, result.output
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("error: ")
-    assert "given.json" in lines[0] or "standard input" in lines[0]
+    refused(result, "")
+    assert "given.json" in result.stderr or "standard input" in result.stderr
     assert Path("given.json").read_bytes() == TEXTS[text]
 
 
 @pytest.mark.parametrize("name", ["t[/b]", "[red]x", "[link=a]", "\udc80", "a" * 300, "\u202e"])
 def test_a_folder_of_any_name_is_named_as_it_is(files: Run, name: str) -> None:
     result = files("trace", "--out", "trace", "--target", name)
-    assert result.exit_code == 2, result.output
-    assert len(result.stderr.strip().splitlines()) == 1
+    refused(result, "")
     shown = name.encode("utf-8", "replace").decode()
     assert shown in result.stderr or "File name too long" in result.stderr
 
@@ -112,8 +108,7 @@ def test_a_text_with_a_lone_surrogate_is_refused(files: Run) -> None:
 def test_rates_of_6000_digits_are_rates(files: Run) -> None:
     """They do not name a file, and no file may have so long a name."""
     long = f"0.{'7' * 6000},0.5"
-    result = files("plan", "--acceptance", long, "--latency", "latency.json", "--max-budget", 2)
-    assert result.exit_code == 0, result.output
+    succeeded(files("plan", "--acceptance", long, "--latency", "latency.json", "--max-budget", 2))
 
 
 COMMAND = ["plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", "4"]
@@ -197,9 +192,8 @@ def test_a_message_is_as_long_as_can_be_read(line: str, said: str | None) -> Non
 )
 def test_a_value_of_6000_characters_is_one_short_line(files: Run, arguments: tuple[str, ...]) -> None:
     result = files(*arguments)
-    assert result.exit_code == 2, result.output
+    refused(result, "")
     assert isinstance(result.exception, SystemExit)
-    assert len(result.stderr.strip().splitlines()) == 1
     assert len(result.stderr) < 3010
 
 

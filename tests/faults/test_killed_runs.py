@@ -113,13 +113,9 @@ def head(pair: Pair, folder: Path, seed: int) -> None:
         )
 
 
-def head_of(folder: Path) -> object:
-    return (folder / "model.safetensors").read_bytes()
-
-
 COMMANDS = {
     "train texts": Command(texts, texts_of),
-    "train head": Command(head, head_of, together=3),
+    "train head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),
     "clock": Command(time_decoders, clock_of),

@@ -112,15 +112,10 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
         load_folder("target", tiny_folders / "target", "cpu", torch.float32, "sdpa")
 
 
-def allocate() -> None:
-    np.empty(2**60, dtype=np.uint8)
-
-
-def allocate_by_torch() -> None:
-    torch.empty(2**60, dtype=torch.uint8)
-
-
-@pytest.mark.parametrize("fault", [allocate, allocate_by_torch, lambda: bytearray(2**62)])
+@pytest.mark.parametrize(
+    "fault",
+    [lambda: np.empty(2**60, np.uint8), lambda: torch.empty(2**60, dtype=torch.uint8), lambda: bytearray(2**62)],
+)
 def test_a_lack_of_memory_is_one_line(plan: Run, monkeypatch: pytest.MonkeyPatch, fault: Callable[[], object]) -> None:
     monkeypatch.setattr("spectheory.planning.candidates.Candidates.__init__", lambda *_, **__: fault())
     refused(plan("--latency", "latency.json"), "memory ran out (")

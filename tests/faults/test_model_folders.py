@@ -80,18 +80,6 @@ MODEL = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"}
 TOKENIZER = {"AutoTokenizer": ["evil.T", "evil.T"]}
 
 
-def own_model(folder: Path) -> None:
-    write(folder / "config.json", model_type="evil", architectures=["M"], auto_map=MODEL)
-
-
-def own_model_elsewhere(folder: Path) -> None:
-    write(folder / "config.json", model_type="evil", auto_map={"AutoConfig": "evil/repository--evil.C"})
-
-
-def own_model_of_a_known_type_without_text(folder: Path) -> None:
-    write(folder / "config.json", model_type="vit", auto_map={"AutoModelForCausalLM": "evil.M"})
-
-
 def pickles(*names: str, tokenizer: bool = False) -> Callable[[Path], None]:
     """The weights, or the tokenizer, are pickles that write the marker, under these names."""
 
@@ -140,10 +128,13 @@ def adapter(folder: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "evil/repository"}))
 
 
+OWN_MODEL = configured(model_type="evil", architectures=["M"], auto_map=MODEL)
+ELSEWHERE = configured(model_type="evil", auto_map={"AutoConfig": "evil/repository--evil.C"})
+KNOWN_WITHOUT_TEXT = configured(model_type="vit", auto_map={"AutoModelForCausalLM": "evil.M"})
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "model": (own_model, r"needs Python code of its own for 'evil' \(auto_map in config.json\).*: use a model whose"),
-    "model elsewhere": (own_model_elsewhere, "needs Python code of its own for 'evil'"),
-    "no causal model": (own_model_of_a_known_type_without_text, "needs Python code of its own for 'vit'"),
+    "model": (OWN_MODEL, r"needs Python code of its own for 'evil' \(auto_map in config.json\).*: use a model whose"),
+    "model elsewhere": (ELSEWHERE, "needs Python code of its own for 'evil'"),
+    "no causal model": (KNOWN_WITHOUT_TEXT, "needs Python code of its own for 'vit'"),
     "pytorch_model.bin": (
         pickles("pytorch_model.bin"),
         r"has its weights as pickles alone \(pytorch_model.bin\).*: convert them, where .* with model.save_pretrained",
@@ -201,18 +192,10 @@ def test_an_attention_that_the_folder_sets_is_refused_where_another_was_asked_fo
         load_pair(folder, folder)
 
 
-def without_tokenizer() -> str:
-    """A type of causal model for which transformers has no tokenizer of its own."""
-    return next(kind for kind in CONFIG_MAPPING if has_model_only(kind))
-
-
-def has_model_only(kind: str) -> bool:
-    config = CONFIG_MAPPING[kind]
-    return config in MODEL_FOR_CAUSAL_LM_MAPPING and config not in TOKENIZER_MAPPING
-
-
 def own_tokenizer(folder: Path) -> None:
-    write(folder / "config.json", model_type=without_tokenizer())
+    """The model is of a type for which transformers has no tokenizer of its own."""
+    types = (kind for kind, config in CONFIG_MAPPING.items() if config in MODEL_FOR_CAUSAL_LM_MAPPING)
+    write(folder / "config.json", model_type=next(k for k in types if CONFIG_MAPPING[k] not in TOKENIZER_MAPPING))
     write(folder / "tokenizer_config.json", tokenizer_class="Evil", auto_map=TOKENIZER)
 
 

@@ -75,7 +75,11 @@ def role(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def broken(tiny_folders: Path, role: str, value: float) -> Pair:
     """A pair of which one model breaks in the middle of a text."""
-    pair = load_pair(tiny_folders / "target", tiny_folders / "draft")
+    return broken_pair(tiny_folders, role, value)
+
+
+def broken_pair(folders: Path, role: str, value: float, device: str = "cpu") -> Pair:
+    pair = load_pair(folders / "target", folders / "draft", device=device)
     model = getattr(pair, role)
     model.forward = Broken(model, value)
     return pair
@@ -114,9 +118,7 @@ def test_decoding_names_the_model_and_the_position(
     tiny_folders: Path, role: str, value: float, device: str, drafter: Drafter, verifier: Verifier, sampling: Sampling
 ) -> None:
     """Position 16 is the first after FROM, or a later node of the tree that reaches it."""
-    pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
-    model = getattr(pair, role)
-    model.forward = Broken(model, value)
+    pair = broken_pair(tiny_folders, role, value, device)
     with refused(role, value, tiny_folders, f"after token {FROM + 1}"):
         Decoder(pair, drafter, sampling, verifier).generate(PROMPTS[0], 20, *streams(pair, 0))
 
@@ -135,9 +137,7 @@ def test_only_a_model_that_is_used_is_refused(
 def test_a_prompt_may_break_a_model(
     tiny_folders: Path, role: str, value: float, device: str, temperature: float
 ) -> None:
-    pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
-    model = getattr(pair, role)
-    model.forward = Broken(model, value)
+    pair = broken_pair(tiny_folders, role, value, device)
     decoder = Decoder(pair, PlannedTree(Tree.chain(1)), Sampling(temperature))
     with refused(role, value, tiny_folders, f"after token {FROM + 1}"):
         decoder.generate(list(range(20)), 2, *streams(pair, 0))
@@ -148,9 +148,7 @@ def test_a_trace_names_the_request(
     tiny_folders: Path, tmp_path: Path, role: str, value: float, device: str, temperature: float
 ) -> None:
     """The trace also writes no part, so that no rates are counted from it."""
-    pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
-    model = getattr(pair, role)
-    model.forward = Broken(model, value)
+    pair = broken_pair(tiny_folders, role, value, device)
     settings = TraceSettings("test", temperature=temperature, new_tokens=20, batch=2)
     with refused(role, value, tiny_folders, f"after token {FROM + 1} of request 0"):
         record_trace(pair, PROMPTS, settings, tmp_path / "trace")

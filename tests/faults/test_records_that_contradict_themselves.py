@@ -129,10 +129,6 @@ VALUES = [None, True, "x", -1, 0, 1, 2, 0.5, 1e-320, 1e308, 2**53, 10**400, [], 
 FACTORS = [0, 1, 1.5, 2, 1e-9, 1e9]
 
 
-def value_at(data: Any, path: tuple[Any, ...]) -> Any:
-    return reduce(getitem, path, data)
-
-
 def new_value(old: Any, rng: np.random.Generator) -> Any:
     """A value of any type, or for a number another number of its type."""
     if isinstance(old, int | float) and not isinstance(old, bool) and rng.random() < 0.7:
@@ -160,7 +156,7 @@ def test_changed_values_are_refused_or_predict_the_same_again(record: Record) ->
         for _ in range(rng.integers(1, 4)):
             path = paths[rng.integers(len(paths))]
             with suppress(TypeError, KeyError, IndexError, AttributeError):  # an earlier edit has removed this value
-                changed = edited(changed, path, new_value(value_at(changed, path), rng))
+                changed = edited(changed, path, new_value(reduce(getitem, path, changed), rng))
         try:
             found = type(record).from_dict(changed)
         except st.RecordError:

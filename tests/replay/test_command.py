@@ -13,7 +13,7 @@ from reference.tracing import TraceSettings, record_trace
 from spectheory.replay import Replays
 from spectheory.replay.chain_records import read_chain_records
 from spectheory.verify import Greedy
-from tests.command_line import Run
+from tests.command_line import Run, succeeded
 from tests.replay.inputs import prompts
 
 LENGTHS = [[1, 3, 2, 1, 1, 2, 1, 4, 3, 2, 1, 1], [2, 1, 1, 1, 3, 2, 1, 1, 1, 1]]
@@ -43,8 +43,7 @@ def test_a_record_is_replayed_as_its_authors_walk_through_it(records: Path, chai
 
 
 def test_the_command_prints_a_table_and_json(run: Run, records: Path) -> None:
-    shown = run("replay", records, "--chains", "1,3")
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(run("replay", records, "--chains", "1,3"))
     assert "replayed on 2 texts" in shown.stdout
     assert "chain of 3" in shown.stdout
     (row,) = json.loads(run("replay", records, "--chains", "2", "--json").stdout)
@@ -57,8 +56,7 @@ def test_the_command_prints_a_table_and_json(run: Run, records: Path) -> None:
 def test_the_command_replays_trees_on_a_trace(tiny: Pair, run: Run, tmp_path: Path, temperature: float) -> None:
     record_trace(tiny, prompts(3), TraceSettings("random", temperature=temperature, new_tokens=20), tmp_path / "trace")
     (tmp_path / "tree.json").write_text("[-1, 0, 0]")
-    shown = run("replay", tmp_path / "trace", "--chains", "2", "--tree", tmp_path / "tree.json")
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(run("replay", tmp_path / "trace", "--chains", "2", "--tree", tmp_path / "tree.json"))
     wanted = ["Naive", "Block", "Traversal", "RRS"] if temperature else ["Greedy"]
     assert all(f"tree of 2, 1 deep, {name}" in shown.stdout or name == "Block" for name in wanted)
     assert all(f"chain of 2, {name}" in shown.stdout for name in wanted)

@@ -20,7 +20,7 @@ from spectheory.otlp import RRS
 from spectheory.replay import TargetText
 from spectheory.results.comparison import mismatches
 from spectheory.verify import TopDown, Traversal, Verifier
-from tests.command_line import Run
+from tests.command_line import Run, succeeded
 from tests.refusals import refuses
 from tests.replay.inputs import prompts
 from tests.replay.test_planned import TREE
@@ -95,17 +95,11 @@ def test_the_texts_and_the_stamp_of_a_trace_are_of_its_sampling(tiny: Pair, tmp_
         refuses("holds a trace with", record_trace, tiny, prompts(3), settings(other), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"top_k": 5}, "top_k=5 and top_p=1 have no effect at temperature 0"),
-        ({"top_p": 0.5}, "top_k=None and top_p=0.5 have no effect at temperature 0"),
-        ({"temperature": 1.0, "top_k": 0}, "top_k must be a whole number of at least 1"),
-        ({"temperature": 1.0, "top_p": 1.5}, "top_p must be above 0 and at most 1"),
-    ],
-)
-def test_limits_without_a_meaning_are_refused(given: dict[str, float], named: str) -> None:
-    refuses(named, TraceSettings, "random", **given)
+def test_limits_without_a_meaning_are_refused() -> None:
+    refuses("top_k=5 and top_p=1 have no effect at temperature 0", TraceSettings, "random", top_k=5)
+    refuses("top_k=None and top_p=0.5 have no effect at temperature 0", TraceSettings, "random", top_p=0.5)
+    refuses("top_k must be a whole number of at least 1", TraceSettings, "random", temperature=1.0, top_k=0)
+    refuses("top_p must be above 0 and at most 1", TraceSettings, "random", temperature=1.0, top_p=1.5)
 
 
 @pytest.mark.parametrize("given", [{"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"top_k": 2.5}, {"top_k": True}])
@@ -125,8 +119,7 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
     assert run("trace", *pair, *few, *sampled, "--candidates", 4, "--out", "trace").exit_code == 0
     st.Latency.constant(draft_seconds=0.01).save("latency.json")
     plan = ("plan", "--latency", "latency.json", "--max-budget", 4, "--out", "plan.json", "--smooth", "--acceptance")
-    result = run(*plan, "trace/acceptance.json", "--trace", "trace")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*plan, "trace/acceptance.json", "--trace", "trace"))
     planned = st.Plan.load("plan.json")
     assert planned.acceptance.provenance.sampling == "temperature 1 and top-k 6 and top-p 0.9"
     decode = ("decode", *pair, *few, "--skip", 2, "--plan", "plan.json", "--out", "tally.json")

@@ -15,7 +15,7 @@ from simulate.controllers import engine_controller
 from simulate.controllers.of_schedule import chain_rates
 from simulate.load import poisson
 from spectheory.report.serving import serving_answer
-from tests.command_line import Run, refused, run  # noqa: F401
+from tests.command_line import Run, refused, run, succeeded  # noqa: F401
 
 LENGTHS = ("--prompt-tokens", 100, "--output-tokens", 20)
 
@@ -37,10 +37,9 @@ def schedule(tmp_path: Path) -> str:
 
 def test_a_load_is_served_with_each_tree(run: Run, schedule: str) -> None:  # noqa: F811
     arguments = ("--schedule", schedule, "--load", "poisson:20", *LENGTHS, "--requests", 300)
-    result = run("simulate", *arguments, "--slo-ttft", 0.5, "--slo-tpot", 0.05, "--seed", 4, "--out", "run.json")
-    assert result.exit_code == 0, result.stderr
-    record = st.load("run.json")
-    assert isinstance(record, st.ServingComparison)
+    limits = ("--slo-ttft", 0.5, "--slo-tpot", 0.05)
+    result = succeeded(run("simulate", *arguments, *limits, "--seed", 4, "--out", "run.json"))
+    record = st.ServingComparison.load("run.json")
     assert [one.name for one in record.runs[:2]] == ["off", "schedule"]
     assert all(len(one) == 300 and one.provenance.seed == 4 for one in record.runs)
     assert f"{record.runs[1].goodput:.2f}" in result.stdout
@@ -63,8 +62,7 @@ def test_answers_of_one_token_and_a_time_of_no_seconds_are_printed_as_json(run: 
 
     arguments = ("simulate", "--schedule", schedule, "--load", "poisson:5", "--requests", 20, "--json")
     for more in (("--output-tokens", 1, "--slo-tpot", 1, "--controller", "vllm,sglang"), ("--seconds", 0)):
-        result = run(*arguments, *more)
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(run(*arguments, *more))
         runs = json.loads(result.stdout, parse_constant=refuse)["runs"]
         assert {one["inter_token_seconds"] for one in runs} == {None}
     shown = run(*arguments[:-1], "--seconds", 0)
@@ -72,12 +70,10 @@ def test_answers_of_one_token_and_a_time_of_no_seconds_are_printed_as_json(run: 
 
 
 def test_a_closed_loop_is_served_for_a_time(run: Run, schedule: str) -> None:  # noqa: F811
-    result = run(
-        "simulate", "--schedule", schedule, "--load", "closed:8", *LENGTHS, "--seconds", 2, "--out", "run.json"
+    result = succeeded(
+        run("simulate", "--schedule", schedule, "--load", "closed:8", *LENGTHS, "--seconds", 2, "--out", "run.json")
     )
-    assert result.exit_code == 0, result.stderr
-    record = st.load("run.json")
-    assert isinstance(record, st.ServingComparison)
+    record = st.ServingComparison.load("run.json")
     assert {one.unfinished for one in record.runs} == {8}
     assert "unfinished requests" in result.stdout
     assert "a concurrency of 8" in result.stdout
@@ -120,9 +116,7 @@ def test_what_is_refused(run: Run, schedule: str, arguments: tuple[str, ...], me
 def test_the_answer_names_what_pays_where_it_speculates_and_what_it_does_not_sustain(run: Run, schedule: str) -> None:  # noqa: F811
     arguments = ("simulate", "--schedule", schedule, *LENGTHS, "--requests", 400, "--out", "run.json")
     words = " ".join(run(*arguments, "--load", "poisson:5", "--slo-tpot", 1).stdout.split())
-    record, planned = st.load("run.json"), st.load(schedule)
-    assert isinstance(record, st.ServingComparison)
-    assert isinstance(planned, st.Schedule)
+    record, planned = st.ServingComparison.load("run.json"), st.Schedule.load(schedule)
     high = record.difference("schedule", "tpot_seconds").high
     assert high is not None
     assert high < 0
@@ -156,11 +150,8 @@ def test_a_schedule_that_locks_itself_out_of_speculation_is_named() -> None:
 @pytest.mark.parametrize("name", ["vllm", "vllm-adaptive", "sglang", "trtllm"])
 def test_engines_own_controllers_are_compared(run: Run, schedule: str, name: str) -> None:  # noqa: F811
     arguments = ("--schedule", schedule, "--load", "poisson:20", *LENGTHS, "--requests", 200)
-    result = run("simulate", *arguments, "--controller", name, "--out", "run.json")
-    assert result.exit_code == 0, result.stderr
-    record, planned = st.load("run.json"), st.load(schedule)
-    assert isinstance(record, st.ServingComparison)
-    assert isinstance(planned, st.Schedule)
+    succeeded(run("simulate", *arguments, "--controller", name, "--out", "run.json"))
+    record = st.ServingComparison.load("run.json")
     own, followed = record.runs[-1], record.runs[1]
     assert own.name == name
     assert all(tree.is_chain for tree in own.trees)

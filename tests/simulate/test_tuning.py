@@ -16,7 +16,7 @@ from simulate import Server, serve, tune
 from simulate.load import Geometric, Load, Requests, poisson
 from simulate.tuning.options import Options, neighbours, segments
 from simulate.tuning.search import Trials
-from tests.command_line import Run, refused, run
+from tests.command_line import Run, refused, run, succeeded
 from tests.refusals import refuses
 
 __all__ = ["run"]
@@ -163,8 +163,7 @@ def test_the_command_writes_the_tuned_schedule_and_the_settings_of_engines(run: 
     planned().save("schedule.json")
     options = ("--schedule", "schedule.json", "--load", "poisson:10,count=150,prompt=40,output=60")
     options = (*options, "--replications", 4, "--tries", 20, "--slo-ttft", 1, "--slo-tpot", 0.02)
-    shown = run("tune", *options, "--engine", "vllm", "--out", "tuned.json")
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(run("tune", *options, "--engine", "vllm", "--out", "tuned.json"))
     assert "Tuned schedule" in shown.output
     assert "--speculative-config" in shown.output
     assert "TTFT at most 1000 ms and TPOT at most 20 ms" in " ".join(shown.output.split())

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.validation.__main__ import PUBLISHED, judge, main
 from benchmarks.validation.figure import figure_svg
 from benchmarks.validation.fitting import concerns, fit
-from benchmarks.validation.measures import Errors, break_evens, choices, decisions, worst
+from benchmarks.validation.measures import BreakEven, Errors, break_evens, choices, decisions, worst
 from benchmarks.validation.names import draft_of, target_of
 from benchmarks.validation.page import document
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
@@ -25,6 +25,7 @@ from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
 from spectheory.hardware.engine_costs import NAMES, parsed
 from spectheory.hardware.runs import Step
+from tests.known import known
 from tests.refusals import refuses
 
 GOOD = {
@@ -179,15 +180,19 @@ def test_errors_are_of_rates() -> None:
     assert worst([found], 1)[0][1] == "plain"
 
 
-def test_break_even_is_interpolated_and_its_factor_measured() -> None:
-    """Measured speedups 2, 1.2 and 0.8 at batch 1, 10 and 40; the prediction crosses 1 at batch 20."""
-    gains = {1: 2.0, 10: 1.2, 40: 0.8}
+def break_evens_at_20(gains: dict[int, float]) -> list[BreakEven]:
+    """The break-evens of a sweep with these speedups by batch size, where the prediction crosses 1 at batch 20."""
     rows = [replace(row(), batch=batch, speedup=gain, plain_rate=None, spec_rate=None) for batch, gain in gains.items()]
 
     def predicted_at(one: Row) -> Seconds:
         return Seconds(1.0, one.tau * one.batch / 20)
 
-    (found,) = break_evens([Prediction(one, predicted_at(one)) for one in rows], predicted_at)
+    return break_evens([Prediction(one, predicted_at(one)) for one in rows], predicted_at)
+
+
+def test_break_even_is_interpolated_and_its_factor_measured() -> None:
+    """Measured speedups 2, 1.2 and 0.8 at batch 1, 10 and 40; the prediction crosses 1 at batch 20."""
+    (found,) = break_evens_at_20({1: 2.0, 10: 1.2, 40: 0.8})
     measured = 10 * 4 ** (np.log(1.2) / np.log(1.2 / 0.8))
     assert found.measured == pytest.approx(measured)
     assert found.predicted == pytest.approx(20, rel=0.05)
@@ -209,12 +214,7 @@ def test_break_evens_beyond_a_sweep(
     gains: dict[int, float], measured: float | None, between: tuple[int, int] | None, factor: float | None
 ) -> None:
     """The prediction crosses 1 at batch 20: right where the sweep says no more than above 8, or at most 40."""
-    rows = [replace(row(), batch=batch, speedup=gain, plain_rate=None, spec_rate=None) for batch, gain in gains.items()]
-
-    def predicted_at(one: Row) -> Seconds:
-        return Seconds(1.0, one.tau * one.batch / 20)
-
-    found = break_evens([Prediction(one, predicted_at(one)) for one in rows], predicted_at)
+    found = break_evens_at_20(gains)
     assert [(one.measured, one.between) for one in found] == ([] if between is None else [(measured, between)])
     assert [one.factor for one in found] == ([] if factor is None else [pytest.approx(factor, rel=0.06)])
 
@@ -302,15 +302,12 @@ def test_predictions_are_slower_where_there_are_more_terms() -> None:
     parallel = replace(split, placement="tensor parallel")
     assert by(PRIOR, split).plain > by(PRIOR, parallel).plain
     small, large = (by(PRIOR, row(batch=batch)).cycle for batch in ("1", "64"))
-    assert small is not None
-    assert large is not None
-    assert large > small
+    assert known(large) > known(small)
 
 
 def test_derived_heads_have_the_sizes_of_their_kind() -> None:
     """An EAGLE-1 head of Llama-2-7B: a layer, a matrix of 2h x h, and the target's output head of 32,000."""
-    head = draft_of("eagle1-llama-2-7b", "llama-2-7b")
-    assert head is not None
+    head = known(draft_of("eagle1-llama-2-7b", "llama-2-7b"))
     assert head.shape.linear_parameters == 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096**2
     assert head.shape.borrowed_parameters == 32_000 * 4096
     assert draft_of("none", "llama-2-7b") is None
