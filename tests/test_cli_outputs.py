@@ -11,7 +11,7 @@ import spectheory as st
 from spectheory.planning.schedule_record import Schedule
 from tests.command_line import HEAD, Run, refused
 
-CHAINS = (*HEAD, "--batch", "1:256", "--max-fanout", 1, "--engine", "sglang")
+CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--max-fanout", 1, "--engine", "sglang")
 
 
 def files() -> dict[str, str]:

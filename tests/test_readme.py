@@ -63,25 +63,43 @@ FEWER = {
     "spectheory train texts": " --rows 16 --new-tokens 16",
     "spectheory train head": " --steps 2",
     "spectheory head evaluate": " --count 2 --new-tokens 16",
-    "spectheory certify spectheory.otlp:SpecTr": " --shape 1,2",
-    "spectheory certify Traversal": " --shape 1,2",
+    "spectheory certify spectheory.otlp:SpecTr": " --shape 1,2 --cases 5",
+    "spectheory certify spectheory.verify:Traversal": " --cases 5",
+    "spectheory certify Traversal": " --shape 1,2 --cases 5",
 }
 """Options added to the slowest commands, so that they run on less data; `make test-deep` runs them as documented."""
+FEWER_CASES = {
+    "policies=[Levels((1,))])": "policies=[Levels((1,))], cases=10)",
+    "cases=60": "cases=5",
+    "cases=30": "cases=5",
+}
+"""In the examples in Python, the same for calls that certify."""
 
 
+def fewer_or_all(fewer: dict[str, str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "fewer", [pytest.param(fewer, id="fewer"), pytest.param({}, id="all", marks=pytest.mark.deep)]
+    )
+
+
+@fewer_or_all(FEWER_CASES)
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
-def test_the_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    examples = blocks(page, "python")
+def test_the_python_examples_run(
+    page: str, fewer: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples = "\n".join(blocks(page, "python"))
+    for written, run in fewer.items():
+        examples = examples.replace(written, run)
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "examples.py"
-    script.write_text("\n".join(examples))
+    script.write_text(examples)
     runpy.run_path(str(script))
 
 
-@pytest.mark.parametrize("added", [pytest.param(FEWER, id="fewer"), pytest.param({}, id="all", marks=pytest.mark.deep)])
+@fewer_or_all(FEWER)
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")])
 def test_the_command_lines_run(
-    page: str, added: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, fewer: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one folder and in the order of the page, with the documented exit status."""
     shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
@@ -94,7 +112,7 @@ def test_the_command_lines_run(
         if command.startswith("echo"):
             subprocess.run(command, shell=True, check=True)
             continue
-        command += next((options for start, options in added.items() if command.startswith(start)), "")
+        command += next((options for start, options in fewer.items() if command.startswith(start)), "")
         done = CliRunner().invoke(app, shlex.split(command)[1:])
         assert done.exit_code == int(status or 0), f"{line}\n{done.output}"
 
