@@ -16,6 +16,10 @@ from spectheory.hardware.runs import Run
 from spectheory.hardware.shipped_models import model_names
 from spectheory.hardware.timed_setup import TimedSetup
 
+ALIKE = 0.05
+"""Share by which the bytes of one format may differ between two sources: scales are stored in several ways."""
+SIXTEEN_BITS = 1.9
+"""Weights with at least this many bytes are not packed."""
 TOLERANCE = 0.8
 """A run that does more than another must take at least this share of its seconds; below it, they contradict."""
 ORDER = ("forward", "plain", "speculative")
@@ -78,12 +82,6 @@ STEPS = {"plain": "plain step", "forward": "forward", "speculative": "cycle"}
 
 def _named(run: Run) -> str:
     return run.source or f"the {run.kind} run at batch {run.batch:g}"
-
-
-ALIKE = 0.05
-"""Share by which the bytes of one format may differ between two sources: scales are stored in several ways."""
-SIXTEEN_BITS = 1.9
-"""Weights with at least this many bytes are not packed."""
 
 
 @dataclass(frozen=True)
