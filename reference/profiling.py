@@ -32,7 +32,8 @@ CONTEXTS = (64, 256, 512)
 LEVELS = 4
 """Levels of the deeper trees with which overheads are measured, and number of draft forwards timed in a row."""
 SAMPLE_AND_MATCH = TopDown(NSS())
-OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
+OVERHEAD_PROMPT, OVERHEAD_TEXT, OVERHEAD_TEXTS = 8, 16, 5
+"""Tokens of the prompts and of the texts with which overheads are measured, and number of these texts."""
 
 
 def forward_sizes(largest: int = LARGEST) -> list[int]:
@@ -216,10 +217,10 @@ def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator)
 def _overhead(
     pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator, verifier: Verifier = SAMPLE_AND_MATCH
 ) -> float:
-    """Median seconds per cycle outside the forwards, over five short texts with random prompts."""
+    """Median seconds per cycle outside the forwards, over short texts with random prompts."""
     decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier), []
     with Meter(pair) as meter:
-        for seed in range(5):
+        for seed in range(OVERHEAD_TEXTS):
             prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
             text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
             shares.append((text.seconds - sum(meter.since(text.started))) / len(text.accepted))

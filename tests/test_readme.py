@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import spectheory
+from reference.library_sources import standard_library
 from spectheory.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -101,7 +102,13 @@ def test_the_python_examples_run(
 def test_the_command_lines_run(
     page: str, fewer: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one folder and in the order of the page, with the documented exit status."""
+    """In one folder and in the order of the page, with the documented exit status.
+
+    Fewer data have a small corpus too.
+    """
+    if fewer:
+        small = [file for file in standard_library() if file.name.startswith("json/")]
+        monkeypatch.setattr("reference.prompts.standard_library", lambda: small)
     shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     console = [line for block in blocks(page, "console") for line in block.splitlines()]
