@@ -90,7 +90,8 @@ def draft_logits(pair: Pair, batch: ForcedBatch, depths: int) -> Float32[Tensor,
     for depth, one in enumerate(unroll(HeadStep(draft), features, tokens, len(found))):
         if depth:
             found[depth] = found[depth - 1]
-        found[depth, :, depth + 1 :] = draft.on_vocabulary(one.logits)[:, : length - 1 - depth, : pair.vocab_size]
+        drafted = draft.on_vocabulary(one.logits)[..., : pair.vocab_size]
+        found[depth, :, depth + 1 :] = drafted[:, : max(0, length - 1 - depth)]
         check_rows(found[depth], name, draft.dtype, batch.first)
     return found
 

@@ -63,7 +63,9 @@ class Pair:
     def require_draft_model(self, what: str) -> None:
         """Raise InputError if the draft is a head: `what` runs the draft alone, without the target's hidden states."""
         if isinstance(self.draft, Head):
-            raise InputError(f"{what} needs a draft model, {self.names[1]} is a draft head: name a folder of a model")
+            raise InputError(
+                f"{what} needs a draft model, {self.names[1]} is a draft head: use a draft model, as with --draft"
+            )
 
     @property
     def context(self) -> int:

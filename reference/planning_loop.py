@@ -103,8 +103,8 @@ def rivals(chosen: Plan, texts: Replays) -> tuple[Plan, ...]:
     if texts.greedy:
         return ()
     rates, latency, context = chosen.acceptance, chosen.latency, chosen.context
-    most, naive = chosen.limits.max_budget, name_of(TopDown(Naive()))
-    by_rates = plan(rates, latency, max_budget=most, context=context)
+    limits, naive = chosen.limits, name_of(TopDown(Naive()))
+    by_rates = plan(rates, latency, max_budget=limits.max_budget, max_depth=limits.max_depth, context=context)
     if 0 < by_rates.tree.max_depth <= texts.deepest and texts.can_replay(by_rates.tree):
         by_rates = evaluate(by_rates.tree, rates, latency, context=context, replays=texts, verifier=naive)
     tried = {(by_rates.tree, by_rates.verifier), (chosen.tree, chosen.verifier)}

@@ -14,7 +14,7 @@ from reference.cached_model import CachedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.drafters.model import cached_draft
-from reference.heads import ParallelHead
+from reference.heads import Head, ParallelHead
 from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
@@ -118,12 +118,15 @@ def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor
 def _filled(pair: Pair, context: int, rng: np.random.Generator) -> tuple[CachedModel, CachedModel]:
     """Target and draft after `context` random tokens."""
     target, draft = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}"), cached_draft(pair)
-    tokens = _random(target, context, rng)
     if isinstance(draft, CachedHead):
+        tokens = _random(target, context + 1, rng)
         target.taps = draft.head.taps
-    target.forward(tokens)
-    if isinstance(draft, CachedHead):
-        draft.observe(target.states)
+        target.forward(tokens)
+        draft.observe(target.states[:-1])
+        target.keep(context, [])
+    else:
+        tokens = _random(target, context, rng)
+        target.forward(tokens)
     draft.read(tokens)
     settle(target.peaks, draft.peaks)
     return target, draft
@@ -217,14 +220,42 @@ def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator)
 def _overhead(
     pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator, verifier: Verifier = SAMPLE_AND_MATCH
 ) -> float:
-    """Median seconds per cycle outside the forwards, over short texts with random prompts."""
+    """Median seconds per cycle outside the forwards, over short texts with random prompts.
+
+    What a head's first forward of a cycle takes longer than the others, `_rereading`, is among them.
+    """
     decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier), []
     with Meter(pair) as meter:
         for seed in range(OVERHEAD_TEXTS):
             prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
             text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
             shares.append((text.seconds - sum(meter.since(text.started))) / len(text.accepted))
-    return float(np.median(shares))
+    return float(np.median(shares)) + (_rereading(pair, rng) if tree.budget else 0.0)
+
+
+@torch.inference_mode()
+def _rereading(pair: Pair, rng: np.random.Generator) -> float:
+    """Median seconds by which a head's forwards in a cycle take longer than those of as many drafted tokens.
+
+    A head keeps no row of a drafted token: in its first forward of a cycle it reads the accepted tokens again, here as
+    many as the drafted ones. A parallel head is timed with such forwards.
+    """
+    if not isinstance(pair.draft, Head) or isinstance(pair.draft, ParallelHead):
+        return 0.0
+    target, draft = _filled(pair, OVERHEAD_PROMPT, rng)
+    assert isinstance(draft, CachedHead)
+    seconds: tuple[list[float], list[float]] = [], []
+    for turn in range(2 * OVERHEAD_TEXTS):
+        with Meter(pair) as meter:
+            _forward(target, _random(target, LEVELS, rng))
+            committed = draft.length
+            if turn % 2:
+                draft.features = draft.features.new_ones(LEVELS, draft.head.config.hidden_size)
+            for level in range(LEVELS):
+                draft.forward(_random(draft, LEVELS if turn % 2 and not level else 1, rng))
+            draft.keep(committed, [])
+        seconds[turn % 2].append(meter.since(0)[1])
+    return max(0.0, float(np.median(seconds[1]) - np.median(seconds[0])))
 
 
 def check_settings(tokens: Sequence[int], contexts: Sequence[int], rounds: int, sampling: Sampling) -> None:

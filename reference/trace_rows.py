@@ -79,6 +79,8 @@ class TraceSettings:
     def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
         """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
         settings = {**asdict(self), **inputs, "depths": pair.depths_of(self.depths)}
+        if pair.deepest is not None:
+            settings["deepest"] = pair.deepest
         for name in ("temperature", "top_k", "top_p", "seed", *(() if isinstance(pair.draft, Head) else ("depths",))):
             del settings[name]
         return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}
@@ -112,7 +114,7 @@ def _model_rows(
     pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int, done: Callable[[int], None]
 ) -> Iterator[dict[str, Any]]:
     """`trace_rows` of a draft model, position by position: the naive solver emits each token given the candidates."""
-    draft_rng, rng = _generators(pair, settings, first)
+    draft_rng, rng = _generators(pair, settings, first, pair.device)
     uniforms = Uniforms(draft_rng)
     sampling, scale = settings.sampling, settings.temperature or 1.0
     rule = DrawRule.TOP_K if sampling.greedy else DrawRule.NO_REPLACEMENT
@@ -142,10 +144,10 @@ def _head_rows(
 
     At each depth the candidates are drawn given the text, as the naive solver would have seen them.
     """
-    draft_rng, rng = _generators(pair, settings, first)
+    draft_rng, rng = _generators(pair, settings, first, "cpu")
     uniforms = Uniforms(draft_rng)
-    texts = _continued(pair, prompts, settings, first, rng, done)
-    requests = list(zip(prompts, texts, strict=True))
+    texts = _continued(pair, prompts, settings, first, rng, lambda step: done(step // 2))
+    requests, half = list(zip(prompts, texts, strict=True)), settings.new_tokens // 2
     for start in range(0, len(requests), BATCH):
         batch = ForcedBatch(pair, requests[start : start + BATCH], first + start, features=True)
         offered = draft_logits(pair, batch, settings.depths)
@@ -156,12 +158,16 @@ def _head_rows(
             for step in range(len(text)):
                 where = {"request_id": first + start + place, "pos": step, "ctx_len": len(prompt) + step}
                 yield where | {name: values[step] for name, values in columns.items()}
+        done(half + (settings.new_tokens - half) * (start + len(batch.requests)) // len(requests))
 
 
-def _generators(pair: Pair, settings: TraceSettings, first: int) -> tuple[Generator, Generator]:
-    """The random numbers of the candidates and of the text, for the batch whose first prompt has the number `first`."""
-    seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
-    draft, text = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
+def _generators(
+    pair: Pair, settings: TraceSettings, first: int, candidates: str | torch.device
+) -> tuple[Generator, Generator]:
+    """The random numbers of the candidates, on a device, and of the text, for the batch that starts with `first`."""
+    seeds = map(int, np.random.SeedSequence([settings.seed, first]).generate_state(2))
+    places = torch.device(candidates), pair.device
+    draft, text = (Generator(place).manual_seed(seed) for place, seed in zip(places, seeds, strict=True))
     return draft, text
 
 
@@ -261,11 +267,11 @@ def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -
 
 def _ranks(offered: Float[Tensor, "n V"], offers: Int[Tensor, "n k"], emitted: Int[Tensor, " n"]) -> dict[str, Any]:
     """Ranks of the emitted tokens among the candidates, and among as many of the draft's most probable tokens."""
-    among = offers == emitted[:, None]
-    above = (offered > offered.gather(1, emitted[:, None])).sum(1)
+    among, own = offers == emitted[:, None], offered.gather(1, emitted[:, None])
+    above = (offered > own).sum(1)
     return {
         "target_rank": torch.where(among.any(1), among.int().argmax(1), -1).tolist(),
-        "target_top_rank": torch.where(above < offers.shape[1], above, -1).tolist(),
+        "target_top_rank": torch.where((above < offers.shape[1]) & own[:, 0].isfinite(), above, -1).tolist(),
     }
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from reference.heads import Head
 from reference.models import Pair
 from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
 from reference.trace_rows import DEEPER, TraceSettings, columns_of, trace_rows
@@ -45,14 +46,17 @@ def record_trace(
     and of all that it generates.
 
     Raises:
-        InputError: prompts differ in length or do not fit the context, or `folder` holds a trace with other settings,
-            prompts or weights, or is in use by another process.
+        InputError: prompts differ in length, are too short for a head or do not fit the context, or `folder` holds a
+            trace with other settings, prompts or weights, or is in use by another process.
         LogitsError: a model returns logits that give no probabilities.
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
         raise InputError(f"prompts must all have the same length, got lengths {sorted(lengths)}")
-    need = lengths.pop() + settings.new_tokens
+    length = lengths.pop()
+    if length < 2 and isinstance(pair.draft, Head):
+        raise InputError("prompts must have at least 2 tokens for a draft head, which drafts nothing after the first")
+    need = length + settings.new_tokens
     if need > pair.context:
         raise InputError(
             f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
@@ -181,7 +185,10 @@ def _texts_of(
     request, positions = (table[name].to_numpy() for name in names[:2])
     values = table[column].to_numpy()
     if column in DEEPER.values():
-        values = table[column].combine_chunks().flatten().to_numpy().reshape(-1, depths - 1)
+        flat = table[column].combine_chunks().flatten()
+        if flat.null_count:
+            return None
+        values = flat.to_numpy().reshape(-1, depths - 1)
     numbers = np.unique(request)
     if numbers.tolist() != list(range(first, first + len(numbers))) or not len(numbers):
         return None

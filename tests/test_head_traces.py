@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 import spectheory as st
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
-from reference.heads import Head, ParallelHead
+from reference.heads import Head, HeadConfig, ParallelHead, write_head
 from reference.meter import Meter
-from reference.models import Pair
-from reference.planning_loop import measured_plan
+from reference.models import Pair, load_pair
+from reference.planning_loop import measured_plan, rivals
 from reference.profiling import profile
 from reference.random_streams import streams
 from reference.replaying import replays
@@ -29,10 +32,11 @@ from spectheory.core.acceptance import cycle_starts
 from spectheory.otlp import Naive
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, TopDown, Traversal, Verifier
+from tests.played import gpu
 from tests.refusals import refuses
 from tests.slow_heads import headed
 from tests.test_judge_heads import KINDS, small
-from tests.tiny_heads import CONFIGS
+from tests.tiny_heads import CONFIGS, random_head
 
 PROMPTS = [[3, 3, 5, 1], [0, 1, 2, 3], [5, 4, 3, 2], [1, 1, 2, 5], [2, 0, 4, 4]]
 SETTINGS = TraceSettings("random", candidates=6, new_tokens=24, batch=2, depths=4)
@@ -134,7 +138,7 @@ def test_a_trace_of_one_depth_has_the_columns_of_a_model(tmp_path: Path) -> None
 def test_a_head_is_profiled(kind: str) -> None:
     """A parallel head drafts all levels at once; the output layer counts as a part of each forward."""
     pair = small(kind)
-    latency = profile(pair, tokens=(1, 2, 5), contexts=(16, 64), rounds=1)
+    latency = profile(pair, tokens=(1, 2, 5), contexts=(1, 64), rounds=1)
     assert latency.drafting == ("at once" if isinstance(pair.draft, ParallelHead) else "levels")
     assert (latency.draft_seconds > 0).all()
     assert isinstance(pair.draft, Head)
@@ -156,7 +160,7 @@ def test_the_meter_times_the_output_layer_of_a_head() -> None:
     assert [len(meter.calls[role]) for role in ("target", "draft")] == [0, 1]
 
 
-@pytest.mark.parametrize(("kind", "temperature"), [("eagle3", 1.0), ("parallel", 0.0)])
+@pytest.mark.parametrize(("kind", "temperature"), [("eagle3", 0.0), ("parallel", 1.0)])
 def test_the_whole_loop_plans_for_a_head(kind: str, temperature: float) -> None:
     pair, forward = small(kind), np.ones((2, 1))
     latency = replace(
@@ -167,3 +171,41 @@ def test_the_whole_loop_plans_for_a_head(kind: str, temperature: float) -> None:
     assert chosen.tree.budget > 0
     assert chosen.tree.max_depth <= (pair.deepest or chosen.tree.max_depth)
     assert texts.greedy == (temperature == 0)
+    assert all(other.tree.max_depth <= (pair.deepest or 64) for other in rivals(chosen, texts))
+
+
+def test_a_parallel_head_is_replayed_no_deeper_than_it_drafts(tmp_path: Path) -> None:
+    texts = replays(traced(small("parallel"), tmp_path))
+    assert (texts.limit, texts.deepest) == (4, 4)
+    assert not texts.can_replay(st.Tree.chain(5))
+    refuses("shape must be at most 4 deep, as the draft is, got 5", texts.replay, st.Tree.chain(5), Greedy())
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_texts_shorter_than_the_depths_are_traced(temperature: float, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, temperature=temperature, new_tokens=2, depths=8)
+    record_trace(small("eagle1"), [[3, 1], [2, 2]], settings, tmp_path)
+    assert [text.shape for text in ranks(tmp_path)] == [(8, 2)] * 2
+    refuses("prompts must have at least 2 tokens", record_trace, small("eagle1"), [[3]], settings, tmp_path)
+
+
+def test_a_rank_that_is_missing_is_named(tmp_path: Path) -> None:
+    folder = traced(small("eagle1"), tmp_path)
+    part = folder / "part-000002.parquet"
+    table = pq.read_table(part)
+    place = table.schema.get_field_index("deeper_ranks")
+    values = [[None, 0, 0], *table["deeper_ranks"].to_pylist()[1:]]
+    column = pa.array(values, table.schema.field(place).type)
+    pq.write_table(table.set_column(place, table.schema.field(place), column), part)
+    refuses("does not hold the requests from 2 on", ranks, folder)
+
+
+def test_a_head_on_a_gpu_is_traced_as_on_the_host(tiny_folders: Path, tmp_path: Path) -> None:
+    write_head(random_head(HeadConfig("eagle1", 64, 48, 300, 4, 2, 8)), tmp_path / "head", "eagle")
+    found = []
+    for device in ("cuda", "cpu"):
+        with gpu() if device == "cuda" else nullcontext():
+            pair = load_pair(tiny_folders / "target", tmp_path / "head", device=device, dtype=torch.float64)
+            record_trace(pair, PROMPTS, replace(SETTINGS, temperature=1.0), tmp_path / device)
+        found.append(np.concatenate(ranks(tmp_path / device), 1))
+    assert torch.cuda.is_available() or (found[0] == found[1]).all()

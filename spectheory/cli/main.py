@@ -186,7 +186,7 @@ for command in (heads.inspect, heads.convert, judging.evaluate):
 app.add_typer(head, name="head")
 
 train = typer.Typer(
-    help="Train drafts: the shipped pair, and draft heads on a target's own texts.", no_args_is_help=True
+    help="Train the shipped models, draft heads on a target's own texts, and selectors.", no_args_is_help=True
 )
 for command in (training.pair, training.texts, training.head, training.selector):
     train.command(command.__name__)(in_one_line(with_groups(command)))

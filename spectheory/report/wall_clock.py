@@ -63,6 +63,8 @@ def clock_words(record: WallClock) -> list[str]:
     words = []
     theirs = record.fastest("HF") or BASELINE
     assisted = next((i for i, name in enumerate(record.decoders) if name.startswith("HF assisted")), None)
+    if assisted is None and "HF prompt lookup" in record.decoders:
+        words.append("Assisted generation of transformers is left out, because it needs a draft model, not a head.")
     if assisted is not None and "chain" in record.families:
         chain = record.families.index("chain")
         words.append(f"The {record.decoders[chain]} runs at {_times(record, chain, assisted)}.")
