@@ -125,7 +125,8 @@ A target of the Llama architecture with a byte-level BPE tokenizer of {vocabular
 is the default draft, and an independent draft model, which is in a checkout only. This project trained them on the
 source of the Python standard library (Python Software Foundation License). Weights are stored in half precision.
 `split.json` names the training and the held-out files, `held_out.jsonl` holds prompts from the latter. Rebuild
-everything with `make pair`; seed {seed}, {steps}.
+everything with `make pair`, seed {seed}:
+{steps}.
 
 | model | layers x width | hidden | parameters | weights | held-out loss (nats per token) |
 | --- | --- | --- | --- | --- | --- |
