@@ -29,8 +29,8 @@ PROMPT_TOKENS, NEW_TOKENS = 64, 128
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the records and the page.")] = Path("build/demo"),
     pair: PairOptions = SHIPPED,
-    rounds: Annotated[int, typer.Option(min=1, help="Number of times that each forward is timed.")] = 5,
-    traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the rates.")] = 24,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of times that each forward is timed.")] = 4,
+    traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the rates.")] = 20,
     count: Annotated[int, typer.Option(min=1, help="Number of other prompts to decode.")] = 5,
     seed: Seed = 0,
 ) -> None:
