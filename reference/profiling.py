@@ -190,13 +190,14 @@ def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple
     """Measure the seconds outside the forwards: per cycle, per drafted level, and per step of plain decoding.
 
     The first two describe the straight line through a tree of one level and a tree of `LEVELS`, or as many as a
-    parallel head has. Sampling takes longer than greedy decoding, so each temperature has its own overheads.
+    parallel head has. The overhead of a cycle includes `_rereading`. Sampling takes longer than greedy decoding, so
+    each temperature has its own overheads.
     """
     levels = min(LEVELS, pair.deepest or LEVELS)
     trees = Tree.chain(1), Tree.k_ary(2, levels), Tree.chain(0)
     shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in trees)
     level = max(0.0, deep - shallow) / max(1, levels - 1)
-    return max(0.0, shallow - level), level, plain
+    return max(0.0, shallow - level) + _rereading(pair, rng), level, plain
 
 
 def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> dict[str, tuple[float, ...]]:
@@ -207,30 +208,27 @@ def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator)
     """
     found: dict[str, tuple[float, ...]] = {}
     levels = min(LEVELS, pair.deepest or LEVELS)
-    tree = Tree.k_ary(2, levels)
+    tree, rereading = Tree.k_ary(2, levels), 0.0 if sampling.greedy else _rereading(pair, rng)
     for verifier in () if sampling.greedy else PLANNED_VERIFIERS:
         trees = [Tree.chain(1), Tree.chain(levels), *([] if verifier.takes == "chains" else [tree])]
         one, four, *deep = (_overhead(pair, tree, sampling, rng, verifier) for tree in trees)
         node = max(0.0, deep[0] - four) / (tree.budget - levels) if deep else 0.0
         level = max(0.0, (four - one) / max(1, levels - 1) - node)
-        found[name_of(verifier)] = max(0.0, one - level - node), level, node
+        found[name_of(verifier)] = max(0.0, one - level - node) + rereading, level, node
     return found
 
 
 def _overhead(
     pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator, verifier: Verifier = SAMPLE_AND_MATCH
 ) -> float:
-    """Median seconds per cycle outside the forwards, over short texts with random prompts.
-
-    What a head's first forward of a cycle takes longer than the others, `_rereading`, is among them.
-    """
+    """Median seconds per cycle outside the forwards, over short texts with random prompts."""
     decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier), []
     with Meter(pair) as meter:
         for seed in range(OVERHEAD_TEXTS):
             prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
             text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
             shares.append((text.seconds - sum(meter.since(text.started))) / len(text.accepted))
-    return float(np.median(shares)) + (_rereading(pair, rng) if tree.budget else 0.0)
+    return float(np.median(shares))
 
 
 @torch.inference_mode()

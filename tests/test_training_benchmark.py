@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.training import page, records, running
-from benchmarks.training.decoding import decoded
+from benchmarks.training.decoding import DRAFTS, decoded
 from benchmarks.training.rows import CHAIN, INDEPENDENT, ROWS, SIZES
 from reference.part_files import STAMP
 from reference.train.head import RECORD
@@ -138,6 +138,16 @@ def test_seeds_of_one_row_have_one_recipe(work: Path) -> None:
 
 def test_the_page_of_no_records_is_refused() -> None:
     refuses("holds no comparison: train with --work first", page.document, {}, {}, {"shares": {}, "drafting": {}}, {})
+
+
+def test_kept_plans_and_tallies_name_models_and_not_folders_of_a_machine() -> None:
+    names = {
+        (stamp.target, stamp.draft)
+        for drafts in decoded().values()
+        for plan, tally in drafts.values()
+        for stamp in (plan.provenance, plan.latency.provenance, tally.provenance)
+    }
+    assert names == {("shipped target", draft) for draft in DRAFTS}
 
 
 def test_the_page_is_what_the_records_say() -> None:

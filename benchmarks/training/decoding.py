@@ -7,6 +7,7 @@ decoding, and the records are kept in `records`. Nothing else may run on the mac
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from transformers.utils import logging
@@ -53,7 +54,7 @@ def main() -> None:
     for temperature in TEMPERATURES:
         plans, running = {}, {}
         for name, draft in DRAFTS.items():
-            pair = load_pair(TARGET, draft)
+            pair = replace(load_pair(TARGET, draft), names=("shipped target", name))
             rows = encode_prompts(pair, load_prompts(count=TRACED + DECODED), PROMPT_TOKENS)
             drawing = {"new_tokens": NEW_TOKENS, "temperature": temperature}
             plans[name], _ = measured_plan(pair, rows[:TRACED], **drawing)

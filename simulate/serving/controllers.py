@@ -123,6 +123,6 @@ class Controller:
 
 
 Unruled = Schedule | Plan | Tree | Tier | None
-"""What a controller can be made of; None is no speculation."""
+"""What a controller can be made from: a schedule, a plan, a tree or a tier. None means no speculation."""
 Served = Unruled | Controller
 """What can be served."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
-from spectheory.core.checks import check_seconds
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -23,6 +22,7 @@ from spectheory.hardware.kernel_curves import KernelCurve, usual_curves
 from spectheory.hardware.library import MEASURE, find, require_place
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
+from spectheory.hardware.overhead_checks import check_second, checked_verifier_seconds
 from spectheory.hardware.pairs import draft_of
 from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.roofline import TOKENS, Roofline
@@ -91,10 +91,10 @@ class Latency(ForwardTimes, Record):
                 if (np.diff(seconds) < -ROUNDING * seconds[:, 1:]).any():
                     raise InputError(f"{name} of a smoothed latency must not fall as tokens are added: smooth it again")
         for name in SINGLE_TIMES:
-            _check_second(name, getattr(self, name))
+            check_second(name, getattr(self, name))
         if self.drafting not in get_args(Drafting):
             raise InputError(f"drafting must be one of {', '.join(get_args(Drafting))}, got {self.drafting!r:.60}")
-        object.__setattr__(self, "verifier_seconds", _checked_verifier_seconds(self.verifier_seconds))
+        object.__setattr__(self, "verifier_seconds", checked_verifier_seconds(self.verifier_seconds))
         self._check_inputs()
 
     def _check_inputs(self) -> None:
@@ -328,39 +328,3 @@ def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
         return "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
     level = f"costs {1e3 * costs.level_seconds:.2f} ms outside the draft's forward"
     return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
-
-
-def _check_second(name: str, value: Any) -> float:
-    """A time that may be 0, after a check.
-
-    Raises:
-        InputError: it is not a number of seconds.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(f"{name} must be a number of seconds, got {value!r:.60}")
-    return float(check_seconds(name, value, least=0))
-
-
-def _checked_verifier_seconds(seconds: Any) -> dict[str, tuple[float, ...]]:
-    """The overheads of verifiers by name, after a check.
-
-    Raises:
-        InputError: they are not three times for each name.
-    """
-    if not isinstance(seconds, Mapping):
-        raise InputError(
-            f"verifier_seconds must be a dictionary of three times by the name of a verifier, got {seconds!r:.80}"
-        )
-    return {name: _checked(name, times) for name, times in seconds.items()}
-
-
-def _checked(verifier: Any, seconds: Any) -> tuple[float, ...]:
-    name = f"verifier_seconds[{verifier!r:.60}]"
-    if not isinstance(verifier, str) or not verifier:
-        raise InputError(f"{name} must have the name of a verifier as its key, such as 'Traversal'")
-    if not isinstance(seconds, tuple | list) or len(seconds) != 3 or any(map(np.iterable, seconds)):
-        raise InputError(
-            f"{name} must be three times in seconds: per cycle, per drafted level and per drafted node, got "
-            f"{seconds!r:.80}"
-        )
-    return tuple(_check_second(f"{name}[{place}]", value) for place, value in enumerate(seconds))
