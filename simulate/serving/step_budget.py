@@ -39,9 +39,7 @@ def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt
 @compiler(cache=True)
 def budget_seconds(machine: Machine, drafted: int, batch: int, context: float, prompt: int) -> float:
     """Seconds of a step that verifies `drafted` tokens of all sequences together, linear between whole means."""
-    if batch == 0:
-        return step_seconds(machine, 0, 0, context, prompt)
-    tier, rest = drafted // batch, drafted % batch
+    tier, rest = (drafted // batch, drafted % batch) if batch else (0, 0)
     seconds = step_seconds(machine, tier, batch, context, prompt)
     if rest:
         seconds += rest / batch * (step_seconds(machine, tier + 1, batch, context, prompt) - seconds)
@@ -62,8 +60,8 @@ def choose_budget(machine: Machine, state: State, batch: int, context: float) ->
     taken = np.zeros(classes, np.int64)
     count, emitted = 0, float(batch)
     best, best_rate = 0, batch / budget_seconds(machine, 0, batch, context, 0)
-    state.most[:] = 0
-    state.more[:] = 0
+    for one in range(classes):
+        state.most[one], state.more[one] = 0, 0
     while True:
         group, worth = -1, -1.0
         for one in range(classes):
@@ -80,8 +78,8 @@ def choose_budget(machine: Machine, state: State, batch: int, context: float) ->
             rate = (emitted + (at - count) * worth) / budget_seconds(machine, at, batch, context, 0)
             if rate > best_rate:
                 best, best_rate = at, rate
-                state.most[:] = taken
-                state.more[:] = 0
+                for one in range(classes):
+                    state.most[one], state.more[one] = taken[one], 0
                 if at == end:
                     state.most[group] += 1
                 else:
