@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 import spectheory as st
 from spectheory import DrawRule, Levels, Paths, World, branches
+from spectheory.core.world import Context
 from spectheory.verify import Block, Outcome
 from tests.enumeration import exact, random_distribution
 
@@ -29,26 +30,29 @@ HUBS = [Levels(counts, DrawRule.HUB) for counts in [(2,), (2, 1), (1, 2), (2, 2)
 TOPS = [Levels(counts, DrawRule.TOP_K_THEN_ONE) for counts in [(1,), (2,), (3,), (1, 2), (2, 1), (1, 1, 2), (2, 2)]]
 
 
-def random_world(rng: np.random.Generator, size: int, depth: int, new: Callable = random_distribution) -> World:
+def random_world(rng: np.random.Generator, size: int, new: Callable = random_distribution) -> World:
     """Distributions of their own for each context: p = q, disjoint supports and one-hot distributions stand beside
-    others with zeros.
+    others with zeros. They are made when they are asked for, by random numbers of their context alone.
     """
+    seed = int(rng.integers(2**32))
 
-    def pair() -> tuple[np.ndarray, np.ndarray]:
-        p, q, one_hot = new(rng, size), new(rng, size), exact(*(rng.permutation(size) == 0).astype(int).tolist())
-        outside = p * (one_hot == 0)
-        apart = outside / outside.sum() if outside.sum() else p
-        kinds = [(p, p), (one_hot, q), (p, one_hot), (apart, one_hot), *[(p, q)] * 5]
-        return kinds[int(rng.integers(len(kinds)))]
+    @cache
+    def pair(context: Context) -> tuple[np.ndarray, np.ndarray]:
+        own = np.random.default_rng((seed, len(context), *context))
+        kind, p, q = int(own.integers(9)), new(own, size), new(own, size)
+        one_hot = exact(*(own.permutation(size) == 0).astype(int).tolist()) if kind in (1, 2, 3) else q
+        if kind == 3:
+            outside = p * (one_hot == 0)
+            p = outside / outside.sum() if outside.sum() else p
+        return {0: (p, p), 1: (one_hot, q), 2: (p, one_hot), 3: (p, one_hot)}.get(kind, (p, q))
 
-    contexts = itertools.chain(*(itertools.product(range(size), repeat=length) for length in range(depth + 1)))
-    return World.table({context: pair() for context in contexts})
+    return World(lambda context: pair(context)[0], lambda context: pair(context)[1])
 
 
 def grown(policy: Any, seed: int, size: int, new: Callable = random_distribution) -> tuple[st.Draft, list[np.ndarray]]:
     """A draft and the target's distributions at its nodes, in a random world."""
     rng = np.random.default_rng(seed)
-    world = random_world(rng, size, 4, new)
+    world = random_world(rng, size, new)
     draft = policy.grow(world, rng)
     return draft, world.target(draft)
 

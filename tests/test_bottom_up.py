@@ -49,7 +49,7 @@ SOLVERS: list[tuple[Solver, list[Any]]] = [
 @pytest.mark.parametrize(("solver", "policies"), SOLVERS, ids=lambda x: str(x) if isinstance(x, Solver) else "")
 def test_every_lossless_solver_makes_a_lossless_verifier(solver: Solver, policies: list[Any]) -> None:
     for case in range(12):
-        world = random_world(np.random.default_rng(case), 2, 3)
+        world = random_world(np.random.default_rng(case), 2)
         check_that_the_target_is_kept(BottomUp(solver), world, policies[case % len(policies)])
 
 
@@ -137,7 +137,7 @@ def naive_hsd(draft: Draft, world: World, rng: Any) -> tuple[int, ...]:
 def test_hsd_without_the_cap_keeps_the_target_if_it_corrects_every_token() -> None:
     """It is not a verifier of this package: the tokens after the first corrected one are not drawn from the target."""
     for case in range(60):
-        world = random_world(np.random.default_rng(case), 2 + case % 2, 3)
+        world = random_world(np.random.default_rng(case), 2 + case % 2)
         policy = Levels((1,) * (1 + case % 3 if case % 2 == 0 else 2))
         emitted: dict[tuple[int, ...], Fraction] = {}
         for draft, chance in branches(lambda rng, policy=policy, world=world: policy.grow(world, rng)):

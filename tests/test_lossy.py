@@ -162,7 +162,7 @@ def decoded(rule: LossyRule, world: World, policy: Levels, length: int, rng: Any
 @pytest.mark.parametrize("rule", RULES[1:], ids=str)
 def test_texts_are_those_of_decoding_and_the_bounds_hold(rule: LossyRule, policy: Levels) -> None:
     for seed in range(3):
-        world = random_world(np.random.default_rng(seed), 2, 4)
+        world = random_world(np.random.default_rng(seed), 2)
         found = text_error(rule, world, policy, 3)
         emitted: dict[tuple[int, ...], Fraction] = {}
         for text, chance in branches(lambda rng, world=world: decoded(rule, world, policy, 3, rng)):

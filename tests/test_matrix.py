@@ -30,6 +30,7 @@ from spectheory.report.calibration import calibration_figure, calibration_page, 
 from spectheory.report.figures import SERIES
 from spectheory.results.calibration import BOUND, Calibrated, Calibration
 from spectheory.verify import Verifier
+from tests.covering import covering
 from tests.known import known
 from tests.refusals import refuses
 from tests.test_cli import Run, pair, run
@@ -52,13 +53,26 @@ def chosen(tiny: Pair, folder: Path) -> list[Combination]:
     return Matrix(folder, tiny, TEXTS, SETTINGS).combinations(TEMPERATURES)
 
 
-def test_every_combination_runs_and_its_distribution_holds(tiny: Pair, folder: Path, chosen: list[Combination]) -> None:
-    """Every z within 4, fixed seeds: were z normal, right distributions would fail with a probability of 1% at most."""
-    whole = Matrix(folder, tiny, TEXTS, SETTINGS).run(chosen)
-    assert len(whole.rows) == len(chosen) > 60
+def parts(combination: Combination) -> list[object]:
+    """The policy, the verifier, and the family of the policy with the temperature."""
+    policy = combination.policy
+    return [policy.name, combination.verifying, (policy.family, combination.sampling.temperature)]
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["few", "all"])
+def test_every_combination_runs_and_its_distribution_holds(
+    tiny: Pair, folder: Path, chosen: list[Combination], every: bool
+) -> None:
+    """Every z within 4, fixed seeds: were z normal, right distributions would fail with a probability of 1% at most.
+
+    Each policy, each verifier, and each family of policies at each temperature; deep, every combination.
+    """
+    tried = chosen if every else covering(chosen, parts)
+    whole = Matrix(folder, tiny, TEXTS, SETTINGS).run(tried)
+    assert len(whole.rows) == len(tried) > (60 if every else 20)
     assert whole.level < 0.01
     z = np.array([row.z for row in whole.rows if row.z is not None])
-    assert len(z) > 40
+    assert len(z) > (40 if every else 12)
     assert abs(z).max() == abs(whole.widest_z or 0) <= 4
     assert 0.5 < (z**2).mean() < 1.7
     for row in whole.rows:

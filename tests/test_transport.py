@@ -114,7 +114,7 @@ def test_the_examples_of_selection() -> None:
 def test_selection_has_its_acceptance_for_many_drafts(truncation: int) -> None:
     """By the recursion over contests, against every sequence of drafts."""
     solver = Khisti(truncation)
-    for i, (p, q) in enumerate(random_pairs(40, sizes=(2, 3), seed=7)):
+    for i, (p, q) in enumerate(random_pairs(16, sizes=(2, 3), seed=7)):
         k = 4 + i % 2
         assert solver.acceptance(p, q, k) == enumerated(solver, p, q, k, solver.rule)[1]
 
@@ -196,7 +196,7 @@ def test_the_scan_would_fail_for_the_greedy_draft() -> None:
 def test_three_number_systems_agree(rule: DrawRule) -> None:
     solvers = [OptimalTransport(rule)]
     solvers += [Khisti(), Khisti(truncation=2), Khisti(guard=True)] if rule is DrawRule.IID else []
-    for p, q, k in cases(40, rule, seed=4):
+    for p, q, k in cases(24, rule, seed=4):
         host = p.astype(float), q.astype(float)
         device = torch.tensor(host[0]), torch.tensor(host[1])
         value = float(optimal_acceptance(p, q, k, rule))

@@ -121,7 +121,7 @@ def best_path(world: World, policy: Paths, draft: st.Draft) -> tuple[list[int], 
 def test_greedy_multi_path_is_block_on_the_largest_path_by_the_distribution_of_whole_paths(seed: int) -> None:
     for number, policy in enumerate(PATHS):
         rng = np.random.default_rng(100 * seed + number)
-        world = random_world(rng, 2 + seed % 2, 3)
+        world = random_world(rng, 2 + seed % 2)
         draft = policy.grow(world, rng)
         x, q = best_path(world, policy, draft)
         p = [world.p(tuple(x[:i])) for i in range(len(x) + 1)]
@@ -157,7 +157,7 @@ def test_traversal_of_one_level_is_recursive_rejection_sampling(k: int, rule: Dr
 
 def test_block_accepts_the_sum_of_its_weights() -> None:
     for seed in range(40):
-        world = random_world(np.random.default_rng(seed), 2 + seed % 2, 3)
+        world = random_world(np.random.default_rng(seed), 2 + seed % 2)
         total = Fraction(0)
         for draft, chance in branches(lambda rng, world=world: Levels((1, 1, 1)).grow(world, rng)):
             x = [int(token) for token in draft.tokens[1:]]

@@ -79,3 +79,4 @@ TASKS = (
     simulate.Task(noisy, {"scale": 3.0}, figures=(simulate.Figure("mean", "sum", "trials"),)),
     simulate.Task(Shifted(2.0), figures=(simulate.Figure("value", "value"),)),
 )
+SLOW = [simulate.Task(noisy, {"scale": scale, "seconds": 0.01}) for scale in (1.0, 2.0)]

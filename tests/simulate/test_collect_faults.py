@@ -19,13 +19,12 @@ import spectheory as st
 from simulate import CollectWarning, Stop, Task
 from simulate.collecting.block_file import BlockFile
 from tests.refusals import refuses
-from tests.simulate.counted import TASKS, Unreadable, dies, dies_once, noisy
+from tests.simulate.counted import SLOW, TASKS, Unreadable, dies, dies_once
 
 ROOT = Path(__file__).parent.parent.parent
-SLOW = [Task(noisy, {"scale": 1.0, "seconds": 0.01}), Task(noisy, {"scale": 2.0, "seconds": 0.01})]
 SCRIPT = """
 import sys, simulate
-from tests.simulate.test_collect_faults import SLOW
+from tests.simulate.counted import SLOW
 simulate.collect(SLOW, stop=simulate.Stop(blocks=40), folder=sys.argv[1])
 """
 FULL = """
@@ -86,14 +85,14 @@ def test_a_run_killed_at_random_moments_continues_to_the_same_result(tmp_path: P
 
 
 def test_a_file_cut_at_any_byte_continues_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every fifth byte of the file, and every byte around the ends of its lines. Syncing is left out for speed."""
+    """Every eleventh byte of the file, and every byte around the ends of its lines. Syncing is left out for speed."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     tasks, stop = TASKS[1:], Stop(blocks=2)
     whole = simulate.collect(tasks, stop=stop, folder=tmp_path)
     file = tmp_path / "blocks.jsonl"
     text = file.read_bytes()
     ends = [i for i, byte in enumerate(text, start=1) if byte == ord("\n")]
-    cuts = {*range(0, len(text), 5), *(end + near for end in ends for near in (-2, -1, 0, 1))} - {len(text) + 1}
+    cuts = {*range(0, len(text), 11), *(end + near for end in ends for near in (-2, -1, 0, 1))} - {len(text) + 1}
     for cut in sorted(cuts):
         file.write_bytes(text[:cut])
         with warnings.catch_warnings(record=True) as said:
