@@ -31,7 +31,7 @@ ONE_NODE_FOR_EQUAL_TOKENS = [policy for policy in (*TREES, *OTHERS, *WIDE) if po
     ids=lambda x: str(x) if isinstance(x, Verifier) else "",
 )
 def test_it_is_another_verifier_draft_by_draft(verifier: Verifier, known: Verifier, policies: list[Any]) -> None:
-    for seed in range(120):
+    for seed in range(60):
         draft, p = grown(policies[seed % len(policies)], seed, 2 + seed % 2)
         assert joint(verifier.outcome(draft, p)) == joint(known.outcome(draft, p))
 
@@ -136,7 +136,7 @@ def naive_hsd(draft: Draft, world: World, rng: Any) -> tuple[int, ...]:
 
 def test_hsd_without_the_cap_keeps_the_target_if_it_corrects_every_token() -> None:
     """It is not a verifier of this package: the tokens after the first corrected one are not drawn from the target."""
-    for case in range(60):
+    for case in range(30):
         world = random_world(np.random.default_rng(case), 2 + case % 2)
         policy = Levels((1,) * (1 + case % 3 if case % 2 == 0 else 2))
         emitted: dict[tuple[int, ...], Fraction] = {}

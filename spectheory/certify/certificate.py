@@ -14,6 +14,9 @@ from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft
 from spectheory.core.world import Context, DrawPolicy, World
 
+BOUNDS = {f"< {10.0**-n:g}": Fraction(1, 10**n) for n in range(1, 7)}
+"""Bounds of the small probabilities that `met` counts."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -214,8 +217,7 @@ def met(cases: Sequence[Case]) -> tuple[str, ...]:
     kinds: Counter[str] = Counter()
     for case in cases:
         kinds.update({kind for p, q in case.distributions.values() for kind in _kinds(p, q)})
-    smallest = [f"< {10.0**-n:g}" for n in range(1, 7)]
-    found = [f"{name}: {', '.join(f'{low} {kinds[name + low]}' for low in smallest)}" for name in ("p", "q")]
+    found = [f"{name}: {', '.join(f'{low} {kinds[name + low]}' for low in BOUNDS)}" for name in ("p", "q")]
     others = ", ".join(f"{kind} {kinds[kind]}" for kind in ("zeros", "p = q", "disjoint", "one-hot") if kinds[kind])
     return (f"worlds with probabilities of {found[0]}; {found[1]}", *([f"worlds with {others}"] if others else []))
 
@@ -224,7 +226,7 @@ def _kinds(p: Any, q: Any) -> Iterator[str]:
     """What `met` counts, in one pair of distributions."""
     for name, distribution in (("p", p), ("q", q)):
         low = min(x for x in distribution if x > 0)
-        yield from (f"{name}< {10.0**-n:g}" for n in range(1, 7) if low < Fraction(1, 10**n))
+        yield from (name + below for below, bound in BOUNDS.items() if low < bound)
         if max(distribution) == 1:
             yield "one-hot"
         if min(distribution) == 0:

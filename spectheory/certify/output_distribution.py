@@ -129,7 +129,7 @@ def compare(
                 failed.append(ending)
                 continue
             node, token, probability = check_ending(ending.node, ending.token, draft), ending.token, ending.chance
-            if probability < -ROUNDING:
+            if probability < 0 and probability < -ROUNDING:
                 raise NotADistributionError(
                     f"the verifier gives the negative probability {probability} to node {node}, token {token}"
                 )

@@ -79,8 +79,8 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
         outcome = within(seconds, verifier.outcome, draft, p)
         for node, stop in enumerate(outcome.stop):
             for token, share in enumerate(outcome.next_token[node]):
-                if stop * share != 0:
-                    yield Ending(node, token, stop * share, stop * share)
+                if (chance := stop * share) != 0:
+                    yield Ending(node, token, chance, chance)
 
     return distribution_of
 

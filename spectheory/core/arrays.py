@@ -118,6 +118,8 @@ def normalised(v: Vector, otherwise: Vector) -> Vector:
     """`v` divided by its sum; `otherwise` if the sum is 0."""
     total = v.sum()
     empty = total == 0
+    if empty is False:  # of exact numbers, whose sums and products with 0 take long
+        return v / total
     distribution = v / (total + empty)
     distribution += otherwise * empty
     return distribution

@@ -155,6 +155,7 @@ class Branch:
 
     Attributes:
         chance: product of the probabilities of the outcomes so far.
+        chance_given_zeros: the same given the uniform numbers that are exactly 0; `chance` if there are none.
         trail: the outcome of each draw so far, with the weights of all its possible outcomes.
         is_used: whether a number was drawn, even one that nothing was compared with.
         drawn: the uniform numbers and picks so far, in order.
@@ -164,7 +165,7 @@ class Branch:
     def __init__(self, script: Sequence[Fork]) -> None:
         self.script = script
         self.trail: list[Fork] = []
-        self.chance = Fraction(1)
+        self.chance = self.chance_given_zeros = Fraction(1)
         self.is_used = False
         self.drawn: list[Coin | Pick] = []
         self.is_rounded = False
@@ -182,14 +183,11 @@ class Branch:
             )
         self.is_rounded |= any(map(is_float, possible))
         self.trail.append((chosen, possible))
-        self.chance *= exact(possible[chosen]) / sum(map(exact, possible))
+        share = exact(possible[chosen]) / sum(map(exact, possible))
+        self.chance *= share
+        if share:
+            self.chance_given_zeros *= share
         return chosen
-
-    @property
-    def chance_given_zeros(self) -> Fraction:
-        """Probability of the branch given the uniform numbers that are exactly 0 in it; `chance` if there are none."""
-        taken = ((weights[chosen], weights) for chosen, weights in self.trail if weights[chosen] != 0)
-        return math.prod((exact(weight) / sum(map(exact, weights)) for weight, weights in taken), start=Fraction(1))
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, **unsupported: Any) -> Any:
         """Draw one entry of `a` (a length or a sequence) with probabilities `p`, which must sum to 1, or `size` many.

@@ -30,7 +30,7 @@ CALLS = [
 @pytest.mark.parametrize(
     ("end", "limit", "when"),
     [
-        pytest.param(end, limit, when, marks=[] if (number + place) % 2 == 0 else [pytest.mark.deep])
+        pytest.param(end, limit, when, marks=[] if number % 3 == place else [pytest.mark.deep])
         for number, (end, limit) in enumerate(CALLS)
         for place, when in enumerate(("verifier", "black box", "search of a shape"))
     ],
@@ -94,7 +94,9 @@ def test_processes_that_the_code_starts_end_with_it(
 
 
 @LINUX
-@pytest.mark.parametrize("when", ["verifier", "black box", "import", "target"])
+@pytest.mark.parametrize(
+    "when", ["verifier", "import", *(pytest.param(when, marks=pytest.mark.deep) for when in ("black box", "target"))]
+)
 def test_code_that_stops_its_process_is_not_waited_for(certify: Certify, when: str) -> None:
     result = certify("os.kill(os.getpid(), signal.SIGSTOP)", *TIMES[when], at_import=when == "import")
     assert result.exit_code == 2
