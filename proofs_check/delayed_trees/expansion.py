@@ -115,7 +115,7 @@ def eq_3(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fractio
 
 
 def grid(effort: int, shapes: Sequence[DelayedShape] = SHAPES) -> list[tuple[ContextTable, DelayedShape, Branching]]:
-    """Every two-token world with halves after the first three contexts; rules and shapes take turns."""
+    """Worlds of two tokens with probabilities 0, 1/2 or 1 in three contexts, each with one of the shapes and rules."""
     cases = worlds(2, 2, 3)
     turns = [(world, shapes[i % len(shapes)], rule(i % RULES)) for i, world in enumerate(cases)]
     if effort == 1:

@@ -64,8 +64,8 @@ def simulate(
 ) -> None:
     """Simulate decoding with a plan, or serving a load with a schedule, without models.
 
-    Tokens are accepted at the rates, or at the replayed reach, of the plan or the schedule. Serving compares no
-    speculation, the schedule, and each of its trees alone, on the same requests and the same random numbers.
+    Tokens are accepted at the rates, or at the replayed reach, of the plan or the schedule. A load is served without
+    speculation, with the schedule, and with each of its trees alone, on the same requests and random numbers.
     """
     if load is None:
         given = {"--schedule": schedule, "--requests": requests, "--seconds": seconds, "--slo-ttft": slo_ttft}
