@@ -99,7 +99,7 @@ def trees(world: ContextTable, shape: DelayedShape) -> dict[DraftedPaths, Fracti
 
 
 def inner_sum(world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> Fraction:
-    """Eq. (3) given the tree: over its distinct nodes, the root included, the products of branching probabilities."""
+    """Eq. (3) given the tree: a sum over the distinct nodes and the root, of products of branching probabilities."""
     total = ZERO
     for node in {path[:depth] for path in draft for depth in range(len(path) + 1)}:
         product_ = ONE

@@ -28,8 +28,8 @@ def simulate(
     load: Annotated[
         str | None,
         typer.Option(
-            help="Serve this load: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and options, or "
-            "the file of a trace (Azure, BurstGPT, Mooncake, AIPerf, vLLM bench)."
+            help="Serve this load: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, another form of "
+            "docs/serving_simulation.md, or the file of a trace (Azure, BurstGPT, Mooncake, AIPerf, vLLM bench)."
         ),
     ] = None,
     schedule: Annotated[Path | None, typer.Option(help="Schedule to serve with, from `spectheory schedule`.")] = None,
