@@ -43,7 +43,7 @@ def step() -> None:
 
 
 def counted(cases: Iterable[T]) -> Iterator[T]:
-    """The same cases, a step each."""
+    """The same cases; each counts as one step."""
     for case in cases:
         step()
         yield case

@@ -181,7 +181,8 @@ def require_undrawn(drafter: Drafter, sampling: Sampling) -> None:
     """Raise InputError for a drafter that draws its children."""
     if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
         raise InputError(
-            f"drafter {drafter} draws by {rule.name}: replay its shape with Replays, which knows draw rules"
+            f"drafter {drafter} draws by {rule.name}, and only a drafter that draws nothing at random can be followed "
+            "along a text: replay its tree or draw policy with Replays, which takes a draw rule"
         )
 
 

@@ -65,7 +65,7 @@ def test_a_coin_of_exactly_0_is_a_note_unless_asked() -> None:
     noted = st.certify_verifier(accepts_by_less_or_equal, policies=[st.Levels((1,))], cases=24)
     assert noted.verdict is Verdict.LOSSLESS, noted.lines()
     (note,) = noted.notes
-    assert "of probability 0, when a coin is exactly 0" in note
+    assert "of probability 0, when a random number is exactly 0" in note
     assert f"  note: {note}" in noted.lines()
     asked = st.certify_verifier(accepts_by_less_or_equal, policies=[st.Levels((1,))], cases=24, zero_coins=True)
     assert asked.verdict is Verdict.LOSSY

@@ -37,12 +37,12 @@ def test_a_diagnosis_says_what_to_change_and_what_to_measure(samples: Run) -> No
     shown = samples("diagnose", *SCRAPES, "--model-label", "qwen3-32b").stdout
     assert shown.startswith("vLLM qwen3-32b: tau 1.71, speedup unknown; acceptance low; not known: draft, verification")
     assert "change (acceptance low): " in shown
-    assert "to tell draft dear, verification not flat, batch too large and overhead: give forward times" in shown
+    assert "to tell draft slow, verification not flat, batch too large and overhead: give forward times" in shown
     assert "to tell the speedup: repeat the traffic without speculation" in shown
     dear = samples(
         "diagnose", "trtllm-stats", "trtllm-stats.jsonl", "--min-trials", 1, *HEAD[:5], "llama-3.2-1b"
     ).stdout
-    assert "draft dear               yes" in dear
+    assert "draft slow               yes" in dear
     assert "fastest by these rates and times, 1.19x as fast as now: max_draft_len: 2 in speculative_config" in dear
 
 

@@ -180,5 +180,5 @@ def test_bad_arguments_are_named() -> None:
     refuses("context must be at least 0, got -1", st.delayed_seconds, latency(), 2, 1, 1, -1)
     refuses("context must be a whole number, got nan", st.delayed_seconds, latency(), 2, 1, 1, float("nan"))
     refuses("samples and rng go together", st.delayed_block_efficiency, Naive(), WORLD, 2, 1, 1, samples=10)
-    with pytest.raises(ValueError, match=r"draft\.rule is IID, .*GreedyTopK\(.* is lossless for"):
+    with pytest.raises(ValueError, match=r"draft\.rule is IID, .*GreedyTopK\(.* is lossless only for"):
         st.delayed_block_efficiency(GreedyTopK(), WORLD, 2, 1, 1)

@@ -178,7 +178,12 @@ def test_a_parallel_head_is_replayed_no_deeper_than_it_drafts(tmp_path: Path) ->
     texts = replays(traced(small("parallel"), tmp_path))
     assert (texts.limit, texts.deepest) == (4, 4)
     assert not texts.can_replay(st.Tree.chain(5))
-    refuses("shape must be at most 4 deep, as the draft is, got 5", texts.replay, st.Tree.chain(5), Greedy())
+    refuses(
+        "shape must be at most 4 deep, the most that this draft can draft, got 5",
+        texts.replay,
+        st.Tree.chain(5),
+        Greedy(),
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

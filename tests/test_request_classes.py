@@ -312,7 +312,7 @@ def test_acceptances_that_are_refused() -> None:
         ({"rates": np.array([0.4, np.nan])}, "rates must be between 0 and 1"),
         ({"falls": np.array([1, 1.1])}, "falls must be between 0 and 1"),
         ({"falls": np.array([0.9, 0.9])}, "falls must be 1 first and non-increasing"),
-        ({"falls": np.ones(3)}, r"falls, low and high must have shape \(D,\)"),
+        ({"falls": np.ones(3)}, "falls, low and high must have one entry for each depth"),
         ({"later": np.full((2, 2), 0.6)}, "each row of later must sum to at most 1"),
         ({"low": np.ones(2), "high": np.full(2, 0.5)}, "low must be at most high"),
         ({"level": 1.0}, "level must be between 0 and 1, got 1"),

@@ -166,9 +166,11 @@ def test_drafts_that_do_not_fit_are_refused() -> None:
     for verifier in (Block(), TreeMonteCarlo()):
         refuses("one draw at each inner node, got 2 at node 0; draft with Levels", verifier.outcome, twice, half[:2])
         refuses("one draw at each inner node, got 2 at node 1; .* with Traversal", verifier.outcome, fork, half)
-        refuses("draft.rule is TOP_K, .* is lossless for IID, IID_APART", verifier.outcome, top, half[:2])
-    refuses("lossless for IID, NO_REPLACEMENT, IID_APART", Traversal().outcome, top, half[:2])
-    with pytest.raises(ValueError, match=r"draft.rule is NO_REPLACEMENT, GreedyMultiPathBlock\(\) is lossless for IID"):
+        refuses("draft.rule is TOP_K, .* is lossless only for IID, IID_APART", verifier.outcome, top, half[:2])
+    refuses("lossless only for IID, NO_REPLACEMENT, IID_APART", Traversal().outcome, top, half[:2])
+    with pytest.raises(
+        ValueError, match=r"draft.rule is NO_REPLACEMENT, GreedyMultiPathBlock\(\) is lossless only for IID"
+    ):
         GreedyMultiPathBlock().outcome(replace(top, rule=DrawRule.NO_REPLACEMENT), half[:2])
 
 

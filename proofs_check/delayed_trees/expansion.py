@@ -99,7 +99,7 @@ def trees(world: ContextTable, shape: DelayedShape) -> dict[DraftedPaths, Fracti
 
 
 def inner_sum(world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> Fraction:
-    """Eq. (3) given the tree: over its distinct nodes, the root included, the products of branching probabilities."""
+    """Eq. (3) given the tree: a sum over the distinct nodes and the root, of products of branching probabilities."""
     total = ZERO
     for node in {path[:depth] for path in draft for depth in range(len(path) + 1)}:
         product_ = ONE
@@ -115,7 +115,7 @@ def eq_3(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fractio
 
 
 def grid(effort: int, shapes: Sequence[DelayedShape] = SHAPES) -> list[tuple[ContextTable, DelayedShape, Branching]]:
-    """Every two-token world with halves after the first three contexts; rules and shapes take turns."""
+    """Worlds of two tokens with probabilities 0, 1/2 or 1 in three contexts, each with one of the shapes and rules."""
     cases = worlds(2, 2, 3)
     turns = [(world, shapes[i % len(shapes)], rule(i % RULES)) for i, world in enumerate(cases)]
     if effort == 1:

@@ -22,7 +22,7 @@ GEMMA = MODELS.index("Gemma")
 
 
 def holds_next(text: Text, start: int, shape: DelayedShape) -> list[Fraction]:
-    """The probability that the tree has the next 1, 2, ... tokens of the text from `start`: NSS keeps so many."""
+    """The probabilities that the tree has the next 1, 2, ... tokens of the text from `start`, and so NSS keeps them."""
     paths, trunk, length = shape
     ahead = text[start : start + trunk + length]
     stems = [prod(ahead[: min(j, trunk)], start=ONE) for j in range(1, len(ahead) + 1)]
@@ -50,7 +50,7 @@ def behind(one: Sequence[Fraction], other: Sequence[Fraction]) -> bool:
 
 
 def texts(tokens: int) -> Iterator[Text]:
-    """Every text of so many tokens whose probabilities are 0, 1/3, 1/2 or 1."""
+    """Every text of `tokens` tokens whose probabilities are 0, 1/3, 1/2 or 1."""
     yield from product((ZERO, Fraction(1, 3), Fraction(1, 2), ONE), repeat=tokens)
 
 
@@ -62,7 +62,7 @@ def kept_from_the_start(text: Text, most: int, length: int) -> dict[str, Fractio
 
 
 def two_for_one(text: Text, most: int, length: int, calls: int) -> bool:
-    """Whether so many calls with the largest action are never ahead of twice as many with the rollouts."""
+    """Whether `calls` calls with the largest action are never ahead of twice as many calls with the rollouts."""
     return behind(
         after_calls(text, [(most, 0, 2 * length)] * calls), after_calls(text, [(most, 0, length)] * (2 * calls))
     )

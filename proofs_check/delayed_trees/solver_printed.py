@@ -1,7 +1,8 @@
-"""Algorithms 1 to 5 as the paper prints them, played over every coin in rational arithmetic.
+"""Algorithms 1 to 5 as the paper prints them. All their random outcomes are enumerated in rational arithmetic.
 
-A uniform number compared with a ratio is a coin of that chance: U = 0 has probability 0. Where a printed step divides
-0 by 0 the branch has probability 0, and 0 is put for it. Tokens are numbered from 0 by falling q, which loses nothing.
+To compare a uniform number with a ratio is to draw an event of that probability, since U = 0 has probability 0. Where a
+printed step divides 0 by 0, the branch has probability 0, and the quotient is set to 0. Tokens are numbered from 0 in
+descending order of q, without loss of generality.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def eq_1(s: Fraction, t: Fraction, widths: tuple[int, ...], depth: int, *, mutua
 
 
 def settings(nodes: int, *, charge_all: bool) -> Iterator[Setting]:
-    """Spines and widths that take so many nodes: L + D sum b_k, or L + sum b_k as printed, with D <= 3."""
+    """Spines and widths that take `nodes` nodes: L + D sum b_k, or L + sum b_k as printed, with D <= 3."""
     for length, depth in product(range(1, nodes + 1), (1, 2, 3)):
         each = depth if charge_all else 1
         for widths in product(range(nodes + 1), repeat=length):

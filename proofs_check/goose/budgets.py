@@ -62,7 +62,7 @@ def ceiling(s: Fraction, t: Fraction) -> Fraction:
 
 
 def nodes_to_reach(accepted: Fraction, t: Fraction, limit: int) -> int | None:
-    """The fewest nodes with which one source accepts so many tokens; None where `limit` nodes are not enough.
+    """The fewest nodes with which one source accepts `accepted` tokens on average; None if `limit` nodes are too few.
 
     A node at depth a with b earlier siblings on its path is worth t^a (1 - t)^b, and there are comb(a + b - 1, b) such
     nodes; the n largest values form a best tree.

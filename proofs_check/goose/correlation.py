@@ -72,7 +72,7 @@ def pairs_only() -> dict[str, Any]:
 
 
 def wide() -> dict[str, Any]:
-    """The same with a branch at each spine token, as in a spine tree."""
+    """A yield below Eq. 1 for correlated spine tokens with a branch at each spine token, as in a spine tree."""
     s, t, both, setting = Fraction(3, 4), Fraction(2, 3), Fraction(21, 32), ((1, 1), 2)
     found = {"p_s": s, "p_t": t, "both_spine_tokens_right": both, "widths": setting[0], "branch_depth": setting[1]}
     worth = {"eq_1": eq_1(s, t, *setting), "yield": simulated(pair_law(s, both), t, setting)}

@@ -179,7 +179,7 @@ def dominance_again(case: Case) -> dict[str, Any]:
 
 
 def balanced(children: int, depth: int) -> TwoSourceTree:
-    """The tree of one source whose nodes down to `depth` - 1 all have so many children."""
+    """The tree of one source whose nodes down to `depth` - 1 all have `children` children."""
     parent, layer = [-1], [0]
     for _ in range(depth):
         first = len(parent)

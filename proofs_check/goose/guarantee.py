@@ -19,7 +19,7 @@ BYPASS = 8
 
 @cache
 def with_spine(s: Fraction, t: Fraction, n: int, most: int) -> Fraction:
-    """Accepted tokens of the best tree of n nodes with at most so many spine tokens, whatever its branches."""
+    """Accepted tokens of the best tree of n nodes with at most `most` spine tokens, whatever its branches."""
     off = one_source(t, n)
     if most == 0 or n == 0:
         return off[n]

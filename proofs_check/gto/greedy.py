@@ -44,7 +44,7 @@ def deepest(tree: Nodes, target: Hat) -> Fraction:
 
 
 def rises_for(gained: Callable[[Fraction], bool]) -> Callable[..., bool]:
-    """Whether the reward of a change rises where max L changes as stated."""
+    """A test of a change: whether its reward rises although `gained` is true of the change in max L."""
     return lambda old, new, target, eta: (
         gained(deepest(new, target) - deepest(old, target)) and rises(lengths(old, target), lengths(new, target), eta)
     )

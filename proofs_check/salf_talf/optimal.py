@@ -133,7 +133,7 @@ def merged(state: Iteration, n: int) -> list[Node]:
 
 
 def with_all_seen(draft: Markov, n: int, states: list[Iteration], i: int) -> dict[str, Any]:
-    """G, and G and Q together, beside the best of all nodes seen before the draft call of a state."""
+    """The worths of G, of G and Q together, and of the best of all nodes seen before the draft call of a state."""
     expanded = [node for earlier in states[:i] for node in earlier.chosen]
     seen = [ROOT] + [child for node in expanded for child in children(draft, node)]
     kept = merged(states[i], n)
@@ -142,7 +142,7 @@ def with_all_seen(draft: Markov, n: int, states: list[Iteration], i: int) -> dic
 
 
 def at_the_end(run: Run, states: list[Iteration]) -> dict[str, Fraction]:
-    """G and Q together where D is empty, beside the best of the whole tree."""
+    """The worths of G and Q together where D is empty, and of the best of the whole tree."""
     model, _, n, _ = run
     return {"G_and_Q": worth(merged(states[-1], n)), "best_of_all": worth(top(model, n))}
 

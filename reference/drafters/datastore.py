@@ -102,8 +102,9 @@ class SuffixArray:
 def frequent(rows: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The `budget` most frequent nodes of the trie of `rows`: arrays (n + 1,) of parents, tokens, counts; root first.
 
-    `rows` are sorted continuations (m, depth); END and the tokens after it are ignored. Nodes are ordered by falling
-    count, depth and rank, so a parent is before its children. Siblings of equal counts are ranked by token.
+    `rows` are sorted continuations (m, depth); END and the tokens after it are ignored. Nodes are in descending
+    order of count, those of equal counts in the order of depth and then of rank, so a parent is before its children.
+    Siblings of equal counts are ranked by token.
     """
     rows = np.ascontiguousarray(rows.T)
     depth, m = rows.shape

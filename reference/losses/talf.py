@@ -63,7 +63,7 @@ def unroll_tree(
         fed, found = step(fed, token, above)
         check_shape("the features that step returns", fed, shape, "as it is fed")
         check_precision("the features that step returns", fed, "the features it is fed", features.dtype)
-        check_shape("the logits that step returns", found, (*shape[:2], found.shape[-1]), "one row a node")
+        check_shape("the logits that step returns", found, (*shape[:2], found.shape[-1]), "one row per node")
         logits.append(found)
     return torch.cat(logits, 1)
 

@@ -92,7 +92,7 @@ def _unroll(step: Step, features: Tensor, tokens: Tensor, passes: int, detached:
         returned, logits = step(fed, shifted(tokens, index))
         check_shape("the features that step returns", returned, features.shape, "as it is fed")
         check_precision("the features that step returns", returned, "the features it is fed", features.dtype)
-        check_shape("the logits that step returns", logits, (*tokens.shape, logits.shape[-1]), "one row a token")
+        check_shape("the logits that step returns", logits, (*tokens.shape, logits.shape[-1]), "one row per token")
         features = returned
         found.append(Pass(returned, logits))
     return found

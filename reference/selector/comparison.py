@@ -20,7 +20,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class PolicyRun:
-    """The trees that one policy takes at the roots of P prompts; equal names are seeds of one training.
+    """The trees that one policy takes at the roots of P prompts. Runs of one name differ in the seed of the training.
 
     Attributes:
         name: name of the policy.

@@ -61,7 +61,10 @@ class SelectorCard(Record):
     def __post_init__(self) -> None:
         trees = len(self.space.trees)
         if len(self.static) != len(self.samplings) or not all(0 <= tree < trees for tree in self.static):
-            raise InputError(f"static must be one tree below {trees} for each sampling, got {self.static}")
+            raise InputError(
+                f"static must have the number of a tree, from 0 to {trees - 1}, for each of {len(self.samplings)} "
+                f"samplings, got {self.static}"
+            )
         for name in ("means", "scales"):
             values = np.asarray(getattr(self, name), np.float64)
             if values.shape != (len(SCALARS),) or not np.isfinite(values).all():

@@ -1,4 +1,4 @@
-"""Draws of torch, enumerated by a `Branch`: uniform and exponential numbers without a value, and choices."""
+"""Draws of torch, enumerated by a `Branch`: choices, and uniform and exponential numbers as symbols without a value."""
 
 from __future__ import annotations
 

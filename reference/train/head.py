@@ -129,7 +129,7 @@ def fresh_head(config: HeadConfig, target: PreTrainedModel, texts: OwnTexts, see
 
 
 def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int, most: int = 1024) -> Tensor:
-    """The `count` most frequent tokens of the target's own part of the first `most` texts, in rising order."""
+    """The `count` most frequent tokens of the target's own part of the first `most` texts, sorted by id."""
     batch = texts.batch(range(min(most, texts.rows)))
     places = torch.arange(batch.tokens.shape[1])
     own = batch.tokens[(places >= batch.prompt) & (places < batch.lengths[:, None])]

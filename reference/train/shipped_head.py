@@ -21,8 +21,8 @@ CONFIG = "config.json"
 def train_shipped_head(folder: Path, work: Path, recipe: Recipe, stage: Stage) -> None:
     """Train the head for the target in `folder`, and write it there as `head`.
 
-    The folder `work` holds the texts and the checkpoints: after an interruption, the same call continues. `stage` is
-    called for the texts, the start and the head.
+    The folder `work` holds the texts and the checkpoints: after an interruption, the same call continues. `stage`
+    reports three stages: writing the texts, training a first head, and training the final head from it.
     """
     how, pair = recipe.head, load_pair(folder / "target", folder / "draft")
     prompt, new = min(64, recipe.length // 4), min(192, recipe.length // 2)

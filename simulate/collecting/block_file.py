@@ -1,4 +1,4 @@
-"""The results file of a folder: one line a block, appended and synced, with a checksum, for one writer at a time."""
+"""The results file of a folder: one line per block, appended and synced, with a checksum, for one writer at a time."""
 
 from __future__ import annotations
 

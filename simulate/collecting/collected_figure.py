@@ -1,4 +1,4 @@
-"""The figure of collected results: points with intervals, one row a task or along a setting."""
+"""The figure of collected results: points with intervals, one row per task or along a setting."""
 
 from __future__ import annotations
 

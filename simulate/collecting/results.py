@@ -204,7 +204,10 @@ class Collected:
         found = [result for result in self.results if result.identity in names or result.name in names]
         if len(found) != 1:
             known = ", ".join(repr(result.name) for result in self.results[:8]) or "none"
-            raise InputError(f"{len(found)} results are of the task {task!r:.80}: give one Task, known are {known}")
+            raise InputError(
+                f"there must be one result of the task {task!r:.80}, got {len(found)}: give the Task itself, or one of "
+                f"these names: {known}"
+            )
         return found[0]
 
     def __add__(self, other: Collected) -> Self:

@@ -48,7 +48,7 @@ def read_trace(path: str | Path, *, first: int | None = None, failed: Failed = "
 
     Args:
         path: the file.
-        first: read only so many requests from the start of the file; None reads all.
+        first: read only this many requests from the start of the file; None reads all.
         failed: `refuse` a file with requests that failed or have no tokens, or `skip` them.
 
     Raises:
@@ -121,7 +121,10 @@ class _Kept:
                 f"at {self.first_failure}: leave them out with failed='skip', in a load with {self.name},failed=skip"
             )
         if not count:
-            raise InputError(f"{self.name} has no request that can be used: give a file with requests")
+            raise InputError(
+                f"{self.name} has no request to serve: {self.warm_up:,} belong to the warm-up, and {self.failed:,} "
+                "failed or have no tokens; give a file with other requests"
+            )
         seconds, prompts, outputs = (np.array(column) for column in (self.seconds, self.prompts, self.outputs))
         order = np.argsort(seconds, kind="stable")
         try:

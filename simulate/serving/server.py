@@ -163,7 +163,7 @@ def own_server(schedule: Served) -> Server:
     if isinstance(schedule, Schedule | Plan):
         return Server.of(schedule)
     raise InputError(
-        "server must be given without a schedule or plan whose times it could use: make one with Server.of(...)"
+        "server must be given, as there is no schedule or plan to take its times from: make one with Server.of(...)"
     )
 
 

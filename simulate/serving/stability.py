@@ -80,7 +80,7 @@ class SelfConsistent:
         return tuple(found)
 
     def reached_from(self, batch: float) -> FixedPoint | None:
-        """The stable point to which a server with so many decoding sequences settles; None if the queue grows."""
+        """The stable point to which a server with `batch` decoding sequences settles; None if the queue grows."""
         upper = [point for point in self.points if point.batch >= batch]
         lower = [point for point in self.points if point.batch < batch]
         if upper and upper[0].is_stable:

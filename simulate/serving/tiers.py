@@ -49,7 +49,7 @@ class Tier:
         if not ((survival >= -ROUNDING) & (survival <= 1 + ROUNDING)).all():  # NaN as well
             raise InputError(f"survival must be probabilities, got {survival.tolist()!s:.80}: check the rates")
         if (survival[:, 0] < 1 - ROUNDING).any() or (np.diff(survival) > ROUNDING).any():
-            raise InputError(f"survival must fall from 1, got {survival.tolist()!s:.80}: check the rates")
+            raise InputError(f"survival must start at 1 and never rise, got {survival.tolist()!s:.80}: check the rates")
         if self.drafted is None:
             object.__setattr__(self, "drafted", self.tree)
         object.__setattr__(self, "survival", np.minimum.accumulate(survival.clip(0, 1), axis=1))

@@ -161,7 +161,9 @@ def _require_verifier(shape: Shape, verifier: Verifier | None, rule: DrawRule | 
     drafted_by = rule if isinstance(shape, Tree) else getattr(shape, "rule", DrawRule.TOP_K)
     if drafted_by is not None and drafted_by not in verifier.rules:
         named = ", ".join(one.name for one in verifier.rules)
-        raise InputError(f"shape is drafted by {drafted_by.name}, {verifier} is lossless for {named}: use one of these")
+        raise InputError(
+            f"shape is drafted by {drafted_by.name}, {verifier} is lossless only for {named}: use one of these"
+        )
     return verifier
 
 
@@ -179,7 +181,8 @@ def stationary(steps: Shaped[np.ndarray, "states states"], what: str) -> Shaped[
     if len(closed) > 1:
         raise InputError(
             f"{what} must have one closed class of states, got {len(closed)}, such as {closed[0][:4].tolist()} and "
-            f"{closed[1][:4].tolist()}: where a request ends depends on its first token; simulate each class on its own"
+            f"{closed[1][:4].tolist()}: its first token decides which class a request stays in; simulate each class on "
+            "its own"
         )
     states = closed[0]
     rest: Any = steps[np.ix_(states, states)].copy()

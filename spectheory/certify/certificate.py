@@ -75,7 +75,7 @@ class Counterexample:
             if off.output[s] != off.target[s]
         ]
         if not rows and off.impossible:
-            rows = [f"emits {text(off.impossible)}, of probability 0, when a coin is exactly 0"]
+            rows = [f"emits {text(off.impossible)}, of probability 0, when a random number is exactly 0"]
         return [
             *self.case.lines(),
             f"a draft that shows it: {drawn(self.draft)}",
@@ -101,8 +101,8 @@ class Certificate:
         counterexample: the world with the largest total variation that was found if LOSSY, else None.
         failure: why the verifier could not be run, with the case: it raised, hung or could not be enumerated.
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
-        notes: what does not count against the verifier: tokens of probability 0 that need a coin of exactly 0, and
-            errors in branches that rounding alone reaches, with their probabilities.
+        notes: what does not count against the verifier: tokens of probability 0 that need a random number of exactly 0,
+            and errors in branches that rounding alone reaches, with their probabilities.
         met: kinds of distributions in these worlds, each with its number of worlds.
         variations: the largest total variation found on each lossy shape as (shape, number), the largest first.
     """

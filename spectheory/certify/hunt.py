@@ -52,7 +52,7 @@ FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
 Numbers = Callable[[Any], np.ndarray]
 """Makes the arrays that the subject gets: of fractions, or of floats."""
 Score = tuple[Any, int]
-"""The total variation of a case, 0 if it counts as rounding; and 1 if a coin of exactly 0 counts and shows a fault."""
+"""The total variation of a case, 0 if it counts as rounding; 1 if a random number of 0 shows a fault that counts."""
 RIGHT: Score = (0, 0)
 
 
@@ -204,7 +204,7 @@ class Hunt:
     def _note(self, raised: Raised) -> None:
         kind = f"raised {type(raised.error).__name__}{place(raised.error)}"
         if raised.chance == 0 and raised.ending.given_zeros > ROUNDED:
-            kind += " when a coin is exactly 0"
+            kind += " when a random number is exactly 0"
         self.rounded[kind] = max(raised.chance, self.rounded.get(kind, 0))
 
     def _notes(self) -> tuple[str, ...]:
@@ -217,7 +217,9 @@ class Hunt:
         ]
         if self.zeros and not self.zero_coins:
             what, case = min(self.zeros.items(), key=lambda pair: (len("".join(pair[1].lines())), pair[0]))
-            found.append(f"emits {what} when a coin is exactly 0, which has probability 0; {'; '.join(case.lines())}")
+            found.append(
+                f"emits {what} when a random number is exactly 0, which has probability 0; {'; '.join(case.lines())}"
+            )
         return tuple(found)
 
     def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:

@@ -11,9 +11,10 @@ OURS = Path(__file__).parent.parent
 
 
 def place(error: BaseException) -> str:
-    """Function, file and line that raised `error`, such as " in verify, mine.py line 12"; "" in spectheory.
+    """Function, file and line that raised `error`, such as " in verify, mine.py line 12".
 
-    For an error inside a library whose draws are replayed, such as PyTorch, it is the line that called the library.
+    It is "" if spectheory itself raised the error. If a library whose draws the certifier enumerates raised it, such as
+    PyTorch, it is the line that called the library.
     """
     hidden = replaying_modules()
     frames = list(traceback.walk_tb(error.__traceback__))

@@ -52,7 +52,7 @@ class Request:
         tv: a step passes the black-box test if its total variation from the target is below this.
         max_samples: maximum number of runs in the black-box test.
         seconds: maximum processor time of one call of the code under test.
-        zero_coins: whether a token of probability 0 that needs a random number of exactly 0 counts as a fault.
+        zero_coins: whether emitting a token of probability 0 when a random number is exactly 0 counts as a fault.
         seed: seed of the worlds and the runs.
         page: whether to make an HTML page.
     """

@@ -82,7 +82,9 @@ def _appended(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
 
 def _whole(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "iu":
-        raise InputError(f"tokens must be whole numbers, got {_what(array)}: return token ids, and -1 where is none")
+        raise InputError(
+            f"tokens must be whole numbers, got {_what(array)}: return token ids, and -1 where there is none"
+        )
     return array.astype(np.int64)
 
 

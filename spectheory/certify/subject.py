@@ -132,7 +132,7 @@ def _ending_of(verify: Callable[..., Any], draft: Draft, p: Any, rng: Any, secon
 
 
 def _returns_numbers(verify: Callable[..., Any], draft: Draft, p: Any, seconds: float, chance: Any) -> bool:
-    """Whether calls with a generator of NumPy return, so many that an error of probability `chance` would be seen."""
+    """Whether calls with a generator of NumPy return; they are enough calls to see an error of probability `chance`."""
     if chance < LEAST_CHANCE:
         return False
     rng = np.random.default_rng(0)

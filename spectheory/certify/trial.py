@@ -124,7 +124,10 @@ class Trial:
         self.drawn = np.zeros(self.joint.nodes)
 
     def variation(self) -> float:
-        """Observed total variation from the target, over runs that the target has extended; 1 without runs."""
+        """Observed total variation from the target; 1 without runs.
+
+        A run that emitted fewer than `length` tokens counts with the target's distribution of the tokens that it lacks.
+        """
         if not self.wager.runs:
             return 1.0
         seen = self.joint.extended(self.wager.ended)[-1] / self.wager.runs

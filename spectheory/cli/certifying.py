@@ -34,7 +34,10 @@ _CASES = (
     "Number of random worlds to compare. A world holds p and q, the distributions of target and draft, per context."
 )
 _TV = "Black-box test: the step passes if its total variation from the target is below this in each world."
-_ZERO = "Exact test: a token of probability 0 that needs a random number of exactly 0 makes the verdict LOSSY."
+_ZERO = (
+    "Exact test: the verdict is LOSSY if the verifier emits a token of target probability 0 when a random number is "
+    "exactly 0. Without this option, that is only noted."
+)
 
 STAGES = {
     "worlds": ("worlds", "lower --cases", "cases"),

@@ -31,7 +31,7 @@ def demo(
     pair: PairOptions = SHIPPED,
     rounds: Annotated[int, typer.Option(min=1, help="Number of times that each forward is timed.")] = 4,
     traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the rates.")] = 20,
-    count: Annotated[int, typer.Option(min=1, help="Number of other prompts to decode.")] = 5,
+    count: Annotated[int, typer.Option(min=1, help="Number of prompts to decode, after the traced ones.")] = 5,
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, and compare the prediction with the measurement."""

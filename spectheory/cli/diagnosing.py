@@ -89,8 +89,9 @@ def diagnose(
 ) -> None:
     """Say why speculation on a server is as fast as it is, and what to change.
 
-    The causes are: acceptance low, draft dear, verification not flat, batch too large, overhead. What the files do not
-    tell is named, with the measurement that would tell.
+    Five causes are checked: few drafted tokens are accepted, the draft is slow, verifying several tokens takes longer
+    than one (verification is not flat), the batch is too large, and overhead. If the files do not tell whether a cause
+    applies, the command says which measurement would tell.
     """
     from spectheory.report.diagnosis import diagnosis_rows, diagnosis_words
 

@@ -26,7 +26,9 @@ def divergence(
             help="File of a text, such as the one without speculation: text, or a JSON list of ids.",
         ),
     ],
-    other: Annotated[Path, typer.Argument(metavar="OTHER", help="File of the text with speculation, likewise.")],
+    other: Annotated[
+        Path, typer.Argument(metavar="OTHER", help="File of the other text, such as the one with speculation.")
+    ],
     prompt: Annotated[
         Path, typer.Option(help="File of the prompt with its chat template: text, or a JSON list of ids.")
     ],

@@ -44,7 +44,7 @@ def explain(
     """Explain tokens per target call: where cycles end, and what another tree, verifier or draft would give.
 
     Nothing is assumed about the rates: everything is averaged over the cycles that a decoder would make on the recorded
-    texts. Requests are texts; the intervals are over texts.
+    texts. Each text counts as one request; the intervals are over texts.
     """
     from spectheory.report.explained import explained_rows, explained_words
 

@@ -45,7 +45,7 @@ def convert(
 ) -> None:
     """Write a draft head in the layout of another library.
 
-    What the other layout cannot express is refused by name.
+    If the other layout cannot express something, nothing is written, and the error names it.
     """
     from reference.heads import FILES, convert_head
 

@@ -28,8 +28,8 @@ def simulate(
     load: Annotated[
         str | None,
         typer.Option(
-            help="Serve this load: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and options, or "
-            "the file of a trace (Azure, BurstGPT, Mooncake, AIPerf, vLLM bench)."
+            help="Serve this load: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, another form of "
+            "docs/serving_simulation.md, or the file of a trace (Azure, BurstGPT, Mooncake, AIPerf, vLLM bench)."
         ),
     ] = None,
     schedule: Annotated[Path | None, typer.Option(help="Schedule to serve with, from `spectheory schedule`.")] = None,
@@ -64,8 +64,8 @@ def simulate(
 ) -> None:
     """Simulate decoding with a plan, or serving a load with a schedule, without models.
 
-    Tokens are accepted at the rates, or at the replayed reach, of the plan or the schedule. Serving compares no
-    speculation, the schedule, and each of its trees alone, on the same requests and the same random numbers.
+    Tokens are accepted at the rates, or at the replayed reach, of the plan or the schedule. A load is served without
+    speculation, with the schedule, and with each of its trees alone, on the same requests and random numbers.
     """
     if load is None:
         given = {"--schedule": schedule, "--requests": requests, "--seconds": seconds, "--slo-ttft": slo_ttft}

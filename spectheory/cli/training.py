@@ -153,7 +153,8 @@ def head(
     ] = None,
     intermediate: Annotated[int, typer.Option(min=1, help="Width of a new head's MLP.")] = 512,
     vocabulary: Annotated[
-        int | None, typer.Option(min=1, help="Number of tokens that a new EAGLE-3 head drafts; by default all.")
+        int | None,
+        typer.Option(min=1, help="Size of the draft vocabulary of a new EAGLE-3 head; by default the target's."),
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Number of updates of the weights.")] = 1200,
     rows: Annotated[int, typer.Option(min=1, help="Number of texts in each step.")] = 16,
@@ -215,15 +216,17 @@ def selector(
         Path, typer.Option(help="Folder of the selector. To continue an interrupted run, repeat the command.")
     ],
     verifier: Annotated[str, typer.Option(help="Verifier of i.i.d. drafts, such as SpecInfer.")] = "SpecInfer",
-    every: Annotated[int, typer.Option(min=1, help="Number of tokens between two roots.")] = 16,
-    draws: Annotated[int, typer.Option(min=2, help="Number of independent draws of the paths at each root.")] = 4,
+    every: Annotated[
+        int, typer.Option(min=1, help="Number of tokens from one position to the next at which trees are compared.")
+    ] = 16,
+    draws: Annotated[int, typer.Option(min=2, help="Number of independent draws of the paths at each position.")] = 4,
     steps: Annotated[int, typer.Option(min=1, help="Number of updates of the weights.")] = 300,
     seed: Seed = 0,
 ) -> None:
     """Train the neural selector of delayed trees: which tree to draft in each cycle.
 
-    First the expected tokens of all 324 actions are computed at roots of the traces, about 6 roots a second on a core
-    with the shipped pair; they are kept in the folder of the selector.
+    First the expected tokens of all 324 possible choices are computed at every 16th token of the traces (see --every),
+    about 6 positions a second on a core with the shipped pair. They are kept in the folder of the selector.
     """
     from reference.judging import HeldOutTexts
     from reference.part_files import stamp_of

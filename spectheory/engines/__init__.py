@@ -240,8 +240,9 @@ def diagnose(
     """Why speculation on a server is as fast as it is: one diagnosis for each model that it serves.
 
     Each diagnosis says which of these make the server slower than it could be, with the numbers: acceptance is low, the
-    draft is dear, verification is not flat, the batch is too large, or the overhead is large. What the report does not
-    tell, it says, with the measurement that would tell.
+    draft is slow, verification is not flat (verifying several tokens takes longer than one), the batch is too large, or
+    the overhead is large. If the report does not tell whether a cause applies, the diagnosis says which measurement
+    would tell.
 
     Args:
         report: a log, or one or two scrapes, see `observed_in`.

@@ -67,7 +67,7 @@ ADVICE = Advice(
         "draft": "keep the draft on the GPU (--spec-draft-ngl), quantise it, or look drafts up: --spec-type "
         "ngram-simple",
         "verification": "a lower --spec-draft-n-max; layers on the CPU and mixtures of experts make every verified "
-        "token dear",
+        "token expensive",
         "batch": "a lower --parallel, or --spec-type none on a server for many users",
         "overhead": "check that the draft and the target are on the same device, and that no grammar or penalty is "
         "applied to every drafted token",

@@ -154,7 +154,7 @@ class Metrics:
         self._require_growing(name)
         for labels, value in self.samples.get(name, []):
             if not is_digits(labels.get("position", "")):
-                raise InputError(f"{name} must have a label position, got the labels {labels}")
+                raise InputError(f"{name} must have a label 'position' with a whole number, got the labels {labels}")
             position = int(labels["position"])
             found[position] = found.get(position, 0) + count(name, value)
         if sorted(found) != list(range(len(found))):

@@ -126,7 +126,7 @@ def _room(name: str, value: float) -> float:
 
 
 def _moved(costs: EngineCosts, spreads: Mapping[str, float], names: Sequence[str], x: np.ndarray) -> EngineCosts:
-    """The costs with each number moved by so many of its spreads."""
+    """The costs with each number moved by its entry of `x`, in units of its spread."""
     return _scaled(costs, {name: math.exp(spreads[name] * step) for name, step in zip(names, x, strict=True)})
 
 

@@ -107,7 +107,7 @@ class ClassErrors:
 
     @classmethod
     def of(cls, name: str, *, calibrated: bool = False) -> ClassErrors:
-        """The errors of a class in the shipped table; without any error if the table does not have the class."""
+        """The errors of a class in the shipped table; both are None if the table does not have the class."""
         return _shipped().get((name, calibrated), cls(name, None, None, (), calibrated))
 
 

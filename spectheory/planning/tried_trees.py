@@ -104,8 +104,8 @@ class TriedTrees(Record):
     def curves(self, latency: Latency, context: int) -> BudgetCurves:
         """The best predictions at the budgets of these trees.
 
-        Block efficiency is the highest one with at most so many nodes, speedup the highest one with exactly so many. A
-        budget without a chain has the entries of the longest chain below it.
+        At each budget, block efficiency is the highest one with at most that many nodes, and speedup the highest one
+        with exactly that many. A budget without a chain has the entries of the longest chain below it.
         """
         rows = [(0, 1.0, 1.0, 1.0, 1.0)]
         speedups = self.speedups(latency, context)

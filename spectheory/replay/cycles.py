@@ -26,9 +26,10 @@ class CycleChain:
     *Proof.* P(text, boundaries) is the product of R over the segments, which is p(text) times the product of W over
     the segments; the text alone has probability p(text).
 
-    So any text of the target serves, however it was generated. With A_m = sum of W over at least m kept drafts, the
-    chance to keep m, W = A_m - A_(m+1). The expected number of cycles is a sum of products of W at distinct positions:
-    estimates of W that are unbiased, and independent from position to position, keep it unbiased.
+    So any text of the target serves, however it was generated. Let A_m be the sum of W over m or more kept drafts. Then
+    W = A_m - A_(m+1) is the probability that a cycle keeps exactly m. The expected number of cycles is a sum of
+    products of W at distinct positions, so it stays unbiased if W is replaced by unbiased estimates that are
+    independent from position to position.
 
     Attributes:
         kept: chance that a cycle that starts at each position keeps at least 0..L drafted tokens, A; the

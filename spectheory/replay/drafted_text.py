@@ -62,7 +62,7 @@ def followed_text(
     Args:
         cycles: (start, number of accepted tokens, depth of the draft) of each cycle.
         length: tokens of the text.
-        deepest: the depth that no draft exceeds; a cycle counts if so many tokens and one more are left.
+        deepest: the depth that no draft exceeds; a cycle counts if this many tokens and one more are left.
         promised: see `drafted_text`.
         hits: see `drafted_text`.
     """

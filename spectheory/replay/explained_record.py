@@ -121,7 +121,7 @@ class Explained(Record):
 
     @property
     def request_deviation(self) -> Float[np.ndarray, " texts"]:
-        """Standard deviation of a request's tau over draws and coins, given its text, to first order.
+        """Standard deviation of a request's tau over drafts and acceptances, given its text, to first order.
 
         The text itself is another source of differences, so that other texts of the same prompts vary more.
         """

@@ -107,8 +107,8 @@ class Cycle:
         elif self.states.rule not in self.verifier.rules:
             named = ", ".join(rule.name for rule in self.verifier.rules)
             raise InputError(
-                f"rule is {self.states.rule.name}, {self.verifier} is lossless for {named}: use one of these rules, or "
-                "another verifier"
+                f"rule is {self.states.rule.name}, {self.verifier} is lossless only for {named}: use one of these "
+                "rules, or another verifier"
             )
 
     @property

@@ -63,8 +63,9 @@ class Replayed(Record):
             object.__setattr__(self, name, values)
         if not len(self.emitted) == len(self.cycles) == len(self.variance) or not self.cycles.sum() > 0:
             raise InputError(
-                f"emitted, cycles and variance must have one entry for each text and at least one cycle in all, got "
-                f"{len(self.emitted)}, {len(self.cycles)}, {len(self.variance)} entries, {self.cycles.sum():.6g} cycles"
+                f"emitted, cycles and variance must have one entry for each text, and cycles must sum to more than 0, "
+                f"got {len(self.emitted)}, {len(self.cycles)}, {len(self.variance)} entries, "
+                f"{self.cycles.sum():.6g} cycles"
             )
         lengths = np.arange(1, len(self.accepted) + 1)
         for name, counted in (("cycles", self.accepted.sum()), ("emitted", self.accepted @ lengths)):
@@ -197,7 +198,9 @@ class Replays:
     def _require_long_enough(self, deepest: int) -> None:
         """Check that a cycle of `deepest` tokens can be drafted and fits into the longest text. Raises InputError."""
         if self.limit is not None and deepest - 1 > self.limit:
-            raise InputError(f"shape must be at most {self.limit} deep, as the draft is, got {deepest - 1}")
+            raise InputError(
+                f"shape must be at most {self.limit} deep, the most that this draft can draft, got {deepest - 1}"
+            )
         if (longest := max(map(len, self.texts))) < self.first + deepest:
             raise InputError(
                 f"texts must be longer than a cycle, {self.first} + {deepest} tokens for this shape, the longest has "

@@ -75,7 +75,8 @@ def _spread(explained: Explained) -> list[str]:
     said = f"Tau of the requests is between {tau[known].min():.2f} and {tau[known].max():.2f}"
     if (typical := float(np.median(deviation[known]))) > 0:
         said += (
-            f"; the standard deviation of one request over draws and coins, given its text, is typically {typical:.2f}"
+            "; the standard deviation of one request over drafts and acceptances, given its text, is typically "
+            f"{typical:.2f}"
         )
     words = [said + "."]
     measured = explained.measured_tau
@@ -209,7 +210,9 @@ def _requests(explained: Explained) -> TextTable:
         row += [f"{deviation[request]:.3f}"] * random
         row += [] if measured is None else [f"{measured[request]:.3f}"]
         rows.append(tuple(row))
-    note = "Deviation: standard deviation over draws and coins given the text, to first order; other texts differ more."
+    note = (
+        "Deviation: standard deviation over drafts and acceptances, to first order, given the text; others differ more."
+    )
     return TextTable("Requests, by their replayed tau", tuple(header), tuple(rows), note=note if random else "")
 
 

@@ -13,7 +13,7 @@ from spectheory.core.record import Record
 Name = Literal["acceptance", "draft", "verification", "batch", "overhead"]
 TITLES: dict[str, str] = {
     "acceptance": "acceptance low",
-    "draft": "draft dear",
+    "draft": "draft slow",
     "verification": "verification not flat",
     "batch": "batch too large",
     "overhead": "overhead",

@@ -104,7 +104,7 @@ class DraftRun:
                     f"{name} of {self.name} must be finite and have the shape {shape}, got {np.shape(values)}"
                 )
         if not self.cycles.sum() > 0:
-            raise InputError(f"cycles of {self.name} must be above 0 in all: give texts that are longer than a cycle")
+            raise InputError(f"cycles of {self.name} must sum to more than 0: give texts that are longer than a cycle")
         for name, counted in (("cycles", self.accepted.sum()), ("emitted", self.accepted @ np.arange(1, depths + 2))):
             if abs((total := getattr(self, name).sum()) - counted) > ROUNDING * max(1, counted):
                 raise InputError(

@@ -142,10 +142,12 @@ def over_replications(
         figure: what is compared, see `FIGURES`.
 
     Raises:
-        InputError: there are no runs, or not as many of both; or see `differences`.
+        InputError: there are no runs, or `first` and `second` have different lengths; or see `differences`.
     """
     if not first or len(first) != len(second):
-        raise InputError(f"first and second must be as many runs, at least one, got {len(first)} and {len(second)}")
+        raise InputError(
+            f"first and second must have equally many runs, at least one, got {len(first)} and {len(second)}"
+        )
     means = np.array([differences(one, other, figure).mean() for one, other in zip(first, second, strict=True)])
     if len(means) < 2:
         return float(means.mean()), None, None

@@ -79,8 +79,8 @@ class Tuned(Record):
             object.__setattr__(self, name, values.astype(np.float64))
         if len(self.seeds) < 2 or not {TUNED, PLANNED, OFF} <= set(self.names) or self.names[0] != TUNED:
             raise InputError(
-                f"there must be at least 2 replications, and the schedules tuned (first), planned and off, got "
-                f"{len(self.seeds)} and {', '.join(self.names)}"
+                f"there must be at least 2 replications, got {len(self.seeds)}; and names must be {TUNED} (the first), "
+                f"{PLANNED}, {OFF} and any others, got {', '.join(self.names)}"
             )
         for name in ("searched", "tried"):
             check_whole(name, getattr(self, name), 1)

@@ -64,8 +64,8 @@ def ask(
         and (distribution.sum(1) <= 1 + SUM_TOLERANCE).all()
     ):
         raise InputError(
-            "draft.expand must return rows of probabilities in falling order, none negative or NaN, with a sum of at "
-            "most 1: take the softmax of the logits and sort it"
+            "draft.expand must return rows of probabilities in descending order, none negative or NaN, with a sum "
+            "of at most 1: take the softmax of the logits and sort it"
         )
     distribution = np.minimum(distribution, 1)  # above 1 by rounding, a child would be worth more than its parent
     return tokens[:, :fanout].astype(np.int64), distribution

@@ -57,7 +57,9 @@ class Verifier(ABC):
     def _check(self, draft: Draft, p: Distributions) -> None:
         if draft.rule not in self.rules:
             named = ", ".join(rule.name for rule in self.rules)
-            raise InputError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}: draft by one of these")
+            raise InputError(
+                f"draft.rule is {draft.rule.name}, {self} is lossless only for {named}: draft by one of these rules"
+            )
         if len(p) != draft.tree.budget + 1:
             raise InputError(
                 f"p must have one distribution for each of the {draft.tree.budget + 1} nodes, got {len(p)}"

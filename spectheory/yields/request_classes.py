@@ -89,7 +89,8 @@ class RequestClasses(Record):
         shapes = [getattr(self, name).shape for name in ("falls", "low", "high")]
         if not depths or set(shapes) != {(depths,)} or self.later.ndim != 2 or len(self.later) != depths:
             raise InputError(
-                f"falls, low and high must have shape (D,) and later (D, R - 1), got {shapes} and {self.later.shape}"
+                f"falls, low and high must have one entry for each depth, and later one row for each depth, got "
+                f"shapes {shapes} and {self.later.shape}"
             )
         if self.falls[0] != 1 or (np.diff(self.falls) > 0).any():
             raise InputError(f"falls must be 1 first and non-increasing, got {self.falls.tolist()!s:.80}")
@@ -110,8 +111,8 @@ class RequestClasses(Record):
         """Classes from the cycles of a chain of K drafted tokens that kept exactly 0..K of them.
 
         Args:
-            accepted: (K + 1,) number of cycles; or (requests, K + 1), by request. Counts by request do not change the
-                classes, but the limits: cycles of one request are then not taken as independent.
+            accepted: (K + 1,) number of cycles; or (requests, K + 1), by request. Counts by request change
+                only the limits, not the classes: cycles of one request are then not taken as independent.
             min_trials: depths with fewer trials are left out.
             level: confidence level of the limits.
             provenance: where the counts come from.

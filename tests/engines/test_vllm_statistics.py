@@ -85,7 +85,7 @@ def test_counters_of_a_chain_give_back_its_rates(rates: list[float], drafts: int
         ('position="0"} 500.0', 'position="0"} 700.0', "accepted_tokens is 1500, but the sum of .* makes it 1700"),
         ('position="2"', 'position="4"', r"must have positions 0, 1, ... without gaps, got \[0, 1, 4\]"),
         (' 600.0\nvllm:spec_decode_num_drafts_total{engine="1"', ' 60.5\nx{engine="1"', "must be a count, got 60.5"),
-        ("_pos_total{", "_pos_total{x=", "must have positions|must have a label position"),
+        ("_pos_total{", "_pos_total{x=", "must have positions|must have a label 'position'"),
         ("1200.0", "-1200", "must be a count, got -1200"),
         ("1200.0", "NaN", "must be a finite number, got nan"),
     ],

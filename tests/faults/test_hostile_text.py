@@ -205,7 +205,7 @@ def test_numbers_in_names_are_digits_that_can_be_read(tmp_path: Path, wrong: str
     lines = [f'{name}{{position="{wrong}"}} 5.0', "vllm:spec_decode_num_drafts_total 9.0"]
     lines += ["vllm:spec_decode_num_draft_tokens_total 9.0", "vllm:spec_decode_num_accepted_tokens_total 5.0"]
     metrics.write_text("\n".join(lines) + "\n")
-    refuses("must have a label position", st.read_report, metrics, "vllm-metrics", min_trials=1)
+    refuses("must have a label 'position'", st.read_report, metrics, "vllm-metrics", min_trials=1)
     with pytest.raises(InputError):
         sglang(st.Acceptance.by_rank([0.5]), 8, config={wrong: {"candidate_steps": [1, 2]}})
 

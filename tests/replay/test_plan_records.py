@@ -49,7 +49,7 @@ def test_contradictions_are_refused() -> None:
     refuses("cycles.*finite", replayed, cycles=[np.nan, 1])
     refuses("the sum of cycles must be 4.*got 3", replayed, accepted=[2.0, 2.0])
     refuses("the sum of emitted must be 5.*got 7", replayed, emitted=[3.0, 4.0])
-    refuses("at least one cycle", replayed, emitted=[0.0], cycles=[0.0], variance=[0.0], accepted=[0.0])
+    refuses("cycles must sum to more than 0", replayed, emitted=[0.0], cycles=[0.0], variance=[0.0], accepted=[0.0])
     refuses("verifier, rule and replayed.*together", replace, OWN, verifier=None)
     refuses("rule.*Traversal.*TOP_K", replace, OWN, verifier="Traversal", rule="TOP_K")
     refuses("must verify trees.*Block", replace, OWN, verifier="Block", rule="NO_REPLACEMENT")

@@ -49,7 +49,7 @@ def test_a_drafter_that_draws_nothing_makes_the_cycles_of_the_decoder(
 
 
 def test_a_drafter_that_draws_is_replayed_by_its_shape(tiny: Pair) -> None:
-    with pytest.raises(InputError, match="draws by NO_REPLACEMENT: replay its shape with Replays"):
+    with pytest.raises(InputError, match="draws by NO_REPLACEMENT, .* replay its tree or draw policy with Replays"):
         replay_drafter(tiny, PlannedTree(TREE), prompts(1), [[1, 2]], Sampling(1.0))
     with pytest.raises(InputError, match="must be longer than a cycle of depth 2, the longest has 2 tokens"):
         replay_drafter(tiny, PlannedTree(TREE), prompts(1), [[1, 2]], Sampling())

@@ -228,6 +228,6 @@ def test_bad_input_is_refused_with_its_name_and_value() -> None:
     refuses("Levels.*Tree", Replays([RANKED]).replay, Levels((2,)), Greedy())
     refuses(r"1 \+ 21.*16", Replays([RANKED]).replay, Tree.chain(20), Greedy())
     refuses("rule.*DrawRule.NO_REPLACEMENT", Replays([TEXT]).replay, Tree.chain(2), Block())
-    refuses("TOP_K.*lossless for IID", Replays([TEXT]).replay, Tree.chain(2), Block(), DrawRule.TOP_K)
+    refuses("TOP_K.*lossless only for IID", Replays([TEXT]).replay, Tree.chain(2), Block(), DrawRule.TOP_K)
     refuses("chains.*Traversal", Replays([TEXT]).replay, Tree.k_ary(2, 1), Block(), DrawRule.IID)
     refuses("rule.*IID", Replays([TEXT]).replay, Paths(2, 2), TopDown(SpecInfer()), NO_REPLACEMENT)

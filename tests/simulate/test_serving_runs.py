@@ -217,7 +217,7 @@ def test_what_cannot_be_simulated_is_refused() -> None:
     refuses("give an Acceptance", Tier.of, st.Tree([-1, 0, 0]), [[0.5, 0.5]])
     refuses("rates must be an Acceptance", Tier.of, CHAIN, [])
     refuses("survival must be probabilities", Tier, CHAIN, np.array([[1, np.nan, 0, 0]]))
-    refuses("survival must fall from 1", Tier, CHAIN, np.array([[1, 0.5, 0.6, 0]]))
+    refuses("survival must start at 1 and never rise", Tier, CHAIN, np.array([[1, 0.5, 0.6, 0]]))
     refuses("survival must have a row of 4 probabilities", Tier, CHAIN, np.ones((1, 2)))
     refuses("until_seconds must be", serve, None, load(), server=Server.of(steady(1)), until_seconds=float("nan"))
     refuses("seed must be", serve, None, load(), server=Server.of(steady(1)), seed=-1)

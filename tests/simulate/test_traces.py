@@ -147,7 +147,7 @@ def test_failed_requests_are_counted_and_refused_or_left_out(
         ([*MOONCAKE, *AIPERF], "line 3 is of the format AIPerf records, but the file began as Mooncake trace"),
         ([*AIPERF, *MOONCAKE], "line 4 is of the format Mooncake trace"),
         ([], "is empty"),
-        ([AZURE[0]], "has no request that can be used"),
+        ([AZURE[0]], "has no request to serve"),
         (["a,b,c", "1,2,3"], "has the fields a, b, c, but a trace has the fields of one of: Azure"),
         (['{"prompt": "hello"}'], "has the fields prompt, but"),
         (["[1, 2]"], "has the fields"),

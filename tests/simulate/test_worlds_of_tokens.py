@@ -214,8 +214,8 @@ def test_what_a_world_of_tokens_cannot_play_is_refused(monkeypatch: pytest.Monke
     for shape, verifier, rule, message in [
         (Tree.chain(2), None, IID, "verifier must be a Verifier"),
         (Tree.chain(2), Block(), None, "rule must say how the children"),
-        (Tree.chain(2), Block(), TOP_K, r"drafted by TOP_K, Block\(\) is lossless for IID"),
-        (st.OptTree(3), Traversal(), None, r"drafted by TOP_K, Traversal\(\) is lossless for IID"),
+        (Tree.chain(2), Block(), TOP_K, r"drafted by TOP_K, Block\(\) is lossless only for IID"),
+        (st.OptTree(3), Traversal(), None, r"drafted by TOP_K, Traversal\(\) is lossless only for IID"),
         (st.OptTree(3), TopDown(NSS()), IID, "rule must be left out for a policy, or be the rule of the policy, TOP_K"),
         (3, Block(), IID, "shape must be a Tree, a DrawPolicy such as Levels, or a policy"),
         (UNEVEN, Block(), IID, "verifies chains"),

@@ -115,7 +115,7 @@ class StaleBuffer:
 
 
 def sampler_match(context: Context, rng: Any) -> list[int]:
-    """Draw a token from the target, and accept the greedy draft if it equals this token. Lossless, but slow."""
+    """Draw a token from the target, and accept the greedy draft if it equals it. Lossless, but keeps few tokens."""
     token = _pick(target(context), _noise(rng))
     return [token, _pick(P[token], _noise(rng))] if token == int(Q[last(context)].argmax()) else [token]
 
