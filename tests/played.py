@@ -85,13 +85,13 @@ class Play(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is aten._has_compatible_shallow_copy_type.default:
             return False
-        given = [*_leaves(args), *_leaves((kwargs or {}).values())]
+        given = _leaves(args) + _leaves(kwargs.values()) if kwargs else _leaves(args)
         tensors = [one for one in given if isinstance(one, torch.Tensor)]
         there = any(type(tensor) is OnGpu for tensor in tensors)
         together = [] if func in COPIES else [args[0], *args[2:3]] if func in INDEXED else tensors
         if there and any(type(one) is not OnGpu and one.dim() for one in together):
             raise RuntimeError(f"{func}: found tensors on cuda:0 and on cpu")
-        wanted = next((one for one in given if isinstance(one, torch.device)), None)
+        wanted = next((one for one in given if type(one) is torch.device), None)
         to_gpu = type(args[0]) is OnGpu if func is aten.copy_.default else there
         if wanted is not None:
             to_gpu = wanted.type != "cpu"
@@ -109,22 +109,24 @@ def _placed(index: Any) -> Any:
     return torch.tensor(index, device=GPU) if isinstance(index, list) else index
 
 
-def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+def _leaves(values: Iterable[Any]) -> list[Any]:
+    found = []
     for value in values:
-        if isinstance(value, list | tuple):
-            yield from _leaves(value)
+        if isinstance(value, (list, tuple)):
+            found += _leaves(value)
         else:
-            yield value
+            found.append(value)
+    return found
 
 
 def _each(of: Callable[[Any], Any], value: Any) -> Any:
-    return type(value)([_each(of, one) for one in value]) if isinstance(value, list | tuple) else of(value)
+    return type(value)([_each(of, one) for one in value]) if isinstance(value, (list, tuple)) else of(value)
 
 
 def _held(value: Any) -> Any:
     if type(value) is OnGpu:
         return value.held
-    return HOST if isinstance(value, torch.device) else value
+    return HOST if type(value) is torch.device else value
 
 
 def _on_gpu(value: Any) -> Any:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,10 +49,22 @@ def uniforms(seed: int) -> Uniforms:
     return Uniforms(Generator().manual_seed(seed))
 
 
-@pytest.fixture(params=[True, False], ids=["host", "device"])
+WAYS = {True: "host", False: "device"}
+
+
+@pytest.fixture(params=WAYS, ids=WAYS.get)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With NumPy and compiled loops, and as on a device, on what is at hand."""
     monkeypatch.setattr(torch.Tensor, "is_cpu", request.param)
+
+
+def one_way(cases: Sequence[object]) -> list[Any]:
+    """Each case on the host or as on a device, in turn; deep, both ways."""
+    return [
+        pytest.param(way, case, marks=[pytest.mark.deep] if way == number % 2 else [], id=f"{WAYS[way]}-{case}")
+        for way in (True, False)
+        for number, case in enumerate(cases)
+    ]
 
 
 def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
@@ -65,7 +79,7 @@ def greedy_texts(tiny: Pair) -> list[tuple[list[int], list[int]]]:
     return [(prompt, generated(tiny, prompt, 60)) for prompt in ([7], list(range(20, 50)), [3, 3, 200, 41])]
 
 
-@pytest.mark.parametrize("tree", TREES, ids=repr)
+@pytest.mark.parametrize(("way", "tree"), one_way(TREES), indirect=["way"])
 @pytest.mark.usefixtures("way")
 def test_greedy_text_is_generates(tiny: Pair, greedy_texts: list[tuple[list[int], list[int]]], tree: Tree) -> None:
     for prompt, wanted in greedy_texts:
@@ -163,7 +177,9 @@ def test_the_context_may_end_inside_a_drawn_tree(tiny: Pair, policy: DrawPolicy)
 
 
 @pytest.mark.parametrize(
-    "search", [Eagle2(4, 5, 24), OptTree(12, 0.2), SpecExec(24, 4), Salf(24, 0.6, 4), SpecExec(1)], ids=repr
+    ("way", "search"),
+    one_way([Eagle2(4, 5, 24), OptTree(12, 0.2), SpecExec(24, 4), Salf(24, 0.6, 4), SpecExec(1)]),
+    indirect=["way"],
 )
 @pytest.mark.usefixtures("way")
 def test_greedy_text_is_generates_for_any_search(tiny: Pair, search: Search) -> None:
@@ -240,8 +256,8 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
     drawn = child_tokens(numpy_on_host(torch.tensor(q).expand(rows, 4)), k, rule, uniforms(3))
     assert drawn.shape == (rows, k)
     counts = dict.fromkeys(expected, 0)
-    for tokens, count in zip(*np.unique(np.array(drawn.tolist()), axis=0, return_counts=True), strict=True):
-        counts[tuple(token for token in tokens.tolist() if token >= 0)] += int(count)
+    for tokens, count in Counter(map(tuple, drawn.tolist())).items():
+        counts[tuple(token for token in tokens if token >= 0)] += count
     statistic = sum((counts[tokens] - mean) ** 2 / mean for tokens, mean in expected.items())
     assert statistic <= chi2.ppf(1 - 1e-6, max(1, len(expected) - 1))
 

@@ -25,9 +25,11 @@ from reference.models import Pair, PairError, load_pair, with_draft
 from reference.predictions import LEAST_TRIALS, Positional
 from reference.profiling import LEVELS, _filled, _forwards, forward_sizes, profile
 from reference.prompts import encode_prompts, load_prompts
-from reference.train import loop
+from reference.train import card, loop
 from reference.train import pair as training
 from reference.train.recipe import HeadSteps, LayerSizes
+from reference.train.shipped_head import train_shipped_head
+from reference.train.stages import silent
 from spectheory import Acceptance, DrawRule, Tree, block_efficiency
 from tests.command_line import Run, refused
 from tests.conftest import TINY
@@ -294,8 +296,10 @@ def test_an_installed_package_says_where_training_is(run: Run, monkeypatch: pyte
 def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(card, "ROUNDS", 2)
     recipe = replace(SMALL, target_steps=12, draft_steps=6)
-    training.build_pair(tmp_path / "whole", tmp_path / "work-whole", recipe, say=lambda line: None)
+    training.train_pair(tmp_path / "whole", tmp_path / "work-whole", recipe, say=lambda line: None)
+    train_shipped_head(tmp_path / "whole", tmp_path / "work-whole", recipe, silent)
     real, calls = training.batch, []
 
     def failing(*args: object) -> np.ndarray:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference import prompts
+from reference import combinations, prompts
 from reference.combinations import Combination, lossless_combinations
 from reference.decode import Decoder
 from reference.drafters import SuffixArray
@@ -29,13 +29,13 @@ GREEDY, WHOLE, SOME = (
     for sampling in (Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9))
 )
 SAMPLED = [*WHOLE, *SOME]
-COVERING = covering(SAMPLED, lambda one: ((one.policy.name, one.sampling.top_k), one.verifying))
+COVERING = covering(SAMPLED, lambda one: (one.policy.name, (one.policy.family, one.sampling.top_k), one.verifying))
 COMBINATIONS = [
     *GREEDY,
     *COVERING,
     *(pytest.param(combination, marks=pytest.mark.deep) for combination in SAMPLED if combination not in COVERING),
 ]
-"""Each drafter, sampled from all tokens and from some of them, and each verifier.
+"""Each drafter, each family of drafters with text sampled from all tokens and from some of them, and each verifier.
 
 Deep, each drafter with each verifier. On the host, tests/test_matrix.py runs each drafter with each verifier.
 """
@@ -87,9 +87,10 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_commands_run(run: Run, pair: list[object], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On few tokens and a small corpus: what they compute is tested on the host, and the texts by the test above."""
+    """On few tokens, a small corpus and every sixth verifier: what they compute is tested on the host, texts above."""
     small = [file for file in standard_library() if file.name.startswith("json/")]
     monkeypatch.setattr(prompts, "standard_library", lambda: small)
+    monkeypatch.setattr(combinations, "VERIFIERS", combinations.VERIFIERS[::6])
     records(run)
     command, *options = COMMANDS[name]
     models = pair[:4] if name in ("profile", "generate") else pair

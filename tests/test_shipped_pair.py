@@ -45,7 +45,7 @@ def expected(count: int, new_tokens: int) -> list[list[int]]:
     return [generated(pair, prompt, new_tokens) for prompt in prompts]
 
 
-@pytest.mark.parametrize(("count", "new_tokens"), [(4, 64), pytest.param(PROMPTS, 128, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(("count", "new_tokens"), [(2, 64), pytest.param(PROMPTS, 128, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
     ("draft", "tree"),
     [pytest.param(draft, tree, id=f"{draft.name}, {name}") for draft, name, tree in TREES],

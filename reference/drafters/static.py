@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -35,6 +36,11 @@ class PlannedTree(Drafter):
 
     tree: Tree
 
+    @cached_property
+    def by_depth(self) -> Tree:
+        """The tree with its nodes numbered breadth first."""
+        return Tree.from_paths(self.tree.to_paths())
+
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule."""
         if sampling.greedy:
@@ -54,7 +60,7 @@ class PlannedTree(Drafter):
     def start(self, pair: Pair, sampling: Sampling) -> StaticDrafting:
         """See Drafter.start."""
         require_width(self.tree, pair)
-        drafting = StaticDrafting(pair, sampling, self.tree, self.rule(sampling))
+        drafting = StaticDrafting(pair, sampling, self.by_depth, self.rule(sampling))
         if self.tree.max_depth > drafting.deepest:
             raise InputError(
                 f"tree is {self.tree.max_depth} deep, the parallel head {pair.names[1]} drafts {drafting.deepest} "
@@ -128,8 +134,7 @@ class StaticDrafting(ModelDrafting):
 
     def __init__(self, pair: Pair, sampling: Sampling, tree: Tree, rule: DrawRule) -> None:
         super().__init__(pair, sampling)
-        self.tree = Tree.from_paths(tree.to_paths())
-        self.rule = rule
+        self.tree, self.rule = tree, rule
         inner = np.unique(self.tree.parent[1:])
         self.memory, self.levels, self.places = _laid_out(self.tree, inner, rule, self.model.device)
         self.root = numpy_on_host(self.memory[:1])

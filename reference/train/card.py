@@ -21,6 +21,8 @@ from spectheory import Acceptance, Latency
 ROWS = 64
 """Maximum number of rows of held-out text on which the losses are measured."""
 PROMPT_TOKENS, NEW_TOKENS = 64, 128
+ROUNDS = 50
+"""Number of timed forwards."""
 
 
 def model_card(folder: Path, held_out: np.ndarray, recipe: Recipe, work: Path) -> str:
@@ -96,7 +98,7 @@ class _Measured(NamedTuple):
 def _measured(pair: Pair, prompts: list[str], recipe: Recipe, work: Path) -> _Measured:
     greedy, sampled = (_on_own_text(pair, prompts, recipe, work, temperature) for temperature in (0.0, 1.0))
     contexts = (256,) if recipe.length > 256 else (16,)
-    return _Measured(greedy, sampled, profile(pair, tokens=(1,), contexts=contexts, rounds=50))
+    return _Measured(greedy, sampled, profile(pair, tokens=(1,), contexts=contexts, rounds=ROUNDS))
 
 
 def _parameters(folder: Path) -> int:

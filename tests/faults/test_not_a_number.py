@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from copy import copy
+from dataclasses import replace
+from functools import cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -79,10 +82,15 @@ def broken(tiny_folders: Path, role: str, value: float) -> Pair:
 
 
 def broken_pair(folders: Path, role: str, value: float, device: str = "cpu") -> Pair:
-    pair = load_pair(folders / "target", folders / "draft", device=device)
-    model = getattr(pair, role)
+    pair = whole_pair(folders, device)
+    model = copy(getattr(pair, role))
     model.forward = Broken(model, value)
-    return pair
+    return replace(pair, **{role: model})
+
+
+@cache
+def whole_pair(folders: Path, device: str) -> Pair:
+    return load_pair(folders / "target", folders / "draft", device=device)
 
 
 DECODERS: list[tuple[Drafter, Verifier, Sampling]] = [
