@@ -50,6 +50,9 @@ def evaluation(node: ast.AST, functions: Mapping[str, Callable[..., Any]]) -> Ev
         case ast.Compare(left=left, ops=signs, comparators=rest):
             compared = [OPERATIONS[type(sign)] for sign in signs]
             sides = [part(side) for side in (left, *rest)]
+            if len(compared) == 1:
+                sign, one, other = compared[0], *sides
+                return lambda values: sign(one(values), other(values))
             return lambda values: all(
                 is_true(*pair) for is_true, pair in zip(compared, pairwise(side(values) for side in sides), strict=True)
             )

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cache
 from heapq import nlargest
 from itertools import combinations, combinations_with_replacement, product
+from math import lcm
 from typing import Any
 
 Path = tuple[int, ...]
@@ -69,14 +70,23 @@ def trees(nodes: Nodes, n: int) -> list[Nodes]:
     return sorted(grown, key=sorted)
 
 
+def total(values: Iterable[Fraction]) -> Fraction:
+    """The sum, by one common denominator."""
+    parts = [value.as_integer_ratio() for value in values]
+    common = lcm(*(denominator for _, denominator in parts))
+    return Fraction(sum(numerator * (common // denominator) for numerator, denominator in parts), common)
+
+
 def worth(nodes: Iterable[Path], hat: Hat) -> Fraction:
     """The sum of p-hat."""
-    return sum((hat[node] for node in nodes), Fraction(0))
+    return total(hat[node] for node in nodes)
 
 
 def best_worth(nodes: Nodes, n: int, hat: Hat) -> Fraction:
     """The largest sum of p-hat, by looking at every tree."""
-    return max(worth(tree, hat) for tree in trees(nodes, n))
+    common = lcm(*(hat[node].denominator for node in nodes))
+    parts = {node: int(hat[node] * common) for node in nodes}
+    return Fraction(max(sum(parts[node] for node in tree) for tree in trees(nodes, n)), common)
 
 
 def texts(target: Hat) -> list[tuple[Path, Fraction]]:
@@ -92,7 +102,7 @@ def kept(tree: Nodes, text: Path) -> int:
 
 def accepted(tree: Nodes, target: Hat) -> Fraction:
     """Expected drafted tokens accepted: for every text of the target its longest prefix in the tree, averaged."""
-    return sum((p * kept(tree, text) for text, p in texts(target)), Fraction(0))
+    return total(p * kept(tree, text) for text, p in texts(target) if p)
 
 
 def named(nodes: Iterable[Path]) -> list[str]:

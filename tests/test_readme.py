@@ -59,8 +59,11 @@ FEWER = {
     "spectheory trace --out trace": " --count 12 --new-tokens 64",
     "spectheory profile": " --rounds 1 --largest 8 --contexts 64",
     "spectheory decode": " --count 2 --new-tokens 32",
-    "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8",
+    "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8 --max-budget 16",
     "spectheory schedule --acceptance 0": " --batch 1:8",
+    "spectheory schedule --acceptance served.json": " --batch 1:8",
+    "spectheory simulate --schedule": " --load poisson:24,count=200,prompt=512,output=128",
+    "spectheory tune": " --load poisson:24,count=200,prompt=512,output=128",
     "spectheory train texts": " --rows 16 --new-tokens 16",
     "spectheory train head": " --steps 2",
     "spectheory head evaluate": " --count 2 --new-tokens 16",
@@ -72,7 +75,6 @@ FEWER = {
 FEWER_CASES = {
     "policies=[Levels((1,))])": "policies=[Levels((1,))], cases=10)",
     "cases=60": "cases=5",
-    "cases=30": "cases=5",
 }
 """In the examples in Python, the same for calls that certify."""
 

@@ -35,11 +35,17 @@ def seen_from(pairs: Pairs, last: int) -> ContextTable:
 
 
 @cache
+def judged_by(rule: Rule, world: ContextTable, length: int = LENGTH) -> Judged:
+    """What a rule does in a world."""
+    return rule(world, length)
+
+
+@cache
 def cycle(pairs: Pairs, last: int, rule: Rule, length: int = LENGTH) -> Cycle:
     """The distribution after one cycle that starts after token `last` and drafts `length` tokens."""
     return gathered(
         ((tau + 1, token), chance * x)
-        for (path, tau, tokens), chance in rule(seen_from(pairs, last), length).items()
+        for (path, tau, tokens), chance in judged_by(rule, seen_from(pairs, last), length).items()
         for token, x in (enumerate(pairs[(last, *path)[-1]][0]) if tau == length else [(tokens[-1], ONE)])
     )
 
@@ -94,14 +100,16 @@ def given_the_text(pairs: Pairs, last: int) -> bool:
     verification keeps the first token must not depend on the second one.
     """
     world = seen_from(pairs, last)
-    judged = naive(world, LENGTH), published(world, LENGTH)
+    judged = [judged_by(rule, world) for rule in (naive, published)]
+    firsts: dict[int, Fraction] = {}
     for text in world.texts(LENGTH):
         coins = [min(ONE, q[y] / p[y]) for y, (p, q) in zip(text, (pairs[last], pairs[text[0]]), strict=True)]
         less, more = (kept_given(world, one, text) for one in judged)
         if less != [coins[0], coins[0] * coins[1]] or any(a < b for a, b in zip(more, less, strict=True)):
             return False
-    firsts = {text[0]: kept_given(world, judged[1], text)[0] for text in world.texts(LENGTH)}
-    return all(kept_given(world, judged[1], text)[0] == firsts[text[0]] for text in world.texts(LENGTH))
+        if more[0] != firsts.setdefault(text[0], more[0]):
+            return False
+    return True
 
 
 def not_behind(*pairs: tuple[Law, Law]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -54,11 +55,13 @@ class Machine:
 
     def cycle(self, shape: DelayedShape) -> Fraction:
         """Seconds of one cycle."""
-        return sum((self.seconds(model, new) for model, new, _ in forwards(shape, 1)), ZERO)
+        alike = Counter((model, new) for model, new, _ in forwards(shape, 1))
+        return sum((times * self.seconds(*one) for one, times in alike.items()), ZERO)
 
     def eq_11(self, shape: DelayedShape) -> Fraction:
         """Seconds of one cycle by Eq. (11), with t_p and t_q measured on single tokens."""
-        return sum((self.seconds(model, 1) for model, _ in printed_lengths(shape, 1)), ZERO)
+        alike = Counter(model for model, _ in printed_lengths(shape, 1))
+        return sum((times * self.seconds(model, 1) for model, times in alike.items()), ZERO)
 
 
 COIN = ContextTable((((ONE, ZERO), (Fraction(1, 2), Fraction(1, 2))),))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import pairwise, product
-from math import prod
+from itertools import accumulate, pairwise, product
+from operator import mul
 
 import spectheory as st
 from proofs_check.claims import Case, Finding, claim, second
@@ -25,8 +25,8 @@ def holds_next(text: Text, start: int, shape: DelayedShape) -> list[Fraction]:
     """The probabilities that the tree has the next 1, 2, ... tokens of the text from `start`, and so NSS keeps them."""
     paths, trunk, length = shape
     ahead = text[start : start + trunk + length]
-    stems = [prod(ahead[: min(j, trunk)], start=ONE) for j in range(1, len(ahead) + 1)]
-    rests = [prod(ahead[trunk:j], start=ONE) for j in range(1, len(ahead) + 1)]
+    stems = accumulate((chance if at < trunk else ONE for at, chance in enumerate(ahead)), mul)
+    rests = accumulate((ONE if at < trunk else chance for at, chance in enumerate(ahead)), mul)
     return [stem * (1 - (1 - rest) ** paths) for stem, rest in zip(stems, rests, strict=True)]
 
 
@@ -36,7 +36,7 @@ def after_calls(text: Text, shapes: Sequence[DelayedShape]) -> list[Fraction]:
     now = [ONE] + [ZERO] * end
     for shape in shapes:
         later = [ZERO] * (end + 1)
-        for start, weight in enumerate(now):
+        for start, weight in ((start, weight) for start, weight in enumerate(now) if weight):
             chances = [ONE, *holds_next(text, start, shape), ZERO]
             for kept, (more, next_more) in enumerate(pairwise(chances)):
                 later[min(start + kept + 1, end)] += weight * (more - next_more)

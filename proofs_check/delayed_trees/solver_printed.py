@@ -133,8 +133,7 @@ class Tournament:
 
     def winner_law(self, q: Law, k: int) -> Law:
         """The distribution r of the last winner of k drafts."""
-        found = [[chance * won for won in self.selected(drafts, len(q))] for drafts, chance in drafted(q, k)]
-        return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
+        return _winner_law(self, q, k)
 
     def selected(self, drafts: Tokens, tokens: int) -> Law:
         """The chance of each token to be the last winner, pi of Algorithm 15."""
@@ -145,6 +144,12 @@ class Tournament:
             kept[token] += 1 - sum(kept, ZERO)
             winner = kept
         return tuple(winner)
+
+
+@cache
+def _winner_law(rule: Tournament, q: Law, k: int) -> Law:
+    found = [[chance * won for won in rule.selected(drafts, len(q))] for drafts, chance in drafted(q, k)]
+    return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
 
 
 RULES = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer}
@@ -188,16 +193,19 @@ def output(rule: Rule, p: Law, q: Law, k: int) -> Law:
 
 def acceptance(rule: Rule, p: Law, q: Law, k: int) -> Fraction:
     """Definition 5.1, over all drafts and coins."""
-    return sum((chance * sum(emission(rule, p, q, x)[t] for t in set(x)) for x, chance in drafted(q, k)), ZERO)
+    found = ((chance, emission(rule, p, q, drafts), drafts) for drafts, chance in drafted(q, k))
+    return sum((chance * sum(emitted[token] for token in set(drafts)) for chance, emitted, drafts in found), ZERO)
 
 
 def profile(rule: Rule, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
     """By (t, m) the probability that t is emitted and at least m of the k drafts are t, for m up to `most`."""
     found = dict.fromkeys(product(range(len(p)), range(1, most + 1)), ZERO)
     for drafts, chance in drafted(q, k):
+        emitted = emission(rule, p, q, drafts)
         for token in set(drafts):
+            both = chance * emitted[token]
             for count in range(1, drafts.count(token) + 1):
-                found[token, count] += chance * emission(rule, p, q, drafts)[token]
+                found[token, count] += both
     return found
 
 

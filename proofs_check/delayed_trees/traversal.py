@@ -49,6 +49,8 @@ class Judging:
             if self.strike:
                 q = walks.normalised([ZERO if t == token else x for t, x in enumerate(q)], otherwise=q)
         stop = self.left * (weight if depth else ONE)
+        if not stop:
+            return
         self.left -= stop
         ends = [((*node, y), x) for y, x in enumerate(p)] if groups else [(node, ONE)]
         for end, chance in ends:

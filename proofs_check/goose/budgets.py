@@ -6,12 +6,12 @@ trees; so the best of all forests follows from a recursion over the size of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from heapq import heappop, heappush
-from itertools import product
+from itertools import accumulate, product
 from math import ceil, comb
 
 from proofs_check.goose.walks import TwoSourceTree
@@ -20,10 +20,10 @@ from proofs_check.goose.walks import TwoSourceTree
 @cache
 def one_source(t: Fraction, n: int) -> tuple[Fraction, ...]:
     """The best trees with rate t everywhere."""
-    best = [Fraction(0)]
-    for size in range(1, n + 1):
-        best.append(max(t * (1 + best[first]) + (1 - t) * best[size - 1 - first] for first in range(size)))
-    return tuple(best)
+    if n == 0:
+        return (Fraction(0),)
+    best = one_source(t, n - 1)
+    return (*best, max(t * (1 + best[first]) + (1 - t) * best[n - 1 - first] for first in range(n)))
 
 
 @cache
@@ -32,13 +32,15 @@ def two_sources(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
     return _with_spine(s, one_source(t, n))
 
 
-def _with_spine(s: Fraction, off: Sequence[Fraction]) -> tuple[Fraction, ...]:
+@cache
+def _with_spine(s: Fraction, off: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     """The best trees of a spine with rate s, where the branches below one node yield `off` by their size."""
-    best = [Fraction(0)]
-    for size in range(1, len(off)):
-        forked = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
-        best.append(max(off[size], *forked))
-    return tuple(best)
+    size = len(off) - 1
+    if size == 0:
+        return (Fraction(0),)
+    best = _with_spine(s, off[:-1])
+    forked = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
+    return (*best, max(off[size], *forked))
 
 
 @cache
@@ -47,13 +49,16 @@ def spine_with_chains(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
 
     These are the trees of Eq. (1), and more; every one of their nodes is charged.
     """
-    chain = [Fraction(0)]
-    for _ in range(n):
-        chain.append(t * (1 + chain[-1]))
-    fan = [Fraction(0)]
-    for size in range(1, n + 1):
-        fan.append(max(chain[first] + (1 - t) * fan[size - first] for first in range(1, size + 1)))
-    return _with_spine(s, fan)
+    return _with_spine(s, _fans_of_chains(t, n))
+
+
+@cache
+def _fans_of_chains(t: Fraction, n: int) -> tuple[Fraction, ...]:
+    """The best chains with rate t below one node, by the number of their nodes."""
+    if n == 0:
+        return (Fraction(0),)
+    fan, chain = _fans_of_chains(t, n - 1), accumulate(t**tokens for tokens in range(1, n + 1))
+    return (*fan, max(one + (1 - t) * fan[n - first] for first, one in enumerate(chain, 1)))
 
 
 def ceiling(s: Fraction, t: Fraction) -> Fraction:
@@ -128,6 +133,7 @@ def budgets(end: int, rates: Iterable[tuple[Fraction, Fraction]]) -> Iterator[tu
     return ((n, s, t) for n, (s, t) in product(range(1, end), rates))
 
 
+@cache
 def best_one_source_tree(t: Fraction, n: int) -> TwoSourceTree:
     """A tree of `one_source` with its nodes; of equal sizes of the first tree the largest."""
     best, parent = one_source(t, n), [-1]

@@ -36,6 +36,7 @@ def least(tokens: int, ratio: Fraction) -> Fraction:
     return enough[0]
 
 
+@cache
 def fans(s: Fraction, t: Fraction, n: int) -> list[tuple[int, int]]:
     """Width and depth of the branches below each spine node in the best tree; nodes without branches are left out.
 
@@ -45,12 +46,10 @@ def fans(s: Fraction, t: Fraction, n: int) -> list[tuple[int, int]]:
     offers = [
         (-(s ** (k + 1)), False, k + 1, k, 0) for k in range(n)
     ]  # -value, off, depth, spine node, siblings before
-    offers += [
-        (-(1 - s) * s**k * t**a * (1 - t) ** b, True, k + a, k, b)
-        for k, a, b in product(range(n), range(1, n + 1), range(n))
-        if k + a + b <= n
-        for _ in range(comb(a + b - 1, b))
-    ]
+    spines, branches, missed = ([one**power for power in range(n + 1)] for one in (s, t, 1 - t))
+    for k, a, b in product(range(n), range(1, n + 1), range(n)):
+        if k + a + b <= n:
+            offers += [(-(1 - s) * spines[k] * branches[a] * missed[b], True, k + a, k, b)] * comb(a + b - 1, b)
     taken = [one for one in sorted(offers)[:n] if one[1]]
     below = [[one for one in taken if one[3] == k] for k in range(n)]
     return [(sum(one[2] == k + 1 for one in fan), max(one[2] for one in fan) - k) for k, fan in enumerate(below) if fan]

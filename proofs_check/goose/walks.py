@@ -14,6 +14,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from proofs_check.small_drafts import total
 from spectheory import goose
 
 Forest = tuple["Forest", ...]
@@ -201,7 +202,7 @@ def reached(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
         for child in below:
             reach[child] = left * rate[child]
             left -= reach[child]
-    return sum(reach, Fraction(0))
+    return total(reach)
 
 
 def height(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:

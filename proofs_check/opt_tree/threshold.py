@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import chain, combinations_with_replacement, pairwise, product
 from typing import Any
 
@@ -21,8 +22,8 @@ def fastest(
     gained: Iterable[Fraction], mu: Fraction, speed: Callable[[Fraction], Fraction]
 ) -> tuple[Fraction, Fraction]:
     """The highest speed over delta in [mu, 1], and over every delta: speed changes only where delta passes a gain."""
-    deltas = {Fraction(-1), mu, *gained}
-    return max((speed(delta) for delta in deltas if mu <= delta <= 1), default=Fraction(0)), max(map(speed, deltas))
+    speeds = {delta: speed(delta) for delta in {Fraction(-1), mu, *gained}}
+    return max((one for delta, one in speeds.items() if mu <= delta <= 1), default=Fraction(0)), max(speeds.values())
 
 
 def greedy_drafts(n: int, law: Law) -> tuple[list[Fraction], list[Fraction]]:
@@ -46,8 +47,13 @@ def fastest_greedy(n: int, law: Law, mu: Fraction) -> tuple[Fraction, Fraction]:
 
 def rate(contexts: Contexts, taken: Sequence[int], mu: Fraction) -> Fraction:
     """Tokens in the time of one decoding step, tokens being accepted at the rate of p-hat."""
-    tokens = sum((1 + sum(gained[:step]) for gained, step in zip(contexts, taken, strict=True)), Fraction(0))
-    return tokens / sum((1 + mu * step for step in taken), Fraction(0))
+    tokens = sum((_tokens(gained, step) for gained, step in zip(contexts, taken, strict=True)), Fraction(0))
+    return tokens / (len(taken) + mu * sum(taken))
+
+
+@cache
+def _tokens(gained: Sequence[Fraction], steps: int) -> Fraction:
+    return 1 + sum(gained[:steps], Fraction(0))
 
 
 def mixtures(parts: int = 5) -> Iterable[tuple[Contexts, Fraction]]:

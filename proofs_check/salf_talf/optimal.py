@@ -49,15 +49,15 @@ def loop_invariant(effort: int) -> Finding:
     def steps() -> Iterator[dict[str, list[Fraction]]]:
         for hat in (hat for grid in grids for hat in drafts(*grid)):
             by_depth = layers(hat)
+            highest = [sorted(v[0] for layer in by_depth[: depth + 1] for v in layer) for depth in range(len(by_depth))]
             for n in range(1, 6):
                 for sign in (1, -1):  # ties to the first path, or to the last
-                    kept, every_node = list(by_depth[0]), list(by_depth[0])
-                    for layer in by_depth[1:]:
+                    kept = list(by_depth[0])
+                    for layer, worths in zip(by_depth[1:], highest[1:], strict=True):
                         parents = set(paths(kept))
                         kept += [node for node in layer if node[2][:-1] in parents]
                         kept = sorted(kept, key=lambda v: (v[0], [sign * token for token in v[2]]))[:n]
-                        every_node += layer
-                        yield {"T": [v[0] for v in kept], "Top_N": sorted(v[0] for v in every_node)[:n]}
+                        yield {"T": [v[0] for v in kept], "Top_N": worths[:n]}
 
     found = [*steps()]
     named = ", ".join(f"{depth} deep with {tokens} tokens and denominators to {most}" for depth, tokens, most in grids)

@@ -1,0 +1,137 @@
+"""The texts of a claim: its formulas, its numbers and its fields."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
+from proofs_check.claims import (
+    Paper,
+    filled,
+    papers,
+)
+from proofs_check.plain import paragraphs, plain, spelled
+from proofs_check.sentences import formulas, in_latex, in_plain, judged, keeps_the_conclusion, outside
+from spectheory.core.errors import InputError
+from tests.refusals import refuses
+
+
+def test_a_formula_without_a_case_is_false() -> None:
+    (vacuous, some, fine) = formulas(
+        "[[every n: n > 9 implies n < 0]] [[some n: n > 9]] [[every n: n > 2 implies n == 3]]"
+    )
+    found = judged([vacuous, some, fine], {"n": ({"n": n} for n in range(4))})
+    assert [found[one].is_true(one) for one in (vacuous, some, fine)] == [False, False, True]
+    assert found[fine].cases == 1
+    refuses("the check returns no cases m: it has n", judged, formulas("[[every m: m > 0]]"), {"n": []})
+
+
+@pytest.mark.parametrize(
+    ("printed", "repaired", "kept"),
+    [
+        ("every n: n < 3", "every n: n <= 3", True),
+        ("every n: n < 3", "every n: n > 0 implies n < 3", True),
+        ("every n: n < 3", "every other_n: n < 3", True),
+        ("every n: n < 3", "every n: n >= 3", False),
+        ("every n: n < 3", "some n: n < 3", False),
+        ("every n: n < 3", "every n: n < 3", False),
+        ("every n: n < 3", "every n: 2 * n < 4", False),
+    ],
+)
+def test_what_a_repair_keeps(printed: str, repaired: str, kept: bool) -> None:
+    one, other = formulas(f"[[{printed}]] [[{repaired}]]") if printed != repaired else formulas(f"[[{printed}]]") * 2
+    assert keeps_the_conclusion(one, other) == kept
+
+
+def test_a_formula_is_printed_in_words_and_typeset() -> None:
+    text = "So [[every factor: rho <= 0 implies p_acc ** 2 != abs(best_rate - 1 / 2)]]. [[some n: n in [1, 'A']]]"
+    assert in_plain(text) == (
+        "So for every factor, rho <= 0 implies p_acc ** 2 != abs(best_rate - 1 / 2). For some n, n in [1, 'A']"
+    )
+    assert in_latex(text) == (
+        r"So for every factor, if $\rho \le 0$ then $p_{\text{acc}}^{2} \ne |\text{best rate} - (1 / 2)|$. "
+        r"For some n, $n \in (1, \text{A})$"
+    )
+
+
+NUMBER = re.compile(r"(?<![\w.^_{/+*=(-])\d+(?:\.\d+)?(?![\w^/)]|\.\d)")
+
+
+PLACES = re.compile(
+    r"\$[^$]*\$|\{[^{}]*\}|"
+    r"(?:Eq\.|Propositions?|Tables?|Algorithm|meanings?|temperature|Lines?) \(?\d+\)?(?:(?:,| and| to) \(?\d+\)?)*"
+)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_sentence_has_formulas_and_no_number_of_its_own(name: str) -> None:
+    """Numbers above 2 in what is said to be true are computed; 0, 1 and 2 belong to its terms."""
+    one = CLAIMS[name]
+    assert one.printed or one.repaired
+    assert one.repaired or one.corrected is None
+    words = PLACES.sub("", outside(one.corrected or ""))
+    assert not [number for number in NUMBER.findall(words) if number not in ("0", "1", "2")]
+
+
+@pytest.mark.parametrize("paper", papers(), ids=lambda paper: paper.name)
+def test_what_to_do_differently_has_numbers_of_the_claims(paper: Paper) -> None:
+    numbers = {name: one.numbers for name, one in CLAIMS.items()}
+    assert len(re.findall("^- ", filled(paper.practice, numbers), re.M)) >= 2
+    fields = re.findall(r"\{(?P<claim>[A-Z]-[^\[]+)\[", paper.practice)
+    assert fields
+    assert all(CLAIMS[name].paper is paper for name in fields)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"second": None}, "`second` or `proof` must be given"),
+        ({"weight": "sleep"}, "unknown weight of X-1 'sleep': did you mean slip?"),
+        ({"corrected": "[[every n: n > 0]]"}, "`terms` must have one entry for each name in its formulas: see n"),
+        ({"terms": {"n": "a number"}}, "`terms` must have one entry for each name in its formulas: see n"),
+        ({"corrected": "[[n > 0]]"}, r"a formula must be \[\[every CASE: ...\]\]"),
+        ({"corrected": "[[every n: n >]]"}, "a formula must be an expression"),
+        ({"evidence": "{new} cases"}, "fields without a number recorded: new"),
+        ({"numbers": {"new": 1}}, "numbers recorded without a field: new"),
+        ({"evidence": "{new[0]} cases", "numbers": {"new": [1]}}, None),
+    ],
+)
+def test_the_texts_of_a_claim_fit_its_status_and_numbers(changed: dict[str, Any], message: str | None) -> None:
+    texts: dict[str, Any] = {
+        "corrected": "so",
+        "method": "by search",
+        "evidence": "found",
+        "second": "by hand",
+    } | changed
+    arguments: dict[str, Any] = {"source": "Paper, Section 1", "statement": "1 = 2", "weight": "slip"} | texts
+    raised = pytest.raises(InputError, match=message) if message else nullcontext()
+    with raised:
+        Claim("X-1", papers()[0], CLAIMS["O-EA"].check, **arguments)
+
+
+def test_fields_show_fractions_exactly_or_in_decimals() -> None:
+    assert filled("{a}, {b[1]:.3f}, {c:,}, {{k}}", {"a": Fraction(1, 3), "b": [0, Fraction(2, 3)], "c": 1234}) == (
+        "1/3, 0.667, 1,234, {k}"
+    )
+
+
+def test_numbers_are_spelled_without_loss() -> None:
+    assert plain({"p": (Fraction(1, 3), 2), (1, 2): {Fraction(1)}}) == {"p": ["1/3", 2], "[1, 2]": ["1"]}
+    assert spelled({"a": [Fraction(1, 3), [1, 0]], "": None}) == "a: (1/3, (1, 0)), root: none"
+    assert paragraphs("One\ntwo.\n\n    x = 1\n    y = 2") == ["One two.", "    x = 1\n    y = 2"]
+
+
+@pytest.mark.parametrize("numbers", [{}, {"count": 26, "most": 4, "least": 0}])
+def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]) -> None:
+    one = replace(
+        CLAIMS["O-SIZE"], check=lambda effort: Finding(numbers, {"n": 1}, 1), statement="1", corrected="1", terms={}
+    )
+    monkeypatch.setitem(CLAIMS, "O-SIZE", one)
+    monkeypatch.setitem(SECOND, "O-SIZE", lambda finding: None)
+    refuses("numbers found without a field: least|fields without a number found: count", decide, "O-SIZE")
