@@ -20,7 +20,7 @@ from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from reference.token_checks import check_continued
 from reference.tracing import PROMPTS, by_request, ranks
-from spectheory import DrawRule, Provenance
+from spectheory import Acceptance, DrawRule, Provenance
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.record import parse
@@ -28,16 +28,25 @@ from spectheory.replay import GreedyText, Replayed, Replays
 from spectheory.verify import walk
 
 
-def traced_replays(folder: Path) -> tuple[Replays, Provenance]:
+def traced_replays(folder: Path, rates: Acceptance | None = None) -> tuple[Replays, Provenance]:
     """The texts of a trace, ready to replay, and the provenance of the trace.
 
     Above temperature 0 the pair is loaded from the folders that the trace names, as it was when it was recorded.
 
+    Args:
+        folder: folder of the trace.
+        rates: acceptance rates that are used with these texts.
+
     Raises:
-        InputError: as `replays`, or the pair is no longer in these folders.
+        InputError: as `replays`, the pair is no longer in these folders, or `rates` are for another sampling.
     """
     by_request(folder, "target_token")
     stamp = stamp_of(folder)
+    if rates is not None and rates.temperature is not None and rates.provenance.sampling != stamp.sampling:
+        raise InputError(
+            f"trace {folder} has {stamp.sampling}, but the acceptance rates have {rates.provenance.sampling}: "
+            "use the rates of this trace"
+        )
     return replays(folder, traced_pair(stamp) if stamp.temperature else None), stamp
 
 

@@ -171,7 +171,7 @@ def test_empty_reports_and_too_few_trials_are_refused_with_the_repair(run: Run) 
         )
     Path("empty.txt").touch()
     refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt is empty: give the text that the engine reported")
-    refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower --min-t")
+    refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower min_t")
     out = ("--out", "made.json")
     refused(
         run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "in each draft with --assume-constant"

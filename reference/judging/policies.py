@@ -19,7 +19,7 @@ from spectheory.replay.explained_record import drafted
 from spectheory.replay.kernels import Cycle, OneText
 from spectheory.replay.misses import ranks_of
 from spectheory.replay.reliability import ranked
-from spectheory.verify import Greedy, Verifier, name_of
+from spectheory.verify import Greedy, Verifier, name_of, verifier_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +102,22 @@ class StaticTree(JudgedPolicy):
         if not self.shape.budget:
             raise InputError("tree must have at least one drafted node, got the root alone: all drafts would be equal")
         self._cycle()
+
+    @classmethod
+    def usual(
+        cls, shape: Tree, sampling: Sampling, verifier: Verifier | None = None, rule: DrawRule | None = None
+    ) -> StaticTree:
+        """The tree as it is usually verified.
+
+        Above temperature 0 the usual verifier is block verification for chains, otherwise Traversal. Unless `rule` is
+        given, children of chains are drawn independently, those of other trees without replacement, if the verifier
+        takes such drafts.
+        """
+        if sampling.greedy:
+            return cls(shape, Greedy())
+        by = verifier or verifier_of("Block" if shape.is_chain else "Traversal")
+        drawn = DrawRule.IID if shape.is_chain else DrawRule.NO_REPLACEMENT
+        return cls(shape, by, rule or (drawn if drawn in by.rules else by.rules[0]))
 
     def _cycle(self) -> Cycle:
         return Cycle(self.shape, self.verifier, None if isinstance(self.verifier, Greedy) else self.rule)

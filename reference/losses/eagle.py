@@ -45,6 +45,7 @@ class Eagle(ChainLoss):
     """
 
     name: ClassVar[str] = "eagle"
+    head = "eagle1"
     feature_weight: float = 1.0
     distribution_weight: float = 0.1
 

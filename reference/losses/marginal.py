@@ -44,6 +44,7 @@ class Marginal(ChainLoss):
     """
 
     name: ClassVar[str] = "marginal"
+    head = "parallel"
     passes: int = 4
 
     def of_rows(self, rows: Rows) -> Tensor:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+
+if TYPE_CHECKING:
+    from reference.heads.config import Kind
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,11 @@ class Loss(ABC):
 
     Attributes:
         name: the name by which the command line knows the loss.
+        head: the kind of head that the loss was made for.
     """
 
     name: ClassVar[str]
+    head: ClassVar[Kind] = "eagle3"
 
     @property
     @abstractmethod

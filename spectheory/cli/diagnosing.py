@@ -16,9 +16,7 @@ from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free,
 from spectheory.core.errors import InputError
 from spectheory.engines.cycle_parts import Times
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.engine_costs import shipped_rows
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.planning.deployment import Deployment
 
 REPORTS = ", ".join(name for engine in engines.ALL for name in engine.observers)
@@ -149,22 +147,15 @@ def _times(
     if gpu is None or target is None or draft is None:
         raise InputError(f"{', '.join(missing)} must be given too, or none of {', '.join(named)}")
     calibrated = None if costs is None else CalibratedCosts.load(costs)
-    own = DEFAULT_ENGINE if calibrated is None else calibrated.engine
     return Deployment(
         gpu,
         target,
         draft,
         context=context,
-        engine=engine or (own if calibrated is not None else _engine_of(source)),
+        engine=engine or (engines.timed_engine(source) if calibrated is None else None),
         **asdict(machine),
         costs=calibrated,
     )
-
-
-def _engine_of(source: str) -> str:
-    """The engine of a kind of report, if its costs are known, otherwise the usual one."""
-    found = next((each.name for each in engines.engines() if source in each.observers), DEFAULT_ENGINE)
-    return found if found in {row.engine for row in shipped_rows()} else DEFAULT_ENGINE
 
 
 def _save_rates(reports: Sequence[str | Path], source: str, model: str | None, min_trials: int, out: Path) -> None:

@@ -68,12 +68,7 @@ def _read(
 ) -> Statistics | list[BenchPoint]:
     given = standard_input() if STANDARD_INPUT in files else ""
     reports = [given if file == STANDARD_INPUT else Path(file) for file in files]
-    try:
-        return engines.read_report(reports, source, min_trials=min_trials, assume_constant=assume_constant)
-    except InputError as error:
-        if "fewer than min_trials" not in str(error):
-            raise
-        raise InputError(f"{error}, or lower --min-trials") from None
+    return engines.read_report(reports, source, min_trials=min_trials, assume_constant=assume_constant)
 
 
 def _save(found: Statistics | Sequence[BenchPoint], source: str, out: Path) -> None:

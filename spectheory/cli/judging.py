@@ -26,7 +26,6 @@ from spectheory.cli.options import (
 )
 from spectheory.cli.output import PAGE, Output, progress, require_free, show_files
 from spectheory.cli.tree_files import TreeFile, tree_file
-from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.record import to_json
 from spectheory.core.tree import Tree
@@ -170,18 +169,14 @@ def _policy(sampling: Sampling, file: Path | None, search: str | None, named: st
     """What is drafted and who verifies it."""
     from reference.judging import StaticTree
     from reference.judging.policies import searched
-    from spectheory.verify import Greedy
 
     if search is not None:
         if file is not None or named is not None:
             raise InputError("--search grows its own trees, kept by the longest match: leave out --tree and --verifier")
         return searched(search)
     shape, planned, rule = TreeFile(Tree.chain(USUAL_CHAIN)) if file is None else tree_file(file)
-    if sampling.greedy:
-        if named not in (None, "Greedy"):
-            raise InputError(f"--verifier must be left out for greedy text, got {named!r:.60}")
-        return StaticTree(shape, Greedy())
-    drawn = DrawRule.IID if shape.is_chain else DrawRule.NO_REPLACEMENT
-    by = verifier_of(named or planned or ("Block" if shape.is_chain else "Traversal"))
-    chosen = rule if named is None and rule is not None else drawn if drawn in by.rules else by.rules[0]
-    return StaticTree(shape, by, chosen)
+    if sampling.greedy and named not in (None, "Greedy"):
+        raise InputError(f"--verifier must be left out for greedy text, got {named!r:.60}")
+    chosen = named or planned
+    by = None if chosen is None else verifier_of(chosen)
+    return StaticTree.usual(shape, sampling, by, rule if named is None else None)

@@ -154,16 +154,10 @@ def _notes(chosen: Plan | Schedule, classes: RequestClasses | None) -> list[Text
 
 
 def _replays(folder: Path, rates: Acceptance) -> Replays:
-    """The texts of a trace. Raises InputError if the rates are for another sampling."""
+    """The texts of a trace, whose sampling the rates must share."""
     from reference.replaying import traced_replays
 
-    texts, stamp = traced_replays(folder)
-    if rates.temperature is not None and rates.provenance.sampling != stamp.sampling:
-        raise InputError(
-            f"--trace {folder} has {stamp.sampling}, but the rates in --acceptance have {rates.provenance.sampling}: "
-            "use the rates of this trace"
-        )
-    return texts
+    return traced_replays(folder, rates)[0]
 
 
 def _classes(rates: Acceptance) -> RequestClasses | None:
@@ -252,7 +246,6 @@ def schedule(
     rates = rates.smoothed() if smooth else rates
     classes = _classes(rates) if texts is None else None
     calibrated = None if costs is None else CalibratedCosts.load(costs)
-    timed = engines[0] if engines else DEFAULT_ENGINE if calibrated is None else calibrated.engine
     place = Deployment(
         gpu,
         target,
@@ -260,7 +253,7 @@ def schedule(
         context=context,
         measured=measured,
         smooth=smooth,
-        engine=timed,
+        engine=engines[0] if engines else None,
         **asdict(machine),
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,

@@ -17,7 +17,6 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 
 if TYPE_CHECKING:
-    from reference.losses import Loss
     from reference.models import Pair
 
 Texts = Annotated[
@@ -193,7 +192,7 @@ def head(
     require_writable(out / "file")
     loaded = _pair(target, start, device)
     if start is None:
-        made, name = kind or _made_for(chosen), loaded.names[0]
+        made, name = kind or chosen.head, loaded.names[0]
         config = head_config(
             loaded.target, made, intermediate_size=intermediate, draft_vocab_size=vocabulary, name=name
         )
@@ -255,13 +254,6 @@ def _pair(target: Path | None, draft: Path | None, device: str) -> Pair:
 
     place = target or TARGET
     return PairOptions(place, draft or place, device=device).load()
-
-
-def _made_for(loss: Loss) -> Literal["eagle1", "eagle3", "parallel"]:
-    """The kind of head that a loss was made for."""
-    if loss.needs.target_features:
-        return "eagle1"
-    return "parallel" if loss.name == "marginal" else "eagle3"
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -29,7 +29,8 @@ class TooFewTrialsError(InputError):
     """The children of the root were tried only `trials` times, fewer than the required `min_trials`."""
 
     def __init__(self, trials: int, min_trials: int) -> None:
-        super().__init__(f"trials[0] is {trials}, fewer than min_trials={min_trials}: record more text")
+        lower = ", or lower min_trials" * (min_trials > 1)
+        super().__init__(f"trials[0] is {trials}, fewer than min_trials={min_trials}: record more text{lower}")
         self.trials = trials
         self.min_trials = min_trials
 

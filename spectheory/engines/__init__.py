@@ -39,7 +39,9 @@ from spectheory.engines.observed import Observed
 from spectheory.engines.sglang_points import BenchPoint
 from spectheory.engines.speed_factors import Usual
 from spectheory.engines.statistics import Statistics
+from spectheory.hardware.engine_costs import shipped_rows
 from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan
@@ -81,6 +83,7 @@ __all__ = [
     "sequoia",
     "sglang",
     "tensorrt_llm",
+    "timed_engine",
     "vllm",
 ]
 
@@ -201,6 +204,19 @@ def read_report(
 def diagnosis_names() -> list[str]:
     """The names of all reports that `diagnose` can read, such as "vllm-metrics"."""
     return [name for each in engines() for name in each.observers]
+
+
+def timed_engine(kind: str) -> str:
+    """The engine whose shipped costs suit a server with this kind of report: its own if they are known, else `vllm`.
+
+    Raises:
+        InputError: `kind` is not a known report of a server.
+
+    >>> timed_engine("sglang-metrics")
+    'sglang'
+    """
+    found = _knowing("observers", "report of a server", kind).name
+    return found if found in {row.engine for row in shipped_rows()} else DEFAULT_ENGINE
 
 
 def observed_in(

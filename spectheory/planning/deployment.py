@@ -62,7 +62,8 @@ class Deployment:
             None keeps the one of the config.
         kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config. Measured records do not
             state theirs, so with a format all times are computed.
-        engine: engine whose costs computed times have, such as `vllm`; for a version of it, `vllm@0.11`.
+        engine: engine whose costs computed times have, such as `vllm`; for a version of it, `vllm@0.11`. None is the
+            engine of calibrated `costs`, otherwise `vllm`.
         parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf` and
             `llama.cpp`, otherwise `tensor`.
         draft_gpus: number of GPUs that share the draft; None is all.
@@ -71,7 +72,7 @@ class Deployment:
         prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. Times are then computed,
             because measured records have no times of prompts. None, without both, counts no prompts.
         costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
-            those of `engine` in the shipped table.
+            those of the engine in the shipped table.
 
     Raises:
         InputError: only one of `prompt_tokens` and `output_tokens` is given, one is out of range, or `context` is not
@@ -93,7 +94,7 @@ class Deployment:
     smooth: bool = False
     quant: str | None = None
     kv_dtype: str | None = None
-    engine: str = DEFAULT_ENGINE
+    engine: str | None = None
     parallel: Parallel | None = None
     draft_gpus: int | None = None
     drafting: Drafting | None = None
@@ -118,6 +119,11 @@ class Deployment:
                 f"context must be between prompt_tokens={prompt:g} and {prompt + output:g}, the end of an answer of "
                 f"output_tokens={output:g}, got {self.context:,}: leave out the context, or change the lengths"
             )
+
+    @property
+    def timed_engine(self) -> str:
+        """The engine whose costs computed times have."""
+        return self.engine or (self.costs.engine if isinstance(self.costs, CalibratedCosts) else DEFAULT_ENGINE)
 
     @property
     def planned_context(self) -> int:
@@ -161,7 +167,7 @@ class Deployment:
             context=prompt if spread else self.planned_context,
             last_context=prompt + output if spread else None,
             prefill_tokens=batch * prompt / output,
-            engine=self.engine,
+            engine=self.timed_engine,
             costs=costs,
             curves=curves,
             parallel=self.parallel,
@@ -260,10 +266,10 @@ class Deployment:
         """Sentences on the calibration of `costs`, after a check that it was for this deployment; none without one."""
         if not isinstance(self.costs, CalibratedCosts):
             return ()
-        parallel = self.parallel or usual_parallel(self.engine)
+        parallel = self.parallel or usual_parallel(self.timed_engine)
         drafting = self.drafting or ("at once" if draft is not None and draft.drafts_at_once else "levels")
         place = self.gpus, parallel, self.draft_gpus, drafting
-        return self.costs.require_for(self.engine, TimedSetup(gpu_of(self.gpu), target, draft, *place))
+        return self.costs.require_for(self.timed_engine, TimedSetup(gpu_of(self.gpu), target, draft, *place))
 
     def _require_pair(self) -> None:
         """Check that the draft can draft for the target. Models known only from `measured` are not checked."""

@@ -77,10 +77,11 @@ class Tuned(Record):
             if values.shape != shape or values.dtype.kind not in "iuf" or not (values >= 0).all():
                 raise InputError(f"{name} must have a value of at least 0 for each schedule and replication, {shape}")
             object.__setattr__(self, name, values.astype(np.float64))
-        if len(self.seeds) < 2 or not {TUNED, PLANNED, OFF} <= set(self.names) or self.names[0] != TUNED:
+        if len(self.seeds) < 2:
+            raise InputError(f"seeds must have at least 2 replications, got {len(self.seeds)}")
+        if not {TUNED, PLANNED, OFF} <= set(self.names) or self.names[0] != TUNED:
             raise InputError(
-                f"there must be at least 2 replications, got {len(self.seeds)}; and names must be {TUNED} (the first), "
-                f"{PLANNED}, {OFF} and any others, got {', '.join(self.names)}"
+                f"names must be {TUNED} (the first), {PLANNED}, {OFF} and any others, got {', '.join(self.names)}"
             )
         for name in ("searched", "tried"):
             check_whole(name, getattr(self, name), 1)

@@ -140,7 +140,6 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
     st.Acceptance(planned.acceptance.table, provenance=other).save("other.json")
     refused = run(*plan, "other.json", "--trace", "trace")
     assert refused.exit_code == 2
-    assert (
-        "has temperature 1 and top-k 6 and top-p 0.9, but the rates in --acceptance have temperature 1 and top-p"
-        in (refused.stderr)
+    assert "has temperature 1 and top-k 6 and top-p 0.9, but the acceptance rates have temperature 1 and top-p" in (
+        refused.stderr
     )

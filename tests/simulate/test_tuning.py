@@ -126,7 +126,7 @@ def test_the_record_computes_its_distance_and_intervals(tmp_path: Path) -> None:
     assert same.to_dict() == made.to_dict()
     refuses("name must be one of tuned, other, planned, off", made.against, "best")
     for changes, message in (
-        ({"names": ("other", "tuned", "planned", "off")}, "tuned .first."),
+        ({"names": ("other", "tuned", "planned", "off")}, "tuned .the first."),
         ({"goodput": goodput[:2]}, "goodput must have a value"),
         ({"goodput": goodput * np.nan}, "goodput must have a value"),
         ({"tried": 0}, "tried must be at least 1"),
