@@ -133,7 +133,7 @@ class Tournament:
 
     def winner_law(self, q: Law, k: int) -> Law:
         """The distribution r of the last winner of k drafts."""
-        return _winner_law(self, q, k)
+        return _winners(self, q, k)
 
     def selected(self, drafts: Tokens, tokens: int) -> Law:
         """The chance of each token to be the last winner, pi of Algorithm 15."""
@@ -147,7 +147,7 @@ class Tournament:
 
 
 @cache
-def _winner_law(rule: Tournament, q: Law, k: int) -> Law:
+def _winners(rule: Tournament, q: Law, k: int) -> Law:
     found = [[chance * won for won in rule.selected(drafts, len(q))] for drafts, chance in drafted(q, k)]
     return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
 

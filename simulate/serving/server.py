@@ -162,9 +162,7 @@ def own_server(schedule: Served) -> Server:
     """The server with the times in a schedule or a plan."""
     if isinstance(schedule, Schedule | Plan):
         return Server.of(schedule)
-    raise InputError(
-        "server must be given, as there is no schedule or plan to take its times from: make one with Server.of(...)"
-    )
+    raise InputError("server must be given, because no schedule or plan gives its times: make one with Server.of(...)")
 
 
 def _reserve(controller: Controller) -> int:
