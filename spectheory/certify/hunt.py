@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -56,12 +55,9 @@ Score = tuple[Any, int]
 RIGHT: Score = (0, 0)
 
 
-@dataclass(repr=False)
+@dataclass
 class Hunt:
-    """The search for a world in which the output does not have the target's distribution.
-
-    It has no `repr` of its fields, because Hypothesis prints the object whose method it searches with at every search.
-    """
+    """The search for a world in which the output does not have the target's distribution."""
 
     subject: Subject
     cases: int
@@ -122,43 +118,18 @@ class Hunt:
 
     def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
         """The smallest case with the largest total variation, or None. All settings get equally many worlds."""
+        from spectheory.certify import strategies
+
         shares = max(1, self.cases // max(1, len(settings)))
         for policy, size in sorted(settings, key=lambda setting: (max_depth(setting[0]), setting[1])):
             self.score(plain_case(policy, size))
-            self._compare_worlds(policy, size, shares, seed)
+            for table in strategies.generated(size, max_depth(policy), shares, seed):
+                self.score(Case(policy, table))
         found = max(self.reached, key=self.score, default=None)
         if found is None or self.is_over or self.score(found) == RIGHT:
             return None
         found = smallest(found, self.score)
         return None if self.is_over else found
-
-    def _compare_worlds(self, policy: DrawPolicy, size: int, cases: int, seed: int) -> None:
-        """Compare worlds that Hypothesis generates. It finds nothing itself: its own search for a smaller example looks
-        at the clock, so that the number of worlds would depend on the machine.
-        """
-        from hypothesis import HealthCheck, Phase, find
-        from hypothesis import settings as options
-        from hypothesis.errors import NoSuchExample
-
-        from spectheory.certify import strategies
-
-        def compared(table: Any) -> bool:
-            self.score(Case(policy, table))
-            return False
-
-        with suppress(NoSuchExample):
-            find(
-                strategies.tables(size, max_depth(policy)),
-                compared,
-                settings=options(
-                    max_examples=cases,
-                    database=None,
-                    deadline=None,
-                    phases=(Phase.generate,),
-                    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
-                ),
-                random=random.Random(seed),
-            )
 
     def score(self, case: Case) -> Score:
         """How far the output is from the target's distribution. A subject that raises is noted, and scores `RIGHT`."""

@@ -7,12 +7,16 @@ equality, and counterexamples shrink to readable numbers. Needs `hypothesis`.
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis import strategies as hs
+from hypothesis.errors import NoSuchExample
 
 from spectheory.certify.as_step import max_depth
 from spectheory.core.arrays import Vector, zeros_like
@@ -60,6 +64,26 @@ def tables(draw: hs.DrawFn, size: int, depth: int) -> dict[Context, tuple[Vector
     """The pair (p, q) for each context of up to `depth` tokens, as `World.table` takes it."""
     contexts = [c for length in range(depth + 1) for c in itertools.product(range(size), repeat=length)]
     return {context: draw(pairs(size)) for context in contexts}
+
+
+@lru_cache(maxsize=32)
+def generated(size: int, depth: int, count: int, seed: int) -> tuple[dict[Context, tuple[Vector, Vector]], ...]:
+    """About `count` of these tables, the same for the same seed. Several policies and certificates share them.
+
+    Hypothesis finds nothing here: its own search for a smaller example looks at the clock, so that the number of worlds
+    would depend on the machine.
+    """
+    found: list[dict[Context, tuple[Vector, Vector]]] = []
+    options = settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
+    )
+    with suppress(NoSuchExample):
+        find(tables(size, depth), lambda table: found.append(table), settings=options, random=random.Random(seed))
+    return tuple(found)
 
 
 def worlds(size: int, depth: int) -> hs.SearchStrategy[World]:
