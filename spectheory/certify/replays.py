@@ -64,9 +64,7 @@ class Replays:
     @contextmanager
     def replayed(self, branch: Branch) -> Iterator[None]:
         """Context manager around one branch: in it, draws of the libraries are draws of `branch`."""
-        with ExitStack() as stack:
-            stack.enter_context(_in_place_of(random, _Random(branch)))
-            stack.enter_context(_in_place_of(np.random, _NumpyRandom(branch)))
+        with _in_place_of(random, _Random(branch)), _in_place_of(np.random, _NumpyRandom(branch)), ExitStack() as stack:
             for replay in self.each:
                 stack.enter_context(replay.replayed(branch))
             yield
@@ -96,13 +94,20 @@ def _replay_of(library: str) -> Callable[[], Replay] | None:
 @contextmanager
 def _in_place_of(module: Any, source: Any) -> Iterator[None]:
     """Context manager: the public methods of `source` replace the functions of a module."""
-    names = [name for name in vars(type(source)) if not name.startswith("_")]
-    before = {name: getattr(module, name) for name in names}
-    vars(module).update({name: getattr(source, name) for name in names})
+    names, functions = _public(type(source)), vars(module)
+    before = {name: functions[name] for name in names}
+    for name in names:
+        functions[name] = getattr(source, name)
     try:
         yield
     finally:
-        vars(module).update(before)
+        functions.update(before)
+
+
+@cache
+def _public(kind: type) -> tuple[str, ...]:
+    """The names of the public methods of a class."""
+    return tuple(name for name in vars(kind) if not name.startswith("_"))
 
 
 class _Random:

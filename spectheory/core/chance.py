@@ -34,8 +34,19 @@ MOST_DRAWS = 10_000
 """Maximum number of draws of one branch. A loop that may reject again and again has a branch without end."""
 
 
-Fork = tuple[int, tuple[Any, ...]]
-"""The index of the outcome that was taken, and the weights of all possible outcomes."""
+class Fork(NamedTuple):
+    """A draw in a branch.
+
+    Attributes:
+        chosen: index of the outcome that was taken.
+        weights: the weights of all possible outcomes.
+        after: the probability of the branch up to this outcome, and the same given the uniform numbers that are exactly
+            0; None before the branch has reached it.
+    """
+
+    chosen: int
+    weights: tuple[Any, ...]
+    after: tuple[Fraction, Fraction] | None = None
 
 
 def draw(
@@ -129,12 +140,12 @@ def branches(program: Callable[[Branch], Result], *, most: int = 1_000_000) -> I
         branch = Branch(script)
         yield program(branch), branch.chance
         script = branch.trail
-        while script and script[-1][0] == len(script[-1][1]) - 1:
+        while script and script[-1].chosen == len(script[-1].weights) - 1:
             script.pop()
         if not script:
             return
-        chosen, weights = script.pop()
-        script.append((chosen + 1, weights))
+        last = script.pop()
+        script.append(Fork(last.chosen + 1, last.weights))
     raise BranchError(f"the program has more than {most:,} branches")
 
 
@@ -175,19 +186,24 @@ class Branch:
         at, possible, self.is_used = len(self.trail), tuple(weights), True
         if at == MOST_DRAWS:
             raise BranchError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
-        chosen, before = self.script[at] if at < len(self.script) else (0, possible)
-        if before != possible:
+        taken = self.script[at] if at < len(self.script) else Fork(0, possible)
+        if taken.weights != possible:
             raise BranchError(
                 "the program returned another result on the same draws: it has a random source of its own; use only "
                 "the rng that it is given"
             )
         self.is_rounded |= any(map(is_float, possible))
-        self.trail.append((chosen, possible))
-        share = exact(possible[chosen]) / sum(map(exact, possible))
-        self.chance *= share
-        if share:
-            self.chance_given_zeros *= share
-        return chosen
+        self.chance, self.chance_given_zeros = after = taken.after or self._after(taken)
+        self.trail.append(taken._replace(after=after))
+        return taken.chosen
+
+    def _after(self, taken: Fork) -> tuple[Fraction, Fraction]:
+        """`Fork.after` of the next outcome."""
+        share = exact(taken.weights[taken.chosen]) / sum(map(exact, taken.weights))
+        chance = self.chance * share
+        if not share:
+            return chance, self.chance_given_zeros
+        return chance, chance if self.chance is self.chance_given_zeros else self.chance_given_zeros * share
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, **unsupported: Any) -> Any:
         """Draw one entry of `a` (a length or a sequence) with probabilities `p`, which must sum to 1, or `size` many.
