@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from fractions import Fraction
 from functools import cache
@@ -41,6 +42,14 @@ def factors_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return seek(solver, np.array(p, dtype=object), np.array(q, dtype=object), k)
 
     monkeypatch.setattr(SpecTr, "factor", lambda solver, p, q, k: found(solver, tuple(p), tuple(q), k))
+
+
+@pytest.fixture
+def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`spectheory certify` runs the code under test in this process: a child would import all that it needs again."""
+    monkeypatch.setattr("spectheory.certify.process.answer_of_child", lambda request, report: request.answer(report))
+    monkeypatch.setattr("hypothesis.configuration.set_hypothesis_home_dir", lambda _: None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("tv", [0.1, pytest.param(0.05, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("tv", [0.2, pytest.param(0.05, marks=pytest.mark.deep)])
 def test_the_sampler_of_hugging_face(tv: float, capsys: pytest.CaptureFixture[str]) -> None:
-    """Within twice the total variation of the page, which takes fewer texts; `make test-deep` runs it as it is."""
+    """Within four times the total variation of the page, which takes fewer texts; `make test-deep` runs it as it is."""
     runpy.run_path(str(EXAMPLES / "certify_hugging_face.py"))["main"](tv=tv)
     said = capsys.readouterr().out
     assert "WITHIN" in said
