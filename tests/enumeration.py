@@ -12,7 +12,7 @@ import pytest
 from spectheory import DrawRule
 from spectheory.otlp import Solver
 
-CASES = [pytest.param(48, id="few"), pytest.param(510, id="many", marks=pytest.mark.deep)]
+CASES = [pytest.param(24, id="few"), pytest.param(510, id="many", marks=pytest.mark.deep)]
 """Number of random cases of an exact test."""
 
 

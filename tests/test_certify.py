@@ -122,7 +122,7 @@ def test_right_code_with_habits_is_passed(verify: Any) -> None:
 def test_every_shape_that_is_called_covered_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shrinking, "MOST_SHRINKS", 0)
     assert st.certify_verifier(wrong_on_one_shape_only, sizes=(2,), cases=13).verdict is Verdict.LOSSY
-    certificate = st.certify_verifier(st.otlp.NSS(), rules=st.DrawRule.IID, cases=26)
+    certificate = st.certify_verifier(st.otlp.NSS(), rules=st.DrawRule.IID, sizes=(2,), cases=13)
     covered = " ".join(certificate.covered)
     worlds = [int(number) for number in re.findall(r"(?<=[)\] +]) (\d+)", covered)]
     assert sum(worlds) == certificate.cases
@@ -203,20 +203,12 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
     ("arguments", "status", "said"),
     [
         (["spectheory.otlp:Naive", "--cases", "20", "--rule", "iid"], 0, "LOSSLESS"),
-        (["spectheory.certify.zoo.nodes:corrects_nothing"], 2, ""),
         (["tests.certified:invents_a_token", "--shape", "1"], 1, "LOSSY"),
         (["tests.certified:raises", "--shape", "1", "--cases", "3"], 2, "UNDECIDED"),
         (["tests.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be enumerated"),
         (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY"),
         (["tests.certified:own_draws", "--shape", "1", "--tv", "0.4", "--alpha", "0.01"], 0, "Levels((1,)) by IID"),
-        (["spectheory.certify.zoo.steps:SHARED_SEED", "--exact"], 2, ""),
-        (["tests.certified:naive", "--seconds", "-1"], 2, ""),
-        (["tests.certified:BROKEN_STEP"], 2, ""),
         (["nonsense"], 2, ""),
-        (["tests.certified.py:noisy"], 2, ""),
-        (["tests.certified:noisy", "--shape", "0"], 2, ""),
-        (["tests.certified:noisy", "--shape", "9,9,9"], 2, ""),
-        (["tests.certified:noisy", "--black-box", "--shape", "1", "--shape", "1,1"], 2, ""),
     ],
 )
 def test_the_command(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:
@@ -227,6 +219,27 @@ def test_the_command(arguments: list[str], status: int, said: str, tmp_path: Pat
     assert page.exists() == bool(said)
     if said:
         assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.usefixtures("no_child")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["spectheory.certify.zoo.nodes:corrects_nothing"],
+        ["spectheory.certify.zoo.steps:SHARED_SEED", "--exact"],
+        ["tests.certified:naive", "--seconds", "-1"],
+        ["tests.certified:BROKEN_STEP"],
+        ["tests.certified.py:noisy"],
+        ["tests.certified:noisy", "--shape", "0"],
+        ["tests.certified:noisy", "--shape", "9,9,9"],
+        ["tests.certified:noisy", "--black-box", "--shape", "1", "--shape", "1,1"],
+    ],
+)
+def test_the_command_refuses(arguments: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = CliRunner().invoke(app, ["certify", *arguments, "--report", str(page)])
+    assert result.exit_code == 2, result.output
+    assert not page.exists()
 
 
 @pytest.mark.usefixtures("no_child")

@@ -147,22 +147,22 @@ SMALL = st.World.markov(DISTRIBUTIONS.dirichlet(np.ones(4), size=4), DISTRIBUTIO
 @pytest.mark.parametrize("counts", [(1,), (2, 1)])
 def test_the_naive_verifier_is_passed(counts: tuple[int, ...]) -> None:
     step = decoding(SMALL, st.Levels(counts))
-    found = certify_step(step, SMALL.p, contexts=[(), (2,)], vocab_size=4, tv=0.05, max_samples=25_000)
+    found = certify_step(step, SMALL.p, contexts=[(), (2,)], vocab_size=4, tv=0.1, max_samples=25_000)
     assert found.verdict is Verdict.WITHIN, found.lines()
     assert set(found.counts) == {(), (2,)}
     assert sum(found.counts.values()) == found.samples
 
 
 def test_real_steps_raise_no_alarm() -> None:
-    """48 runs of 400 samples at alpha = 0.01: more than 5 alarms have probability below 1e-5 (Binomial)."""
+    """24 runs of 400 samples at alpha = 0.01: more than 4 alarms have probability below 1e-5 (Binomial)."""
     steps = [decoding(SMALL, st.Levels(counts)) for counts in ((1,), (2,), (2, 1))]
     runs = [
         certify_step(step, SMALL.p, vocab_size=4, alpha=0.01, tv=1e-3, max_samples=400, seed=seed)
         for step in steps
-        for seed in range(16)
+        for seed in range(8)
     ]
-    assert binom.sf(5, len(runs), 0.01) < 1e-5
-    assert sum(run.verdict is Verdict.LOSSY for run in runs) <= 5
+    assert binom.sf(4, len(runs), 0.01) < 1e-5
+    assert sum(run.verdict is Verdict.LOSSY for run in runs) <= 4
 
 
 def test_conditioning_on_longer_runs_would_be_wrong() -> None:
@@ -329,7 +329,7 @@ def test_distributions_on_the_edge() -> None:
 @pytest.fixture(scope="module")
 def drawn() -> list[StepCertificate]:
     return [
-        certify_step(shared_noise, target, vocab_size=V),
+        certify_step(draft_alone, target, vocab_size=V),
         certify_step(speculative, target, vocab_size=V, tv=0.1),
         certify_step(speculative, target, vocab_size=V, max_samples=1_000),
         certify_step(lambda *_: (V,), target, vocab_size=V),

@@ -184,7 +184,7 @@ def test_properties_of_tau(mixture: list[tuple[int, int]], lengths: tuple[int, i
 
 
 @given(mixture=MIXTURES, length=hs.integers(2, 6), other=hs.integers(1, 12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_interval_contains_every_world_with_these_counts(
     mixture: list[tuple[int, int]], length: int, other: int
 ) -> None:

@@ -61,7 +61,7 @@ def test_the_target_is_kept_and_the_acceptance_is_exact(solver: Solver, rule: Dr
 @pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(3, 2)])
 def test_every_factor_from_rho_star_on_keeps_the_target(share: Fraction) -> None:
     """Beyond k, too: 3/2 of the way from rho* to k."""
-    for p, q, k in cases(48, SpecTr(), seed=1):
+    for p, q, k in cases(24, SpecTr(), seed=1):
         lowest = SpecTr().factor(p, q, k)
         solver = SpecTr(rho=lowest + share * (k - lowest))
         emitted, accepted = enumerated(solver, p, q, k, DrawRule.IID)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import spectheory as st
 from spectheory.certify import Verdict
-from spectheory.certify.guard import CodeEndedError
+from spectheory.certify.guard import CodeEndedError, within
 from tests.faults.code_that_ends import POSIX, STATUS, TIMES, Certify, certify
 
 __all__ = ["certify"]
@@ -41,12 +42,16 @@ POSIX_WAYS = [
 ]
 
 
+ALIKE = "sys.exit()", "sys.exit('text')", "raise Own"
+"""Ways that a child takes only in deep tests: like another way, they are exceptions."""
+
+
 def ways_and_times() -> list[Any]:
-    """Every way at one of the times, in turn; other pairs are `deep`."""
+    """Every way but those `ALIKE` at one of the times, in turn; other pairs are `deep`."""
     found = []
     for (turn, (end, said)), (place, when) in itertools.product(enumerate([*WAYS, *POSIX_WAYS]), enumerate(TIMES)):
         marks = [POSIX] if (end, said) in POSIX_WAYS else []
-        marks += [] if turn % len(TIMES) == place else [pytest.mark.deep]
+        marks += [] if turn % len(TIMES) == place and end not in ALIKE else [pytest.mark.deep]
         found.append(pytest.param(end, said, when, marks=marks))
     return found
 
@@ -57,6 +62,18 @@ def test_ending_is_never_a_verdict(certify: Certify, end: str, said: str, when: 
     assert result.exit_code == 2, result.output
     assert "keeps the target" not in result.output
     assert [said in line for line in result.output.splitlines()].count(True) == 1, result.output
+
+
+class Own(BaseException):
+    """An exception that is no `Exception`."""
+
+
+@pytest.mark.parametrize(
+    ("end", "said"), [(end, said) for end, said in WAYS if "sys.exit" in end or end in ("raise GeneratorExit", *ALIKE)]
+)
+def test_an_exception_that_ends_a_process_is_an_error(end: str, said: str) -> None:
+    with pytest.raises(CodeEndedError, match=re.escape(said)):
+        within(1, exec, end.rpartition("; ")[2], {"sys": sys, "Own": Own})
 
 
 @pytest.mark.parametrize(
