@@ -82,7 +82,7 @@ def test_an_exception_that_ends_a_process_is_an_error(end: str, said: str) -> No
         ("right", 0, "os._exit(3)"),
         ("right", 0, "raise KeyboardInterrupt"),
         ("wrong", 1, "os._exit(0)"),
-        ("wrong", 1, "raise SystemExit(3)"),
+        pytest.param("wrong", 1, "raise SystemExit(3)", marks=pytest.mark.deep),
         pytest.param("right", 0, "os._exit(0)", marks=pytest.mark.deep),
         pytest.param("right", 0, "raise SystemExit(3)", marks=pytest.mark.deep),
     ],
@@ -97,10 +97,10 @@ def test_a_verdict_holds_whatever_the_process_does_after_it(certify: Certify, na
 @pytest.mark.parametrize(
     "end",
     [
-        "print('noise', flush=True); os.write(1, b'noise'); os.system('echo noise')",
-        "sys.stdout.close()",
-        "sys.stdout = None",
-        "os.close(1)",
+        "print('noise', flush=True); os.write(1, b'noise'); os.system('echo noise'); sys.stdout.close()",
+        "sys.stdout = None; os.close(1)",
+        pytest.param("sys.stdout = None", marks=pytest.mark.deep),
+        pytest.param("os.close(1)", marks=pytest.mark.deep),
     ],
 )
 def test_what_the_code_does_to_standard_output_does_not_reach_the_answer(certify: Certify, end: str) -> None:
