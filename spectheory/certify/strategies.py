@@ -74,6 +74,11 @@ def generated(size: int, depth: int, count: int, seed: int) -> tuple[dict[Contex
     would depend on the machine.
     """
     found: list[dict[Context, tuple[Vector, Vector]]] = []
+
+    def kept(table: dict[Context, tuple[Vector, Vector]]) -> bool:
+        found.append(table)
+        return False
+
     options = settings(
         max_examples=count,
         database=None,
@@ -82,7 +87,7 @@ def generated(size: int, depth: int, count: int, seed: int) -> tuple[dict[Contex
         suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
     )
     with suppress(NoSuchExample):
-        find(tables(size, depth), lambda table: found.append(table), settings=options, random=random.Random(seed))
+        find(tables(size, depth), kept, settings=options, random=random.Random(seed))
     return tuple(found)
 
 
