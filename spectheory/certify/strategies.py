@@ -68,7 +68,7 @@ def tables(draw: hs.DrawFn, size: int, depth: int) -> dict[Context, tuple[Vector
 
 @lru_cache(maxsize=32)
 def generated(size: int, depth: int, count: int, seed: int) -> tuple[dict[Context, tuple[Vector, Vector]], ...]:
-    """About `count` of these tables, the same for the same seed. Several policies and certificates share them.
+    """About `count` examples of `tables`, the same for the same seed. Several policies and certificates share them.
 
     Hypothesis finds nothing here: its own search for a smaller example looks at the clock, so that the number of worlds
     would depend on the machine.
