@@ -25,7 +25,7 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
 
     def compiled(body: Body) -> Body:
         try:
-            found: Any = njit(**options)(body)
+            found: Any = njit(**options, no_cfunc_wrapper=True)(body)
         except RuntimeError as error:
             if "cannot cache function" not in str(error):
                 raise
