@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from simulate.serving.engine_state import Machine, State
@@ -10,7 +12,7 @@ from spectheory.core.compiling import compiler
 INLINED = compiler(cache=True, inline="always")
 INNER = compiler(cache=True, no_cpython_wrapper=True)
 """For functions that only compiled ones call: no wrapper is compiled by which Python calls them."""
-NOTHING = np.int64(0)
+NOTHING: Any = np.int64(0)
 """A 0 that is no literal: Numba compiles a function again for each literal that it gets."""
 
 
