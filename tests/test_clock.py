@@ -30,7 +30,7 @@ from tests.test_cli import Run, pair, printed, run
 
 __all__ = ["pair", "run"]
 
-MANY = [[10 * i + j for j in range(8)] for i in range(24)]
+MANY = [[10 * i + j for j in range(8)] for i in range(14)]
 PROMPTS = MANY[1:3]
 FLAT = st.Latency(np.array([1, 128]), np.array([8, 68]), np.array([[1, 1.01]] * 2), np.array([[1, 1.01]] * 2) / 1e4)
 """Forwards of 128 tokens take 1% longer than those of one."""
@@ -91,7 +91,7 @@ def test_transformers_texts_are_whole_and_its_cycles_are_seen(tiny: Pair, temper
 
 def test_sampled_texts_are_those_of_their_seed_and_are_not_compared(tiny: Pair) -> None:
     state = torch.random.get_rng_state()
-    first, second = (clocked(tiny, replace(SETTINGS, temperature=1.0), prompts=1)[-1] for _ in range(2))
+    first, second = (clocked(tiny, replace(SETTINGS, temperature=1.0, new_tokens=6), prompts=1)[-1] for _ in range(2))
     assert torch.equal(state, torch.random.get_rng_state())
     assert (first.first_difference == SAME).all()
     for name in ("tokens", "cycles", "emitted", "repeated_fourgrams"):
@@ -261,24 +261,23 @@ def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
 
 def test_a_plan_is_measured(tiny: Pair, tmp_path: Path) -> None:
     """Whatever the times say: of this many positions 100 are left where cycles of a deep tree start."""
-    prompts = [[10 * i + j for j in range(8)] for i in range(24)]
-    found, texts = measured_plan(tiny, prompts, new_tokens=60, rounds=1)
+    found, texts = measured_plan(tiny, MANY, new_tokens=60, rounds=1, folder=tmp_path)
     assert found.context == 8 + 30
     assert found.acceptance.trials is not None
     assert found.tree.budget <= 64
     assert rivals(found, texts) == ()
     seconds = np.array([[1e-3, 4e-3], [1e-3, 4e-3]])
     latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 20, overhead_seconds=9.0)
-    kept, _ = measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
+    kept, _ = measured_plan(tiny, MANY, new_tokens=60, latency=latency, folder=tmp_path)
     assert 0 <= kept.latency.overhead_seconds < 9
     assert (st.Acceptance.load(tmp_path / RATES).smoothed().table == kept.acceptance.table).all()
     written = [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()]
     greedily = replace(latency, provenance=GREEDILY)
-    kept, _ = measured_plan(tiny, prompts, new_tokens=60, latency=greedily, folder=tmp_path)
+    kept, _ = measured_plan(tiny, MANY, new_tokens=60, latency=greedily, folder=tmp_path)
     assert kept.latency.overhead_seconds == 9
     assert [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()] == written
     with pytest.raises(ForeignFolderError, match="holds a trace with another seed"):
-        measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path, seed=1)
+        measured_plan(tiny, MANY, new_tokens=60, latency=latency, folder=tmp_path, seed=1)
 
 
 def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,9 +295,9 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
     assert status == 2
     assert "begun with other decoders, temperature (0.0, here 1.0)" in err
     drawn = "--temperature", 1, "--top-k", 4, "--top-p", 0.9
-    out = printed(run("clock", *pair, *few, "--out", "drawn.json", *drawn))
-    assert "Wall clock at temperature 1 and top-k 4 and top-p 0.9: 2 prompts" in " ".join(out.split())
-    status, _, err = run("clock", *pair, *few, "--out", "drawn.json", "--temperature", 1)
+    out = printed(run("clock", *pair, *few, "--out", "drawn.json", *drawn, "--count", 1))
+    assert "Wall clock at temperature 1 and top-k 4 and top-p 0.9: 1 prompt" in " ".join(out.split())
+    status, _, err = run("clock", *pair, *few, "--out", "drawn.json", "--temperature", 1, "--count", 1)
     assert status == 2
     assert "begun with other top_k (4, here not set), top_p (0.9, here not set)" in err.replace("another", "other")
     for bad, said in (

@@ -69,9 +69,9 @@ def test_greedy_cycles_of_a_head_are_those_of_the_decoder(kind: str, tmp_path: P
 
 @pytest.mark.parametrize(("kind", "verifier"), [("eagle1", Traversal()), ("parallel", TopDown(Naive()))], ids=str)
 def test_sampled_cycles_of_a_head_are_as_many_as_replay_expects(kind: str, verifier: Verifier) -> None:
-    """|z| <= 4.5 over 12 texts, an error level of 7e-6 for each of 2 rows, by the normal approximation."""
+    """|z| <= 4.5 over 8 texts, an error level of 7e-6 for each of 2 rows, by the normal approximation."""
     pair, sampling = small(kind), Sampling(1.0)
-    prompts = [[int(token) for token in np.random.default_rng(i).integers(0, 6, 5)] for i in range(12)]
+    prompts = [[int(token) for token in np.random.default_rng(i).integers(0, 6, 5)] for i in range(8)]
     texts, counted = [], 0
     for request, prompt in enumerate(prompts):
         text = Decoder(pair, PlannedTree(TREE), sampling, verifier).generate(prompt, 30, *streams(pair, 1, request))
@@ -80,7 +80,7 @@ def test_sampled_cycles_of_a_head_are_as_many_as_replay_expects(kind: str, verif
         texts.append(text.tokens)
     forced = list(forced_texts(pair, prompts, texts, sampling, depths=3))
     assert len(forced[0].q) == 3
-    drawn = [Replays(forced, seed=s).replay(TREE, verifier, st.DrawRule.NO_REPLACEMENT) for s in range(8)]
+    drawn = [Replays(forced, seed=s).replay(TREE, verifier, st.DrawRule.NO_REPLACEMENT) for s in range(4)]
     expected = np.array([one.cycles.sum() for one in drawn])
     variance = np.mean([one.variance.sum() for one in drawn]) + expected.var(ddof=1) / len(drawn)
     assert abs(counted - expected.mean()) <= 4.5 * np.sqrt(variance)

@@ -59,7 +59,7 @@ def traces(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Callable[[fl
     def recorded(temperature: float) -> Path:
         if temperature not in folders:
             folders[temperature] = tmp_path_factory.mktemp("trace")
-            settings = TraceSettings("random", temperature, new_tokens=24)
+            settings = TraceSettings("random", temperature, new_tokens=18)
             record_trace(tiny, prompts(6), settings, folders[temperature])
         return folders[temperature]
 

@@ -170,13 +170,13 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_measurement_counts_what_was_decoded(tiny: Pair, temperature: float) -> None:
     tree = Tree.k_ary(2, 2)
-    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature)
+    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=16, temperature=temperature)
     assert len(total.cycles) == 3
     assert (total.compared, total.identical) == ((3, 3) if temperature == 0 else (0, 0))
     assert total.seconds > total.target_seconds + total.draft_seconds > 0
     assert total.speedup is not None
     assert total.fourgrams > 0
-    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature)
+    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=16, temperature=temperature)
     assert again.emitted.tolist() == total.emitted.tolist()
 
 
@@ -268,7 +268,7 @@ SMALL = replace(
     head=HeadSteps(hidden=16, texts=4, rows=2, start_steps=2, steps=2, passes=2),
     rows=2,
     length=32,
-    prompts=16,
+    prompts=8,
 )
 
 
@@ -297,21 +297,21 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(card, "ROUNDS", 2)
-    recipe = replace(SMALL, target_steps=12, draft_steps=6)
+    recipe = replace(SMALL, target_steps=6, draft_steps=3)
     training.train_pair(tmp_path / "whole", tmp_path / "work-whole", recipe, say=lambda line: None)
     train_shipped_head(tmp_path / "whole", tmp_path / "work-whole", recipe, silent)
     real, calls = training.batch, []
 
     def failing(*args: object) -> np.ndarray:
         calls.append(args)
-        if len(calls) == 8:
+        if len(calls) == 4:
             raise KeyboardInterrupt
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(training, "batch", failing)
     with pytest.raises(KeyboardInterrupt):
         training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
-    assert torch.load(tmp_path / "work-two" / "target.pt")["step"] == 7
+    assert torch.load(tmp_path / "work-two" / "target.pt")["step"] == 3
     training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
     for role in ("target", "draft", "head"):
         whole, two = ((tmp_path / name / role / "model.safetensors").read_bytes() for name in ("whole", "two"))

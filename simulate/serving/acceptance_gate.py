@@ -29,5 +29,9 @@ def record_request(numbers: np.ndarray, memory: np.ndarray, tokens: int, cycles:
         return
     memory[HISTORY + int(memory[REQUESTS]) % window] = max(0.0, tokens / (cycles + 1) - 1)
     memory[REQUESTS] += 1
-    if memory[REQUESTS] >= window and memory[HISTORY : HISTORY + window].mean() < numbers[THRESHOLD]:
-        memory[DISABLED] = 1
+    if memory[REQUESTS] >= window:
+        total = 0.0
+        for place in range(HISTORY, HISTORY + window):
+            total += memory[place]
+        if total / window < numbers[THRESHOLD]:
+            memory[DISABLED] = 1

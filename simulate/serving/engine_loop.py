@@ -41,7 +41,7 @@ from simulate.serving.engine_state import (
     Work,
 )
 from simulate.serving.rules import ACCEPTANCE_GATE, SURVIVAL_BUDGET, choose_tier, completed, remember
-from simulate.serving.step_budget import INLINED, budget_seconds, choose_budget, step_seconds, verified
+from simulate.serving.step_budget import INLINED, INNER, NOTHING, budget_seconds, choose_budget, verified
 from simulate.serving.uniform_numbers import uniform
 from spectheory.core.compiling import compiler
 
@@ -120,7 +120,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
     return total, kept
 
 
-@compiler(cache=True)
+@INNER
 def report_completed(work: Work, machine: Machine, state: State, batch: int) -> None:
     """Give the rule the requests that completed in `decode`, which has put them after the decoding ones."""
     for place in range(batch - 1, state.counts[DECODING] - 1, -1):
@@ -129,12 +129,12 @@ def report_completed(work: Work, machine: Machine, state: State, batch: int) -> 
         completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)  # pyright: ignore[reportArgumentType]
 
 
-@compiler(cache=True)
+@INNER
 def report_single_tokens(work: Work, machine: Machine, state: State, first: int) -> None:
     """Give the rule requests from `first` on whose answer of one token has come with their prompt."""
     for request in range(first, state.counts[PREFILLING]):
         if work.outputs[request] == 1:
-            completed(machine.rule, machine.numbers, state.memory, 1, 0)
+            completed(machine.rule, machine.numbers, state.memory, work.outputs[request], NOTHING)
 
 
 @INLINED
@@ -179,13 +179,12 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
     clock, counts = state.clock, state.counts
     for step in range(len(steps.end)):
         arrive(work, machine, state)
-        admit(work, machine, state)
-        if counts[COMPLETED] == counts[ARRIVED]:
+        while counts[COMPLETED] == counts[ARRIVED]:
             if counts[ARRIVED] == len(work.outputs):
                 return step, DONE
             clock[NOW] = work.arrivals[counts[ARRIVED]]
             arrive(work, machine, state)
-            admit(work, machine, state)
+        admit(work, machine, state)
         if clock[NOW] >= machine.until:
             return step, TIME_OVER
         batch, tier, drafted = counts[DECODING], 0, 0
@@ -203,10 +202,8 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
                 return step, NO_TIER
             left -= batch + drafted
         prompt = waiting_prompts(work, state, left) if left > 0 else 0
-        if machine.rule == SURVIVAL_BUDGET:
-            seconds = budget_seconds(machine, drafted, batch, context, prompt)
-        else:
-            seconds = step_seconds(machine, tier, batch, context, prompt)
+        verifying = drafted if machine.rule == SURVIVAL_BUDGET else tier * batch
+        seconds = budget_seconds(machine, verifying, batch, context, prompt)
         now = clock[NOW] + seconds
         clock[AREA] += seconds * (counts[ARRIVED] - counts[COMPLETED])
         clock[NOW] = now

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from simulate.serving.engine_state import Machine, State
 from spectheory.core.compiling import compiler
 
 INLINED = compiler(cache=True, inline="always")
+INNER = compiler(cache=True, no_cpython_wrapper=True)
+"""For functions that only compiled ones call: no wrapper is compiled by which Python calls them."""
+NOTHING: Any = np.int64(0)
+"""A 0 that is no literal: Numba compiles a function again for each literal that it gets."""
 
 
-@compiler(cache=True)
+@INNER
 def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
     """The interval of `grid` that holds `at`, and the share of the interval before it; the ends beyond the grid."""
     if len(grid) == 1 or at <= grid[0]:
@@ -29,7 +35,7 @@ def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt
     below = min(row + 1, len(machine.contexts) - 1)
     if prompt == 0:
         return table[row, 0] + share * (table[below, 0] - table[row, 0])
-    column, part = position_on(machine.prefills, prompt)
+    column, part = position_on(machine.prefills, float(prompt))
     beside = min(column + 1, len(machine.prefills) - 1)
     upper = table[row, column] + part * (table[row, beside] - table[row, column])
     lower = table[below, column] + part * (table[below, beside] - table[below, column])
@@ -59,7 +65,7 @@ def choose_budget(machine: Machine, state: State, batch: int, context: float) ->
     deepest = survival.shape[1] - 1
     taken = np.zeros(classes, np.int64)
     count, emitted = 0, float(batch)
-    best, best_rate = 0, batch / budget_seconds(machine, 0, batch, context, 0)
+    best, best_rate = 0, batch / budget_seconds(machine, NOTHING, batch, context, NOTHING)
     for one in range(classes):
         state.most[one], state.more[one] = 0, 0
     while True:
@@ -75,7 +81,7 @@ def choose_budget(machine: Machine, state: State, batch: int, context: float) ->
         end = count + state.classes[group]
         at = min((count // batch + 1) * batch, end)
         while True:
-            rate = (emitted + (at - count) * worth) / budget_seconds(machine, at, batch, context, 0)
+            rate = (emitted + (at - count) * worth) / budget_seconds(machine, at, batch, context, NOTHING)
             if rate > best_rate:
                 best, best_rate = at, rate
                 for one in range(classes):
@@ -92,7 +98,7 @@ def choose_budget(machine: Machine, state: State, batch: int, context: float) ->
         taken[group] += 1
 
 
-@compiler(cache=True)
+@INNER
 def verified(state: State, kind: int) -> int:
     """Drafted tokens that are verified of the next request of a class; the first requests get those that are left."""
     if state.more[kind] > 0:

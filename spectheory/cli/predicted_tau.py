@@ -78,8 +78,9 @@ def matrix(
         lower = "lower --count or --new-tokens, or choose by --only", "count"
         with progress("matrix", *lower, announced=True) as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
-    write_whole(out / "calibration.svg", calibration_figure(found))
-    write_whole(out / "index.html", calibration_page("Predicted against measured", found))
+    figure = calibration_figure(found)
+    write_whole(out / "calibration.svg", figure)
+    write_whole(out / "index.html", calibration_page("Predicted against measured", found, figure))
     if as_json:
         print(json.dumps(found.to_dict(), indent=1))
         return

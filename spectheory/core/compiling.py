@@ -23,13 +23,16 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
             raise
         return lambda body: body
 
+    # Without the wrapper by which C code calls a body, which nothing here does.
+    given: dict[str, Any] = {"no_cfunc_wrapper": True, **options}
+
     def compiled(body: Body) -> Body:
         try:
-            found: Any = njit(**options)(body)
+            found: Any = njit(**given)(body)
         except RuntimeError as error:
             if "cannot cache function" not in str(error):
                 raise
-            uncached: dict[str, Any] = {**options, "cache": False}
+            uncached: dict[str, Any] = {**given, "cache": False}
             found = njit(**uncached)(body)
             return found
         for name in ("load_overload", "save_overload"):

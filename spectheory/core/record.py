@@ -244,10 +244,12 @@ def _plain(value: Any) -> Any:
 
 def _typed(name: str, hint: Any, value: Any) -> Any:
     """The JSON `value` converted to `hint`, the annotated type of the field `name`."""
+    if hint in (float, int, str, bool):
+        return _scalar(name, hint, value)
     if typing.get_origin(hint) in (typing.Union, UnionType):
         if value is None:
             return None
-        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+        return _typed(name, next(option for option in typing.get_args(hint) if option is not type(None)), value)
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list):
             raise InputError(f"{name} must be a list, got {value!r:.40}")
@@ -271,6 +273,10 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
         if value not in typing.get_args(hint):
             raise InputError(f"{name} must be one of {', '.join(typing.get_args(hint))}, got {value!r:.40}")
         return value
+    return _scalar(name, hint, value)
+
+
+def _scalar(name: str, hint: type, value: Any) -> Any:
     expected = (int, float) if hint is float else hint
     if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
         raise InputError(f"{name} must be of type {hint.__name__}, got {value!r:.40}")

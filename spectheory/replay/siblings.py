@@ -51,17 +51,16 @@ class Siblings:
 
     def edges(self, solver: Solver, k: int, depth: int) -> Shaped[np.ndarray, "n k"]:
         """Edges of NSS, Naive or RRS below nodes with k drafts, see `top_down.edges`."""
-        text, chances = self.text, self.chances(k - 1)[depth, :, :k]
+        text, chances, q = self.text, self.chances(k - 1)[depth, :, :k], self.text.draft_rows(depth)
         if isinstance(solver, NSS):
             return chances
-        q, drawn = text.draft_rows(depth), self._drawn[depth, :, : k - 1]
         if isinstance(solver, RRS):
-            return rrs_edges(text.p, q, text.tokens, drawn, chances)
+            return rrs_edges(text.p, q, text.tokens, self._drawn[depth], self._chances[depth], k)
         target, draft, each = text.at_tokens(text.p), text.at_tokens(q), np.arange(len(text))
         edges = chances * np.minimum(1, target / np.maximum(draft, TINY))[:, None] / target[:, None]
         if k > 1:
             lacking = np.maximum(text.p - q, 0)
-            first = drawn[:, 0]
+            first = self._drawn[depth, :, 0]
             rejected = 1 - np.minimum(1, text.p[each, first] / np.maximum(q[each, first], TINY))
             corrected = text.at_tokens(lacking) / np.maximum(lacking.sum(1), TINY)
             edges[:, 1:] = chances[:, 1:] * (rejected * corrected / target)[:, None]
@@ -157,12 +156,12 @@ def visited(weight, p, q, siblings, token, passed, own):  # type: ignore[no-unty
 
 
 @compiler(cache=True)
-def rrs_edges(p, q, tokens, siblings, chances):  # type: ignore[no-untyped-def]
-    """(n, places) edges of RRS: traversal verification of a node of weight 1."""
-    n, places = chances.shape
+def rrs_edges(p, q, tokens, siblings, chances, places):  # type: ignore[no-untyped-def]
+    """(n, places) edges of RRS below nodes with so many drafts: traversal verification of a node of weight 1."""
+    n = len(chances)
     edges, passed, own = np.zeros((n, places)), np.empty(places), np.empty(places)
     for i in range(n):
-        visited(1.0, p[i], q[i], siblings[i], tokens[i], passed, own)
+        visited(1.0, p[i], q[i], siblings[i, : places - 1], tokens[i], passed, own)
         for place in range(places):
             edges[i, place] = chances[i, place] * passed[place] * own[place] / p[i, tokens[i]]
     return edges

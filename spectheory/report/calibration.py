@@ -107,9 +107,9 @@ def calibration_figure(calibration: Calibration) -> str:
     return to_svg(figure, "Measured tau against tau predicted exactly, by the product of rates and by replay")
 
 
-def calibration_page(title: str, calibration: Calibration) -> str:
-    """The calibration as one HTML page."""
-    figures, stamps = [calibration_figure(calibration)], {"calibration": calibration.provenance}
+def calibration_page(title: str, calibration: Calibration, figure: str | None = None) -> str:
+    """The calibration as one HTML page, with its figure if that is drawn already."""
+    figures, stamps = [figure or calibration_figure(calibration)], {"calibration": calibration.provenance}
     return words_page(title, calibration_words(calibration), figures, calibration_rows(calibration), stamps)
 
 

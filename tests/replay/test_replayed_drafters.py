@@ -32,7 +32,7 @@ def test_a_drafter_that_draws_nothing_makes_the_cycles_of_the_decoder(
     if drafter.rule(sampling) is not st.DrawRule.TOP_K:
         return
     prompt = prompts(1, 12)[0]
-    text = Decoder(tiny, drafter, sampling).generate(prompt, 40, *streams(tiny, 1))
+    text = Decoder(tiny, drafter, sampling).generate(prompt, 24, *streams(tiny, 1))
     starts = 1 + np.concatenate([[0], np.cumsum(np.array(text.accepted) + 1)[:-1]])
     try:
         replayed = replay_drafter(tiny, drafter, [prompt], [text.tokens], sampling)
