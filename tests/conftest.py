@@ -74,7 +74,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collector what the imports left, and call it less often: it took a tenth of the time of the tests."""
+    """Spare the collector what the imports left, and call it less often: it took time in every test."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
