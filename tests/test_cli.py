@@ -108,9 +108,11 @@ def test_the_demo_writes_its_records_and_one_page(
     if few:
         monkeypatch.setattr(sys.modules["spectheory.cli.demo"], "NEW_TOKENS", 32)
     pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
-    status, out, err = run("demo", *pair, "--out", "demo", *(("--rounds", 3, "--count", 8) if few else ()))
+    status, out, err = run(
+        "demo", *pair, "--out", "demo", *(("--rounds", 2, "--traced", 8, "--count", 4) if few else ())
+    )
     assert status == 0
-    assert ("8 of 8" if few else "5 of 5") in out
+    assert ("4 of 4" if few else "5 of 5") in out
     stages = [line.partition(": ")[0] for line in err.splitlines() if "takes about" not in line and " left" not in line]
     assert stages == ["profile", "trace", "decode", "trace", "decode"]
     page = Path("demo/index.html").read_text()

@@ -56,25 +56,32 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 FEWER = {
+    "spectheory trace --out trace --count": " --count 4 --new-tokens 32",
     "spectheory trace --out trace": " --count 12 --new-tokens 64",
-    "spectheory profile": " --rounds 1 --largest 8 --contexts 64",
-    "spectheory decode": " --count 2 --new-tokens 32",
+    "spectheory trace": " --count 4 --new-tokens 32",
+    "spectheory profile": " --rounds 1 --largest 4 --contexts 64",
+    "spectheory plan --acceptance sampled/acceptance.json": " --max-budget 8",
+    "spectheory decode": " --count 2 --new-tokens 16",
     "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8 --max-budget 16",
     "spectheory schedule --acceptance 0": " --batch 1:8",
     "spectheory schedule --acceptance served.json": " --batch 1:8",
     "spectheory simulate --schedule": " --load poisson:24,count=200,prompt=512,output=128",
     "spectheory tune": " --load poisson:24,count=200,prompt=512,output=128",
     "spectheory train texts": " --rows 16 --new-tokens 16",
-    "spectheory train head": " --steps 2",
-    "spectheory head evaluate": " --count 2 --new-tokens 16",
-    "spectheory certify spectheory.otlp:SpecTr": " --shape 1,2 --cases 5",
+    "spectheory train head": " --steps 1",
+    "spectheory head evaluate": " --count 2 --new-tokens 8",
+    "spectheory certify spectheory.otlp:SpecTr": " --shape 2 --cases 5",
     "spectheory certify spectheory.verify:Traversal": " --cases 5",
-    "spectheory certify Traversal": " --shape 1,2 --cases 5",
+    "spectheory certify spectheory.certify.zoo.published:spectr_gbv": " --cases 5",
+    "spectheory certify Traversal": " --shape 2 --cases 5",
 }
 """Options added to the slowest commands, so that they run on less data; `make test-deep` runs them as documented."""
 FEWER_CASES = {
-    "policies=[Levels((1,))])": "policies=[Levels((1,))], cases=10)",
-    "cases=60": "cases=5",
+    "policies=[Levels((1,))])": "policies=[Levels((1,))], cases=5)",
+    "policies=[Levels((1,)), Levels((1, 1))], cases=20": "policies=[Levels((1,)), Levels((1, 1))], cases=5",
+    "SpecInfer(), cases=60": "SpecInfer(), policies=[st.Levels((2,)), st.Levels((1, 1))], cases=5",
+    "Traversal(), cases=30": "Traversal(), policies=[st.Levels((2,)), st.Levels((1, 1))], cases=5",
+    "Block(), cases=20": "Block(), policies=[st.Levels((1, 1))], cases=5",
 }
 """In the examples in Python, the same for calls that certify."""
 
