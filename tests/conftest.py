@@ -8,27 +8,23 @@ from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
-from transformers import LlamaForCausalLM
-from transformers.utils import logging
+from xdist import is_xdist_controller
 
 from reference.library_sources import standard_library
-from reference.models import Pair, load_pair
-from reference.train.corpus import train_tokenizer
-from reference.train.pair import export, new_model
 from reference.train.recipe import LayerSizes, Recipe
 from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
-__all__ = ["plan", "run"]
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
-logging.disable_progress_bar()
-torch.set_num_threads(1)
-"""Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
+    from reference.models import Pair
+
+__all__ = ["plan", "run"]
 
 TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128), draft=LayerSizes(2, 64, 128))
 
@@ -67,16 +63,35 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Of the workers of a whole run, every second one imports the tests from the last file to the first.
+    """Set up the processes that run tests. The one that only shares them out among workers does without torch."""
+    if not is_xdist_controller(session):
+        _prepare_models()
+        if session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            _import_own_part()
 
-    On a clean clone an import rewrites the assertions and compiles the kernels, and keeps both on disk. Workers that
-    start at both ends of the list find half of it done, where workers in one order would each do all of it.
+
+def _prepare_models() -> None:
+    """Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
+    import torch
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
+
+
+def _import_own_part() -> None:
+    """In a whole run, each worker imports its own part of the test files before the others'.
+
+    On a clean clone an import rewrites the assertions, and those of the replays compile kernels; both are kept on disk.
+    Workers that begin with different parts find the rest done. The replays are the first and the last to be imported.
     """
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    if session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS or int(worker.removeprefix("gw")) % 2 == 0:
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    if worker is None:
         return
     here = Path(__file__).parent
-    for file in sorted(here.rglob("test_*.py"), key=lambda file: (file.parent == here, file), reverse=True):
+    files = sorted(here.rglob("test_*.py"), key=lambda file: (file.parent.name != "replay", file))
+    start = len(files) * int(worker.removeprefix("gw")) // int(workers)
+    for file in files[start:] + files[:start][::-1]:
         # The collection that follows reports what cannot be imported.
         with suppress(Exception, pytest.skip.Exception):
             import_module(".".join(file.relative_to(here.parent).with_suffix("").parts))
@@ -97,6 +112,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
     """Add noise to all matrices: a random model whose text does not settle on one token."""
+    import torch
+
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         if parameter.ndim == 2:
@@ -110,6 +127,8 @@ def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None =
 
 @cache
 def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
+    import torch
+
     text = target.generate(
         torch.tensor([prompt], device=target.device),
         attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
@@ -124,6 +143,11 @@ def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int 
 @pytest.fixture(scope="session")
 def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders `target` and `draft` of a random pair; the draft is the target with noise, so it is often right."""
+    import torch
+
+    from reference.train.corpus import train_tokenizer
+    from reference.train.pair import export, new_model
+
     folder = tmp_path_factory.mktemp("tiny")
     text = [file.text for file in standard_library() if file.name.startswith("json/")]
     tokenizer = train_tokenizer(text, TINY.vocab_size)
@@ -139,4 +163,8 @@ def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny(tiny_folders: Path) -> Pair:
     """The random pair in float64 (norms and rotary embedding stay in float32 inside transformers)."""
+    import torch
+
+    from reference.models import load_pair
+
     return load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=torch.float64)
