@@ -89,7 +89,7 @@ def test_each_paper_opens_with_what_to_do_differently() -> None:
     for paper in advised:
         found = next(
             one
-            for one in map(checked, ("G-P2-MARG", "S-T2", "O-STOP", WEIGHED, "T-CE", "R-REJECTED"))
+            for one in map(checked, ("G-P2-MARG", "S-BEAM", "O-STOP", WEIGHED, "T-CE", "R-REJECTED"))
             if one.claim.paper is paper
         )
         page, told = flat(claims_page([found])), practice(paper)

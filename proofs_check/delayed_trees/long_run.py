@@ -12,9 +12,9 @@ from functools import cache
 from itertools import product
 
 from proofs_check.delayed_trees.verification import Judged, as_published, block, naive
-from proofs_check.delayed_trees.walks import ContextTable, all_laws, completed
+from proofs_check.delayed_trees.walks import ContextTable, Emitted, all_laws, completed
 from proofs_check.plays import ONE, ZERO, gathered
-from proofs_check.small_drafts import Law, Path
+from proofs_check.small_drafts import Law
 
 Pairs = tuple[tuple[Law, Law], tuple[Law, Law]]
 """(p, q) after each last token."""
@@ -84,12 +84,12 @@ def never_behind(more: dict[int, Fraction], less: dict[int, Fraction]) -> bool:
     )
 
 
-def kept_given(world: ContextTable, judged: Judged, text: Path) -> list[Fraction]:
-    """P(tau >= 1), ..., P(tau >= LENGTH) given the next LENGTH tokens of the text."""
+def kept(world: ContextTable, judged: Judged) -> list[Emitted]:
+    """For tau >= 1, ..., tau >= LENGTH, the probability of that together with each next LENGTH tokens of the text."""
     found = []
     for depth in range(1, LENGTH + 1):
         emitted = gathered((tokens, chance) for (_, tau, tokens), chance in judged.items() if tau >= depth)
-        found.append(completed(world, emitted, LENGTH).get(text, ZERO) / world.chance(text, 0))
+        found.append(completed(world, emitted, LENGTH))
     return found
 
 
@@ -100,11 +100,11 @@ def given_the_text(pairs: Pairs, last: int) -> bool:
     verification keeps the first token must not depend on the second one.
     """
     world = seen_from(pairs, last)
-    judged = [judged_by(rule, world) for rule in (naive, published)]
+    judged = [kept(world, judged_by(rule, world)) for rule in (naive, published)]
     firsts: dict[int, Fraction] = {}
-    for text in world.texts(LENGTH):
+    for text, chance in world.texts(LENGTH).items():
         coins = [min(ONE, q[y] / p[y]) for y, (p, q) in zip(text, (pairs[last], pairs[text[0]]), strict=True)]
-        less, more = (kept_given(world, one, text) for one in judged)
+        less, more = ([one.get(text, ZERO) / chance for one in each] for each in judged)
         if less != [coins[0], coins[0] * coins[1]] or any(a < b for a, b in zip(more, less, strict=True)):
             return False
         if more[0] != firsts.setdefault(text[0], more[0]):
