@@ -120,18 +120,15 @@ class Judged:
     against: Values | None = None
     witness: bool = False
 
-    def look(self, formula: Formula, case: Values) -> None:
-        """Look at one more case."""
+    def settles(self, formula: Formula, case: Values) -> bool:
+        """Look at one more case; whether no further case can change what is known."""
         if not formula.applies(case):
-            return
+            return False
         self.cases += 1
         concluded = formula.concludes(case)
         self.witness |= concluded
         if formula.quantifier == "every" and not concluded:
             self.against = case
-
-    def is_settled(self, formula: Formula) -> bool:
-        """Whether no further case can change what is known."""
         return self.witness if formula.quantifier == "some" else self.against is not None
 
     def is_true(self, formula: Formula) -> bool:
@@ -165,9 +162,8 @@ def judged(given: Iterable[Formula], cases: Mapping[str, Iterable[Values]]) -> d
             raise InputError(f"the check returns no cases {over}: it has {', '.join(cases) or 'none'}")
         open_ones = {formula: so_far for formula, so_far in found.items() if formula.over == over}
         for case in counted(cases[over]):
-            for formula, so_far in open_ones.items():
-                so_far.look(formula, case)
-            open_ones = {formula: one for formula, one in open_ones.items() if not one.is_settled(formula)}
+            for formula in [formula for formula, so_far in open_ones.items() if so_far.settles(formula, case)]:
+                del open_ones[formula]
             if not open_ones:
                 break
     return found

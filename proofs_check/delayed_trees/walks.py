@@ -40,8 +40,9 @@ class ContextTable:
 
     def pair(self, context: Path) -> tuple[Law, Law]:
         """(p, q) after a context."""
-        level = sum(self.size**depth for depth in range(len(context)))
-        place = level + sum(token * self.size**i for i, token in enumerate(reversed(context)))
+        place, size = 0, self.size
+        for token in context:
+            place = place * size + token + 1
         return self.table[place if place < len(self.table) else -1]
 
     def after(self, context: Path) -> ContextTable:
