@@ -136,7 +136,7 @@ slower the tree gets shallower, and in the end it is better not to speculate.
 """
 
 # %%
-costs = np.geomspace(0.005, 1, 12)
+costs = np.geomspace(0.005, 1, 24)
 marks = {"tree": "o", "chain": "D", "off": "x"}
 
 
