@@ -73,13 +73,13 @@ def test_texts_are_those_of_the_host(
 
 FEW = ("--device", "cuda", "--prompt-tokens", 16, "--new-tokens")
 COMMANDS = {
-    "trace": ("trace", *FEW, 8, "--count", 5, "--candidates", 4, "--temperature", 1, "--out", "trace"),
+    "trace": ("trace", *FEW, 24, "--count", 5, "--candidates", 4, "--temperature", 1, "--out", "trace"),
     "profile": ("profile", *FEW[:2], "--largest", 2, "--contexts", 8, "--rounds", 2, "--out", "seconds.json"),
     "decode": ("decode", *FEW, 12, "--count", 2, "--skip", 0, "--plan", "plan.json", "--temperature", 1),
     "generate": ("generate", *FEW[:2], "--new-tokens", 5, "--plan", "plan.json", "import json"),
     "clock": ("clock", *FEW, 4, "--count", 1, "--skip", 1, "--rounds", 1, "--plan", "plan.json", "--temperature", 1),
     "matrix": (
-        *("matrix", *FEW, 12, "--count", 1, "--skip", 4, "--temperatures", 1, "--only", "chain of 5"),
+        *("matrix", *FEW, 30, "--count", 1, "--skip", 4, "--temperatures", 1, "--only", "chain of 5"),
         *("--out", "matrix"),
     ),
 }
