@@ -54,7 +54,7 @@ class Remembered:
         return SimpleNamespace(logits=self.answers[asked].clone())
 
     def answer(self, rows: list[tuple[float, float]], new: int, mask: np.ndarray | None) -> Tensor:
-        """(1, new, V) logits after the last `new` of the cached rows, which attend to all before them or by the mask."""
+        """(1, new, V) logits after the last `new` cached rows, which attend to all before them or by the mask."""
         if mask is None:
             texts = [tuple(rows[:end]) for end in range(len(rows) - new + 1, len(rows) + 1)]
         else:
