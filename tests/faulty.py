@@ -41,7 +41,7 @@ class Fault:
 
     Attributes:
         shares: drafter and verifier draw with the same numbers.
-        texts: number of texts that it takes to find the fault, if more than the default; otherwise 0.
+        texts: number of texts by which the fault has to be found.
     """
 
     drafter: Drafter
@@ -49,7 +49,7 @@ class Fault:
     sampling: Sampling = Sampling(1.0)  # noqa: RUF009
     broken: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
     shares: bool = False
-    texts: int = 0
+    texts: int = 400
 
 
 class Meddling(Wrapped):

@@ -6,7 +6,7 @@ Times, kernels and streams are not played.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ClassVar
 from unittest import mock
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-HOST, GPU = torch.device("cpu"), torch.device("cuda", 0)
+HOST, GPU, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
 aten = torch.ops.aten
 COPIES = {aten.copy_.default, aten._to_copy.default, aten.to.device, aten.to.dtype_layout}
 """Operators that may take tensors of both."""
@@ -34,7 +34,7 @@ class OnGpu(torch.Tensor):
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> OnGpu:
         layout = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
-        made = torch.Tensor._make_wrapper_subclass(cls, held.shape, device="meta", **layout)  # type: ignore[attr-defined]
+        made = torch.Tensor._make_wrapper_subclass(cls, held.shape, device=META, **layout)  # type: ignore[attr-defined]
         made.held = held
         return made
 
@@ -43,10 +43,10 @@ class OnGpu(torch.Tensor):
         raise RuntimeError(f"{func}: the GPU is no longer there")
 
     def __getitem__(self, index: Any) -> torch.Tensor:
-        return super().__getitem__(_each(_placed, index) if isinstance(index, tuple) else _placed(index))
+        return super().__getitem__(_placed(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        super().__setitem__(_each(_placed, index) if isinstance(index, tuple) else _placed(index), value)
+        super().__setitem__(_placed(index), value)
 
     def tolist(self) -> Any:
         return self.held.tolist()
@@ -82,12 +82,18 @@ class PlayedGenerator(torch.Generator):
 class Play(TorchDispatchMode):
     """Every operator runs on what the tensors hold, if it could run where they are."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing here is compiled: without a word to the compiler each operator takes less time."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is aten._has_compatible_shallow_copy_type.default:
             return False
-        given = _leaves(args) + _leaves(kwargs.values()) if kwargs else _leaves(args)
+        kwargs = kwargs or {}
+        given = _leaves([*args, *kwargs.values()])
         tensors = [one for one in given if isinstance(one, torch.Tensor)]
-        there = any(type(tensor) is OnGpu for tensor in tensors)
+        there = OnGpu in map(type, tensors)
         together = [] if func in COPIES else [args[0], *args[2:3]] if func in INDEXED else tensors
         if there and any(type(one) is not OnGpu and one.dim() for one in together):
             raise RuntimeError(f"{func}: found tensors on cuda:0 and on cpu")
@@ -95,17 +101,19 @@ class Play(TorchDispatchMode):
         to_gpu = type(args[0]) is OnGpu if func is aten.copy_.default else there
         if wanted is not None:
             to_gpu = wanted.type != "cpu"
-        for one in given:
-            if isinstance(one, torch.Generator) and PlayedGenerator.is_on_gpu(one) != to_gpu:
-                raise RuntimeError(f"{func}: the generator is on the other device")
-        found = func(*_each(_held, args), **{name: _each(_held, value) for name, value in (kwargs or {}).items()})
+        generator = kwargs.get("generator")  # operators take it by this name alone
+        if generator is not None and PlayedGenerator.is_on_gpu(generator) != to_gpu:
+            raise RuntimeError(f"{func}: the generator is on the other device")
+        found = func(*map(_held, args), **{name: _held(value) for name, value in kwargs.items()})
         if wanted is not None and tensors and there != to_gpu:
             found = found.clone()
-        return _each(_on_gpu, found) if to_gpu else found
+        return _on_gpu(found) if to_gpu else found
 
 
 def _placed(index: Any) -> Any:
-    """Turn an index list into a tensor on the device of the indexed tensor."""
+    """Turn the lists of an index into tensors on the device of the indexed tensor."""
+    if isinstance(index, tuple):
+        return tuple(map(_placed, index))
     return torch.tensor(index, device=GPU) if isinstance(index, list) else index
 
 
@@ -119,17 +127,17 @@ def _leaves(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-def _each(of: Callable[[Any], Any], value: Any) -> Any:
-    return type(value)([_each(of, one) for one in value]) if isinstance(value, (list, tuple)) else of(value)
-
-
 def _held(value: Any) -> Any:
     if type(value) is OnGpu:
         return value.held
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_held, value))
     return HOST if type(value) is torch.device else value
 
 
 def _on_gpu(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_on_gpu, value))
     return OnGpu(value) if isinstance(value, torch.Tensor) else value
 
 

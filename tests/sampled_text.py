@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from scipy.stats import chi2
 
@@ -18,8 +20,10 @@ from tests.conftest import TINY, restless
 from tests.remembered import remembered
 
 TOKENS, LENGTH = 6, 3
+many_texts = pytest.mark.parametrize("samples", [600, pytest.param(1500, marks=pytest.mark.deep)])
 
 
+@cache
 def small_vocabulary() -> Pair:
     """A pair over `TOKENS` tokens, the draft being the target with noise; both answer from memory."""
     recipe = replace(TINY, vocab_size=TOKENS)
@@ -36,9 +40,12 @@ def small_vocabulary() -> Pair:
 def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> tuple[float, int]:
     """(p-value of the joint distribution of three tokens, rare cells pooled; number of accepted drafted tokens)."""
     cells = list(itertools.product(range(TOKENS), repeat=LENGTH))
-    model: Any = decoder.pair.target
+    models: tuple[Any, Any] = decoder.pair.target, decoder.pair.draft
+    texts = torch.tensor([[*prompt, *text] for text in itertools.product(range(TOKENS), repeat=LENGTH + 1)])
     with torch.inference_mode():
-        p = torch.softmax(model.model(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
+        for model in models:
+            model.learn(texts)
+        p = torch.softmax(models[0].model(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
     after = len(prompt) - 1 + torch.arange(LENGTH)
     expected = p[torch.arange(len(cells))[:, None], after, torch.tensor(cells)].prod(1).numpy() * samples
     draft_rng, rng = streams(decoder.pair, seed)

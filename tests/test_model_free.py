@@ -23,7 +23,7 @@ from spectheory import Draft, Tree
 from tests.conftest import generated
 from tests.likely import logits_for
 from tests.refusals import refuses
-from tests.sampled_text import chi_square, small_vocabulary
+from tests.sampled_text import chi_square, many_texts, small_vocabulary
 
 ABLATIONS = [
     Goose(spine_branches=False),
@@ -57,7 +57,7 @@ IN_TURN = [
 @pytest.mark.parametrize(("prompt", "drafter"), IN_TURN)
 def test_greedy_text_is_generates(tiny: Pair, prompt: list[int], drafter: Drafter) -> None:
     """Each drafter after one of the prompts, in turn; deep, after all."""
-    assert Decoder(tiny, drafter).generate(prompt, 60).tokens == generated(tiny, prompt, 60)
+    assert Decoder(tiny, drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
 
 
 @pytest.mark.parametrize("drafter", [PromptLookup(), TokenRecycling(), Goose(), Goose(bypass=False)], ids=repr)
@@ -80,12 +80,12 @@ def test_drafts_are_well_formed_and_hit(tiny: Pair, drafter: Drafter) -> None:
     assert max(depths) > 0
 
 
+@many_texts
 @pytest.mark.parametrize(
     "drafter", [PromptLookup((1,)), TokenRecycling(Tree.k_ary(2, 2)), Goose(budget=12, lengths=(2, 1))], ids=repr
 )
-def test_sampled_text_has_the_targets_distribution(drafter: Drafter) -> None:
+def test_sampled_text_has_the_targets_distribution(drafter: Drafter, samples: int) -> None:
     """Chi-square of the joint distribution of the first three tokens, 216 cells, level 1e-4 each, fixed seeds."""
-    samples = 1500
     p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3, 1], samples, seed=5)
     assert p_value > 1e-4
     assert accepted > samples / 10

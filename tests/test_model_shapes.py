@@ -38,7 +38,7 @@ from tests.conftest import generated, restless
 from tests.played import gpu
 from tests.refusals import refuses
 
-VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
+VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 20
 TIE = 1e-4
 """As in test_shipped_pair: float32 logits closer than this tie."""
 PLAYED = not torch.cuda.is_available()
@@ -225,14 +225,14 @@ def test_sampled_text_obeys_length_and_stop(pair: Pair, drafter: Drafter, verifi
     decoder = Decoder(pair, drafter, Sampling(1.0, top_k=60), verifier, stop)
     for seed, prompt in enumerate(PROMPTS * 2):
         cycles: list[Cycle] = []
-        text = decoder.generate(prompt, 30, *streams(pair, seed), watch=cycles.append)
+        text = decoder.generate(prompt, NEW_TOKENS, *streams(pair, seed), watch=cycles.append)
         emitted = [cycle.emitted for cycle in cycles]
         assert text.tokens[1:] == [token for tokens in emitted for token in tokens][: len(text.tokens) - 1]
         assert [len(tokens) - 1 for tokens in emitted] == text.accepted
         assert stop.isdisjoint(text.tokens[:-1])
-        assert len(text.tokens) == 30 or text.tokens[-1] in stop
-        assert sum(map(len, emitted[:-1])) < 30
-        ended += len(text.tokens) < 30
+        assert len(text.tokens) == NEW_TOKENS or text.tokens[-1] in stop
+        assert sum(map(len, emitted[:-1])) < NEW_TOKENS
+        ended += len(text.tokens) < NEW_TOKENS
     assert ended
 
 

@@ -40,12 +40,12 @@ COMBINATIONS = [
 Deep, each drafter with each verifier. On the host, tests/test_matrix.py runs each drafter with each verifier.
 """
 NEW_TOKENS = 16
-"""Enough that every combination that accepts and rejects drafted tokens within 24 tokens does both."""
+"""Enough after `PROMPTS[1]` that nearly every combination accepts and rejects drafted tokens."""
 
 
-def texts(pair: Pair, combination: Combination) -> list[list[int]]:
+def text(pair: Pair, combination: Combination) -> list[int]:
     decoder = Decoder(pair, combination.policy.drafter, combination.sampling, combination.verifier)
-    return [decoder.generate(PROMPTS[i], NEW_TOKENS, *streams(pair, i)).tokens for i in range(2)]
+    return decoder.generate(PROMPTS[1], NEW_TOKENS, *streams(pair, 1)).tokens
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,12 @@ def test_texts_are_those_of_the_host(
 ) -> None:
     """Token for token where the GPU is played, which has the host's random numbers and rounds as it does."""
     with gpu():
-        found = texts(there, combination)
+        found = text(there, combination)
     monkeypatch.setattr(torch.Tensor, "is_cpu", False)  # the host is to do as a GPU does, not what is faster there
     if PLAYED or combination.sampling.greedy:
-        assert found == texts(tiny, combination)
+        assert found == text(tiny, combination)
     else:
-        assert [len(text) for text in found] == [NEW_TOKENS] * 2
+        assert len(found) == NEW_TOKENS
 
 
 FEW = ("--device", "cuda", "--prompt-tokens", 16, "--new-tokens")

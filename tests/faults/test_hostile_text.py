@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,13 +64,21 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def files(run: Run) -> Run:
-    """Run commands in a folder with rates, times and a plan."""
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with rates, times and a plan."""
+    folder = tmp_path_factory.mktemp("saved")
     rates, times = st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1)
-    rates.save("acceptance.json")
-    times.save("latency.json")
-    st.plan(rates, times, max_budget=2).save("plan.json")
+    rates.save(folder / "acceptance.json")
+    times.save(folder / "latency.json")
+    st.plan(rates, times, max_budget=2).save(folder / "plan.json")
+    return folder
+
+
+@pytest.fixture
+def files(run: Run, saved: Path, tmp_path: Path) -> Run:
+    """Run commands in a folder with rates, times and a plan."""
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     return run
 
 

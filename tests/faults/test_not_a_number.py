@@ -36,7 +36,7 @@ from spectheory.verify import TopDown, Verifier
 from tests.played import gpu
 
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(4)]
-FROM = 15
+FROM = 10
 """Tokens that a broken model reads before it breaks."""
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
 ROLES = ["target", "draft"]
@@ -125,7 +125,7 @@ def refused(role: str, value: float, folder: Path, where: str) -> Any:
 def test_decoding_names_the_model_and_the_position(
     tiny_folders: Path, role: str, value: float, device: str, drafter: Drafter, verifier: Verifier, sampling: Sampling
 ) -> None:
-    """Position 16 is the first after FROM, or a later node of the tree that reaches it."""
+    """Position 11 is the first after FROM, or a later node of the tree that reaches it."""
     pair = broken_pair(tiny_folders, role, value, device)
     with refused(role, value, tiny_folders, f"after token {FROM + 1}"):
         Decoder(pair, drafter, sampling, verifier).generate(PROMPTS[0], 20, *streams(pair, 0))
@@ -137,8 +137,8 @@ def test_only_a_model_that_is_used_is_refused(
     broken: Pair, tiny_folders: Path, role: str, value: float, drafter: Drafter, temperature: float
 ) -> None:
     decoder = Decoder(broken, drafter, Sampling(temperature))
-    with refused(role, value, tiny_folders, "after token 16") if role == "target" else nullcontext():
-        assert len(decoder.generate(PROMPTS[0], 20, *streams(broken, 0)).tokens) == 20
+    with refused(role, value, tiny_folders, f"after token {FROM + 1}") if role == "target" else nullcontext():
+        assert len(decoder.generate(PROMPTS[0], 12, *streams(broken, 0)).tokens) == 12
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -210,8 +210,9 @@ def rounded(tiny_folders: Path) -> Pair:
 def test_texts_that_were_sampled_in_bfloat16_are_replayed(rounded: Pair, sampling: Sampling) -> None:
     """The decoder's cached forwards round differently from one forward of the whole text."""
     decoder = Decoder(rounded, PlannedTree(st.Tree.k_ary(2, 2)), sampling, TopDown(RRS()))
-    texts = [decoder.generate(prompt, 60, *streams(rounded, 1, i)).tokens for i, prompt in enumerate(PROMPTS)]
-    for text, tokens in zip(forced_texts(rounded, PROMPTS, texts, sampling), texts, strict=True):
+    prompts = PROMPTS[:8]
+    texts = [decoder.generate(prompt, 60, *streams(rounded, 1, i)).tokens for i, prompt in enumerate(prompts)]
+    for text, tokens in zip(forced_texts(rounded, prompts, texts, sampling), texts, strict=True):
         assert (text.at_tokens(text.p) > 0).all()
         assert np.allclose(text.p.sum(1), 1)
         assert text.tokens.tolist() == tokens
