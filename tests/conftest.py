@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from xdist import is_xdist_controller
 
 from reference.library_sources import standard_library
@@ -95,6 +96,13 @@ def _import_own_part() -> None:
         # The collection that follows reports what cannot be imported.
         with suppress(Exception, pytest.skip.Exception):
             import_module(".".join(file.relative_to(here.parent).with_suffix("").parts))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try each property on 40 examples unless it asks for another number; with the deep tests on Hypothesis's 100."""
+    if config.option.markexpr == "not deep":
+        settings.register_profile("few", max_examples=40)
+        settings.load_profile("few")
 
 
 def pytest_collection_finish() -> None:

@@ -77,11 +77,11 @@ def test_a_depth_that_no_budget_affords_is_refused() -> None:
 
 
 def test_largest_fitting_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
-    memory.require_memory(lambda n: 10 * n, 100)
-    refuses("up to about 100 fits", memory.require_memory, lambda n: 10 * n, 101)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**7)
+    memory.require_memory(lambda n: 10**5 * n, 100)
+    refuses("up to about 100 fits", memory.require_memory, lambda n: 10**5 * n, 101)
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
-    memory.require_memory(lambda n: 10 * n, 10**30)
+    memory.require_memory(lambda n: 10**5 * n, 10**30)
 
 
 def test_available_memory_is_read_where_it_can_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ CGROUP_FILES = (
 group's limit and use, and the field of memory.stat with what it can give back."""
 ULIMITS = {"RLIMIT_AS": "VmSize", "RLIMIT_DATA": "VmData"}
 """Limits of a process, and the field of /proc/self/status with what counts towards each."""
+NEGLIGIBLE = 1_000_000
+"""Bytes that are not worth a check: finding out what is available takes longer than a search of this size."""
 
 
 def available_bytes() -> int | None:
@@ -92,12 +94,15 @@ def require_memory(need: Callable[[int], int], budget: int) -> None:
         InputError: the search does not fit. The message names the bytes needed, the bytes available and roughly the
             largest budget that fits.
     """
+    needed = need(budget)
+    if needed <= NEGLIGIBLE:
+        return
     available = available_bytes()
-    if available is None or need(budget) <= available:
+    if available is None or needed <= available:
         return
     fits = bisect_left(range(1, budget), True, key=lambda smaller: need(smaller) > available)
     repair = f"a budget up to about {fits:,} fits" if fits else "no budget fits: use a smaller max_depth or max_fanout"
     raise InputError(
-        f"budget of {budget:,} needs about {need(budget) / 1e9:,.2f} GB for this search, "
+        f"budget of {budget:,} needs about {needed / 1e9:,.2f} GB for this search, "
         f"{available / 1e9:,.2f} GB are available: {repair}"
     )

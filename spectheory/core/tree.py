@@ -181,7 +181,8 @@ class Tree:
 
         Entry 0 is for the root: a chain of n nodes has n ones, and the root alone has no entry.
         """
-        inner = np.unique(self.parent[1:])
+        inner = np.zeros(len(self.parent), bool)
+        inner[self.parent[1:]] = True
         return np.bincount(self.depth[inner], minlength=self.max_depth)
 
     def __eq__(self, other: object) -> bool:
