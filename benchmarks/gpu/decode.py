@@ -34,7 +34,7 @@ class Sizes:
     stride: int = 1
 
 
-DRY_SIZES = Sizes(6, 2, 8, 40, 1, (0.0, 1.0), 20)
+DRY_SIZES = Sizes(6, 2, 8, 32, 1, (0.0, 1.0), 20)
 
 
 def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, say: Callable[[str], None]) -> Path:
