@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from contextlib import suppress
@@ -103,13 +102,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "not deep":
         settings.register_profile("few", max_examples=40)
         settings.load_profile("few")
-
-
-def pytest_collection_finish() -> None:
-    """Spare the collector what the imports left, and call it less often: it took time in every test."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
