@@ -210,7 +210,7 @@ def rounded(tiny_folders: Path) -> Pair:
 def test_texts_that_were_sampled_in_bfloat16_are_replayed(rounded: Pair, sampling: Sampling) -> None:
     """The decoder's cached forwards round differently from one forward of the whole text."""
     decoder = Decoder(rounded, PlannedTree(st.Tree.k_ary(2, 2)), sampling, TopDown(RRS()))
-    prompts = PROMPTS[:8]
+    prompts = PROMPTS[:12]
     texts = [decoder.generate(prompt, 60, *streams(rounded, 1, i)).tokens for i, prompt in enumerate(prompts)]
     for text, tokens in zip(forced_texts(rounded, prompts, texts, sampling), texts, strict=True):
         assert (text.at_tokens(text.p) > 0).all()
