@@ -38,7 +38,7 @@ def traced_replays(folder: Path, rates: Acceptance | None = None) -> tuple[Repla
         rates: acceptance rates that are used with these texts.
 
     Raises:
-        InputError: see `replays`; the pair is no longer in these folders; or `rates` are for another sampling.
+        InputError: as `replays` and `traced_pair`; or `rates` were counted with another sampling than the trace's.
     """
     by_request(folder, "target_token")
     stamp = stamp_of(folder)

@@ -179,7 +179,7 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
     clock, counts = state.clock, state.counts
     for step in range(len(steps.end)):
         arrive(work, machine, state)
-        while counts[COMPLETED] == counts[ARRIVED]:
+        if counts[COMPLETED] == counts[ARRIVED]:
             if counts[ARRIVED] == len(work.outputs):
                 return step, DONE
             clock[NOW] = work.arrivals[counts[ARRIVED]]

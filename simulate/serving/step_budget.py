@@ -11,9 +11,9 @@ from spectheory.core.compiling import compiler
 
 INLINED = compiler(cache=True, inline="always")
 INNER = compiler(cache=True, no_cpython_wrapper=True)
-"""For functions that only compiled ones call: no wrapper is compiled by which Python calls them."""
+"""For functions that only compiled functions call: the wrapper for calls from Python is not compiled."""
 NOTHING: Any = np.int64(0)
-"""A 0 that is no literal: Numba compiles a function again for each literal that it gets."""
+"""The number 0 as a variable: given the literal 0, Numba would compile the function a second time."""
 
 
 @INNER
