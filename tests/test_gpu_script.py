@@ -48,17 +48,17 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def as_if(tmp_path: Path) -> Path:
-    """Profiles as an H100 would give them whose forwards take 1.25 times the roofline's, graphs half of a launch."""
+    """Profiles as an H100 would give them whose forwards take 1.25 times the roofline's."""
     grid = Grid(tokens=(1, 16, 64), batches=(1, 8), contexts=(512, 4096))
     for name in PAIR.values():
         data = json.loads(json.dumps({"kind": "gpu-profile", "model": name, "grid": vars(grid), "points": []}))
         data["provenance"] = st.Provenance.now("by hand", seed=0, device=H100).to_dict()
         for batch, context, tokens in grid.points():
-            computed = Roofline(gpu("h100_sxm"), batch=batch, context=context).forward_seconds(model(name), [tokens])[0]
-            ways = {
-                way: {"median_seconds": 1.25 * times * computed, "spread_seconds": 1e-5, "rounds": 15}
-                for way, times in (("launched", 2), ("graph", 1))
-            }
+            ways = {}
+            for way, costs in reduce.WAYS.items():
+                place = Roofline(gpu("h100_sxm"), batch=batch, context=context, costs=costs)
+                seconds = 1.25 * place.forward_seconds(model(name), [tokens])[0]
+                ways[way] = {"median_seconds": seconds, "spread_seconds": 1e-5, "rounds": 15}
             point: dict[str, Any] = {"batch": batch, "context": context, "tokens": tokens}
             lacking = name == PAIR["target"] and (batch, context, tokens) == (8, 4096, 64)
             data["points"].append(point | ({"skipped": "out of memory"} if lacking else ways))
@@ -162,7 +162,8 @@ def test_records_state_the_rooflines_error(as_if: Path, tmp_path: Path) -> None:
         st.Latency.measured(gpu=name, **PAIR, batch=batch, folder=tmp_path / "latency")
         for name, batch in (("h100_sxm", 1), (H100, 8))
     )
-    computed = st.Latency.roofline(gpu="h100_sxm", **PAIR, batch=8, context=4096)
+    bare = reduce.WAYS["graph"]
+    computed = st.Latency.roofline(gpu="h100_sxm", **PAIR, batch=8, context=4096, engine="hf", costs=bare)
     assert eight.target(16, 4096) == pytest.approx(1.25 * computed.target(16, 4096))
     assert eight.draft(1, 4096) == pytest.approx(1.25 * computed.draft(1, 4096))
     assert (one.tokens.tolist(), eight.tokens.tolist()) == ([1, 16, 64], [1, 16])  # 64 did not fit
@@ -186,6 +187,12 @@ def test_a_record_that_was_not_measured_is_refused(as_if: Path, tmp_path: Path) 
     (tmp_path / "h100_sxm" / PAIR["target"] / PAIR["draft"] / "batch-8.json").write_text("{")
     with pytest.raises(st.RecordError, match=r"batch-8.json is damaged: not JSON"):
         st.Latency.measured(gpu="h100_sxm", **PAIR, batch=8, folder=tmp_path)
+
+
+def test_the_page_shows_the_committed_records() -> None:
+    text = summary.summary(Path("benchmarks/gpu/h200"))
+    assert text in Path("docs/results.md").read_text(encoding="utf-8")
+    assert "Measured on NVIDIA H200." in text
 
 
 def test_no_dry_record_ships() -> None:

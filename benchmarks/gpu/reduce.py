@@ -1,9 +1,14 @@
-"""Profiles of two models as one measured `Latency` per batch size, with the roofline's error in its provenance."""
+"""Profiles of two models as one measured `Latency` per batch size, with the roofline's error in its provenance.
+
+The forwards are those of transformers, so the roofline has the costs of Hugging Face's decoder, which were fitted to
+published speedups on other machines. A CUDA graph replays the same kernels without the host's launches; their time is
+left out of what is computed for it. Engines fuse these kernels, so their forwards are faster than such a graph.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +21,26 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import Gpu, gpu
 from spectheory.hardware.library import path_of
 from spectheory.hardware.models import model as model_of
-from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.hardware.roofline import Roofline
 
 PAIRS = (("llama-3.1-8b", "llama-3.2-1b"), ("qwen3-8b", "qwen3-0.6b"))
 """(target, draft) with the same vocabulary."""
-Table = dict[tuple[int, int, int], tuple[float, float]]
-"""Median and spread in seconds by (batch, context, tokens)."""
+COSTS = EngineCosts.of("hf")
+WAYS = {"launched": COSTS, "graph": replace(COSTS, eager_seconds=0.0)}
+"""The costs of each way of running a forward."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The seconds of a forward: median and interquartile range, and the way it was run."""
+
+    median: float
+    spread: float
+    way: str
+
+
+Table = dict[tuple[int, int, int], Timed]
+"""Times by (batch, context, tokens)."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +66,8 @@ def records(folder: Path) -> Iterator[Latency]:
 def of_pair(target: dict[str, Any], draft: dict[str, Any]) -> Iterator[Latency]:
     """One record per batch size, with the contexts at which both models ran one token.
 
-    The faster of launches from Python and a CUDA graph counts, as an engine would choose. Sizes that did not fit at
-    some context are left out. The time outside the forwards is not measured; it is the roofline's for vLLM.
+    The faster of launches from Python and a CUDA graph counts. Sizes that did not fit at some context are left out. The
+    time outside the forwards is not measured; it is the roofline's for Hugging Face's decoder.
 
     Raises:
         InputError: the profiles differ in device, versions or grid.
@@ -78,10 +96,14 @@ def _latency(
     contexts: list[int],
     tokens: list[int],
 ) -> Latency:
-    values = np.array([[[table[batch, c, n] for n in tokens] for c in contexts] for table in tables])
+    timed = [[[table[batch, c, n] for n in tokens] for c in contexts] for table in tables]
+    seconds, spreads = (
+        np.array([[[getattr(one, name) for one in row] for row in rows] for rows in timed])
+        for name in ("median", "spread")
+    )
     stamp = Provenance.from_dict(target["provenance"])
     names = target["model"], draft["model"]
-    overheads = EngineCosts.of(DEFAULT_ENGINE).overheads(model_of(names[0]), model_of(names[1]), batch)
+    overheads = COSTS.overheads(model_of(names[0]), model_of(names[1]), batch)
     stamp = stamp.replace(
         target=names[0],
         draft=names[1],
@@ -97,26 +119,28 @@ def _latency(
     return Latency(
         tokens=np.array(tokens),
         contexts=np.array(contexts),
-        target_seconds=values[0, ..., 0],
-        draft_seconds=values[1, ..., 0],
-        target_spread_seconds=values[0, ..., 1],
-        draft_spread_seconds=values[1, ..., 1],
+        target_seconds=seconds[0],
+        draft_seconds=seconds[1],
+        target_spread_seconds=spreads[0],
+        draft_spread_seconds=spreads[1],
         **vars(overheads),
         provenance=stamp,
     )
 
 
-def error_of(profile: dict[str, Any], batch: int) -> Errors | None:
-    """The roofline's errors at one batch size; None where it does not know the device."""
+def error_of(profile: dict[str, Any], batch: int, ways: Iterable[str] = WAYS) -> Errors | None:
+    """The roofline's errors at one batch size, for the faster of `ways`; None where it does not know the device."""
     known = _known(profile)
     if known is None:
         return None
     errors = {}
-    for (b, context, tokens), (seconds, _) in _table(profile).items():
+    for (b, context, tokens), timed in _table(profile, ways).items():
         if b == batch:
-            place = Roofline(known, batch=batch, context=context)
+            place = Roofline(known, batch=batch, context=context, costs=WAYS[timed.way])
             computed = place.forward_seconds(model_of(profile["model"]), [tokens])[0]
-            errors[f"{tokens} tokens after {context}"] = float(computed / seconds - 1)
+            errors[f"{tokens} tokens after {context}"] = float(computed / timed.median - 1)
+    if not errors:
+        return None
     worst = max(errors, key=lambda where: abs(errors[where]))
     return Errors(float(np.median(list(errors.values()))), errors[worst], worst)
 
@@ -144,18 +168,22 @@ def _known(profile: dict[str, Any]) -> Gpu | None:
         return None
 
 
-def _table(profile: dict[str, Any]) -> Table:
-    """Median and spread, in seconds, of the faster way at each point that was run."""
-    ran = {(p["batch"], p["context"], p["tokens"]): faster(p) for p in profile["points"]}
-    return {point: (best["median_seconds"], best["spread_seconds"]) for point, best in ran.items() if best}
+def _table(profile: dict[str, Any], ways: Iterable[str] = WAYS) -> Table:
+    """The times of the faster of `ways` at each point that was run."""
+    ran = {(p["batch"], p["context"], p["tokens"]): _faster(p, ways) for p in profile["points"]}
+    return {point: timed for point, timed in ran.items() if timed}
 
 
-def faster(point: dict[str, Any]) -> dict[str, Any] | None:
-    """The measurement of the faster way; None where the point was skipped."""
-    ways = [point.get(way, {}) for way in ("launched", "graph") if "skipped" not in point]
-    return min((way for way in ways if "median_seconds" in way), key=lambda way: way["median_seconds"], default=None)
+def _faster(point: dict[str, Any], ways: Iterable[str]) -> Timed | None:
+    """The faster of `ways`; None where the point was skipped."""
+    found = [
+        Timed(point[way]["median_seconds"], point[way]["spread_seconds"], way)
+        for way in ways
+        if "skipped" not in point and "median_seconds" in point.get(way, {})
+    ]
+    return min(found, key=lambda timed: timed.median, default=None)
 
 
 def _graph_share(profile: dict[str, Any], batch: int) -> float:
-    ran = [p for p in profile["points"] if p["batch"] == batch and faster(p)]
-    return sum(faster(point) is point.get("graph") for point in ran) / len(ran)
+    ways = [timed.way for (b, *_), timed in _table(profile).items() if b == batch]
+    return ways.count("graph") / len(ways)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.gpu.place import DRY_RUN
 from benchmarks.gpu.profile import MODELS, file_of, read, seconds_of
-from benchmarks.gpu.reduce import error_of, records
+from benchmarks.gpu.reduce import WAYS, error_of, records
 from spectheory import Provenance
 from spectheory.core.errors import InputError
 from spectheory.report.calibration import calibration_rows, calibration_words
@@ -40,12 +40,22 @@ def _profiles(folder: Path) -> Iterator[str]:
             if not ran:
                 continue
             first, last = ran[0], max(ran, key=lambda point: (point["context"], point["tokens"]))
-            ways = [_ms(seconds_of(point, way)) for point in (first, last) for way in ("launched", "graph")]
+            ways = [_ms(seconds_of(point, way)) for point in (first, last) for way in WAYS]
             size = f"{last['tokens']} after {last['context']:,}"
-            error = error_of(profile, batch)
-            rows.append((str(batch), f"{len(ran)} of {len(points)}", *ways[:2], size, *ways[2:], str(error or "-")))
+            errors = [str(error_of(profile, batch, [way]) or "-") for way in WAYS]
+            rows.append((str(batch), f"{len(ran)} of {len(points)}", *ways[:2], size, *ways[2:], *errors))
         one = f"1 after {profile['grid']['contexts'][0]:,}"
-        header = ("batch", "points", f"{one}: ms", "as a graph", "largest", "ms", "as a graph", "roofline's error")
+        header = (
+            "batch",
+            "points",
+            f"{one}: ms",
+            "graph",
+            "largest",
+            "ms",
+            "graph",
+            "roofline's error",
+            "for the graph",
+        )
         yield _section(f"Forwards of {profile['model']}", Provenance.from_dict(profile["provenance"]), [])
         yield markdown_table(TextTable("", header, tuple(rows)))
 

@@ -27,10 +27,10 @@ RECIPE = Recipe(
     rows=32,
     target=LayerSizes(layers=12, width=768, hidden=2304),
     draft=LayerSizes(layers=2, width=384, hidden=1536),
-    target_steps=1500,
-    draft_steps=2000,
+    target_steps=500,
+    draft_steps=700,
 )
-MOST_BYTES = 120_000_000
+MOST_BYTES = 40_000_000
 DRY_RECIPE = Recipe(
     vocab_size=300,
     length=256,

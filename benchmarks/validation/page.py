@@ -44,6 +44,8 @@ def document(judged: Judged, figure: str) -> str:
         "## Errors by class of deployment",
         *(markdown_table(table).strip() for table in class_tables(judged)),
         markdown_table(reach_table(judged)).strip(),
+        "The project's own measurements on an H200 are not among these rows: [results](results.md#on-a-gpu) compares "
+        "them with the costs of `hf`.",
         "## Aims of issue 16",
         'The issue asks for these median errors at most. "Found" are the errors before it.',
         markdown_table(aims_table(judged)).strip(),
