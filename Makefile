@@ -32,11 +32,11 @@ style: setup
 	$(BIN)/ruff format --check .
 
 types: setup
-	$(BIN)/pyright
+	$(BIN)/pyrefly check
 
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
-# Pyright has one thread, so it runs beside the tests.
+# The tests start with imports, so the types are checked beside them.
 test: style
 	$(MAKE) --jobs 2 types suite
 

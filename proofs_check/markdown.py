@@ -67,7 +67,7 @@ def introduction(paper: Paper) -> str:
     """The text above a paper's claims, what to do differently first."""
     told = practice(paper)
     parts = [f"## {paper.name}", f"*{paper.title}.*", f"**What to do differently.**\n\n{told}" if told else ""]
-    return "\n\n".join(filter(None, [*parts, _text(paper.notes), _bibtex(paper.bibtex)])) + "\n"
+    return "\n\n".join(part for part in [*parts, _text(paper.notes), _bibtex(paper.bibtex)] if part) + "\n"
 
 
 def section(one: CheckedClaim) -> str:

@@ -83,7 +83,7 @@ def load_folder(
         )
         model, loading = loaded
         model = model.to(device).eval().requires_grad_(False)
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         tokenizer.get_vocab()
     if model.config._attn_implementation != attention:
         raise PairError(
@@ -103,7 +103,7 @@ def load_folder(
 def _loading(role: str, folder: Path) -> Iterator[None]:
     """Turn exceptions of transformers into a PairError. Code of a folder is refused without asking the user."""
     before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
-    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # pyrefly: ignore[bad-assignment]
     try:
         yield
     except Exception as error:

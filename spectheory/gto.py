@@ -56,7 +56,7 @@ def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
     1.0375
     """
     reached = _reached(tree, target_probability)
-    if isinstance(eta, bool) or not isinstance(eta, Real) or not 0 < eta < np.inf:  # pyright: ignore[reportOperatorIssue]
+    if isinstance(eta, bool) or not isinstance(eta, Real) or not 0 < eta < np.inf:
         raise InputError(f"eta must be finite and above 0, got {eta!r:.80}")
     length = along_paths(tree.parent, np.append(0.0, reached[1:]), np.add)
     is_leaf = np.bincount(tree.parent[1:], minlength=len(length)) == 0

@@ -25,7 +25,8 @@ SMALL_LEVEL = {"alpha": 1e-2, "tv": 0.05, "cycles": 2}
 
 
 def certified(play: Play, max_samples: int, **options: Any) -> StepCertificate:
-    return certify_in_worlds([play], max_samples=max_samples, **{"tv": 0.05, **options})
+    given: dict[str, Any] = {"tv": 0.05, **options}
+    return certify_in_worlds([play], max_samples=max_samples, **given)
 
 
 def plain(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -39,5 +40,5 @@ MATRIX = np.array([*(WORLD.p((token,)) for token in range(V)), WORLD.p(())])
 
 
 def in_batches(step: Any, most: int, **options: Any) -> StepCertificate:
-    given = {"vocab_size": V, "batch": 64, "tv": 0.05, "length": 2, **options}
+    given: dict[str, Any] = {"vocab_size": V, "batch": 64, "tv": 0.05, "length": 2, **options}
     return certify_step(step, WORLD.p, max_samples=most, **given)

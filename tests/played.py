@@ -39,7 +39,7 @@ class OnGpu(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # pyrefly: ignore[bad-override]
         raise RuntimeError(f"{func}: the GPU is no longer there")
 
     def __getitem__(self, index: Any) -> torch.Tensor:
@@ -56,7 +56,7 @@ class OnGpu(torch.Tensor):
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first")
         return self.held.clone().numpy()
 
-    def __array__(self, *_: Any) -> np.ndarray:
+    def __array__(self, dtype: Any = None) -> np.ndarray:
         return self.numpy()
 
     def __repr__(self, **_: Any) -> str:

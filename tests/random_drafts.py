@@ -19,7 +19,8 @@ from tests.enumeration import exact, random_distribution
 
 CHAINS = [Levels((1,) * length, rule) for length in (1, 2, 3) for rule in Block().rules]
 TREES = [Levels(counts) for counts in [(1, 1), (2,), (3,), (1, 2), (2, 1), (3, 1), (1, 1, 2), (2, 2)]]
-PATHS = [Paths(*sizes) for sizes in [(2, 1), (3, 1), (2, 2), (2, 1, 1), (3, 2), (2, 2, 1), (2, 3), (1, 2), (2, 1, 2)]]
+SIZES = [(2, 1, 0), (3, 1, 0), (2, 2, 0), (2, 1, 1), (3, 2, 0), (2, 2, 1), (2, 3, 0), (1, 2, 0), (2, 1, 2)]
+PATHS = [Paths(paths, length, trunk) for paths, length, trunk in SIZES]
 OTHERS = [
     replace(policy, rule=rule)
     for rule in (DrawRule.IID_APART, DrawRule.NO_REPLACEMENT)

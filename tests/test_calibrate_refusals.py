@@ -27,7 +27,8 @@ def test_another_draft_is_said_and_another_deployment_is_refused() -> None:
         "kv_dtype": ("fp8", "calibrated for target llama-3.1-8b"),
     }.items():
         value, message = named
-        place = st.Deployment(**{**PAIR, changed: value}, costs=found)
+        given: dict[str, Any] = {**PAIR, changed: value}
+        place = st.Deployment(**given, costs=found)
         refuses(f"costs were {message}", place.latency, 1)
 
 

@@ -266,7 +266,7 @@ def test_undecided_says_what_it_would_take() -> None:
 
 
 def test_the_seed_settles_everything() -> None:
-    told: list[tuple[int, float, float]] = []
+    told: list[tuple[float, ...]] = []
     runs = [
         certify_step(speculative, target, contexts=[(), (3,)], vocab_size=V, max_samples=3_001, seed=seed,
                      progress=lambda *seen: told.append(seen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -190,7 +190,7 @@ def test_an_interrupted_decode_keeps_the_finished_prompts(
     records(run)
     whole = reference.measuring.measure
 
-    def interrupted(*args: object, **settings: object) -> object:
+    def interrupted(*args: object, **settings: object) -> Iterator[object]:
         for count, tally in enumerate(whole(*args, **settings)):  # type: ignore[arg-type]
             if count == 2:
                 raise KeyboardInterrupt

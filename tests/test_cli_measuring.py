@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,7 @@ def test_an_interrupted_decode_is_shown_as_a_part(
     records(run)
     whole = reference.measuring.measure
 
-    def interrupted(*given: object, **settings: object) -> object:
+    def interrupted(*given: object, **settings: object) -> Iterator[object]:
         yield next(iter(whole(*given, **settings)))  # type: ignore[arg-type]
         raise KeyboardInterrupt
 

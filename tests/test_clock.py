@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,7 +140,7 @@ def test_an_interrupted_clocking_goes_on(tiny: Pair, greedy: list[WallClock], tm
     refuses("need at least one prompt", clocked, tiny, SETTINGS, prompts=0)
 
 
-def made_up(ratios: list[list[float]]) -> WallClock:
+def made_up(ratios: Sequence[Sequence[float]]) -> WallClock:
     """Four decoders, at these speeds beside the first, with 100 tokens in a second."""
     seconds = 1 / np.array(ratios)
     whole = np.ones_like(seconds, int)

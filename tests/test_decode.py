@@ -305,8 +305,11 @@ def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable()
 )
 def test_the_distribution_is_that_of_transformers_processors(sampling: Sampling) -> None:
     logits = 3 * torch.randn(50, 40, generator=Generator().manual_seed(0))
-    warpers = [TemperatureLogitsWarper(float(sampling.temperature)), TopKLogitsWarper(sampling.top_k or 40)]
-    warpers.append(TopPLogitsWarper(sampling.top_p))
+    warpers = (
+        TemperatureLogitsWarper(float(sampling.temperature)),
+        TopKLogitsWarper(sampling.top_k or 40),
+        TopPLogitsWarper(sampling.top_p),
+    )
     scores = logits
     for warper in warpers:
         scores = warper(torch.empty(0), scores)  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def models_loaded_once() -> Iterator[None]:
 
 
 def compare(other: str, **given: object) -> TextComparison:
-    return compare_texts(IDS["prompt"], IDS["plain"], IDS[other], **given)  # pyright: ignore[reportArgumentType]
+    return compare_texts(IDS["prompt"], IDS["plain"], IDS[other], **given)  # pyrefly: ignore[bad-argument-type]
 
 
 def test_texts_that_differ_by_rounding_are_told_from_a_wrong_token() -> None:

@@ -29,7 +29,7 @@ def grown(levels: int, branching: int, nodes: int) -> float:
     pool: dict[tuple[int, ...], float] = {}
     for depth in range(levels):
         row = RATES.table[min(depth, len(RATES.table) - 1)]
-        children = {
+        children: dict[tuple[int, ...], float] = {
             (*path, rank): pool.get(path, 1.0) * row[rank] for path in beam for rank in range(min(branching, 3))
         }
         pool |= children

@@ -110,8 +110,13 @@ def test_heads_with_equal_weights_and_other_options_are_other_drafts() -> None:
     """Results are kept by this hash: what the head computes counts, hints to engines do not."""
     head = random_head(EAGLE31)
     same_weights = {weights_hash(head)}
-    for change in ({"layers": (0, 1, 2)}, {"norm_output": False}, {"rms_norm_eps": 1e-5}, {"hidden_act": "gelu"}):
-        other = random_head(replace(EAGLE31, **change))
+    for config in (
+        replace(EAGLE31, layers=(0, 1, 2)),
+        replace(EAGLE31, norm_output=False),
+        replace(EAGLE31, rms_norm_eps=1e-5),
+        replace(EAGLE31, hidden_act="gelu"),
+    ):
+        other = random_head(config)
         assert all(map(torch.equal, head.state_dict().values(), other.state_dict().values()))
         same_weights.add(weights_hash(other))
     assert len(same_weights) == 5

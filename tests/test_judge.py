@@ -195,7 +195,7 @@ def test_an_interrupted_comparison_goes_on_and_drafts_are_added(
     read: list[int] = []
     counted = PairDraft.logits
     monkeypatch.setattr(PairDraft, "logits", lambda self, batch: read.append(batch.first) or counted(self, batch))
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, ...]] = []
     again = judge(texts, groups, settings, tmp_path / "parts", lambda *numbers: told.append(numbers))
     assert told == [(0, len(texts.texts) - 4), (len(texts.texts) - 4, len(texts.texts) - 4)]
     assert sorted(read) == [4, 4]
@@ -307,7 +307,7 @@ def test_texts_that_are_not_the_targets_are_refused(tiny: Pair, traces: Callable
     texts = HeldOutTexts.of_trace(traces(0.0), tiny)
     refuses("prompts must be at least 2 different ones, got 1", replace, texts, prompts=texts.prompts[:1] * 6)
     with pytest.raises(InputError, match=r"pair has weights .*, the trace in .* was recorded with"):
-        HeldOutTexts.of_trace(traces(0.0), replace(tiny, target=tiny.draft))
+        HeldOutTexts.of_trace(traces(0.0), replace(tiny, target=tiny.draft))  # pyrefly: ignore[bad-argument-type]
     refuses("token ids are whole numbers from 0 to 299", replace, texts, texts=[[300]] * 6)
     refuses("tree must have at least one drafted node", StaticTree, st.Tree.chain(0), Greedy())
     refuses("search must be one of OPT-Tree, EAGLE-2, SpecExec, SALF, got 'beam'", searched, "beam")

@@ -36,10 +36,11 @@ KINDS = pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp", 
 def small(kind: str) -> Pair:
     """A target of 6 tokens with a random head, whose drafts are often right by chance."""
     config = CONFIGS[kind]
-    vocabulary = {"draft_vocab_size": 5} if config.draft_vocab_size else {}
-    layers = {"layers": (3, 0, 2)} if config.kind == "eagle3" else {}
+    config = replace(config, vocab_size=6, draft_vocab_size=5 if config.draft_vocab_size else None)
+    if config.kind == "eagle3":
+        config = replace(config, layers=(3, 0, 2))
     target = random_target(vocab_size=6)
-    head = random_head(replace(config, vocab_size=6, **vocabulary, **layers), dtype=torch.float64)
+    head = random_head(config, dtype=torch.float64)
     tokenizer: Any = None
     return Pair(target, head.attach(target), tokenizer, ("the target", "the head"))
 

@@ -22,7 +22,7 @@ MADE = KernelCurve("llama.cpp", "q4_0", "rtx3090", (1, 2, 5), (1.0, 1.5, 3.0), "
 
 
 def seconds(tokens: list[int], curves: tuple[KernelCurve, ...], target: str = Q4, **place: Any) -> np.ndarray:
-    whole = {"context": 0, "costs": EngineCosts.of("llama.cpp")} | place
+    whole: dict[str, Any] = {"context": 0, "costs": EngineCosts.of("llama.cpp")} | place
     return Roofline(gpu("rtx3090"), curves=curves, **whole).forward_seconds(model(target), tokens)
 
 

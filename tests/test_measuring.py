@@ -100,7 +100,7 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
     differing = r"a trace with another seed \(0, here 4\), temperature \(1.0, here 0.0\): name an empty folder"
     refuses(differing, tracing.record_trace, tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
     refuses("holds a trace with other prompts:", tracing.record_trace, tiny, PROMPTS[::-1], sampled, tmp_path / "a")
-    swapped = replace(tiny, target=tiny.draft, draft=tiny.target)
+    swapped = replace(tiny, target=tiny.draft, draft=tiny.target)  # pyrefly: ignore[bad-argument-type]
     refuses("holds a trace with other weights:", tracing.record_trace, swapped, PROMPTS, sampled, tmp_path / "a")
     stamped = tmp_path / "b" / "provenance.json"
     stamped.write_text(stamped.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "2.0"'))

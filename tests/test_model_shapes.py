@@ -293,7 +293,7 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
 @pytest.mark.parametrize(("target", "draft"), [*((name, name) for name in ARCHITECTURES), ("gpt2", "llama")])
 def test_a_local_folder_is_loaded(tiny_folders: Path, tmp_path: Path, target: str, draft: str) -> None:
     """Weights, stop tokens and context come from the folder; a padded output layer is cut to the other's."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folders / "target")
+    tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
     for role, architecture, vocabulary in (("target", target, 300), ("draft", draft, 300 if draft == target else 320)):
         model_of(architecture, 0.02 * (role == "draft"), vocabulary=vocabulary).save_pretrained(tmp_path / role)
         tokenizer.save_pretrained(tmp_path / role)

@@ -43,7 +43,8 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     model: Any = AutoModelForCausalLM.from_config(config)
     restless(model, seed=1, scale=0.15)
     model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
+    tokenizer.save_pretrained(tmp_path)
     with pytest.raises(PairError, match="has no SDPA: use load_pair.*attention='eager'. or --attention eager"):
         load_pair(tmp_path, tmp_path)
     refuses("attention must be one of sdpa, eager, got 'flash'", load_pair, tmp_path, tmp_path, attention="flash")
@@ -71,6 +72,7 @@ def test_models_that_cannot_read_a_tree_are_refused(
 ) -> None:
     """Positions counted by rows would place siblings after each other; a sliding window would cut paths off."""
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
+    tokenizer.save_pretrained(tmp_path)
     with pytest.raises(PairError, match=message):
         load_pair(tmp_path, tmp_path, attention="eager")

@@ -63,7 +63,7 @@ def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, tex
     with pytest.raises(KeyboardInterrupt):
         write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, stop)
     refuses("lacks 2 of 3 files, such as part-000002.safetensors: repeat the command", OwnTexts, tmp_path)
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, ...]] = []
     moved = replace(tiny, names=("another folder", "of the same weights"))
     for pair, share in ((tiny, (1, 2)), (moved, (0, 2))):
         write_own_texts(pair, corpus(tiny), SETTINGS, tmp_path, lambda *numbers: told.append(numbers), share)

@@ -59,7 +59,7 @@ def classes(shares: list[float], rates: list[float], **fields: object) -> st.Req
     """Classes made by hand: falls, later ranks and limits that say nothing, unless given."""
     none = {"falls": np.ones(2), "later": np.zeros((2, 0)), "any_rank": False, "counted": None}
     limits = {"low": np.zeros(2), "high": np.ones(2)}
-    return st.RequestClasses(np.array(shares), np.array(rates), **{**none, **limits, **fields})  # pyright: ignore
+    return st.RequestClasses(np.array(shares), np.array(rates), **{**none, **limits, **fields})  # pyrefly: ignore[bad-argument-type]
 
 
 def tau(found: st.RequestClasses, length: int) -> float:

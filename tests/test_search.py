@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from spectheory.yields import block_efficiency, reach
 fixed = settings(deadline=None, derandomize=True, max_examples=60)
 close = {"rel": 1e-12, "abs": 0}
 
-Forest = tuple["Forest", ...]
+Forest = tuple[Any, ...]
 """The subtrees of the children of a node, in order of rank."""
 
 

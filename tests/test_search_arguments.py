@@ -43,7 +43,7 @@ def test_bad_arguments_are_named_with_their_repair() -> None:
     refuses(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got", best_tree, acceptance, LARGEST_TREE)
     refuses("max_fanout must be at least 1, got 0: None sets no limit", best_tree, acceptance, 5, max_fanout=0)
     refuses(r"must be an Acceptance, got list: use Acceptance\.by_rank", best_tree, [0.5], 5)
-    assert best_tree(acceptance, np.int64(2)) == best_tree(acceptance, 2)  # pyright: ignore[reportArgumentType]
+    assert best_tree(acceptance, np.int64(2)) == best_tree(acceptance, 2)  # pyrefly: ignore[bad-argument-type]
 
 
 falling, rising, late = Acceptance.by_rank([0.5, 0.2]), Acceptance.by_rank([0.2, 0.5]), Acceptance.by_rank([0.0, 1.0])

@@ -77,7 +77,8 @@ def test_a_selected_tree_keeps_the_targets_distribution(sampling: Sampling, runs
 
 def test_a_selector_of_another_pair_sampling_or_folder_is_refused(labels: Labels, tmp_path: Path) -> None:
     one = selector()
-    for field, value in {"target_hidden": 64, "draft_hidden": 32, "vocabulary": 9, "weights": "abc"}.items():
+    others: dict[str, Any] = {"target_hidden": 64, "draft_hidden": 32, "vocabulary": 9, "weights": "abc"}
+    for field, value in others.items():
         foreign = replace(one, card=replace(one.card, pair=replace(one.card.pair, **{field: value})))
         refuses(f"{field} {value}", Selected(foreign).start, pair(), SAMPLING)
     refuses("temperature 0 draws nothing", Selected(one).start, pair(), Sampling(0.0))

@@ -96,7 +96,7 @@ def test_a_draft_on_fewer_gpus_pays_less_communication_and_more_reading() -> Non
     assert needed == pytest.approx(Roofline(gpu("h100_sxm"), 4).memory_needed(sizes[0]) + place.memory_needed(sizes[1]))
     refuses("draft_gpus must be between 1 and 4, got 8", st.Latency.roofline, **PAIR, gpus=4, draft_gpus=8)
     with pytest.raises(ValueError, match="parallel must be one of tensor, expert, layers, got 'sideways'"):
-        st.Latency.roofline(**PAIR, parallel="sideways")  # pyright: ignore[reportArgumentType]
+        st.Latency.roofline(**PAIR, parallel="sideways")  # pyrefly: ignore[bad-argument-type]
 
 
 @pytest.mark.parametrize(

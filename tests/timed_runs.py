@@ -26,9 +26,9 @@ FORWARD = Run("forward", 2, 512, 1.0, tokens=16, source="forward")
 
 
 def setup_of(**changed: Any) -> TimedSetup:
-    known = {"draft": model(PAIR["draft"]), "gpus": 1, "parallel": "tensor", "draft_gpus": None}
-    known |= {"target": model(PAIR["target"]), "gpu": gpu("h100_sxm")}
-    return TimedSetup(**{**known, "drafting": "levels", **changed})
+    known: dict[str, Any] = {"draft": model(PAIR["draft"]), "gpus": 1, "parallel": "tensor", "draft_gpus": None}
+    known |= {"target": model(PAIR["target"]), "gpu": gpu("h100_sxm"), "drafting": "levels"}
+    return TimedSetup(**(known | changed))
 
 
 def timed(*runs: Run, costs: EngineCosts = TRUE) -> list[Run]:

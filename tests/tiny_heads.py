@@ -46,7 +46,7 @@ def random_head(config: HeadConfig, seed: int = 0, dtype: torch.dtype = torch.fl
 def random_target(layers: int = LAYERS, seed: int = 1, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
     """A Llama target whose text does not settle on one token."""
     torch.manual_seed(seed)
-    given = {"hidden_size": 32, "vocab_size": VOCABULARY, **sizes}
+    given: dict[str, Any] = {"hidden_size": 32, "vocab_size": VOCABULARY, **sizes}
     config = LlamaConfig(
         num_hidden_layers=layers,
         intermediate_size=48,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -31,7 +32,7 @@ def config(pair: Pair, kind: Kind, draft_vocab_size: int | None = None) -> HeadC
     made = head_config(pair.target, kind, intermediate_size=16, draft_vocab_size=draft_vocab_size)
     if kind != "eagle3":
         return made
-    return HeadConfig(**{**vars(made), "layers": SETTINGS.layers})
+    return replace(made, layers=SETTINGS.layers)
 
 
 def head(pair: Pair, kind: Kind, seed: int = 0) -> Head:

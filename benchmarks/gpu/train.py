@@ -7,7 +7,7 @@ import json
 import sysconfig
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def _mixed(name: str) -> bytes:
 
 def train(folder: Path, work: Path, place: Place, *, seed: int = 0, say: Callable[[str], None] = print) -> Path:
     """Train the pair in `work`, continuing from its checkpoints, and write `train.json`; returns that file."""
-    recipe = Recipe(**{**vars(DRY_RECIPE if place.dry else RECIPE), "seed": seed})
+    recipe = replace(DRY_RECIPE if place.dry else RECIPE, seed=seed)
     started = time.perf_counter()
     corpus = train_pair(work / "pair", work / "training", recipe, files=Sources(place), device=place.device, say=say)
     seconds = time.perf_counter() - started

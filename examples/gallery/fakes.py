@@ -114,7 +114,7 @@ class Cache:
 
     def rollback(self, kept: int) -> None:
         """Keep the probabilities of the first tokens."""
-        self._prob_history = self._prob_history[:, :kept]  # pyright: ignore[reportOptionalSubscript]
+        self._prob_history = self._prob_history[:, :kept]  # pyrefly: ignore[unsupported-operation]
 
 
 def cached_models(c: Chain) -> tuple[Box, Box]:

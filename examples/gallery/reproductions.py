@@ -75,7 +75,7 @@ def medusa_typical() -> str:
     def mask(logits: Any, candidates: Any, temperature: Any, threshold: Any, alpha: Any) -> None: ...
 
     try:
-        mask(*range(6))  # pyright: ignore[reportCallIssue]
+        mask(*range(6))
     except TypeError as error:
         return str(error).split("() ")[1]
     raise AssertionError

@@ -25,8 +25,8 @@ def holds_next(text: Text, start: int, shape: DelayedShape) -> list[Fraction]:
     """The probabilities that the tree has the next 1, 2, ... tokens of the text from `start`, and so NSS keeps them."""
     paths, trunk, length = shape
     ahead = text[start : start + trunk + length]
-    stems = accumulate((chance if at < trunk else ONE for at, chance in enumerate(ahead)), mul)
-    rests = accumulate((ONE if at < trunk else chance for at, chance in enumerate(ahead)), mul)
+    stems: Iterator[Fraction] = accumulate((chance if at < trunk else ONE for at, chance in enumerate(ahead)), mul)
+    rests: Iterator[Fraction] = accumulate((ONE if at < trunk else chance for at, chance in enumerate(ahead)), mul)
     return [stem * (1 - (1 - rest) ** paths) for stem, rest in zip(stems, rests, strict=True)]
 
 

@@ -196,7 +196,7 @@ def _(case: Case) -> None:
     world = walks.ContextTable((case["pair_at_every_context"],))
     target = world.library()
     drafts = drafted_paths(target, 2)
-    stops = gathered(
+    stops: walks.Emitted = gathered(
         ((*draft.context(node), token)[:2], chance * x)
         for draft, chance in drafts
         for (node, token), x in branches(

@@ -58,7 +58,8 @@ def joint(chances: Sequence[Fraction]) -> SpineOutcomes | None:
 
     After a wrong token each is right independently. None where a pair is right less often than an independent pair.
     """
-    s, law, reached = chances[0], {(): Fraction(1)}, Fraction(1)
+    s, reached = chances[0], Fraction(1)
+    law: SpineOutcomes = {(): Fraction(1)}
     for chance in chances:
         other = (s - reached * chance) / (1 - reached) if reached < 1 else Fraction(0)
         new: SpineOutcomes = {}

@@ -17,7 +17,7 @@ from typing import Any
 from proofs_check.small_drafts import total
 from spectheory import goose
 
-Forest = tuple["Forest", ...]
+Forest = tuple[Any, ...]
 """An ordered forest: one entry per tree, each entry the forest below the tree's root."""
 
 

@@ -41,7 +41,7 @@ def same_shape() -> Iterator[Change]:
     """Two leaves under the root before and after, four tokens, small common denominators first."""
     forks = [frozenset[Path]((a,) for a in pair) for pair in combinations(range(4), 2)]
     for law in positive_laws(4, 12):
-        target = {(token,): p for token, p in enumerate(law)}
+        target: dict[Path, Fraction] = {(token,): p for token, p in enumerate(law)}
         for old, new in product(forks, repeat=2):
             yield from ((old, new, target, Fraction(eta)) for eta in range(1, 11))
 

@@ -23,7 +23,7 @@ def unties(hat: Hat) -> bool:
 
 @claim("S-TALF")
 def ideal_draft(effort: int) -> Finding:
-    laws = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 19)]
+    laws: list[Law] = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 19)]
     sizes = range(1, 2 + effort)
     inner: list[Path] = [path for length in range(3) for path in product(range(2), repeat=length)]
 

@@ -93,6 +93,10 @@ class Fields:
         """A boolean field."""
         return self._boolean(name, self.take(name, default))
 
+    def flags(self, *names: str) -> dict[str, Any]:
+        """Boolean fields by name; an absent one is false."""
+        return {name: self.flag(name) for name in names}
+
     def stated_flag(self, name: str, why: str) -> bool:
         """A boolean field that must be there; `why` is added to the message."""
         return self._boolean(name, self.need(name, why))

@@ -125,13 +125,13 @@ class Head(nn.Module, ABC):
             past = 0 if past_key_values is None else past_key_values.get_seq_length()
             position_ids = torch.arange(past, past + tokens.shape[1], device=tokens.device)[None]
         if attention_mask is None:
-            attention_mask = create_causal_mask(
+            attention_mask = create_causal_mask(  # pyrefly: ignore[bad-assignment]
                 config=self.llama,
                 inputs_embeds=embedded,
                 attention_mask=None,
                 past_key_values=past_key_values,
                 position_ids=position_ids,
-            )  # pyright: ignore[reportAssignmentType]
+            )
         attention = {
             "attention_mask": attention_mask,
             "position_embeddings": self.rotary(embedded, position_ids),
@@ -153,7 +153,7 @@ class Eagle1Head(Head):
         super().__init__(config, attention)
         self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=config.fc_bias)
         self.layer = LlamaDecoderLayer(self.llama, 0)
-        self.layer.input_layernorm = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
+        self.layer.input_layernorm = nn.Identity()  # pyrefly: ignore[bad-assignment]
 
     def fuse(self, states: Tensor) -> Tensor:
         """See Head.fuse: the state itself."""
@@ -181,7 +181,7 @@ class Eagle3Layer(LlamaDecoderLayer):
             wide = nn.Linear(2 * narrow.in_features, narrow.out_features, bias=narrow.bias is not None)
             setattr(self.self_attn, name, wide)
 
-    def forward(self, embedded: Tensor, features: Tensor, **attention: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(self, embedded: Tensor, features: Tensor, **attention: Any) -> Tensor:  # pyrefly: ignore[bad-override]
         """The output (B, n, hidden) for embeddings and features (B, n, hidden)."""
         normed = self.hidden_norm(features)
         mixed, _ = self.self_attn(torch.cat([self.input_layernorm(embedded), normed], -1), **attention)
@@ -203,7 +203,7 @@ class Eagle3Head(Head):
     models/eagle3.
     """
 
-    fc: nn.Linear  # pyright: ignore[reportIncompatibleMethodOverride]
+    fc: nn.Linear
     d2t: Tensor
     t2d: Tensor
 

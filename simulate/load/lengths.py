@@ -101,7 +101,7 @@ def check_positive(name: str, value: object, repair: str = "") -> None:
 def check_cv(cv: object, repair: str = "") -> None:
     """Refuse a coefficient of variation that is not above 0 and at most `LARGEST_CV`."""
     check_positive("cv", cv, repair)
-    if not SMALLEST_CV <= cv <= LARGEST_CV:  # pyright: ignore[reportOperatorIssue]
+    if not SMALLEST_CV <= cv <= LARGEST_CV:  # pyrefly: ignore[unsupported-operation]
         raise InputError(f"cv must be from {SMALLEST_CV:g} to {LARGEST_CV:g}, got {cv:g}")
 
 

@@ -95,13 +95,13 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
     while slot < counts[DECODING]:
         request = state.decoding[slot]
         position = state.emitted[request]
-        drawn = uniform(work.keys[request], position)  # pyright: ignore[reportArgumentType]
+        drawn = uniform(work.keys[request], position)
         row = survival[work.kinds[request]]
         accepted = 0
         for level in range(1, len(row)):
             accepted += drawn < row[level]
         if limited:
-            accepted = min(accepted, verified(state, work.kinds[request]))  # pyright: ignore[reportArgumentType]
+            accepted = min(accepted, verified(state, work.kinds[request]))
         left = work.outputs[request] - position
         emitted = min(accepted + 1, left)
         total += emitted
@@ -126,7 +126,7 @@ def report_completed(work: Work, machine: Machine, state: State, batch: int) -> 
     for place in range(batch - 1, state.counts[DECODING] - 1, -1):
         request = state.decoding[place]
         cycles = state.counts[CYCLES] - state.began[request]
-        completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)  # pyright: ignore[reportArgumentType]
+        completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)
 
 
 @INNER

@@ -79,7 +79,7 @@ class Server:
     @classmethod
     def of(cls, source: Schedule | Plan | Latency, **limits: int | None) -> Server:
         """A server with the times in a schedule, a plan or a latency; see `StepTimes.of`."""
-        return cls(StepTimes.of(source), **limits)  # pyright: ignore[reportArgumentType]
+        return cls(StepTimes.of(source), **limits)  # pyrefly: ignore[bad-argument-type]
 
     @property
     def sequences(self) -> int:

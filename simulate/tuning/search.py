@@ -138,7 +138,7 @@ class Trials:
         """(3, R) goodput, mean time to the first token and mean time per output token of a choice."""
         controller = self.options.controller(choice, "tuned")
         runs = [
-            serve(controller, requests, server=self.options.server, seed=seed, **self.limits)  # pyright: ignore[reportArgumentType]
+            serve(controller, requests, server=self.options.server, seed=seed, **self.limits)  # pyrefly: ignore[bad-argument-type]
             for seed, requests in replications
         ]
         rows = [(run.goodput, run.ttft.mean if run.ttft else 0.0, run.tpot.mean if run.tpot else 0.0) for run in runs]

@@ -49,7 +49,7 @@ class RateWorld(_EdgeWorld):
     """
 
     acceptance: Acceptance
-    verifier: Verifier | None = None
+    verifier: Verifier | None = None  # pyrefly: ignore[bad-override]
 
     def edges(self, tree: Tree) -> Shaped[np.ndarray, " nodes"]:
         """Probability that each node is accepted once its parent is; 1 for the root."""
@@ -89,7 +89,7 @@ class ReachWorld(_EdgeWorld):
 
     tree: Tree
     reach: np.ndarray
-    verifier: Verifier | None = None
+    verifier: Verifier | None = None  # pyrefly: ignore[bad-override]
 
     def __post_init__(self) -> None:
         if np.shape(self.reach) != self.tree.parent.shape:

@@ -92,7 +92,7 @@ class BatchRuns:
     def _read(self, emitted: object, going: np.ndarray) -> None:
         """Add what the step emitted to the texts of the rows `going`."""
         try:
-            ids = padded(emitted)  # pyright: ignore[reportArgumentType]
+            ids = padded(emitted)  # pyrefly: ignore[bad-argument-type]
         except (InputError, TypeError, ValueError, RuntimeError) as error:
             raise BrokenStepError(f"the step must return rows of tokens: {error}") from error
         if len(ids) != len(going):

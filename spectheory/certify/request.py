@@ -74,7 +74,8 @@ class Request:
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Request:
         """The request with these fields, which may be values read from JSON."""
-        return cls(**{**given, "rules": tuple(given["rules"]), "shapes": tuple(map(tuple, given["shapes"]))})
+        lists: dict[str, Any] = {"rules": tuple(given["rules"]), "shapes": tuple(map(tuple, given["shapes"]))}
+        return cls(**(given | lists))
 
     def answer(self, report: Report) -> dict[str, Any]:
         """The name of the verdict, the lines and JSON values of the certificate, and the page or None.

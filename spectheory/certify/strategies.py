@@ -84,7 +84,7 @@ def generated(size: int, depth: int, count: int, seed: int) -> tuple[dict[Contex
         database=None,
         deadline=None,
         phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
+        suppress_health_check=list(HealthCheck),
     )
     with suppress(NoSuchExample):
         find(tables(size, depth), kept, settings=options, random=random.Random(seed))

@@ -32,7 +32,10 @@ def compare(
     from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare as compared
 
-    tallies = [path and _tally(option, path) for option, path in (("simulated", simulated), ("measured", measured))]
+    tallies = [
+        None if path is None else _tally(option, path)
+        for option, path in (("simulated", simulated), ("measured", measured))
+    ]
     comparison = compared(Plan.load(plan), *tallies)
     if as_json:
         print(json.dumps(comparison.to_dict(), indent=1))

@@ -60,7 +60,7 @@ def explain(
     with progress("replays") as tell:
         found = explained_on(texts, shape, by, rule, measured=tally, progress=tell)
     files = [] if out is None else _files(out, found)
-    require_free([source, tree, measured], *(Output(*file) for file in files), force=force)
+    require_free([source, tree, measured], *(Output(path, kind) for path, kind, _ in files), force=force)
     written = [(path, text) for path, _, text in files]
     show_files(found, explained_words(found), explained_rows(found), written, as_json=as_json)
 

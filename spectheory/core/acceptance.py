@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, final
 
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64, Real
@@ -35,6 +35,7 @@ class TooFewTrialsError(InputError):
         self.min_trials = min_trials
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Acceptance(Record):
     """Acceptance rates by depth and rank. Measured rates carry the counts from which they were computed.

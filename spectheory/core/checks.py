@@ -79,7 +79,7 @@ def check_probabilities(**probabilities: Any) -> None:
     """Refuse a value that is not a probability: a float or a Fraction between 0 and 1."""
     for name, value in probabilities.items():
         is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= 1:  # pyright: ignore[reportOperatorIssue]
+        if not is_number or not 0 <= value <= 1:  # pyrefly: ignore[unsupported-operation]
             raise InputError(f"{name} must be a probability between 0 and 1, got {value!r:.80}")
 
 

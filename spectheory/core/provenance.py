@@ -112,8 +112,10 @@ class Provenance:
             raise InputError(f"provenance must be an object with the field 'source', got {data!r:.80}")
         if unknown := sorted(set(data) - set(_HINTS)):
             raise InputError(f"provenance has the unknown fields {unknown}: remove them")
-        lists = {"assumptions": tuple(data["assumptions"])} if isinstance(data.get("assumptions"), list) else {}
-        return cls(**{**data, **lists})
+        fields = dict(data)
+        if isinstance(fields.get("assumptions"), list):
+            fields["assumptions"] = tuple(fields["assumptions"])
+        return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON values. Unknown and empty fields are left out."""

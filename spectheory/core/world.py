@@ -134,7 +134,7 @@ class Levels(DrawPolicy):
     """Every node at depth d gets counts[d] draws: (1, 1, ...) is a chain, (1, 1, 3, 1) a delayed tree."""
 
     counts: tuple[int, ...]
-    rule: DrawRule = DrawRule.IID
+    rule: DrawRule = DrawRule.IID  # pyrefly: ignore[bad-override]
 
     def __post_init__(self) -> None:
         if not self.counts or min(self.counts) < 1:
@@ -161,7 +161,7 @@ class Paths(DrawPolicy):
     paths: int
     length: int
     trunk: int = 0
-    rule: DrawRule = DrawRule.IID
+    rule: DrawRule = DrawRule.IID  # pyrefly: ignore[bad-override]
 
     def __post_init__(self) -> None:
         if self.paths < 1 or min(self.length, self.trunk) < 0:

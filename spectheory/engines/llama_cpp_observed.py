@@ -45,7 +45,7 @@ def observed_in_log(text: str, statistics: Callable[[], Statistics]) -> Observed
         "llama.cpp-log",
         statistics=found,
         tau=tokens / cycles if cycles > 0 and tokens else (found.tau if found and found.tau else 1.0),
-        nodes=(found.drafted / found.drafts if known else None) if found else 0.0,  # pyright: ignore
+        nodes=(found.drafted / found.drafts if known else None) if found else 0.0,  # pyrefly: ignore[unsupported-operation]
         depth=_positions(found) if found else 0,
         step_seconds=seconds / cycles if cycles > 0 and tokens else None,
         draft_seconds=sum(row[1] for row in last.values()) / calls if calls else None,

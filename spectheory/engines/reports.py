@@ -76,7 +76,7 @@ def _require_no_path(text: str) -> None:
 
 def _read(engine: Engine, kind: str, texts: dict[str, str], min_trials: int) -> Statistics | list[BenchPoint]:
     reader = engine.readers[kind]
-    parts = []
+    parts: list[Statistics | list[BenchPoint]] = []
     for name, text in texts.items():
         try:
             parts.append(reader(text, min_trials if len(texts) == 1 else 1))
@@ -86,7 +86,7 @@ def _read(engine: Engine, kind: str, texts: dict[str, str], min_trials: int) -> 
         return parts[0]
     reports = [part for part in parts if isinstance(part, Statistics)]
     if not reports:
-        return [point for part in parts for point in part]
+        return [point for part in parts if isinstance(part, list) for point in part]
     return _added(reports, min_trials)
 
 

@@ -56,8 +56,8 @@ def factors_of(
 
 
 def _factor(name: str, figures: str, gain: float | None, advice: Advice, measure: str = "") -> Factor:
-    change = advice.causes.get(name, "") if gain is not None and gain >= NOTABLE else ""  # pyright: ignore
-    return Factor(name, figures, gain, change, "" if gain is not None else measure)  # pyright: ignore
+    change = advice.causes.get(name, "") if gain is not None and gain >= NOTABLE else ""  # pyrefly: ignore[no-matching-overload]
+    return Factor(name, figures, gain, change, "" if gain is not None else measure)  # pyrefly: ignore[bad-argument-type]
 
 
 def rates_by_position(seen: Observed, tree: Tree | None) -> list[float] | None:

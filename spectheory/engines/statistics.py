@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import final
 
 import numpy as np
 
@@ -24,6 +25,7 @@ Counted = tuple[Sequence[int], Sequence[int]]
 """(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """What an engine reports about its speculation, counted as in spectheory. A figure that is unknown is None.

@@ -42,7 +42,7 @@ def observed_in_iterations(data: Any, statistics: Callable[[Any], Statistics]) -
         "trtllm-stats",
         statistics=found,
         tau=1.0 if found is None else found.tau or 1.0,
-        nodes=(found.drafted / found.drafts if known else None) if found else 0.0,  # pyright: ignore
+        nodes=(found.drafted / found.drafts if known else None) if found else 0.0,  # pyrefly: ignore[unsupported-operation]
         depth=None if found else 0,
         batch=sum(batches) / len(batches) if chosen else None,
         step_seconds=sum(seconds) / len(seconds) if chosen else None,

@@ -141,7 +141,7 @@ def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, 
         rank[size] = rank[node] + 1 if kind == 2 else 0
         total += best
         size += 1
-    return parent[:size], below[:size], total  # pyright: ignore[reportReturnType] - a float once compiled
+    return parent[:size], below[:size], total  # total is a float once compiled
 
 
 @cache

@@ -54,7 +54,7 @@ class OptimalTransport(Solver):
         return tuple(OptimalTransport(rule) for rule in DrawRule if rule not in self.rules)
 
     @property
-    def rules(self) -> tuple[DrawRule, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def rules(self) -> tuple[DrawRule, ...]:  # pyrefly: ignore[bad-override]
         """`drawn`, and the rule under which the set of drafts has the same distribution."""
         return (self.drawn, APART[self.drawn]) if self.drawn in APART else (self.drawn,)
 

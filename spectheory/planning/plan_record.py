@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
@@ -27,6 +27,7 @@ from spectheory.replay import Replayed
 from spectheory.yields import RequestClasses
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Record):
     """A tree to verify, with the rates and times from which its speed is predicted.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
@@ -22,6 +23,7 @@ PLANNED_VERIFIERS: tuple[Verifier, ...] = TopDown(Naive()), TopDown(RRS()), Trav
 that no other of them beats everywhere."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Option:
     """A tree, its verifier and its draw rule, with its cycles on the recorded texts."""

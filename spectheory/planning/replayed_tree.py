@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, final
 
 from spectheory.core.errors import InputError
 from spectheory.core.record import Record
@@ -14,6 +14,7 @@ from spectheory.replay import Replayed, Replays
 from spectheory.verify import Greedy, name_of, verifier_of
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class ReplayedTree(Record):
     """A tree that was replayed.

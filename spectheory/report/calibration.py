@@ -101,8 +101,10 @@ def calibration_figure(calibration: Calibration) -> str:
         panel.yaxis.set_major_locator(MultipleLocator(1))
     for panel, name in zip(axes[-len(PANELS) :], PANELS.values(), strict=True):
         panel.set_xlabel(f"tau, {name}")
-    style = {"linestyle": "none", "markersize": MARK}
-    marks = [Line2D([], [], marker=MARKERS[f], color=SERIES[f], label=name, **style) for f, name in enumerate(families)]
+    marks = [
+        Line2D([], [], linestyle="none", marker=MARKERS[f], markersize=MARK, color=SERIES[f], label=name)
+        for f, name in enumerate(families)
+    ]
     figure.legend(handles=marks, loc="outside lower center", ncols=3)
     return to_svg(figure, "Measured tau against tau predicted exactly, by the product of rates and by replay")
 

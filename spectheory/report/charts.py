@@ -27,7 +27,7 @@ HEIGHT = 300
 def rows(records: Iterable[Mapping[str, Any]]) -> alt.Data:
     """Data of a chart, from one dictionary for each mark."""
     plain = [{name: _plain(value) for name, value in record.items()} for record in records]
-    return alt.Data(values=plain)  # pyright: ignore[reportArgumentType]
+    return alt.Data(values=plain)
 
 
 def framed(chart: AnyChart, title: str, *, height: int = HEIGHT) -> AnyChart:

@@ -23,8 +23,8 @@ def _verdict(factor: Factor) -> str:
 def diagnosis_words(found: Diagnosis) -> list[str]:
     """The sentences of a diagnosis that follow its table: figures, what to change, what to measure, the notes."""
     words = [f"{TITLES[factor.name]}: {factor.figures}" for factor in found.factors if factor.figures]
-    named = {factor.name: factor for factor in found.factors}
-    words += [f"change ({TITLES[name]}): {named[name].change}" for name in found.causes if named[name].change]
+    changes: dict[str, str] = {factor.name: factor.change for factor in found.factors}
+    words += [f"change ({TITLES[name]}): {changes[name]}" for name in found.causes if changes[name]]
     if found.length is not None and found.length_gain is not None and found.nodes is not None:
         words.append(_fastest(found.length, found.length_gain, found.length_setting, round(found.nodes)))
     if found.speedup is None and found.factors:

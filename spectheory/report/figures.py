@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -120,7 +122,8 @@ def tree_figure(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = ""
 def yield_figure(plan: Plan) -> str:
     """Predicted block efficiency and speedup of the best tree and chain of each budget. The chosen one is marked."""
     figure, (tau, speed) = panels(rows=2, height_inches=4.6)
-    curves, replayed = plan.by_budget, {} if plan.tried is None else {"marker": ".", "markersize": 4}
+    curves = plan.by_budget
+    replayed: dict[str, Any] = {} if plan.tried is None else {"marker": ".", "markersize": 4}
     for panel, tree, chain in (
         (tau, curves.tree_block_efficiency, curves.chain_block_efficiency),
         (speed, curves.tree_speedup, curves.chain_speedup),

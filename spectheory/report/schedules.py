@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def speedup_figure(schedule: Schedule) -> str:
     low, high = schedule.speedup_interval
     if low is not None and high is not None:
         axes.fill_between(schedule.batches, low, high, color=BLUE, alpha=0.18, linewidth=0, label="95% interval")
-    marks = {"marker": "o", "markersize": 4} if schedule.is_sparse or len(schedule.batches) == 1 else {}
+    marks: dict[str, Any] = {"marker": "o", "markersize": 4} if schedule.is_sparse or len(schedule.batches) == 1 else {}
     axes.plot(schedule.batches, schedule.speedup, color=BLUE, label="fastest", **marks)
     axes.plot(schedule.batches, schedule.chain_speedup, color=ORANGE, linestyle="--", label="chain", **marks)
     axes.axhline(1.0, color=RED, linewidth=1, linestyle=":", label="plain decoding")

@@ -69,7 +69,7 @@ def clock_words(record: WallClock) -> list[str]:
         chain = record.families.index("chain")
         words.append(f"The {record.decoders[chain]} runs at {_times(record, chain, assisted)}.")
     if (tree := record.fastest(*TREES)) is not None:
-        beside = "" if assisted in (None, theirs) else f", and at {_times(record, tree, assisted)}"
+        beside = "" if assisted is None or assisted == theirs else f", and at {_times(record, tree, assisted)}"
         words.append(
             f"The fastest tree, {record.decoders[tree]}, runs at {_times(record, tree, theirs)}, the fastest of "
             f"transformers here (aim {AIM}){beside}. {_predicted_speed(record, theirs)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, final
 
 import numpy as np
 from jaxtyping import Int
@@ -24,6 +24,7 @@ IDENTITY = ("tree", "verifier", "temperature", "top_k", "top_p", "target", "draf
 """Tallies can only be added if they agree in these fields of their provenance."""
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Tally(Record):
     """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, sampling and pair can be added.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -197,7 +197,7 @@ def compare_policies(
     def table(of: Callable[[Drafted, list[int]], float]) -> np.ndarray:
         return np.array([[of(drafted, widths) for drafted, widths in row] for row in grown])
 
-    seconds = {}
+    seconds: dict[str, Any] = {}
     if latency is not None:
         context = latency.context_of(context)
         seconds = {

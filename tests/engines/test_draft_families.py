@@ -117,8 +117,9 @@ def test_llama_cpp(family: str) -> None:
 def test_tensorrt_llm(family: str) -> None:
     message = "the draft must be an EAGLE-3 head, a multi-token-prediction module or n-g"
     made = taken("trtllm", family, TENSORRT_LLM, message)
-    text = made and made.files["speculative_config.yaml"]
-    assert text is None or text.startswith(f"speculative_config:\n  {TENSORRT_LLM[family]}")
+    if made is not None:
+        text = made.files["speculative_config.yaml"]
+        assert text.startswith(f"speculative_config:\n  {TENSORRT_LLM[family]}")
 
 
 @pytest.mark.parametrize("family", NAMES)

@@ -92,7 +92,7 @@ def test_llama_cpp_log(line: str) -> None:
     found = llama_cpp.from_log_line(line, min_trials=1)
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (87, 259, 167, 2.92)
     assert acceptance(found).hits is not None
-    assert acceptance(found).hits[:, 0].tolist() == [70, 55, 42]  # pyright: ignore[reportOptionalSubscript]
+    assert acceptance(found).hits[:, 0].tolist() == [70, 55, 42]  # pyrefly: ignore[unsupported-operation]
 
 
 def test_llama_cpp_log_before_positions() -> None:

@@ -20,4 +20,4 @@ def test_golden_medusa() -> None:
 def test_medusa_refuses_what_it_cannot_run() -> None:
     refuses("tree must be at most heads=2 deep for Medusa, got depth 3", medusa.export, TREE, version="1.0", heads=2)
     with pytest.raises(ValueError, match="tree must be a Tree, got Envelope: Medusa runs static trees only"):
-        medusa.export(Envelope(3, 2, 4), version="1.0")  # pyright: ignore[reportArgumentType]
+        medusa.export(Envelope(3, 2, 4), version="1.0")  # pyrefly: ignore[bad-argument-type]

@@ -36,7 +36,8 @@ def test_the_throughput_of_a_run_is_the_one_it_was_made_from(rate: float, batch:
 
 
 def plain(**changes: Any) -> Run:
-    return Run(**({"kind": "plain", "batch": 1, "context": 8, "seconds": 0.01, "source": "a.json"} | changes))
+    given: dict[str, Any] = {"kind": "plain", "batch": 1, "context": 8, "seconds": 0.01, "source": "a.json"}
+    return Run(**(given | changes))
 
 
 def cycle(**changes: Any) -> Run:

@@ -30,8 +30,12 @@ COLUMNS = ("target_rank", "target_top_rank", "target_token")
 def recorded(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of three traces: `one`, `other` with another seed, and `more` with another number of candidates."""
     folder = tmp_path_factory.mktemp("traces")
-    for name, changes in {"one": {}, "other": {"seed": 1}, "more": {"candidates": 5}}.items():
-        record_trace(tiny, TEXTS, replace(SETTINGS, **changes), folder / name)
+    for name, settings in {
+        "one": SETTINGS,
+        "other": replace(SETTINGS, seed=1),
+        "more": replace(SETTINGS, candidates=5),
+    }.items():
+        record_trace(tiny, TEXTS, settings, folder / name)
     return folder
 
 

@@ -162,7 +162,7 @@ def test_a_tally_goes_on_only_with_its_own_run(tiny: Pair) -> None:
     first, *_, last = measure(tiny, st.Tree.chain(2), PROMPTS[:2], new_tokens=12)
 
     def refused(match: str, **other: Any) -> None:
-        options = {"prompts": PROMPTS[:2], "tree": st.Tree.chain(2), "new_tokens": 12} | other
+        options: dict[str, Any] = {"prompts": PROMPTS[:2], "tree": st.Tree.chain(2), "new_tokens": 12} | other
         refuses(match, next, measure(tiny, **options))
 
     refused("other prompts", prompts=PROMPTS[1:3], so_far=first)

@@ -120,7 +120,8 @@ def test_times_of_verifiers_are_three_numbers_by_name(given: Any, named: str) ->
 
 
 def test_times_of_verifiers_may_be_any_numbers() -> None:
-    found = replace(LATENCY, verifier_seconds={"Block": [0, np.float32(0.5), 1]}).verifier_seconds
+    given: dict[str, Any] = {"Block": [0, np.float32(0.5), 1]}
+    found = replace(LATENCY, verifier_seconds=given).verifier_seconds
     assert found == {"Block": (0.0, 0.5, 1.0)}
     assert all(type(one) is float for one in found["Block"])
 

@@ -44,7 +44,10 @@ CASES: list[tuple[Tree | DrawPolicy, DrawRule, Verifier]] = [
 ]
 
 
-VOCABULARY = {(Paths(2, 2), TopDown(SpecInfer())): 2, (Levels((1, 1, 1)), Traversal()): 2}
+VOCABULARY: dict[tuple[Tree | DrawPolicy, Verifier], int] = {
+    (Paths(2, 2), TopDown(SpecInfer())): 2,
+    (Levels((1, 1, 1)), Traversal()): 2,
+}
 """Where 3 tokens make too many branches."""
 
 

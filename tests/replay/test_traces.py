@@ -66,7 +66,7 @@ def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path, tiny
 def test_a_trace_of_another_pair_or_without_prompts_is_refused(trace: Path, tiny: Pair, tmp_path: Path) -> None:
     if replays(trace, tiny).greedy:
         return
-    other = replace(tiny, target=tiny.draft)
+    other = replace(tiny, target=tiny.draft)  # pyrefly: ignore[bad-argument-type]
     refuses(r"pair has weights .*, the trace in .* was recorded with", replays, trace, other)
     refuses("pair must be given to replay a trace at temperature 1.0, got None", replays, trace)
     held = (trace / PROMPTS).read_text()

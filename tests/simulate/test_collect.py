@@ -189,7 +189,7 @@ def test_certificates_of_the_zoo_run_in_blocks() -> None:
 
 
 def test_progress_counts_up_to_what_was_asked() -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, ...]] = []
     simulate.collect(TASKS[:2], stop=Stop(blocks=3), progress=lambda *numbers: seen.append(numbers))
     assert seen == [(n, 6) for n in range(1, 7)]
 

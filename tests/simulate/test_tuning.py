@@ -37,7 +37,8 @@ def latency(batch: int) -> st.Latency:
 
 
 def planned(batches: int = LARGEST, **limits: Any) -> st.Schedule:
-    return st.schedule(RATES, latency, list(range(1, batches + 1)), context=0, **{"max_budget": 5, **limits})
+    given: dict[str, Any] = {"max_budget": 5, **limits}
+    return st.schedule(RATES, latency, list(range(1, batches + 1)), context=0, **given)
 
 
 def load(rate: float = 8, count: int = 250) -> Load:

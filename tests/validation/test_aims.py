@@ -7,7 +7,7 @@ import pytest
 from benchmarks.validation.aims import aims_table, reasons_of_misses, sweeps_table
 from benchmarks.validation.judged import Judged
 from benchmarks.validation.predicting import Seconds
-from benchmarks.validation.protocol import Prediction
+from benchmarks.validation.protocol import Predict, Prediction
 from benchmarks.validation.rows import Row, parse
 from tests.validation.test_validation import GOOD
 
@@ -24,8 +24,8 @@ def judged(rows: list[Row], computed: float, calibrated: float) -> Judged:
     def seconds(one: Row, factor: float) -> Seconds:
         return Seconds(1.0, one.tau / ((one.gain or 2 / one.batch) * factor))
 
-    predicts = {"computed": lambda one: seconds(one, computed)}
-    again = {"calibrated": lambda one: seconds(one, calibrated)}
+    predicts: dict[str, Predict] = {"computed": lambda one: seconds(one, computed)}
+    again: dict[str, Predict] = {"calibrated": lambda one: seconds(one, calibrated)}
     columns = {title: [Prediction(one, of(one)) for one in rows] for title, of in (predicts | again).items()}
     return Judged(columns, [], predicts, again)
 

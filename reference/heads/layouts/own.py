@@ -39,7 +39,7 @@ class Spectheory(Layout):
         config = HeadConfig(
             fields.need("kind"),
             **fields.layer(),
-            **{name: fields.flag(name) for name in ("fc_bias", *EAGLE3_OPTIONS)},
+            **fields.flags("fc_bias", *EAGLE3_OPTIONS),
             own_embedding=own_embedding,
             layers=fields.layer_numbers("layers"),
             target_architectures=fields.names("target_architectures"),

@@ -48,7 +48,7 @@ class Speculators(Layout):
         layer, plan = fields.object("transformer_layer_config"), fields.object("speculators_config")
         sizes = layer.layer()
         why = ": speculators takes false for an absent field, vLLM true; state it"
-        options = {name: fields.flag(name) for name in EAGLE3_OPTIONS[:3]}
+        options = fields.flags(*EAGLE3_OPTIONS[:3])
         options["norm_before_residual"] = fields.stated_flag("norm_before_residual", why)
         config = HeadConfig(
             "eagle3",
