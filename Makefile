@@ -9,16 +9,20 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 
 setup: $(READY)
 
+define ENVIRONMENT
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "spectheory needs Python 3.11 or newer")'
+@echo "set-up: installs spectheory and $(1) into .venv; about $(2), most of it the download of torch"
+$(PYTHON) -m venv .venv
+$(INSTALL) --editable '.[$(3)]'
+endef
+
 $(DECODER): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "spectheory needs Python 3.11 or newer")'
-	@echo "set-up: installs spectheory and the decoder into .venv; about a minute, most of it the download of torch"
-	$(PYTHON) -m venv .venv
-	$(INSTALL) --editable '.[reference]'
+	$(call ENVIRONMENT,the decoder,a minute,reference)
 	touch $@
 
-$(READY): $(DECODER)
-	$(INSTALL) --editable '.[dev]'
-	touch $@
+$(READY): pyproject.toml constraints.txt
+	$(call ENVIRONMENT,the tools of its tests,two minutes,dev)
+	touch $(DECODER) $@
 
 # The demo needs the decoder alone. Bytecode is kept even where the environment turns it off, here and in tests, so that
 # the next process loads the packages fast.
