@@ -51,8 +51,13 @@ def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Profiles time their overheads on one text of 4 tokens: no test reads these seconds. Deep tests run them whole."""
+    """Profiles time few sizes and short texts, clocks warm up on 2 tokens: no test reads these seconds.
+
+    Deep tests run them whole.
+    """
     if not request.node.get_closest_marker("deep"):
+        monkeypatch.setattr("reference.planning_loop.forward_sizes", lambda largest: [1, 3, 9, largest])
+        monkeypatch.setattr("reference.wall_clock.WARM_UP_TOKENS", 2)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXTS", 1)
 
