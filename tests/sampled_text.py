@@ -20,7 +20,7 @@ from tests.conftest import TINY, restless
 from tests.remembered import remembered
 
 TOKENS, LENGTH = 6, 3
-many_texts = pytest.mark.parametrize("samples", [600, pytest.param(1500, marks=pytest.mark.deep)])
+many_texts = pytest.mark.parametrize("samples", [400, pytest.param(1500, marks=pytest.mark.deep)])
 
 
 @cache

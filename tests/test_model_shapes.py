@@ -161,7 +161,8 @@ def pair(pair_at: Callable[[Place], Pair], place: Place) -> Pair:
     ("place", "drafter"), in_places([(drafter,) for drafter in GREEDY], torch.float64), indirect=["place"]
 )
 def test_greedy_text_is_generates(pair: Pair, place: Place, drafter: Drafter) -> None:
-    for prompt in PROMPTS[1:] if PLAYED and place.device == "cuda" else PROMPTS:
+    """After a prompt of one token as well in one place."""
+    for prompt in PROMPTS if place.architecture == "llama" and place.device == "cpu" else PROMPTS[1:]:
         text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS)
         assert text.tokens == generated(pair, prompt, NEW_TOKENS)
 
@@ -187,14 +188,15 @@ def test_greedy_texts_diverge_at_ties_only(
     """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in the others.
 
     A sixth of the drafters in each place, in turn, so that each precision has all of them; `make test-deep` runs all in
-    each place. On a played GPU two drafters do: masks, positions and draft forwards of every kind are in them.
+    each place and after more prompts. On a played GPU two drafters do: masks, positions and draft forwards of every
+    kind are in them.
     """
     texts = identical = 0
     turn = sum(divmod(ROUNDED.index(place), 3)) % 6
     drafters = GREEDY if every else GREEDY[turn::6]
     if place.device == "cuda" and PLAYED:
         drafters = [PlannedTree(Tree.k_ary(3, 3)), Searched(SpecExec(12, 4))]
-    for prompt in PROMPTS:
+    for prompt in PROMPTS if every else PROMPTS[1:]:
         wanted = generated(pair, prompt, NEW_TOKENS)
         for drafter in drafters:
             text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS).tokens
