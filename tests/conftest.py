@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import typer.main
 from hypothesis import settings
 from xdist import is_xdist_controller
 
@@ -20,6 +21,8 @@ from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from transformers import LlamaForCausalLM
 
     from reference.models import Pair
@@ -47,6 +50,16 @@ def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spectheory.certify.process.answer_of_child", lambda request, report: request.answer(report))
     monkeypatch.setattr("hypothesis.configuration.set_hypothesis_home_dir", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.fixture(autouse=True, scope="session")
+def commands_made_once() -> Iterator[None]:
+    """The commands are made from their functions once, not again for each that a test runs."""
+    once = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_command", once)
+        patch.setattr("typer.testing._get_command", once)
+        yield
 
 
 @pytest.fixture(autouse=True)
