@@ -161,7 +161,8 @@ def test_the_meter_times_the_output_layer_of_a_head() -> None:
 
 
 @pytest.mark.parametrize(("kind", "temperature"), [("eagle3", 0.0), ("parallel", 1.0)])
-def test_the_whole_loop_plans_for_a_head(kind: str, temperature: float) -> None:
+def test_the_whole_loop_plans_for_a_head(kind: str, temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference.planning_loop.MAX_BUDGET", 8)
     pair, forward = small(kind), np.ones((2, 1))
     latency = replace(
         st.Latency.constant(), contexts=np.array([5, 29]), target_seconds=forward, draft_seconds=0.01 * forward
