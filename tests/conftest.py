@@ -69,7 +69,7 @@ def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     Deep tests run them whole.
     """
     if not request.node.get_closest_marker("deep"):
-        monkeypatch.setattr("reference.planning_loop.forward_sizes", lambda largest: sorted({1, min(9, largest), largest}))
+        monkeypatch.setattr("reference.planning_loop.forward_sizes", lambda most: sorted({1, min(9, most), most}))
         monkeypatch.setattr("reference.wall_clock.WARM_UP_TOKENS", 2)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXTS", 1)
