@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import typer.main
 from hypothesis import settings
 from xdist import is_xdist_controller
 
@@ -20,6 +21,8 @@ from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from transformers import LlamaForCausalLM
 
     from reference.models import Pair
@@ -49,10 +52,25 @@ def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 
+@pytest.fixture(autouse=True, scope="session")
+def commands_made_once() -> Iterator[None]:
+    """The commands are made from their functions once, not again for each that a test runs."""
+    once = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_command", once)
+        patch.setattr("typer.testing._get_command", once)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Profiles time their overheads on one text of 4 tokens: no test reads these seconds. Deep tests run them whole."""
+    """Profiles time few sizes and short texts, clocks warm up on 2 tokens: no test reads these seconds.
+
+    Deep tests run them whole.
+    """
     if not request.node.get_closest_marker("deep"):
+        monkeypatch.setattr("reference.planning_loop.forward_sizes", lambda most: sorted({1, min(9, most), most}))
+        monkeypatch.setattr("reference.wall_clock.WARM_UP_TOKENS", 2)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXTS", 1)
 

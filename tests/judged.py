@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -30,9 +28,8 @@ class Mixture(ForcedDraft):
         return torch.cat([mixed, q.log()]) if self.by_depth else mixed
 
 
-def replayed(trace: Path, pair: Pair, policy: StaticTree) -> Replayed:
-    """What `Replays` gives for the draft of a pair on the texts of a trace."""
-    texts = HeldOutTexts.of_trace(trace)
+def replayed(texts: HeldOutTexts, pair: Pair, policy: StaticTree) -> Replayed:
+    """What `Replays` gives for the draft of a pair on these texts."""
     if texts.sampling.greedy:
         ranks = [forced_ranks(pair, *one) for one in zip(texts.prompts, texts.texts, strict=True)]
         return Replays([st.GreedyText(one) for one in ranks]).replay(policy.shape, Greedy())

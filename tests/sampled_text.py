@@ -37,22 +37,33 @@ def small_vocabulary() -> Pair:
     return remembered(Pair(models[0], models[1], tokenizer=None, names=("six", "six")))  # type: ignore[arg-type]
 
 
-def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> tuple[float, int]:
-    """(p-value of the joint distribution of three tokens, rare cells pooled; number of accepted drafted tokens)."""
-    cells = list(itertools.product(range(TOKENS), repeat=LENGTH))
-    models: tuple[Any, Any] = decoder.pair.target, decoder.pair.draft
+CELLS = list(itertools.product(range(TOKENS), repeat=LENGTH))
+
+
+@cache
+def law_after(prompt: tuple[int, ...]) -> np.ndarray:
+    """The target's probability of each cell after a prompt; the pair has then learned the texts that decoding needs."""
+    pair: Any = small_vocabulary()
     texts = torch.tensor([[*prompt, *text] for text in itertools.product(range(TOKENS), repeat=LENGTH + 1)])
     with torch.inference_mode():
-        for model in models:
+        for model in (pair.target, pair.draft):
             model.learn(texts)
-        p = torch.softmax(models[0].model(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
+        p = torch.softmax(pair.target.model(torch.tensor([[*prompt, *cell] for cell in CELLS])).logits, -1)
     after = len(prompt) - 1 + torch.arange(LENGTH)
-    expected = p[torch.arange(len(cells))[:, None], after, torch.tensor(cells)].prod(1).numpy() * samples
+    return p[torch.arange(len(CELLS))[:, None], after, torch.tensor(CELLS)].prod(1).numpy()
+
+
+def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> tuple[float, int]:
+    """(p-value of the joint distribution of three tokens, rare cells pooled; number of accepted drafted tokens).
+
+    The decoder is one of `small_vocabulary`.
+    """
+    expected = law_after((*prompt,)) * samples
     draft_rng, rng = streams(decoder.pair, seed)
-    counts, accepted = np.zeros(len(cells)), 0
+    counts, accepted = np.zeros(len(CELLS)), 0
     for _ in range(samples):
         text = decoder.generate(prompt, LENGTH, draft_rng, rng)
-        counts[cells.index(tuple(text.tokens))] += 1
+        counts[CELLS.index(tuple(text.tokens))] += 1
         accepted += sum(text.accepted)
     rare = expected < 5
     seen, due = (np.append(values[~rare], values[rare].sum()) for values in (counts, expected))

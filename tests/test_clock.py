@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import spectheory as st
-from reference import hugging_face
+from reference import hugging_face, planning_loop
 from reference import wall_clock as clocking
 from reference.drafters import SuffixArray
 from reference.meter import Meter
@@ -45,6 +45,12 @@ GREEDILY = st.Provenance("made here", temperature=0.0)
 def clocked(pair: Pair, settings: ClockSettings, so_far: WallClock | None = None, prompts: int = 2) -> list[WallClock]:
     running = entrants(pair, [PLAN], settings, CORPUS)
     return list(clock(pair, PROMPTS[:prompts], [PLAN], running, settings, so_far))
+
+
+@pytest.fixture
+def small_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans draft at most 8 nodes, so that they need fewer traced texts and less search."""
+    monkeypatch.setattr(planning_loop, "MAX_BUDGET", 8)
 
 
 @pytest.fixture(scope="module")
@@ -201,9 +207,10 @@ def test_a_choice_by_replay_is_laid_beside_the_choice_of_the_rates() -> None:
     assert "The plan's choice, chain of 2, runs at 0.75 (95% 0.50 to 2.00) times tree of 4" in words
 
 
+@pytest.mark.usefixtures("small_plans")
 def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
     """The rates' choice comes first; then the plan's own tree with each verifier that was not chosen."""
-    chosen, texts = measured_plan(tiny, MANY, new_tokens=60, temperature=1.0, latency=FLAT, folder=tmp_path)
+    chosen, texts = measured_plan(tiny, MANY, new_tokens=48, temperature=1.0, latency=FLAT, folder=tmp_path)
     by_rates, *others = rivals(chosen, texts)
     assert chosen.replayed is not None
     assert by_rates.verifier in (None, "Naive")
@@ -215,9 +222,10 @@ def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
     assert len({entrant.name for entrant in running}) == len(running)
 
 
+@pytest.mark.usefixtures("small_plans")
 def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: Pair, tmp_path: Path) -> None:
     drawing = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
-    given = {"new_tokens": 60, "latency": FLAT, "folder": tmp_path}
+    given = {"new_tokens": 48, "latency": FLAT, "folder": tmp_path}
     chosen, _ = measured_plan(tiny, MANY, **drawing, **given)
     for record in (chosen.acceptance, chosen.latency):
         assert record.provenance.sampling == "temperature 0.8 and top-k 5 and top-p 0.9"

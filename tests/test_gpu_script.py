@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 import spectheory as st
-from benchmarks.gpu import reduce, summary
+from benchmarks.gpu import decode, reduce, summary
 from benchmarks.gpu.__main__ import app
 from benchmarks.gpu.forward import Forward, config_of, random_model
 from benchmarks.gpu.place import Place
@@ -214,8 +215,11 @@ def test_the_larger_pair_has_the_sizes_it_should() -> None:
 def test_the_larger_pair_is_trained_compared_and_clocked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With every eighth verifier: test_matrix.py compares with all of them."""
+    """With every eighth verifier, as test_matrix.py compares with all of them, and with few files and prompts."""
     monkeypatch.setattr(combinations, "VERIFIERS", combinations.VERIFIERS[::8])
+    for part in ("train", "decode"):
+        monkeypatch.setattr(f"benchmarks.gpu.{part}.DRY_PACKAGE", "email/mime/")
+    monkeypatch.setattr(decode, "DRY_SIZES", replace(decode.DRY_SIZES, decoded=1))
     out, place = tmp_path / "out", ["--work", tmp_path / "work", "--dry-run"]
     refuses("holds no record of python -m benchmarks.gpu", summary.summary, out)
     for part in ("train", "compare", "clock"):

@@ -52,13 +52,13 @@ def traced(pair: Pair, folder: Path, settings: TraceSettings = SETTINGS) -> Path
 def test_greedy_cycles_of_a_head_are_those_of_the_decoder(kind: str, tmp_path: Path) -> None:
     """Cycle by cycle: by replay, by the walk through the ranks, and by the visits that rates count."""
     pair = small(kind)
-    folder = traced(pair, tmp_path)
+    folder = traced(pair, tmp_path, replace(SETTINGS, new_tokens=16))
     recorded, accepted = ranks(folder), []
     for prompt, text in zip(PROMPTS, recorded, strict=True):
-        found = Decoder(pair, PlannedTree(TREE)).generate(prompt, 24)
+        found = Decoder(pair, PlannedTree(TREE)).generate(prompt, 16)
         starts = 1 + np.cumsum([0, *(kept + 1 for kept in found.accepted)])[:-1]
         assert cycle_starts(text, TREE).tolist() == starts.tolist()
-        accepted += [kept for start, kept in zip(starts, found.accepted, strict=True) if start + 3 < 24]
+        accepted += [kept for start, kept in zip(starts, found.accepted, strict=True) if start + 3 < 16]
     replayed = replays(folder).replay(TREE, Greedy())
     np.testing.assert_allclose(replayed.accepted, np.bincount(accepted, minlength=4), atol=1e-12)
     counted = acceptance(folder, policy=TREE, min_trials=1)
@@ -161,7 +161,8 @@ def test_the_meter_times_the_output_layer_of_a_head() -> None:
 
 
 @pytest.mark.parametrize(("kind", "temperature"), [("eagle3", 0.0), ("parallel", 1.0)])
-def test_the_whole_loop_plans_for_a_head(kind: str, temperature: float) -> None:
+def test_the_whole_loop_plans_for_a_head(kind: str, temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference.planning_loop.MAX_BUDGET", 8)
     pair, forward = small(kind), np.ones((2, 1))
     latency = replace(
         st.Latency.constant(), contexts=np.array([5, 29]), target_seconds=forward, draft_seconds=0.01 * forward

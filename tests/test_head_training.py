@@ -208,7 +208,7 @@ def test_training_lowers_the_loss_and_writes_a_head_that_drafts_the_frequent_tok
     tiny: Pair, texts: OwnTexts, tmp_path: Path
 ) -> None:
     sizes = config(tiny, "eagle3", draft_vocab_size=200)
-    train_head(tiny, texts, tmp_path / "head", HeadRecipe(Eagle3(passes=2), steps=40, rows=3), sizes)
+    train_head(tiny, texts, tmp_path / "head", HeadRecipe(Eagle3(passes=2), steps=24, rows=3), sizes)
     losses = [json.loads(line)["loss"] for line in (tmp_path / "head" / "training.jsonl").read_text().splitlines()]
     assert losses[-1] < losses[0]
     made = read_head(tmp_path / "head")

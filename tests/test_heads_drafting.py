@@ -63,19 +63,19 @@ def assert_searched(search: Any, slow: SlowHead, draft: Draft) -> None:
 def test_greedy_drafts_are_those_of_the_slow_rendering(kind: str) -> None:
     pair = headed(CONFIGS[kind])
     for drafter in (PlannedTree(Tree.chain(4)), PlannedTree(BRANCHING)):
-        for text, draft in accepting(pair, drafter, PROMPTS[1], 5):
+        for text, draft in accepting(pair, drafter, PROMPTS[1], 3):
             slow, drafted = SlowHead(pair, text), paths_of(draft)
             for node, children in enumerate(draft.draws):
                 best = slow.logits(drafted[node]).topk(max(1, len(children))).indices.tolist()
                 assert [drafted[child][-1] for child in children] == best[: len(children)]
-    for text, draft in accepting(pair, Searched(SEARCHES[0]), PROMPTS[0], 5):
+    for text, draft in accepting(pair, Searched(SEARCHES[0]), PROMPTS[0], 3):
         assert_searched(SEARCHES[0], SlowHead(pair, text), draft)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
 def test_every_search_drafts_as_with_the_slow_rendering(search: Any) -> None:
     pair = headed(EAGLE3)
-    for text, draft in accepting(pair, Searched(search), PROMPTS[2], 6):
+    for text, draft in accepting(pair, Searched(search), PROMPTS[2], 4):
         assert_searched(search, SlowHead(pair, text), draft)
 
 
@@ -83,7 +83,7 @@ def test_every_search_drafts_as_with_the_slow_rendering(search: Any) -> None:
 def test_drawn_drafts_have_the_distributions_of_the_slow_rendering(kind: str) -> None:
     pair, compared, kept = headed(CONFIGS[kind]), 0, 0
     for drafter in SAMPLED:
-        for text, cycle in cycles(pair, drafter, PROMPTS[2], 10):
+        for text, cycle in cycles(pair, drafter, PROMPTS[2], 8):
             kept += len(cycle.path)
             slow, drafted = SlowHead(pair, text), paths_of(cycle.draft)
             for node, q in enumerate(cycle.draft.q):
@@ -91,7 +91,7 @@ def test_drawn_drafts_have_the_distributions_of_the_slow_rendering(kind: str) ->
                     wanted = slow.logits(drafted[node]).float().softmax(-1)
                     np.testing.assert_allclose(to_host(q), wanted.numpy(), atol=1e-6)
                     compared += 1
-    assert compared > 60
+    assert compared > 40
     assert kept, "no drafted token was accepted, so nothing was tested of the next cycle"
 
 
@@ -99,9 +99,9 @@ def test_drawn_drafts_have_the_distributions_of_the_slow_rendering(kind: str) ->
 def test_the_greedy_text_is_that_of_plain_decoding(kind: str) -> None:
     pair = headed(CONFIGS[kind])
     for prompt in PROMPTS[:2]:
-        wanted = generated(pair, prompt, 12)
+        wanted = generated(pair, prompt, 8)
         for drafter in DRAFTERS if kind == "eagle3" else DRAFTERS[1:3]:
-            assert Decoder(pair, drafter).generate(prompt, 12).tokens == wanted
+            assert Decoder(pair, drafter).generate(prompt, 8).tokens == wanted
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "parallel"])

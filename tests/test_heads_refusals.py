@@ -110,7 +110,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def test_no_field_of_another_type_ends_in_a_traceback(tmp_path: Path, layout: str, config: HeadConfig) -> None:
     """Every field, inner ones included, replaced by values of each type: refused by name, or a head that is checked."""
     head = next(one for one in LAYOUTS if one.name == layout)
-    text, refused = json.dumps(head.written(config, torch.float32)), 0
+    text, refused, shaped = json.dumps(head.written(config, torch.float32)), 0, set[str]()
     for place in places(json.loads(text)):
         for wrong in WRONG:
             changed = inner = json.loads(text)
@@ -122,7 +122,9 @@ def test_no_field_of_another_type_ends_in_a_traceback(tmp_path: Path, layout: st
             except InputError:
                 refused += 1
             else:
-                expected_shapes(read, layout)
+                if repr(read) not in shaped:
+                    expected_shapes(read, layout)
+                shaped.add(repr(read))
     assert refused > 200
 
 

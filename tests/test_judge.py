@@ -81,8 +81,8 @@ def test_tau_equals_that_of_replay_and_a_draft_equals_itself(
     texts = HeldOutTexts.of_trace(traces(temperature), tiny)
     groups = {"own": [PairDraft(tiny)], "again": [PairDraft(tiny)], "worse": [PairDraft(worse)]}
     found = judge(texts, groups, JudgeSettings(policy), tmp_path)
-    for run, pair in zip(found.runs, (tiny, tiny, worse), strict=True):
-        expected = replayed(traces(temperature), pair, policy)
+    by_replay, of_worse = (replayed(texts, pair, policy) for pair in (tiny, worse))
+    for run, expected in zip(found.runs, (by_replay, by_replay, of_worse), strict=True):
         assert run.tau == pytest.approx(expected.tau, rel=1e-9)
         assert np.allclose(run.emitted, expected.emitted, rtol=1e-9)
         assert np.allclose(run.accepted, expected.accepted, rtol=1e-9)

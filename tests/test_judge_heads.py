@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from reference.decode import Cycle, Decoder
 from reference.drafters import PlannedTree, Searched
+from reference.drafters.dynamic import Search
 from reference.heads import HeadConfig, write_head
 from reference.judging import PairDraft, StaticTree
 from reference.judging.drafts import ForcedBatch
@@ -30,7 +32,8 @@ from tests.refusals import refuses
 from tests.slow_heads import SlowHead, headed
 from tests.tiny_heads import CONFIGS, random_head, random_target
 
-KINDS = pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp", "parallel"])
+NAMES = ("eagle1", "eagle3", "eagle3.1", "mtp", "parallel")
+KINDS = pytest.mark.parametrize("kind", NAMES)
 
 
 def small(kind: str) -> Pair:
@@ -80,26 +83,30 @@ def test_a_static_tree_of_a_head_makes_the_cycles_of_decoding(kind: str, tree: T
     assert kept > 4, "nothing was accepted, so nothing was tested of the next cycle"
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=str)
-@KINDS
-def test_dynamic_trees_of_a_head_make_the_cycles_of_decoding(kind: str, sampling: Sampling) -> None:
-    """Start, accepted tokens and depth of every cycle, greedy and by sample and match."""
-    pair = small(kind)
-    for search in (Eagle2(3, 3, 8), SpecExec(8, 3)):
-        drafter, kept = Searched(search), 0
-        for prompt in ([3, 3, 5, 1], [0, 1, 2, 3, 4, 5] * 3):
-            seen: list[Cycle] = []
-            decoder = Decoder(pair, drafter, sampling)
-            text = decoder.generate(prompt, 16, *streams(pair, 3), seen.append).tokens
-            wanted, start = [], 1
-            for cycle in seen:
-                wanted.append((start, len(cycle.path), cycle.draft.tree.max_depth))
-                start += len(cycle.emitted)
-            found = PairDraft(pair, 8).follow(drafter, prompt, text, sampling)
-            assert found[:-1] == wanted[: len(found) - 1], "the last cycle may keep tokens beyond the end of the text"
-            assert found[-1][0] == wanted[len(found) - 1][0]
-            kept += sum(accepted for _, accepted, _ in found)
-        assert kept > 4, "nothing was accepted, so nothing was tested of the next cycle"
+@pytest.mark.parametrize(
+    ("kind", "sampling", "search"),
+    [
+        pytest.param(*case, marks=[pytest.mark.deep] if number % 3 else [])
+        for number, case in enumerate(product(NAMES, (Sampling(), Sampling(1.0)), (Eagle2(3, 3, 8), SpecExec(8, 3))))
+    ],
+    ids=str,
+)
+def test_dynamic_trees_of_a_head_make_the_cycles_of_decoding(kind: str, sampling: Sampling, search: Search) -> None:
+    """Start, accepted tokens and depth of every cycle, greedy and by sample and match; not deep, every third case."""
+    pair, drafter, kept = small(kind), Searched(search), 0
+    for prompt in ([3, 3, 5, 1], [0, 1, 2, 3, 4, 5] * 3):
+        seen: list[Cycle] = []
+        decoder = Decoder(pair, drafter, sampling)
+        text = decoder.generate(prompt, 16, *streams(pair, 3), seen.append).tokens
+        wanted, start = [], 1
+        for cycle in seen:
+            wanted.append((start, len(cycle.path), cycle.draft.tree.max_depth))
+            start += len(cycle.emitted)
+        found = PairDraft(pair, 8).follow(drafter, prompt, text, sampling)
+        assert found[:-1] == wanted[: len(found) - 1], "the last cycle may keep tokens beyond the end of the text"
+        assert found[-1][0] == wanted[len(found) - 1][0]
+        kept += sum(accepted for _, accepted, _ in found)
+    assert kept > 4, "nothing was accepted, so nothing was tested of the next cycle"
 
 
 def test_a_replay_of_a_drafter_takes_heads() -> None:

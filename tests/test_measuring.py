@@ -296,7 +296,8 @@ def test_an_installed_package_says_where_training_is(run: Run, monkeypatch: pyte
 def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(card, "ROUNDS", 2)
+    for name, fewer in {"ROUNDS": 2, "ROWS": 4, "NEW_TOKENS": 32}.items():
+        monkeypatch.setattr(card, name, fewer)
     recipe = replace(SMALL, target_steps=6, draft_steps=3)
     training.train_pair(tmp_path / "whole", tmp_path / "work-whole", recipe, say=lambda line: None)
     train_shipped_head(tmp_path / "whole", tmp_path / "work-whole", recipe, silent)

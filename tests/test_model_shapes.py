@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, product
@@ -38,7 +39,7 @@ from tests.conftest import generated, restless
 from tests.played import gpu
 from tests.refusals import refuses
 
-VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 20
+VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 16
 TIE = 1e-4
 """As in test_shipped_pair: float32 logits closer than this tie."""
 PLAYED = not torch.cuda.is_available()
@@ -83,12 +84,13 @@ def places(*dtypes: torch.dtype) -> list[Place]:
     return host + [replace(place, device="cuda") for place in host]
 
 
-def in_places(cases: Sequence[tuple[Any, ...]], *dtypes: torch.dtype) -> list[Any]:
+def in_places(cases: Sequence[tuple[Any, ...]], *dtypes: torch.dtype, others: int = 1) -> list[Any]:
     """Every case in every place; those that are not its turn are marked `deep`, which `make test-deep` runs.
 
     On the host, each case has one turn in each architecture, where attention and precision go round with the cases. A
     single case has them all. On a played GPU, each case has a turn in one architecture: what may be wrong on a GPU
-    alone is in the drafters and in the decoder, and the architectures are those of transformers.
+    alone is in the drafters and in the decoder, and the architectures are those of transformers. Architectures other
+    than GPT-2 may have every `others`-th of these turns.
     """
     found = []
     for place, (number, case) in product(places(*dtypes), enumerate(cases)):
@@ -98,6 +100,7 @@ def in_places(cases: Sequence[tuple[Any, ...]], *dtypes: torch.dtype) -> list[An
             turn = len(cases) == 1 or (number + architecture) % (2 * len(dtypes)) == kind
         else:
             turn = number % len(ARCHITECTURES) == architecture or not PLAYED
+        turn = turn and (place.architecture == "gpt2" or number % others == 0)
         marks = [] if turn else [pytest.mark.deep]
         found.append(pytest.param(place, *case, marks=marks, id=", ".join(map(str, (place, *case)))))
     return found
@@ -120,6 +123,7 @@ def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConf
     return LlamaConfig(**shape, **ends) if architecture == "llama" else Qwen3Config(**shape, **ends, head_dim=24)
 
 
+@cache
 def model_of(architecture: str, noise: float, attention: str = "sdpa", vocabulary: int = VOCABULARY) -> Any:
     """A model whose text does not settle on one token; models of one architecture differ by noise."""
     torch.manual_seed(0)
@@ -137,7 +141,7 @@ def pair_at() -> Callable[[Place], Pair]:
     @cache
     def made(place: Place) -> Pair:
         with torch.inference_mode(mode=False):
-            models = [model_of(place.architecture, noise, place.attention) for noise in (0.0, 0.02)]
+            models = [deepcopy(model_of(place.architecture, noise, place.attention)) for noise in (0.0, 0.02)]
         target, draft = (model.to(place.device, place.dtype) for model in models)
         assert target.config._attn_implementation == place.attention
         return Pair(target, draft, tokenizer=None, names=("random", "random"))  # type: ignore[arg-type]
@@ -161,7 +165,8 @@ def pair(pair_at: Callable[[Place], Pair], place: Place) -> Pair:
     ("place", "drafter"), in_places([(drafter,) for drafter in GREEDY], torch.float64), indirect=["place"]
 )
 def test_greedy_text_is_generates(pair: Pair, place: Place, drafter: Drafter) -> None:
-    for prompt in PROMPTS[1:] if PLAYED and place.device == "cuda" else PROMPTS:
+    """After a prompt of one token as well in one place."""
+    for prompt in PROMPTS if place.architecture == "llama" and place.device == "cpu" else PROMPTS[1:]:
         text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS)
         assert text.tokens == generated(pair, prompt, NEW_TOKENS)
 
@@ -187,14 +192,15 @@ def test_greedy_texts_diverge_at_ties_only(
     """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in the others.
 
     A sixth of the drafters in each place, in turn, so that each precision has all of them; `make test-deep` runs all in
-    each place. On a played GPU two drafters do: masks, positions and draft forwards of every kind are in them.
+    each place and after more prompts. On a played GPU two drafters do: masks, positions and draft forwards of every
+    kind are in them.
     """
     texts = identical = 0
     turn = sum(divmod(ROUNDED.index(place), 3)) % 6
     drafters = GREEDY if every else GREEDY[turn::6]
     if place.device == "cuda" and PLAYED:
         drafters = [PlannedTree(Tree.k_ary(3, 3)), Searched(SpecExec(12, 4))]
-    for prompt in PROMPTS:
+    for prompt in PROMPTS if every else PROMPTS[1:]:
         wanted = generated(pair, prompt, NEW_TOKENS)
         for drafter in drafters:
             text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS).tokens
@@ -213,7 +219,7 @@ def test_greedy_texts_diverge_at_ties_only(
 def test_the_trees_accept_more_than_their_first_children(pair: Pair) -> None:
     """The tests above would not see a broken cache if nothing were accepted, or rank 0 alone."""
     chain, tree = (Decoder(pair, PlannedTree(tree)) for tree in (Tree.chain(3), Tree.k_ary(3, 3)))
-    kept = [sum(sum(one.generate(prompt, NEW_TOKENS).accepted[:10]) for prompt in PROMPTS) for one in (chain, tree)]
+    kept = [sum(sum(one.generate(prompt, 12).accepted[:3]) for prompt in PROMPTS) for one in (chain, tree)]
     assert kept[1] > kept[0] > 0
 
 
@@ -221,9 +227,9 @@ def test_the_trees_accept_more_than_their_first_children(pair: Pair) -> None:
     ("place", "drafter", "verifier"), in_places(SAMPLED, torch.float32, torch.bfloat16), indirect=["place"]
 )
 def test_sampled_text_obeys_length_and_stop(pair: Pair, drafter: Drafter, verifier: Verifier) -> None:
-    stop, ended = frozenset(range(0, 300, 10)), 0
+    stop, ended = frozenset(range(0, 300, 6)), 0
     decoder = Decoder(pair, drafter, Sampling(1.0, top_k=60), verifier, stop)
-    for seed, prompt in enumerate(PROMPTS * 2):
+    for seed, prompt in enumerate(PROMPTS):
         cycles: list[Cycle] = []
         text = decoder.generate(prompt, NEW_TOKENS, *streams(pair, seed), watch=cycles.append)
         emitted = [cycle.emitted for cycle in cycles]
@@ -251,7 +257,7 @@ def test_a_stop_token_inside_an_accepted_path_ends_the_text(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "drafter"), in_places([(drafter,) for drafter in GREEDY], torch.float64), indirect=["place"]
+    ("place", "drafter"), in_places([(drafter,) for drafter in GREEDY], torch.float64, others=5), indirect=["place"]
 )
 def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None:
     """GPT-2 has no position after its last one, so that a tree that is too deep would raise."""

@@ -56,7 +56,7 @@ class Command:
 
 
 def decode(pair: Pair, folder: Path, seed: int) -> object:
-    return measured(pair, PLAN, PROMPTS[:3], folder / "tally.json", 0, new_tokens=12, temperature=1.0, seed=seed)
+    return measured(pair, PLAN, PROMPTS[:3], folder / "tally.json", 0, new_tokens=6, temperature=1.0, seed=seed)
 
 
 def tally_of(folder: Path) -> object:
@@ -74,7 +74,7 @@ def trace_of(folder: Path) -> object:
 
 
 def time_decoders(pair: Pair, folder: Path, seed: int) -> None:
-    file, settings = folder / "clock.json", ClockSettings(8, rounds=1, seed=seed)
+    file, settings = folder / "clock.json", ClockSettings(4, rounds=1, seed=seed)
     running = [one for one in entrants(pair, [PLAN], settings, CORPUS) if one.family == "chain"][:1]
     so_far = WallClock.load(file) if file.exists() else None
     for record in clock(pair, PROMPTS[:3], [PLAN], running, settings, so_far):
@@ -88,7 +88,7 @@ def clock_of(folder: Path) -> object:
 
 def matrix(pair: Pair, folder: Path, seed: int) -> None:
     table = Matrix(folder, pair, Texts(PROMPTS[2:], PROMPTS[:2], PROMPTS), MatrixSettings("numbers", 12, seed))
-    for length in range(1, 4):
+    for length in range(1, 3):
         chain = Variant(f"chain {length}", "chain", PlannedTree(st.Tree.chain(length)))
         table.part(Combination(chain, TopDown(Naive()), Sampling(1.0)))
 
@@ -106,7 +106,7 @@ def texts_of(folder: Path) -> object:
 
 
 def head(pair: Pair, folder: Path, seed: int) -> None:
-    recipe = HeadRecipe(Eagle(), steps=8, rows=2, seed=seed)
+    recipe = HeadRecipe(Eagle(), steps=6, rows=2, seed=seed)
     with patch.object(loop, "CHECKPOINT_SECONDS", 0):
         train_head(
             pair, own_texts(pair, folder.parent / f"{folder.name} texts"), folder, recipe, config(pair, "eagle1")
@@ -135,7 +135,7 @@ def test_a_killed_run_continues_to_the_same_result(tiny: Pair, tmp_path: Path, n
         writes += 1
         assert writes < 10, "a run that is killed at a later write makes no progress"
     assert writes >= 2
-    for share in np.random.default_rng(5).uniform(0.1, 0.9, 3):
+    for share in np.random.default_rng(5).uniform(0.1, 0.9, 2):
         killed(lambda: command.run(tiny, tmp_path / "at random", 0), seconds=share * longest)
     command.run(tiny, tmp_path / "at random", 0)
     whole = command.result(tmp_path / "whole")

@@ -16,12 +16,9 @@ import pytest
 import torch
 import transformers.dynamic_module_utils as dynamic_module_utils
 from safetensors.torch import load_file
-from transformers import (
-    CONFIG_MAPPING,
-    MODEL_FOR_CAUSAL_LM_MAPPING,
-    TOKENIZER_MAPPING,
-    AutoTokenizer,
-)
+from transformers import AutoTokenizer
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from reference.model_folders import _loading
 from reference.models import PairError, load_pair
@@ -194,8 +191,8 @@ def test_an_attention_that_the_folder_sets_is_refused_where_another_was_asked_fo
 
 def own_tokenizer(folder: Path) -> None:
     """The model is of a type for which transformers has no tokenizer of its own."""
-    types = (kind for kind, config in CONFIG_MAPPING.items() if config in MODEL_FOR_CAUSAL_LM_MAPPING)
-    write(folder / "config.json", model_type=next(k for k in types if CONFIG_MAPPING[k] not in TOKENIZER_MAPPING))
+    kind = next(kind for kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if kind not in TOKENIZER_MAPPING_NAMES)
+    write(folder / "config.json", model_type=kind)
     write(folder / "tokenizer_config.json", tokenizer_class="Evil", auto_map=TOKENIZER)
 
 
@@ -279,7 +276,8 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, str, dict[str, Any]]]:
         if isinstance(node, ast.Call):
             owner, name = "", node.func
             if isinstance(node.func, ast.Attribute):
-                owner, name = ast.unparse(node.func.value), node.func.attr
+                before, name = node.func.value, node.func.attr
+                owner = before.id if isinstance(before, ast.Name) else ast.unparse(before)
             keywords = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
             yield owner, name if isinstance(name, str) else ast.unparse(name), keywords
 
