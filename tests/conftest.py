@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from functools import cache
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from hypothesis import settings
+from typer.main import get_command
 from xdist import is_xdist_controller
 
 from reference.library_sources import standard_library
@@ -47,6 +49,15 @@ def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spectheory.certify.process.answer_of_child", lambda request, report: request.answer(report))
     monkeypatch.setattr("hypothesis.configuration.set_hypothesis_home_dir", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once() -> Iterator[None]:
+    """Typer builds its commands once for each application, not again for each run of the command line."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in ("typer.main.get_command", "typer.testing._get_command"):
+            patch.setattr(place, cache(get_command))
+        yield
 
 
 @pytest.fixture(autouse=True)
