@@ -109,7 +109,7 @@ def test_the_demo_writes_its_records_and_one_page(
         monkeypatch.setattr(sys.modules["spectheory.cli.demo"], "NEW_TOKENS", 32)
     pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
     status, out, err = run(
-        "demo", *pair, "--out", "demo", *(("--rounds", 2, "--traced", 8, "--count", 4) if few else ())
+        "demo", *pair, "--out", "demo", *(("--rounds", 1, "--traced", 8, "--count", 4) if few else ())
     )
     assert status == 0
     assert ("4 of 4" if few else "5 of 5") in out
