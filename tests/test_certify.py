@@ -206,18 +206,28 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "said", "child"),
     [
-        (["spectheory.otlp:Naive", "--cases", "2", "--rule", "iid", "--shape", "2"], 0, "LOSSLESS"),
-        (["tests.certified:invents_a_token", "--shape", "1"], 1, "LOSSY"),
-        (["tests.certified:raises", "--shape", "1", "--cases", "3"], 2, "UNDECIDED"),
-        (["tests.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be enumerated"),
-        (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY"),
-        (["tests.certified:own_draws", "--shape", "1", "--tv", "0.6", "--alpha", "0.01"], 0, "Levels((1,)) by IID"),
-        (["nonsense"], 2, ""),
+        (["spectheory.otlp:Naive", "--cases", "2", "--rule", "iid", "--shape", "2"], 0, "LOSSLESS", True),
+        (["tests.certified:invents_a_token", "--shape", "1"], 1, "LOSSY", False),
+        (["tests.certified:raises", "--shape", "1", "--cases", "3"], 2, "UNDECIDED", True),
+        (["tests.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be enumerated", False),
+        (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY", True),
+        (
+            ["tests.certified:own_draws", "--shape", "1", "--tv", "0.6", "--alpha", "0.01"],
+            0,
+            "Levels((1,)) by IID",
+            False,
+        ),
+        (["nonsense"], 2, "", False),
     ],
 )
-def test_the_command(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:
+def test_the_command(
+    arguments: list[str], status: int, said: str, child: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Each verdict comes from a child once."""
+    if not child:
+        request.getfixturevalue("no_child")
     page = tmp_path / "report.html"
     result = CliRunner().invoke(app, ["certify", *arguments, "--report", str(page)])
     assert result.exit_code == status, result.output

@@ -99,7 +99,7 @@ def test_an_envelope_is_worth_what_its_tree_is(table: np.ndarray, token_seconds:
 
 
 @given(table=tables(), width=hs.integers(1, 3), levels=hs.integers(1, 4))
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(deadline=None, derandomize=True, max_examples=30)
 def test_a_beam_is_the_best_tree_of_its_limits_where_rates_fall(table: np.ndarray, width: int, levels: int) -> None:
     """Against all trees of up to 6 nodes."""
     acceptance = st.Acceptance(-np.sort(-table, axis=1))
