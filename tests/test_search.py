@@ -156,7 +156,7 @@ def test_both_searches_agree_where_both_are_exact(table: np.ndarray, budget: int
 )
 @pytest.mark.parametrize("max_depth", [3, 9, None])
 def test_the_walk_over_few_splits_is_exact(table: np.ndarray, max_depth: int | None) -> None:
-    budget, acceptance = 120, Acceptance(table)
+    budget, acceptance = 60, Acceptance(table)
     expected = unpruned(table, budget, max_depth or budget)
     trees = best_trees(acceptance, budget, max_depth=max_depth)
     np.testing.assert_allclose([block_efficiency(tree, acceptance) for tree in trees], expected, rtol=1e-12)
