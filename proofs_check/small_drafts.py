@@ -85,7 +85,7 @@ def worth(nodes: Iterable[Path], hat: Hat) -> Fraction:
 def best_worth(nodes: Nodes, n: int, hat: Hat) -> Fraction:
     """The largest sum of p-hat, by looking at every tree."""
     common = lcm(*(hat[node].denominator for node in nodes))
-    parts = {node: int(hat[node] * common) for node in nodes}
+    parts = {node: hat[node].numerator * (common // hat[node].denominator) for node in nodes}
     return Fraction(max(sum(parts[node] for node in tree) for tree in trees(nodes, n)), common)
 
 
@@ -117,7 +117,8 @@ def letters(path: Path) -> str:
 
 def select(nodes: Nodes, n: int, hat: Hat) -> Nodes:
     """The n nodes with the largest p-hat; among equal ones the smaller depth first."""
-    return frozenset(sorted(nodes, key=lambda node: (-hat[node], len(node), node))[:n])
+    in_order = sorted(nodes, key=lambda node: (len(node), node))
+    return frozenset(sorted(in_order, key=hat.__getitem__, reverse=True)[:n])
 
 
 def selections(nodes: Nodes, n: int, hat: Hat) -> Iterator[Nodes]:

@@ -75,7 +75,7 @@ def richest(joints: list[Joint], emitted: list[np.ndarray], most: int, rng: np.r
     return highest
 
 
-@pytest.mark.parametrize("tests", [100, pytest.param(1000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("tests", [40, pytest.param(1000, marks=pytest.mark.deep)])
 def test_false_alarms_stay_below_alpha(tests: int) -> None:
     """Tests of right steps, looked at up to 2,000 runs in each context, and read at three levels.
 

@@ -49,7 +49,7 @@ def test_noise_shared_between_rows_is_found_and_named(distance: int) -> None:
     assert single.verdict is Verdict.WITHIN
 
 
-@pytest.mark.parametrize("tests", [40, pytest.param(400, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("tests", [16, pytest.param(400, marks=pytest.mark.deep)])
 def test_batches_keep_the_level(tests: int) -> None:
     """Right steps at alpha = 0.05: more alarms than the bound have probability at most 1e-4 (Binomial)."""
     found = [

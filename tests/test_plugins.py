@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spectheory import InputError
+from spectheory import InputError, Levels
 from spectheory.cli import app
 from spectheory.core.plugins import PluginWarning, plugins
 from spectheory.engines import engine, engines
@@ -80,7 +80,9 @@ def test_a_solver_and_a_verifier_of_another_package_are_listed_last() -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_the_page_of_verifiers_has_a_row_for_each() -> None:
+def test_the_page_of_verifiers_has_a_row_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is certified on single drafts."""
+    monkeypatch.setattr("spectheory.certify.strategies.shapes", lambda rule: [Levels((1,), rule)])
     generate = runpy.run_path(str(DOCS / "generate_verifiers.py"))
     for rule, name in ((solvers()[-1], "ToySolver"), (verifiers()[-1], "ToyVerifier")):
         assert rule in generate["rules"]()

@@ -148,7 +148,7 @@ class Trusted(MarkovDraft):
 
 
 @given(drafts(), st.integers(1, 4), st.floats(0, 0.5))
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 def test_of_a_trusted_draft_no_more_is_taken_than_was_asked_for(draft: MarkovDraft, width: int, least: float) -> None:
     for policy in (Eagle2(width, 3, 5), OptTree(3), SpecExec(2, 1), Salf(3, 0.3, 2)):
         assert nodes_of(policy.grow(Trusted(draft.q, draft.start))) == nodes_of(policy.grow(draft))

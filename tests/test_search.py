@@ -16,7 +16,7 @@ from spectheory.core.tree import Tree
 from spectheory.search import best_first, best_tree, best_trees, exact, yield_table
 from spectheory.yields import block_efficiency, reach
 
-fixed = settings(deadline=None, derandomize=True, max_examples=60)
+fixed = settings(deadline=None, derandomize=True)
 close = {"rel": 1e-12, "abs": 0}
 
 Forest = tuple[Any, ...]
@@ -157,7 +157,7 @@ def test_both_searches_agree_where_both_are_exact(table: np.ndarray, budget: int
 )
 @pytest.mark.parametrize("max_depth", [3, 9, None])
 def test_the_walk_over_few_splits_is_exact(table: np.ndarray, max_depth: int | None) -> None:
-    budget, acceptance = 120, Acceptance(table)
+    budget, acceptance = 60, Acceptance(table)
     expected = unpruned(table, budget, max_depth or budget)
     trees = best_trees(acceptance, budget, max_depth=max_depth)
     np.testing.assert_allclose([block_efficiency(tree, acceptance) for tree in trees], expected, rtol=1e-12)

@@ -178,10 +178,10 @@ def test_recursion_and_running_sums_of_rejection_without_replacement() -> None:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_estimate_is_unbiased(solver: Solver) -> None:
     p, q = exact(1, 3, 2, 2), exact(4, 1, 2, 1)
-    mean, error = estimated_acceptance(solver, p, q, 2, samples=1000, rng=np.random.default_rng(7))
+    mean, error = estimated_acceptance(solver, p, q, 2, samples=300, rng=np.random.default_rng(7))
     # normal, 5 standard errors: level 6e-7
     assert abs(mean - solver.acceptance(p, q, 2)) <= 5 * error
-    assert 0 < error < 0.02
+    assert 0 < error < 0.04
 
 
 def test_the_estimate_refuses_a_single_sample() -> None:

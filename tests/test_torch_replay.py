@@ -296,6 +296,7 @@ def test_what_cannot_be_enumerated_falls_back() -> None:
     assert "in multiplies_coins, test_torch_replay.py line" in (found.failure or "")
 
 
+@pytest.mark.usefixtures("no_child")
 def test_the_command_enumerates_torch() -> None:
     arguments = ["tests.torch_samplers:from_p", "--shape", "1", "--cases", "2"]
     result = CliRunner().invoke(app, ["certify", *arguments])

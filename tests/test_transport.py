@@ -114,7 +114,7 @@ def test_the_examples_of_selection() -> None:
 def test_selection_has_its_acceptance_for_many_drafts(truncation: int) -> None:
     """By the recursion over contests, against every sequence of drafts."""
     solver = Khisti(truncation)
-    for i, (p, q) in enumerate(random_pairs(8, sizes=(2, 3), seed=7)):
+    for i, (p, q) in enumerate(random_pairs(4, sizes=(2, 3), seed=7)):
         k = 4 + i % 2
         assert solver.acceptance(p, q, k) == enumerated(solver, p, q, k, solver.rule)[1]
 
@@ -136,11 +136,11 @@ def test_selection_in_one_order_has_the_acceptance_of_the_recursion(monkeypatch:
 
 def test_selection_in_one_order_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     found, in_order = [], []
-    for p, q in random_pairs(120, sizes=(2, 3, 4), seed=9):
+    for p, q in random_pairs(60, sizes=(2, 3, 4), seed=9):
         contests, _ = Khisti(1)._ladder(p, q, 4)
         in_order.append(one_order(contests, q) is not None)
         found.append((p, q, Khisti(1).acceptance(p, q, 4)))
-    assert sum(in_order) > 30
+    assert sum(in_order) > 15
     monkeypatch.setattr("spectheory.otlp.khisti.one_order", lambda contests, q: None)
     assert all(Khisti(1).acceptance(p, q, 4) == value for p, q, value in found)
 
@@ -167,7 +167,7 @@ def test_optimal_transport_keeps_the_target_and_reaches_the_optimum(rule: DrawRu
 
 @pytest.mark.parametrize("rule", EXCHANGED)
 def test_the_optimum_is_that_of_the_linear_program(rule: DrawRule) -> None:
-    for p, q, k in cases(30, rule, seed=2):
+    for p, q, k in cases(16, rule, seed=2):
         assert linear_program(p, q, k, rule) == pytest.approx(float(optimal_acceptance(p, q, k, rule)), abs=1e-9)
 
 
@@ -196,7 +196,7 @@ def test_the_scan_would_fail_for_the_greedy_draft() -> None:
 def test_three_number_systems_agree(rule: DrawRule) -> None:
     solvers = [OptimalTransport(rule)]
     solvers += [Khisti(), Khisti(truncation=2), Khisti(guard=True)] if rule is DrawRule.IID else []
-    for p, q, k in cases(24, rule, seed=4):
+    for p, q, k in cases(12, rule, seed=4):
         host = p.astype(float), q.astype(float)
         device = torch.tensor(host[0]), torch.tensor(host[1])
         value = float(optimal_acceptance(p, q, k, rule))

@@ -73,7 +73,12 @@ def traversal(draft: st.Draft, p: Any, rng: Any, node: int = 0, a: Any = 1) -> t
     return (node, draw(here_p, rng)) if node == 0 or rng.random() < a else None
 
 
-@pytest.mark.parametrize("seed", range(34))
+def few(often: int, seeds: int) -> list[Any]:
+    """Some of the seeds; the others are `deep`."""
+    return [pytest.param(seed, marks=[pytest.mark.deep] if seed >= often else []) for seed in range(seeds)]
+
+
+@pytest.mark.parametrize("seed", few(12, 34))
 def test_a_procedure_on_a_chain_has_the_distribution_and_the_three_agree_draft_by_draft(seed: int) -> None:
     for number, policy in enumerate(CHAINS):
         draft, p = grown(policy, 100 * seed + number, 2 + seed % 2)
@@ -85,7 +90,7 @@ def test_a_procedure_on_a_chain_has_the_distribution_and_the_three_agree_draft_b
         assert distribution == joint(Traversal().outcome(replace(draft, rule=DrawRule.IID), p))
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", few(6, 16))
 def test_a_procedure_on_a_tree_has_the_distribution_of_traversal(seed: int) -> None:
     for number, policy in enumerate([*TREES, *PATHS, *OTHERS, *WIDE]):
         draft, p = grown(policy, 100 * seed + number, 2 + seed % 2)
@@ -117,7 +122,7 @@ def best_path(world: World, policy: Paths, draft: st.Draft) -> tuple[list[int], 
     return list(best), q
 
 
-@pytest.mark.parametrize("seed", range(56))
+@pytest.mark.parametrize("seed", few(18, 56))
 def test_greedy_multi_path_is_block_on_the_largest_path_by_the_distribution_of_whole_paths(seed: int) -> None:
     for number, policy in enumerate(PATHS):
         rng = np.random.default_rng(100 * seed + number)
@@ -156,7 +161,7 @@ def test_traversal_of_one_level_is_recursive_rejection_sampling(k: int, rule: Dr
 
 
 def test_block_accepts_the_sum_of_its_weights() -> None:
-    for seed in range(40):
+    for seed in range(20):
         world = random_world(np.random.default_rng(seed), 2 + seed % 2)
         total = Fraction(0)
         for draft, chance in branches(lambda rng, world=world: Levels((1, 1, 1)).grow(world, rng)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -23,9 +24,11 @@ def accepted_in_tries(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
 
 def gap(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
     """p_acc(rho) - rho beta(rho)."""
-    return accepted_in_tries(p, q, k, rho) - rho * sum(smaller(p, q, rho), ZERO)
+    beta = sum(smaller(p, q, rho), ZERO)
+    return 1 - (1 - beta) ** k - rho * beta
 
 
+@cache
 def bracket(p: Law, q: Law, k: int, halvings: int) -> tuple[Fraction, Fraction]:
     """The interval around the root that a binary search on [1, k] finds; (1, 1) where 1 is a root."""
     if gap(p, q, k, ONE) <= 0:

@@ -17,7 +17,7 @@ from math import prod
 from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.walks import excess, normalised
 from proofs_check.plays import ONE, ZERO, Pick, flip, runs
-from proofs_check.small_drafts import Law, laws
+from proofs_check.small_drafts import Law, laws, total
 from spectheory.otlp import Solver
 
 Tokens = tuple[int, ...]
@@ -185,23 +185,28 @@ def emission(rule: Rule, p: Law, q: Law, drafts: Tokens) -> Law:
     return tuple(emitted.get(token, ZERO) for token in range(len(p)))
 
 
+@cache
+def plays(rule: Rule, p: Law, q: Law, k: int) -> list[tuple[Tokens, Fraction, Law]]:
+    """All possible k drafts, each with its probability and the distribution of the token emitted given it."""
+    return [(drafts, chance, emission(rule, p, q, drafts)) for drafts, chance in drafted(q, k)]
+
+
 def output(rule: Rule, p: Law, q: Law, k: int) -> Law:
     """The distribution of the emitted token over all drafts: p where the rule is an OTLP solver (Definition 3.2)."""
-    found = [[chance * mass for mass in emission(rule, p, q, drafts)] for drafts, chance in drafted(q, k)]
+    found = [[chance * mass for mass in emitted] for _, chance, emitted in plays(rule, p, q, k)]
     return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
 
 
 def acceptance(rule: Rule, p: Law, q: Law, k: int) -> Fraction:
     """Definition 5.1, over all drafts and coins."""
-    found = ((chance, emission(rule, p, q, drafts), drafts) for drafts, chance in drafted(q, k))
-    return sum((chance * sum(emitted[token] for token in set(drafts)) for chance, emitted, drafts in found), ZERO)
+    found = plays(rule, p, q, k)
+    return total(chance * total(emitted[token] for token in set(drafts)) for drafts, chance, emitted in found)
 
 
 def profile(rule: Rule, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
     """By (t, m) the probability that t is emitted and at least m of the k drafts are t, for m up to `most`."""
     found = dict.fromkeys(product(range(len(p)), range(1, most + 1)), ZERO)
-    for drafts, chance in drafted(q, k):
-        emitted = emission(rule, p, q, drafts)
+    for drafts, chance, emitted in plays(rule, p, q, k):
         for token in set(drafts):
             both = chance * emitted[token]
             for count in range(1, drafts.count(token) + 1):

@@ -16,7 +16,7 @@ from typing import Any
 import spectheory as st
 from proofs_check.delayed_trees.library import array
 from proofs_check.plays import ONE, ZERO, Pick, gathered
-from proofs_check.small_drafts import Law, Path
+from proofs_check.small_drafts import Law, Path, total
 
 DraftedPaths = tuple[Path, ...]
 DelayedShape = tuple[int, int, int]
@@ -74,7 +74,7 @@ class ContextTable:
 def all_laws(size: int, largest: int) -> list[Law]:
     """Every distribution on `size` tokens with a common denominator of at most `largest`, the simplest first."""
     counts = [
-        c for total in range(1, largest + 1) for c in product(range(total, -1, -1), repeat=size) if sum(c) == total
+        c for parts in range(1, largest + 1) for c in product(range(parts, -1, -1), repeat=size) if sum(c) == parts
     ]
     return list(dict.fromkeys(tuple(Fraction(count, sum(law)) for count in law) for law in counts))
 
@@ -142,7 +142,7 @@ def distance(one: Emitted, other: Emitted) -> Fraction:
 
 def excess(p: Sequence[Fraction], q: Sequence[Fraction]) -> Law:
     """(p - q)+, not normalised."""
-    return tuple(max(x - y, ZERO) for x, y in zip(p, q, strict=True))
+    return tuple(x - y if x > y else ZERO for x, y in zip(p, q, strict=True))
 
 
 def shortfall(weight: Fraction, p: Law, q: Law) -> Law:
@@ -152,8 +152,8 @@ def shortfall(weight: Fraction, p: Law, q: Law) -> Law:
 
 def normalised(weights: Sequence[Fraction], otherwise: Law | None = None) -> Law:
     """The distribution with these weights; `otherwise`, or 0 throughout, where they are all 0."""
-    total = sum(weights, ZERO)
-    return tuple(weight / total for weight in weights) if total else otherwise or (ZERO,) * len(weights)
+    mass = total(weights)
+    return tuple(weight / mass for weight in weights) if mass else otherwise or (ZERO,) * len(weights)
 
 
 def words(law: Law) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from heapq import nlargest
 from itertools import pairwise
 
 from proofs_check.small_drafts import Hat, Nodes, Path, best_worth, drafts
@@ -30,7 +29,7 @@ def steps(n: int, hat: Hat, *, later_first: bool = False) -> list[Nodes]:
     kept: list[Nodes] = [frozenset()]
     for depth in range(1, n + 1):
         candidates = sorted((node for node in hat if len(node) == depth and node[:-1] in layer), reverse=later_first)
-        layer = nlargest(n, candidates, key=hat.__getitem__)
+        layer = sorted(candidates, key=hat.__getitem__, reverse=True)[:n]
         kept.append(kept[-1] | set(layer))
     return kept[1:]
 

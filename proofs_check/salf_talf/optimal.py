@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from math import isclose
 from typing import Any
 
@@ -50,13 +50,15 @@ def loop_invariant(effort: int) -> Finding:
         for hat in (hat for grid in grids for hat in drafts(*grid)):
             by_depth = layers(hat)
             highest = [sorted(v[0] for layer in by_depth[: depth + 1] for v in layer) for depth in range(len(by_depth))]
-            for n in range(1, 6):
-                for sign in (1, -1):  # ties to the first path, or to the last
+            for sign in (1, -1):  # ties to the first path, or to the last
+                in_order = sorted(chain(*by_depth), key=lambda v: (v[0], [sign * token for token in v[2]]))
+                place = {path: at for at, path in enumerate(paths(in_order))}
+                for n in range(1, 6):
                     kept = list(by_depth[0])
                     for layer, worths in zip(by_depth[1:], highest[1:], strict=True):
                         parents = set(paths(kept))
                         kept += [node for node in layer if node[2][:-1] in parents]
-                        kept = sorted(kept, key=lambda v: (v[0], [sign * token for token in v[2]]))[:n]
+                        kept = sorted(kept, key=lambda v: place[v[2]])[:n]
                         yield {"T": [v[0] for v in kept], "Top_N": worths[:n]}
 
     found = [*steps()]

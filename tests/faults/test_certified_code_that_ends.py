@@ -42,8 +42,11 @@ POSIX_WAYS = [
 ]
 
 
-ALIKE = "sys.exit()", "sys.exit('text')", "raise Own"
-"""Ways that a child takes only in deep tests: like another way, they are exceptions."""
+ALIKE = (
+    *("sys.exit()", "sys.exit('text')", "sys.exit(2)", "raise GeneratorExit", "raise Own"),
+    *("os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)"),
+)
+"""Ways that a child takes only in deep tests: like another way, they are exceptions, a status or a signal."""
 
 
 def ways_and_times() -> list[Any]:
@@ -69,7 +72,7 @@ class Own(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("end", "said"), [(end, said) for end, said in WAYS if "sys.exit" in end or end in ("raise GeneratorExit", *ALIKE)]
+    ("end", "said"), [(end, said) for end, said in WAYS if "sys.exit" in end or (end in ALIKE and "raise" in end)]
 )
 def test_an_exception_that_ends_a_process_is_an_error(end: str, said: str) -> None:
     with pytest.raises(CodeEndedError, match=re.escape(said)):
@@ -79,7 +82,7 @@ def test_an_exception_that_ends_a_process_is_an_error(end: str, said: str) -> No
 @pytest.mark.parametrize(
     ("name", "status", "end"),
     [
-        ("right", 0, "os._exit(3)"),
+        pytest.param("right", 0, "os._exit(3)", marks=pytest.mark.deep),
         ("right", 0, "raise KeyboardInterrupt"),
         ("wrong", 1, "os._exit(0)"),
         pytest.param("wrong", 1, "raise SystemExit(3)", marks=pytest.mark.deep),

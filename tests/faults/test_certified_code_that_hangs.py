@@ -95,7 +95,7 @@ def test_processes_that_the_code_starts_end_with_it(
 
 @LINUX
 @pytest.mark.parametrize(
-    "when", ["verifier", "import", *(pytest.param(when, marks=pytest.mark.deep) for when in ("black box", "target"))]
+    "when", ["import", *(pytest.param(when, marks=pytest.mark.deep) for when in ("verifier", "black box", "target"))]
 )
 def test_code_that_stops_its_process_is_not_waited_for(certify: Certify, when: str) -> None:
     result = certify("os.kill(os.getpid(), signal.SIGSTOP)", *TIMES[when], at_import=when == "import")
@@ -117,7 +117,7 @@ def test_code_that_floods_the_pipe_of_messages_is_ended(certify: Certify, line: 
 
 
 @POSIX
-@pytest.mark.parametrize("name", ["right", "NotMade"])
+@pytest.mark.parametrize("name", ["right", pytest.param("NotMade", marks=pytest.mark.deep)])
 def test_loading_has_a_limit_of_its_own(certify: Certify, name: str) -> None:
     result = certify("while True: pass", name, "--seconds", "0.1", at_import=name == "right")
     assert result.exit_code == 2
@@ -128,7 +128,7 @@ def test_loading_has_a_limit_of_its_own(certify: Certify, name: str) -> None:
 
 
 @POSIX
-@pytest.mark.parametrize("when", ["verifier", "target"])
+@pytest.mark.parametrize("when", ["verifier", pytest.param("target", marks=pytest.mark.deep)])
 def test_code_that_takes_the_timers_away_is_ended_for_its_silence(
     certify: Certify, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from tests.refusals import refuses
 from tests.replay.inputs import prompts
 from tests.replay.test_planned import TREE
 
-FEW, MANY, TOKENS = 12, 48, 30
+FEW, MANY, TOKENS = 10, 48, 30
 LIMITED = [Sampling(1.0, top_k=5), Sampling(0.8, top_p=0.8), Sampling(1.0, 8, 0.9)]
 VERIFIERS = [TopDown(RRS()), Traversal()]
 IN_TURN = [
@@ -117,7 +117,7 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
         json.dumps({"text": f"def f{number}(x):\n    return x + " + "1" * 60}) + "\n" for number in range(8)
     )
     (tmp_path / "prompts.jsonl").write_text(texts)
-    few = ("--prompts", "prompts.jsonl", "--count", 6, "--prompt-tokens", 12, "--new-tokens", 30)
+    few = ("--prompts", "prompts.jsonl", "--count", 4, "--prompt-tokens", 12, "--new-tokens", 30)
     sampled = ("--temperature", 1, "--top-k", 6, "--top-p", 0.9)
     assert run("trace", *pair, *few, *sampled, "--candidates", 4, "--out", "trace").exit_code == 0
     st.Latency.constant(draft_seconds=0.01).save("latency.json")

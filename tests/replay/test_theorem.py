@@ -80,12 +80,12 @@ def mean_ends(text: TargetText, *case: object, start: int = 0) -> list[Fraction]
     return total
 
 
-@pytest.mark.parametrize("most", [5, pytest.param(81, marks=pytest.mark.deep)], ids=["few", "all"])
+@pytest.mark.parametrize("most", [3, pytest.param(81, marks=pytest.mark.deep)], ids=["few", "all"])
 @pytest.mark.parametrize(("shape", "rule", "verifier"), CASES, ids=str)
 def test_the_chances_to_end_are_those_of_all_drafts_and_coins(
     shape: Tree | DrawPolicy, rule: DrawRule, verifier: Verifier, most: int
 ) -> None:
-    """For 5 texts, or all, of one world that depends on the whole context. The mean over the sampler of siblings is
+    """For 3 texts, or all, of one world that depends on the whole context. The mean over the sampler of siblings is
     exact, so that it is unbiased.
     """
     length, world = depth_of(shape) + 1, random_world(VOCABULARY.get((shape, verifier), 3), seed=1)
