@@ -158,12 +158,12 @@ def within(saved: Any, loaded: Any) -> bool:
 def test_one_changed_value_is_refused_or_true(record: Record, whole: bool) -> None:
     """Whatever is accepted says the same when it is saved again, all derived values included.
 
-    What is inside a field is changed into an eighth of `VALUES`, in turn; `make test-deep` tries all.
+    What is inside a field is changed into one of `VALUES`, in turn; `make test-deep` tries all.
     """
     data = json.loads(json.dumps(record.to_dict()))
     tried = 0
     for turn, path in enumerate(leaves(data)):
-        for value in VALUES if whole or len(path) == 1 else VALUES[turn % 8 :: 8]:
+        for value in VALUES if whole or len(path) == 1 else [VALUES[turn % len(VALUES)]]:
             changed = edited(data, path, value)
             tried += 1
             try:
