@@ -13,6 +13,7 @@ define ENVIRONMENT
 $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "spectheory needs Python 3.11 or newer")'
 @echo "set-up: installs spectheory and $(1) into .venv; about $(2), most of it the download of torch"
 $(PYTHON) -m venv .venv
+$(INSTALL) --upgrade pip
 $(INSTALL) --editable '.[$(3)]'
 endef
 
@@ -21,7 +22,7 @@ $(DECODER): pyproject.toml constraints.txt
 	touch $@
 
 $(READY): pyproject.toml constraints.txt
-	$(call ENVIRONMENT,the tools of its tests,two minutes,dev)
+	$(call ENVIRONMENT,the tools of its tests,a minute,dev)
 	touch $(DECODER) $@
 
 # The demo needs the decoder alone. Bytecode is kept even where the environment turns it off, here and in tests, so that

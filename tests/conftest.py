@@ -22,8 +22,6 @@ from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from transformers import LlamaForCausalLM
 
     from reference.models import Pair
