@@ -20,9 +20,9 @@ from spectheory.core.files import InUseError, owned, read_text, whole_file, writ
 from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
+"""Name of the file that holds the settings, versions and date of a folder."""
 KEPT = "*.parquet", "*.safetensors", "*.pt"
 """Files of results. A folder that has some, and no provenance, is not taken for one of this package."""
-"""Name of the file that holds the settings, versions and date of a folder."""
 LOCK = "writer.lock"
 """Name of the file that exists while a process writes to a folder."""
 PATIENCE = 1.0
@@ -181,8 +181,8 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
         raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error
     if (table.schema.metadata or {}).get(RUN) != run:
         raise InputError(
-            f"{part} does not belong to the run of the {STAMP} beside it: remove it and record again to "
-            "have it rewritten"
+            f"{part} does not belong to the run that {STAMP} describes: remove {part.name} and record again to have "
+            "it rewritten"
         )
     return table
 

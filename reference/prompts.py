@@ -43,13 +43,13 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
         has = "1 prompt" if there == 1 else f"{there} prompts"
         fits = max(1, there - least_skip)
         raise InputError(
-            f"skip must be between {there - fits} and {there - 1} ({path} has {has}), got {skip}, given or by default: "
-            f"give --skip {there - fits} --count {min(fits, count or fits)}"
+            f"skip must be between {there - fits} and {there - 1} ({path} has {has}), got {skip} (given, or the "
+            f"default): give --skip {there - fits} --count {min(fits, count or fits)}"
         )
     if count is not None and not 0 < count <= there - skip:
         these = f"those in {path}" + (f" after the first {skip}" if skip else "")
         raise InputError(
-            f"prompts must be between 1 and {there - skip} ({these}), got {count}, given or by default: "
+            f"prompts must be between 1 and {there - skip} ({these}), got {count} (given, or the default): "
             f"give --count {there - skip}"
         )
     return texts[skip:][:count]

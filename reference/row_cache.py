@@ -26,7 +26,12 @@ class RowCache(Cache):
         self.rows = 0
 
     def extend(self, keys: Tensor, values: Tensor) -> None:
-        """Make room in all layers for n more rows; `keys` and `values` (1, heads, n, head size) are one layer's."""
+        """Add n rows to all layers, and leave it to each layer to fill them in.
+
+        Args:
+            keys: (1, heads, n, head size) the new keys of one layer; they give n and the shapes.
+            values: the new values of the same layer.
+        """
         self.rows += keys.shape[2]
         before = self.stacks
         if before and self.rows <= before[0].shape[4]:

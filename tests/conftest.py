@@ -53,7 +53,7 @@ def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def commands_made_once() -> Iterator[None]:
-    """The commands are made from their functions once, not again for each that a test runs."""
+    """Typer builds the command-line interface once per session, not again each time that a test runs a command."""
     once = cache(typer.main.get_command)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.main.get_command", once)

@@ -244,7 +244,7 @@ def test_a_file_of_few_prompts_names_what_there_is(run: Run, pair: list[object])
         (("trace", *short, "--out", "trace"), "give --count 3"),
     ):
         status, _, err = run(*command)
-        assert (status, err.strip().endswith(f", got 40, given or by default: {repair}")) == (2, True), err
+        assert (status, err.strip().endswith(f", got 40 (given, or the default): {repair}")) == (2, True), err
     assert run("decode", *short, "--plan", "plan.json", "--skip", 0, "--count", 3)[0] == 0
 
 

@@ -176,7 +176,7 @@ def test_a_split_model_is_read_from_all_parts(tmp_path: Path, small: Path) -> No
     refuses("there is no file .*big-00002-of-00002.gguf", model, names[0])
     saved(names[1], {"split.count": 2}, tensors[7:])
     assert model(names[0]).weight_bytes == model(small).weight_bytes
-    refuses("is a part of 2 files: give the first, named like NAME-00001-of-00002", model, names[1])
+    refuses("is one of the 2 files of a split model: give the first, named like NAME-00001-of-00002", model, names[1])
 
 
 def test_long_arrays_are_skipped_not_kept(small: Path) -> None:

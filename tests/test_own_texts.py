@@ -117,7 +117,7 @@ def test_files_without_provenance_or_of_another_run_are_not_taken_over(
     part = sorted(mixed.glob("part-*"))[1]
     shutil.copyfile(other / part.name, part)
     assert len(OwnTexts(mixed).batch([0, 1]).tokens) == 2
-    refuses(f"{part.name} does not belong to the run of the provenance.json beside it", OwnTexts(mixed).batch, [2])
+    refuses(f"{part.name} does not belong to the run that provenance.json describes", OwnTexts(mixed).batch, [2])
     for name in ("part-000000.safetensors", "model.safetensors", "training.pt"):
         mine = tmp_path / name.replace(".", "-")
         mine.mkdir()

@@ -1,8 +1,8 @@
 """Profiles of two models as one measured `Latency` per batch size, with the roofline's error in its provenance.
 
 The forwards are those of transformers, so the roofline has the costs of Hugging Face's decoder, which were fitted to
-published speedups on other machines. A CUDA graph replays the same kernels without the host's launches; their time is
-left out of what is computed for it. Engines fuse these kernels, so their forwards are faster than such a graph.
+published speedups on other machines. A CUDA graph replays the same kernels without launches by the host, so the time
+computed for a graph has no launches. Engines fuse these kernels, so their forwards are faster than such a graph.
 """
 
 from __future__ import annotations
@@ -129,7 +129,10 @@ def _latency(
 
 
 def error_of(profile: dict[str, Any], batch: int, ways: Iterable[str] = WAYS) -> Errors | None:
-    """The roofline's errors at one batch size, for the faster of `ways`; None where it does not know the device."""
+    """The roofline's errors at one batch size, for the faster of `ways`.
+
+    None if the roofline does not know the device, or no point of this batch size was run in any of `ways`.
+    """
     known = _known(profile)
     if known is None:
         return None

@@ -119,7 +119,7 @@ def bucketize(tags: Tags, values: Any, edges: Any, *, out_int32: bool = False, r
 
 
 def folded(fold: Callable[..., Any]) -> Callable[..., Any]:
-    """A sum or a product, by NumPy's function of an array of Python numbers."""
+    """The operation `sum` or `prod`, computed by NumPy's function `fold` on an array of Python numbers."""
 
     def reduce(tags: Tags, tensor: torch.Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
         axes = tuple([dim] if isinstance(dim, int) else dim or range(tensor.ndim))
@@ -130,7 +130,7 @@ def folded(fold: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def accumulated(accumulate: Callable[..., Any]) -> Callable[..., Any]:
-    """A running sum or product, by NumPy's function of an array of Python numbers."""
+    """The operation `cumsum` or `cumprod`, computed by NumPy's `accumulate` on an array of Python numbers."""
 
     def run(tags: Tags, tensor: torch.Tensor, dim: int, *, dtype: Any = None) -> Any:
         return tags.tensor(accumulate(tags.entries(tensor), axis=dim), dtype or tensor.dtype)

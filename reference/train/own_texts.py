@@ -338,8 +338,8 @@ class OwnTexts:
             raise InputError(f"{part} is damaged: remove it and repeat the command that writes it") from error
         if run != self.identity:
             raise InputError(
-                f"{part} does not belong to the run of the {STAMP} beside it: remove it and repeat the command that "
-                "writes it"
+                f"{part} does not belong to the run that {STAMP} describes: remove {part.name} and repeat the command "
+                "that writes it"
             )
         if found[2].dtype != STORED:
             raise InputError(f"{part} holds hidden states in {found[2].dtype}, {STORED} is needed: remove the folder")

@@ -26,10 +26,10 @@ PARTS = 6
 
 
 class Pairs:
-    """The bets on pairs of rows of one play.
+    """The bets on pairs of rows of a batch, over all calls of the step of one `Play`.
 
     Attributes:
-        runs: number of settled pairs.
+        runs: number of pairs whose bets are settled.
     """
 
     def __init__(self, joints: Sequence[Joint], rng: np.random.Generator) -> None:
@@ -43,7 +43,7 @@ class Pairs:
 
     @property
     def runs(self) -> int:
-        """Number of pairs that are settled."""
+        """Number of pairs whose bets are settled."""
         return int(self._counts[0].sum())
 
     def add(self, contexts: np.ndarray, texts: np.ndarray) -> None:

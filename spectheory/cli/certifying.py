@@ -30,6 +30,10 @@ _RULE = (
 _SHAPE = (
     "Draft tree as the number of draws per node at each depth, such as 2,1; may be repeated. Default: all small trees."
 )
+_EXACT = (
+    "Only enumerate: a verifier whose random draws cannot be enumerated is UNDECIDED. Without this option, it gets the "
+    "black-box test."
+)
 _CASES = (
     "Number of random worlds to compare. A world holds p and q, the distributions of target and draft, per context."
 )
@@ -56,7 +60,7 @@ def _rule(text: str) -> DrawRule:
 @quick(cases=60, max_samples=100_000)
 def certify(
     name: Annotated[str, typer.Argument(metavar="MODULE:OBJECT", help=_OBJECT)],
-    exact: Annotated[bool, typer.Option("--exact", help="Only enumerate; never fall back to sampling.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help=_EXACT)] = False,
     black_box: Annotated[bool, typer.Option("--black-box", help="Only sample whole decoding steps.")] = False,
     rule: Annotated[list[DrawRule] | None, typer.Option(parser=_rule, metavar="RULE", help=_RULE)] = None,
     shape: Annotated[list[str] | None, typer.Option(metavar="K,K,...", help=_SHAPE)] = None,

@@ -23,20 +23,22 @@ def divergence(
         Path,
         typer.Argument(
             metavar="ONE",
-            help="File of a text, such as the one without speculation: text, or a JSON list of ids.",
+            help="File of one text, such as the text without speculation. It holds plain text or a JSON list of token "
+            "ids.",
         ),
     ],
     other: Annotated[
-        Path, typer.Argument(metavar="OTHER", help="File of the other text, such as the one with speculation.")
+        Path, typer.Argument(metavar="OTHER", help="File of the other text, such as the text with speculation.")
     ],
     prompt: Annotated[
-        Path, typer.Option(help="File of the prompt with its chat template: text, or a JSON list of ids.")
+        Path,
+        typer.Option(help="File of the prompt with its chat template: plain text, or a JSON list of token ids."),
     ],
     target: Annotated[
         Path | None, typer.Option(help="Folder of the target model.", show_default="shipped target")
     ] = None,
     dtype: Annotated[
-        Literal["bfloat16", "float16", "float32"], typer.Option(help="Type in which the server computes.")
+        Literal["bfloat16", "float16", "float32"], typer.Option(help="Data type in which the server computes.")
     ] = "bfloat16",
     device: Annotated[str, typer.Option(help="Device for the target, such as cpu or cuda.")] = "cpu",
     attention: Annotated[

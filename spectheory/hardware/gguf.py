@@ -223,5 +223,8 @@ def _other_parts(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
         return []
     named = _PART.fullmatch(path.name)
     if named is None or int(named[3]) != count or int(named[2]) != 1:
-        raise InputError(f"{path} is a part of {count} files: give the first, named like NAME-00001-of-{count:05}.gguf")
+        raise InputError(
+            f"{path} is one of the {count} files of a split model: give the first, named like "
+            f"NAME-00001-of-{count:05}.gguf"
+        )
     return [path.with_name(f"{named[1]}-{part:05}-of-{count:05}.gguf") for part in range(2, count + 1)]

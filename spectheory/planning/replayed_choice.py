@@ -26,11 +26,11 @@ PROPOSED = 3
 
 
 class ReplayedChoice:
-    """Searches trees and verifiers on the same texts.
+    """Finds the fastest tree and verifier: all of them are replayed on the same recorded texts.
 
-    The trees come from the rates: for each of `BUDGETS` the fastest tree, the tree of highest block efficiency and the
-    chain. On greedy texts the paths of ranks are counted where cycles of the fastest of them start, and the trees of
-    `counted_paths` are candidates too. The fastest candidate is then improved by adding and removing leaves. A change
+    The rates propose trees: for each of `BUDGETS` the fastest tree, the tree of highest block efficiency and the chain.
+    On greedy texts, `counted_paths` proposes more trees: it counts the paths of ranks at the positions where cycles of
+    the fastest tree so far start. The fastest candidate is then improved by adding and removing leaves. A change
     is kept only if its gain is larger than its standard error over texts, so that the search does not fit the noise of
     the recorded texts. No tree is deeper than half the median text, so that a few long texts do not decide alone.
 

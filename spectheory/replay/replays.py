@@ -30,14 +30,14 @@ class Replayed(Record):
     """The cycles of one tree and verifier on R texts, as the replay theorem counts them.
 
     Attributes:
-        emitted: expected tokens of the cycles that start in each text.
-        cycles: expected number of these cycles.
-        variance: variance of that number, given the text.
-        accepted: expected number of cycles that keep 0..L drafted tokens.
+        emitted: for each text, expected tokens of the cycles that start in it.
+        cycles: for each text, expected number of these cycles.
+        variance: for each text, variance of the number of cycles, given the text.
+        accepted: expected number of cycles in all texts together that keep 0..L drafted tokens.
         reach: share of the cycles that keep each node of a static tree, see `Replays.reach`;
             None where it was not computed.
 
-    Where siblings are sampled these are unbiased estimates, of which single ones may be negative.
+    Where siblings are sampled, these are unbiased estimates: a single one may be negative.
 
     Raises:
         InputError: the shapes disagree, a number is not finite, no cycle is counted, the tokens and cycles of the texts

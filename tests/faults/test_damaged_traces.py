@@ -72,7 +72,7 @@ def test_prompts_without_a_provenance_are_replaced(tiny: Pair, tmp_path: Path) -
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_of_another_run_is_refused(recorded: Path, trace: Path, tiny: Pair, run: str, part: str) -> None:
     shutil.copy(recorded / run / part, trace / part)
-    refused(trace, f"{part} does not belong to the run of the provenance.json beside it: remove it and record again")
+    refused(trace, f"{part} does not belong to the run that provenance.json describes: remove {part} and record again")
     (trace / part).unlink()
     record_trace(tiny, TEXTS, SETTINGS, trace)
     assert acceptance(trace, min_trials=1).table.tolist() == acceptance(recorded / "one", min_trials=1).table.tolist()
