@@ -19,7 +19,7 @@ class DraftedText:
     Attributes:
         emitted: expected tokens of the cycles.
         cycles: expected number of the cycles.
-        accepted: (L + 1,) expected number of cycles that keep 0..L drafted tokens.
+        accepted: (L + 1,) expected number of the cycles on this text that keep 0..L drafted tokens.
         by_root: (roots,) expected tokens of a cycle that starts at each position where a whole cycle fits, the first
             cycle's first; None where drafts are known at cycle starts only.
         reliability: (L, `RANKS`, `BINS`, 3) see `DraftRun`.

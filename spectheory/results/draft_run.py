@@ -26,7 +26,7 @@ class DraftRun:
         cycles: expected number of these cycles.
         root_tokens: sum over the roots of the expected tokens of a cycle that starts there; None for dynamic
             trees, which are drafted only where cycles start.
-        accepted: expected number of cycles that keep 0..L drafted tokens.
+        accepted: expected number of cycles in all texts together that keep 0..L drafted tokens.
         reliability: what the draft promised where cycles have kept 0..L-1 tokens: for its
             tokens of rank 0, 1, ... and for `BINS` equal parts of the probabilities from 0 to 1, the expected number
             of such places, the sum of the draft's probabilities, and the sum of the target's probabilities of the same
