@@ -77,7 +77,7 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
     ("change", "message"),
     [
         ({"max_position_embeddings": "x"}, "max_position_embeddings must be a whole number, got 'x'"),
-        ({"max_position_embeddings": 9, "rope_scaling": 3}, "rope_scaling must be an object, got 3"),
+        ({"max_position_embeddings": 9, "rope_scaling": 3}, "rope_scaling or rope_parameters must be an object, got 3"),
         (
             {"max_position_embeddings": 9, "rope_scaling": {"factor": "x"}},
             "factor of rope_scaling must be a number above 0",

@@ -203,7 +203,10 @@ def test_a_format_of_the_cache_by_name() -> None:
             {"quant_method": "auto-round", "bits": 4, "extra_config": {"x": {"bits": 5}}},
             "extra_config|, x must have bits",
         ),
-        ({"quant_method": "fp8", "weight_block_size": [0, 1]}, "must have two whole numbers as weight_block_size"),
+        (
+            {"quant_method": "fp8", "weight_block_size": [0, 1]},
+            "must have two whole numbers above 0 as weight_block_size",
+        ),
         ({"quant_method": "quark"}, "quant_method must be one of fp8, mxfp4, awq, .* compressed-tensors, got 'quark'"),
     ],
 )

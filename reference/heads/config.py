@@ -178,7 +178,7 @@ class HeadConfig:
                 f"{self.feature_size}: the head cannot read embeddings of another width"
             )
         if self.norm_before_fc and self.fc_norm:
-            raise InputError("norm_before_fc and fc_norm exclude each other: set one of them")
+            raise InputError("norm_before_fc and fc_norm exclude each other: set at most one of them")
 
     def _refuse_options_of_eagle3(self) -> None:
         names = (

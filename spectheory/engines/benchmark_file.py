@@ -77,7 +77,11 @@ class Entry:
         return Entry(self.where, data if isinstance(data, Mapping) else {})
 
     def numbers(self, name: str) -> list[float]:
-        """The numbers above 0 in the list under `name`; an empty list if there is no list."""
+        """The numbers in the list under `name`, or an empty list if there is no list.
+
+        Raises:
+            InputError: an item is not a finite number above 0.
+        """
         items = self._items(name)
         return [items.positive(item) for item in items.data]
 
@@ -276,7 +280,7 @@ def _require_used(file: str, name: str, form: BenchmarkFormat, conditions: Condi
     given = [field.name for field in fields(conditions) if getattr(conditions, field.name) is not None]
     unused = [condition for condition in given if condition not in form.conditions]
     if unused:
-        usable = f"only {', '.join(form.conditions)} can" if form.conditions else "the file says all that is used"
+        usable = f"only {', '.join(form.conditions)} can" if form.conditions else "which has all values that are used"
         raise InputError(f"{file}: {', '.join(unused)} cannot be given for a file of {name}, {usable}: leave it out")
 
 

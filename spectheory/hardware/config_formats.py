@@ -110,7 +110,7 @@ def _fp8(config: Section) -> Rule:
     block = config.values.get("weight_block_size") or [128, 128]
     whole = isinstance(block, list) and all(type(n) is int and 0 < n < 2**31 for n in block)
     if not whole or len(block) != 2:
-        raise InputError(f"{config.where} must have two whole numbers as weight_block_size, got {block!r:.40}")
+        raise InputError(f"{config.where} must have two whole numbers above 0 as weight_block_size, got {block!r:.40}")
     skipped = config.patterns("modules_to_not_convert", "ignored_layers")
     return except_for(_linear(Packing(8, block[1], block[0], 32, "fp8")), skipped, config.where)
 

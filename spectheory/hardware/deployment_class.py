@@ -66,8 +66,8 @@ class LogErrors:
     def __post_init__(self) -> None:
         if not 0 <= self.median <= self.most < math.inf:
             raise InputError(
-                f"errors must have 0 <= median <= most, both finite, got median={self.median!r:.40}, "
-                f"most={self.most!r:.40}: write the table again"
+                "errors must have 0 <= median <= most (the 80% quantile), both finite, got "
+                f"median={self.median!r:.40}, most={self.most!r:.40}: write the table again"
             )
         if not 1 <= self.sources <= self.rows:
             raise InputError(

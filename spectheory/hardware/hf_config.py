@@ -298,7 +298,7 @@ class Fields:
         stated = self.number("max_position_embeddings")
         scaling = self.values.get("rope_scaling") or self.values.get("rope_parameters") or {}
         if not isinstance(scaling, Mapping):
-            raise InputError(f"{self.where}: rope_scaling must be an object, got {scaling!r:.40}")
+            raise InputError(f"{self.where}: rope_scaling or rope_parameters must be an object, got {scaling!r:.40}")
         factor, kind = scaling.get("factor"), scaling.get("rope_type") or scaling.get("type")
         if factor is None or kind in ("llama3", "longrope", "su") or self.model_type.startswith("gemma3"):
             return stated

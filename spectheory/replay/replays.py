@@ -203,7 +203,7 @@ class Replays:
             )
         if (longest := max(map(len, self.texts))) < self.first + deepest:
             raise InputError(
-                f"texts must be longer than a cycle, {self.first} + {deepest} tokens for this shape, the longest has "
+                f"texts must have at least {self.first} + {deepest} tokens for a cycle of this shape, the longest has "
                 f"{longest}: record more tokens per prompt, or replay a shallower tree"
             )
 

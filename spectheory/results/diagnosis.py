@@ -45,7 +45,7 @@ class Factor:
 
     def __post_init__(self) -> None:
         if self.gain is not None and not 1 <= self.gain < float("inf"):
-            raise InputError(f"gain of {self.name} must be at least 1, got {self.gain}")
+            raise InputError(f"gain of {self.name} must be finite and at least 1, got {self.gain}")
 
     @property
     def is_cause(self) -> bool:

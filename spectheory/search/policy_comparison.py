@@ -88,7 +88,8 @@ class PolicyComparison(Record):
             if values.shape != shape or not values.size:
                 raise InputError(f"{name} must have shape (policies, drafts), {shape}, got {values.shape}")
             if values.dtype.kind not in ("iu" if name in COUNTS else "iuf"):
-                raise InputError(f"{name} must be counts >= 0 or numbers, got {values.tolist()!s:.60}")
+                wanted = "counts >= 0" if name in COUNTS else "numbers"
+                raise InputError(f"{name} must be {wanted}, got {values.tolist()!s:.60}")
             object.__setattr__(self, name, values)
         if not (self.cycle_seconds is None) == (self.plain_seconds is None) == (self.context is None):
             raise InputError("cycle_seconds, plain_seconds and context must be given together")

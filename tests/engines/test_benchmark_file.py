@@ -94,7 +94,7 @@ def test_files_that_are_not_there_and_not_text(tmp_path: Path) -> None:
 
 
 def test_a_condition_that_the_format_does_not_use_is_refused(tmp_path: Path) -> None:
-    message = "tau, nodes cannot be given for a file of llama.cpp-bench, the file says all that is used: leave"
+    message = "tau, nodes cannot be given for a file of llama.cpp-bench, which has all values that are used: leave"
     require_refused(tmp_path, EXAMPLES["llama.cpp-bench"], message, tau=2.0, nodes=3)
     message = "tau cannot be given for a file of sglang-speculative, only input_tokens, output_tokens can: leave"
     require_refused(tmp_path, BENCH, message, tau=2.0)

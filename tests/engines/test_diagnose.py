@@ -339,7 +339,7 @@ def test_what_cannot_be_diagnosed_is_refused() -> None:
     refuses("batch must be at least 1", st.diagnose, after(), "vllm-metrics", batch=0.5)
     refuses("times must have at least one latency", st.diagnose, after(), "vllm-metrics", times=[])
     refuses("rate must be at most 1", Usual, rate=1.5)
-    refuses("gain of draft must be at least 1", Factor, "draft", "", 0.5, "", "")
+    refuses("gain of draft must be finite and at least 1", Factor, "draft", "", 0.5, "", "")
     refuses(
         "must end in _total, or be declared as a counter",
         st.diagnose,

@@ -72,7 +72,7 @@ def test_the_command_replays_trees_on_a_trace(tiny: Pair, run: Run, tmp_path: Pa
         ('{"a": {"acc_len": [1, 2, 3]}}', ("--drafter", "b"), "line 1 has no drafter 'b', it has a"),
         ('{"a": {"acc_len": [1, 0]}}', (), "a.acc_len must be a list of whole numbers of at least 1"),
         ('{"a": {"acc_len": [1, 2, 1, 1]}}', ("--chains", "2"), "chain of at most 1"),
-        ('{"a": {"acc_len": [1, 3]}}', ("--chains", "2"), "longer than a cycle, 1 + 3 tokens"),
+        ('{"a": {"acc_len": [1, 3]}}', ("--chains", "2"), "must have at least 1 + 3 tokens for a cycle"),
         ('{"a": {"acc_len": [1, 3]}}', ("--chains", "0"), "--chains must be numbers of at least 1, got '0'"),
         ('{"a": {"acc_len": [1, 3]}}', ("--chains", "x"), "--chains must be whole numbers"),
     ],
