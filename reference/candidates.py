@@ -17,7 +17,8 @@ from spectheory.core.errors import InputError
 def child_tokens(q: Float[Array, "P V"], k: int, rule: DrawRule, rng: Uniforms | None) -> Int[Array, "P k"]:
     """Choose or draw k children by `rule` for each of P nodes with distributions q: their tokens in draw order.
 
-    Where fewer than k tokens have a probability above 0, the row ends with -1. Tokens are on the device of q.
+    Independent draws (IID, IID_APART) may repeat a token. By the other rules, the row ends with -1 where fewer than k
+    tokens have a probability above 0. Tokens are on the device of q.
 
     Raises:
         InputError: k is above 2 for HUB.

@@ -53,7 +53,7 @@ class Pair:
         return self.draft.config.depths if isinstance(self.draft, Head) else None
 
     def depths_of(self, wanted: int) -> int:
-        """At how many depths of a cycle the draft has distributions of their own, of `wanted` ones.
+        """The number of depths of a cycle, at most `wanted`, at which the draft has distributions of their own.
 
         A draft model has one: its distribution after some tokens is the same whether they were drafted or not. A
         parallel head has no more than its own depths.

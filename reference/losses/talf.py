@@ -79,10 +79,10 @@ class Talf(Loss):
 
     What it leaves open: which nodes count. p_child(n) is said to be precomputed during the generation of the tree, so
     the nodes are those that the beam search expanded: the root and, at each further level, the beam of k nodes; depth 3
-    is then three passes of the draft, as in HASS, and 1 + 2 k nodes. Whether there is an N below that: not here. How
-    roots are added up: here the mean over the roots, so that the loss does not grow with the length of the text. All
-    nodes have the same weight, as printed: the 2 k nodes below the root weigh together 2 k times as much as the root,
-    however improbable they are.
+    is then three passes of the draft, as in HASS, and 1 + 2 k nodes. Whether L is divided by their number: not here.
+    How roots are added up: here the mean over the roots, so that the loss does not grow with the length of the text.
+    All nodes have the same weight, as printed: the 2 k nodes below the root weigh together 2 k times as much as the
+    root, however improbable they are.
 
     What is done here: nodes to which the target goes with probability 0 are left out. With k = 1 the tree is the
     target's greedy continuation, and on a text that is that continuation the loss is `Eagle3(passes=depth, decay=1)`.

@@ -60,7 +60,7 @@ def tensorrt_llm(
         acceptance_length_threshold: mean number of accepted tokens below which speculation ends.
 
     Raises:
-        InputError: the schedule is empty, has no key 1 in 1.2, or a number is out of range.
+        InputError: the schedule is empty, has no entry `1: max_draft_len` in 1.2, or a number is out of range.
     """
     check_whole("max_draft_len", max_draft_len, 1)
     check_whole("acceptance_window", acceptance_window, 0, most=100_000)

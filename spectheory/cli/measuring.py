@@ -90,7 +90,12 @@ def trace(
     temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = 1.0,
-    candidates: Annotated[int, typer.Option(help="Number of tokens that the draft proposes at each position.")] = 16,
+    candidates: Annotated[
+        int,
+        typer.Option(
+            help="Number of the draft's candidates at each position. The target's token is ranked among them."
+        ),
+    ] = 16,
     batch: Annotated[
         int, typer.Option(help="Number of prompts that run together. Each batch is saved as one Parquet file.")
     ] = 8,

@@ -36,7 +36,7 @@ class Metrics:
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Read the text that a server exposes under `/metrics`. The declared types of metrics are ignored.
+        """Read the text that a server exposes under `/metrics`. Of the declared types, only `counter` is used.
 
         Raises:
             InputError: the text is in another format, or a series (a name with its labels) occurs twice.

@@ -13,7 +13,7 @@ from spectheory.core.errors import InputError
 
 
 def json_value(text: str) -> Any:
-    """The JSON value in `text`, or a list of values if there are several, one after another.
+    """The JSON value in `text`, or a list of its values if there are several, one after another, or none.
 
     Raises:
         InputError: the text is not JSON.

@@ -145,7 +145,8 @@ class Run:
         batch * tau / throughput for a cycle.
 
         Args:
-            tokens_per_second: tokens per second of all sequences together: emitted tokens, for a forward its tokens.
+            tokens_per_second: tokens per second of all sequences together: emitted tokens, or for a forward the tokens
+                that it reads.
             kind: as the attribute.
             batch: as the attribute.
             context: as the attribute.
@@ -177,7 +178,7 @@ class Run:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens per second of the whole batch: emitted tokens, for a forward its tokens."""
+        """Tokens per second of the whole batch: emitted tokens, or for a forward the tokens that it reads."""
         each = self.tokens if self.kind == "forward" else self.tau or 1
         return self.batch * each / self.seconds
 

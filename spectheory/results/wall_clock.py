@@ -151,7 +151,7 @@ class WallClock(Record):
 
     @property
     def by_rates(self) -> int | None:
-        """Index of the decoder that the rates alone choose; None without rivals."""
+        """Index of the decoder that the rates alone choose; None without rivals, or if it was not timed."""
         return self._decoder_of(self.rivals[0]) if self.rivals else None
 
     def _decoder_of(self, plan: Plan) -> int | None:
