@@ -80,7 +80,7 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
         ({"max_position_embeddings": 9, "rope_scaling": 3}, "rope_scaling or rope_parameters must be an object, got 3"),
         (
             {"max_position_embeddings": 9, "rope_scaling": {"factor": "x"}},
-            "factor of rope_scaling must be a number above 0",
+            "factor of rope_scaling or rope_parameters must be a number above 0",
         ),
         ({"model_type": None}, "the config lacks the field 'model_type'"),
         ({"model_type": "lama"}, "unknown model_type 'lama': did you mean llama"),

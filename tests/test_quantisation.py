@@ -193,7 +193,10 @@ def test_a_format_of_the_cache_by_name() -> None:
         (tensors(INT4 | {"group_size": "x"}), "must have a whole number as group_size, or -1, got group_size='x'"),
         (tensors(INT4, ignore="lm_head"), "must have a list of names as ignore, got ignore='lm_head'"),
         (tensors(INT4, ignore=["re:("]), r"has the pattern 're:\(', which is not a regular expression"),
-        (tensors(FP8 | {"strategy": "block", "block_structure": [1]}), "two whole numbers as block_structure, got"),
+        (
+            tensors(FP8 | {"strategy": "block", "block_structure": [1]}),
+            r"two whole numbers as block_structure, such as \[128, 128\], .*, got \[1\]",
+        ),
         (
             {"quant_method": "bitsandbytes"},
             "must have either load_in_4bit or load_in_8bit as true, got False and False",

@@ -141,7 +141,7 @@ def profile(
     out: Annotated[Path, typer.Option(help="File for the latency record.")],
     pair: PairOptions = SHIPPED,
     contexts: Annotated[
-        str, typer.Option(help="Context lengths to time, in tokens in the KV cache, comma-separated.")
+        str, typer.Option(help="Context lengths to time, in tokens in the KV cache, comma-separated, increasing.")
     ] = "64,256,512",
     largest: Annotated[
         int,
@@ -233,7 +233,9 @@ def generate(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to continue.")],
     plan: PlanFile,
     pair: PairOptions = SHIPPED,
-    new_tokens: Annotated[int, typer.Option(help="Number of tokens to generate.")] = 128,
+    new_tokens: Annotated[
+        int, typer.Option(help="Maximum number of tokens to generate; a stop token ends the text earlier.")
+    ] = 128,
     temperature: PlanTemperature = None,
     top_k: PlanTopK = None,
     top_p: PlanTopP = None,

@@ -58,10 +58,10 @@ def draw(
         distribution: (V,) weights of the tokens.
         rng: a `numpy.random.Generator` or a `Branch`.
         less: (V,) weights to subtract; None subtracts nothing.
-        otherwise: (V,) weights to draw from if all weights are 0 after the subtraction.
+        otherwise: (V,) weights to draw from if all weights are 0 after the subtraction, or one is NaN.
 
     Raises:
-        InputError: all weights are 0, and `otherwise` is None.
+        InputError: all weights are 0 or one is NaN, and `otherwise` is None.
 
     A uniform number is at most 1 - 2**-53, so its product with the sum of the weights rounds to less than this sum,
     unless the sum is subnormal.

@@ -244,7 +244,10 @@ def _group_packing(group: Section) -> Packing | None:
         block = weights.values.get("block_structure") or [128, 128]
         sizes = [Section({"block": n}, weights.where).group("block") for n in block] if isinstance(block, list) else []
         if len(sizes) != 2:
-            raise InputError(f"{weights.where} must have two whole numbers as block_structure, got {block!r:.40}")
+            raise InputError(
+                f"{weights.where} must have two whole numbers as block_structure, such as [128, 128], each from 1 to "
+                f"1,000,000, or -1, 0 or null for the whole dimension, got {block!r:.40}"
+            )
         return Packing(bits, sizes[1], sizes[0], 32, arithmetic)
     size = weights.group()
     scale = 8 if kind == "float" and bits == 4 else 16

@@ -303,6 +303,9 @@ class Fields:
         if factor is None or kind in ("llama3", "longrope", "su") or self.model_type.startswith("gemma3"):
             return stated
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= LARGEST:
-            raise InputError(f"{self.where}: the factor of rope_scaling must be a number above 0, got {factor!r:.40}")
+            raise InputError(
+                f"{self.where}: the factor of rope_scaling or rope_parameters must be a number above 0 and at most "
+                f"{LARGEST:,}, got {factor!r:.40}"
+            )
         original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
         return int((original if isinstance(original, int) else stated) * factor)
