@@ -17,15 +17,20 @@ from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 
-def accepted_in_tries(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
-    """p_acc of Eq. (7)."""
-    return 1 - (1 - sum(smaller(p, q, rho), ZERO)) ** k
+def accepted_once(p: Law, q: Law, rho: Fraction) -> Fraction:
+    """beta(rho), the probability that one draft is accepted."""
+    return sum(smaller(p, q, rho), ZERO)
+
+
+def accepted_in_tries(beta: Fraction, k: int) -> Fraction:
+    """p_acc of Eq. (7), from beta(rho)."""
+    return 1 - (1 - beta) ** k
 
 
 def gap(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
     """p_acc(rho) - rho beta(rho)."""
-    beta = sum(smaller(p, q, rho), ZERO)
-    return 1 - (1 - beta) ** k - rho * beta
+    beta = accepted_once(p, q, rho)
+    return accepted_in_tries(beta, k) - rho * beta
 
 
 @cache
@@ -128,14 +133,15 @@ def best_factor(effort: int) -> Finding:
     def at_most(p: Law, q: Law, k: int) -> Fraction:
         """A bound of the acceptance at rho*, sum min(p, rho* q), from a rational above rho*."""
         above = bracket(p, q, k, 20)[1]
-        return above * sum(smaller(p, q, above), ZERO)
+        return above * accepted_once(p, q, above)
 
     candidates = ((one, rho) for one in settings(effort) for rho in factors(*one) if gap(*one, rho) <= 0)
 
     def values(setting: Setting, rho: Fraction) -> dict[str, Any]:
+        p, q, k = setting
         return {
             "gap": gap(*setting, rho),
-            "p_acc": accepted_in_tries(*setting, rho),
+            "p_acc": accepted_in_tries(accepted_once(p, q, rho), k),
             "acceptance": spectr_acceptance(*setting, rho),
             "acceptance_at_root": at_most(*setting),
         }
