@@ -29,18 +29,18 @@ ROOT = DOCS.parent
 RUNS, PAGE = DOCS / "support.json", DOCS / "support.md"
 WITHOUT_TORCH = ("--noconftest", "-p", "tests.command_line")
 PLANNER = (
-    "tests/test_tree.py",
-    "tests/test_records.py",
-    "tests/test_acceptance.py",
-    "tests/test_plan.py",
-    "tests/test_schedule.py",
-    "tests/test_roofline.py",
-    "tests/test_goose.py",
-    "tests/test_gto.py",
+    "tests/core/test_tree.py",
+    "tests/core/test_records.py",
+    "tests/core/test_acceptance.py",
+    "tests/planning/test_plan.py",
+    "tests/planning/test_schedule.py",
+    "tests/hardware/test_roofline.py",
+    "tests/goose/test_goose.py",
+    "tests/goose/test_gto.py",
     "tests/engines/test_vllm.py",
     "tests/engines/test_sglang.py",
 )
-MODELS = ("tests/test_drafters.py", "tests/test_heads_files.py", "tests/test_models.py")
+MODELS = ("tests/reference/test_drafters.py", "tests/reference/test_heads_files.py", "tests/reference/test_models.py")
 PARTS = {"planner": (*WITHOUT_TORCH, *PLANNER), "models": MODELS}
 """The arguments of pytest for each part. The planner is tested without the settings of the suite, which need torch."""
 PACKAGES = ("numpy", "scipy", "numba", "torch", "transformers")

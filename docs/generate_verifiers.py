@@ -35,7 +35,7 @@ vocabulary, `L` the depth. The draw rules are:
 At one node with independent drafts, acceptance never falls in the order NSS, Naive, SpecInfer, SpecTr, optimum. This
 order does not carry over to whole trees: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0),
 q = (1/2, 1/2, 0) after it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and
-the optimum of each node only 39/32. `tests/test_orderings.py` checks both statements.
+the optimum of each node only 39/32. `tests/search/test_orderings.py` checks both statements.
 
 Each certificate covers at least two worlds of `spectheory.certify.strategies` for each shape, draw rule and vocabulary
 size. `st.verify.Greedy` is left out: it keeps the text of greedy decoding, not the distribution p.
@@ -50,7 +50,7 @@ NOT_HERE = {
     "HSD without the cap (arXiv 2601.05724, Algorithm 1)": (
         "After the first corrected token it draws the next ones, up to the length of the draft, from further "
         "residuals, and calls the target for each. A verifier of this package ends with one token, after "
-        "which the target continues. `tests/test_bottom_up.py` enumerates Algorithm 1: it is lossless."
+        "which the target continues. `tests/verify/test_bottom_up.py` enumerates Algorithm 1: it is lossless."
     ),
     "HSD as in the code of its authors": (
         "Lossy: [the zoo](zoo.md) has `hsd-clever` and `hsd-without-cap`. `HSD()` is the paper's Algorithm 2, "

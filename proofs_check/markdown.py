@@ -130,7 +130,7 @@ def _lines(one: CheckedClaim) -> Iterator[str]:
 def _code(claim: Claim) -> str:
     """Links to the check and to the test that runs it."""
     file = claim.check.__module__.replace(".", "/")
-    test = f"tests/test_proofs_check.py::test_a_check_comes_out_as_recorded[{claim.id}]"
+    test = f"tests/proofs_check/test_proofs_check.py::test_a_check_comes_out_as_recorded[{claim.id}]"
     return f"Check: [`{claim.check.__module__}`](../{file}.py); test: `{test}`."
 
 

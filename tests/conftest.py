@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 
 __all__ = ["plan", "run"]
 
+# Tiny models gain nothing from threads, and threads of several runs on one machine fight.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+HERE = Path(__file__).parent
+WITHOUT_MODELS = {"certify", "core", "engines", "goose", "hardware", "otlp", "planning", "proofs_check", "report"} | {
+    "search",
+    "simulate",
+    "verify",
+    "yields",
+}
+"""Rooms whose tests import no torch."""
+
 TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128), draft=LayerSizes(2, 64, 128))
 
 
@@ -67,7 +79,8 @@ def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
     Deep tests run them whole.
     """
-    if not request.node.get_closest_marker("deep"):
+    room = request.path.relative_to(HERE).parts[0]
+    if room not in WITHOUT_MODELS and not request.node.get_closest_marker("deep"):
         monkeypatch.setattr("reference.planning_loop.forward_sizes", lambda most: sorted({1, min(9, most), most}))
         monkeypatch.setattr("reference.wall_clock.WARM_UP_TOKENS", 2)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
@@ -80,20 +93,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Set up the processes that run tests. The one that only shares them out among workers does without torch."""
-    if not is_xdist_controller(session):
-        _prepare_models()
-        if session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
-            _import_own_part()
-
-
-def _prepare_models() -> None:
-    """Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
-    import torch
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    torch.set_num_threads(1)
+    """The process that only shares tests out among workers does without torch."""
+    if not is_xdist_controller(session) and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        _import_own_part()
 
 
 def _import_own_part() -> None:
@@ -105,13 +107,12 @@ def _import_own_part() -> None:
     worker, workers = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
     if worker is None:
         return
-    here = Path(__file__).parent
-    files = sorted(here.rglob("test_*.py"), key=lambda file: (file.parent.name != "replay", file))
+    files = sorted(HERE.rglob("test_*.py"), key=lambda file: (file.parent.name != "replay", file))
     start = len(files) * int(worker.removeprefix("gw")) // int(workers)
     for file in files[start:] + files[:start][::-1]:
         # The collection that follows reports what cannot be imported.
         with suppress(Exception, pytest.skip.Exception):
-            import_module(".".join(file.relative_to(here.parent).with_suffix("").parts))
+            import_module(".".join(file.relative_to(HERE.parent).with_suffix("").parts))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,7 +17,7 @@ from reference.models import Pair
 from reference.random_streams import streams
 from reference.train.pair import new_model
 from tests.conftest import TINY, restless
-from tests.remembered import remembered
+from tests.reference.remembered import remembered
 
 TOKENS, LENGTH = 6, 3
 many_texts = pytest.mark.parametrize("samples", [600, pytest.param(1500, marks=pytest.mark.deep)])

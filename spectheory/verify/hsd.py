@@ -31,9 +31,9 @@ class HSD(SinglePath):
 
     Two other forms are not here. Without the cap (Algorithm 1 of the paper, "naive"), the tokens after the first
     corrected one are drawn from further residuals, up to the length of the draft, with a target call for each. They are
-    not a continuation by the target, so this is not a verifier of this package; `tests/test_bottom_up.py` shows that it
-    is lossless. The code of the authors keeps the whole path by the ratio without cap, and emits one token. It is
-    lossy, and is in the zoo of the certifier as "hsd-clever".
+    not a continuation by the target, so this is not a verifier of this package; `tests/verify/test_bottom_up.py` shows
+    that it is lossless. The code of the authors keeps the whole path by the ratio without cap, and emits one token. It
+    is lossy, and is in the zoo of the certifier as "hsd-clever".
 
     Acceptance: sum_i i h_i prod_(j > i) (1 - h_j) tokens given the path; on average over paths sum_i E[min(1, r*)].
     Cost: O(L V).

@@ -18,8 +18,8 @@ from reference.models import Pair
 from reference.part_files import STAMP
 from reference.tracing import PROMPTS, TraceSettings, acceptance, by_request, record_trace
 from spectheory.core.errors import InputError
+from tests.reference.test_measuring import PROMPTS as TEXTS
 from tests.refusals import refuses
-from tests.test_measuring import PROMPTS as TEXTS
 
 SETTINGS = TraceSettings("numbers", candidates=4, new_tokens=12, batch=2)
 PARTS = [f"part-{first:06d}.parquet" for first in (0, 2, 4)]

@@ -16,9 +16,9 @@ import spectheory as st
 from spectheory.core.record import Record
 from spectheory.results.calibration import Calibrated
 from spectheory.results.serving_run import Figures
+from tests.core.test_records import LATENCY as PLAIN_LATENCY
+from tests.core.test_records import RATES
 from tests.refusals import refuses
-from tests.test_records import LATENCY as PLAIN_LATENCY
-from tests.test_records import RATES
 
 STAMP = st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3})
 LATENCY = replace(PLAIN_LATENCY, provenance=STAMP)

@@ -24,8 +24,8 @@ from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from tests.command_line import Run, refused, succeeded
 from tests.faults.code_that_ends import POSIX
+from tests.reference.test_measuring import PROMPTS
 from tests.refusals import refuses
-from tests.test_measuring import PROMPTS
 
 RECORD = """{"kind": "acceptance", "schema": 3, "table": [[0.7]], "hits": null, "trials": null,
  "provenance": {"source": "made"}}"""

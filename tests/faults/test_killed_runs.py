@@ -32,10 +32,10 @@ from spectheory.results.wall_clock import WallClock
 from spectheory.verify import TopDown
 from tests.faults.code_that_ends import POSIX
 from tests.faults.killing import killed
+from tests.reference.test_clock import CORPUS
+from tests.reference.test_measuring import PROMPTS
+from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
-from tests.test_clock import CORPUS
-from tests.test_measuring import PROMPTS
-from tests.train_heads import SETTINGS, config, corpus, own_texts
 
 RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]))
 PLAN = st.plan(RATES, st.Latency.constant(draft_seconds=0.1), max_budget=6)

@@ -33,7 +33,7 @@ from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.world import Levels
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
-from tests.played import gpu
+from tests.reference.played import gpu
 
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(4)]
 FROM = 10

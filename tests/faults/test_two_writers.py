@@ -28,10 +28,10 @@ from spectheory.verify import Greedy
 from tests.faults.code_that_ends import POSIX
 from tests.faults.killing import killed
 from tests.faults.test_killed_runs import PLAN
+from tests.reference.test_measuring import PROMPTS
+from tests.reference.train_heads import SETTINGS as TEXTS
+from tests.reference.train_heads import config, corpus, head, own_texts
 from tests.refusals import refuses
-from tests.test_measuring import PROMPTS
-from tests.train_heads import SETTINGS as TEXTS
-from tests.train_heads import config, corpus, head, own_texts
 
 pytestmark = POSIX
 SETTINGS = TraceSettings("numbers", candidates=2, new_tokens=4, batch=2)

@@ -1,0 +1,141 @@
+"""Deployments that are calibrated on their own rows: the rows that are chosen, the costs, and what is judged after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.validation.__main__ import judge, main
+from benchmarks.validation.calibrating import Chosen, calibrated
+from benchmarks.validation.page import document
+from benchmarks.validation.predicting import predict, setup_of, shipped
+from benchmarks.validation.protocol import predicted
+from benchmarks.validation.rows import Row, parse
+from spectheory import InputError, calibrate
+from spectheory.engines import Run
+from spectheory.hardware.engine_costs import EngineCosts
+from tests.benchmarks.validation.test_validation import GOOD, write
+from tests.known import known
+
+SHIPPED = EngineCosts.of("vllm")
+STARTED = replace(SHIPPED, spec_step_seconds=0.25e-3)
+"""Costs whose speculative step is the same after every fit of the table."""
+TRUE = replace(SHIPPED, step_seconds=2e-3, sequence_seconds=50e-6, spec_step_seconds=1.5e-3, level_seconds=5e-4)
+"""The costs with which the rows are computed."""
+
+
+def start(row: Row) -> EngineCosts:
+    return SHIPPED
+
+
+def rows(batches: tuple[int, ...], **cells: str) -> list[Row]:
+    found, _ = parse([GOOD | {"batch": str(batch)} | cells for batch in batches])
+    return found
+
+
+def plain(*batches: int) -> list[Row]:
+    """Plain rows with the rates that `TRUE` gives."""
+    made = rows(batches, shape="none", draft="", measured_spec_tok_s="")
+    return [replace(row, plain_rate=row.batch / predict(row, TRUE).plain) for row in made]
+
+
+def speculative(*batches: int) -> list[Row]:
+    """Rows that state a speedup only, the one that `TRUE` gives."""
+    made = rows(batches)
+    return [
+        replace(row, plain_rate=None, spec_rate=None, speedup=predict(row, TRUE).gain(row.tau), number=100 + row.number)
+        for row in made
+    ]
+
+
+def test_rows_are_chosen_by_their_batch() -> None:
+    """Plain rows of the smallest batch and of the one nearest to 64; a speculative row of the one nearest to 16."""
+    machine, deployment = plain(4, 8, 48, 256), speculative(1, 12, 64)
+    chosen = Chosen.of([*machine, *deployment], deployment)
+    assert [row.batch for row in chosen.plain] == [4, 48]
+    assert chosen.spec is deployment[1]
+
+
+def test_rows_of_the_calibration_are_reproduced_and_not_judged_and_others_become_better() -> None:
+    machine = plain(8, 32, 64)
+    again = calibrated(machine, start)
+    found = again.found
+    assert again.refused == []
+    assert again.predict(machine[1]) == found[1].seconds
+    assert [one.plain_used for one in found] == [True, False, True]
+    assert [one.plain_error for one in found[::2]] == [None, None]
+    assert not any(one.beyond for one in found)
+    judged = found[1].plain_error
+    measured = known(found[1].row.plain_seconds)
+    assert abs(known(judged)) < 0.3 * abs(measured / shipped(found[1].row).plain - 1)
+
+
+def test_batches_beyond_those_of_the_runs_are_marked() -> None:
+    found = calibrated(plain(2, 32, 64, 256), start).found
+    assert [one.row.batch for one in found if one.beyond] == [256]
+    alone = calibrated([replace(row, plain_rate=None) for row in plain(8)], start)
+    assert not any(one.beyond for one in alone.found)
+
+
+def test_the_costs_are_those_of_calibrate_on_the_same_runs() -> None:
+    one, many = plain(1, 64)
+    runs = [Run.from_throughput(row.plain_rate or 0, batch=row.batch, context=512) for row in (one, many)]
+    runs[1] = replace(runs[1], prefill_tokens=64 * 300 / 424)
+    by_hand = calibrate(runs, gpu="h100_sxm", target="llama-3.1-8b", engine="vllm").costs
+    assert Chosen((one, many), None).costs(SHIPPED) == by_hand
+
+
+def test_a_speedup_alone_moves_the_costs_of_a_cycle_only() -> None:
+    """One speedup at batch 16 improves the one at batch 8 and leaves the plain steps where they were."""
+    deployment = speculative(8, 16)
+    found = calibrated(deployment, lambda row: STARTED).found
+    assert [one.gain_used for one in found] == [False, True]
+    judged, used = found
+    (before, _), _ = predicted(deployment, lambda row: predict(row, STARTED))
+    assert abs(known(judged.gain_error)) < 0.5 * abs(known(before.gain_error))
+    assert used.seconds.gain(used.row.tau) == pytest.approx(used.row.speedup, rel=0.03)
+    for one in found:
+        assert one.seconds.plain == pytest.approx(shipped(one.row).plain, rel=0.01)
+
+
+def test_a_stated_plain_rate_makes_the_speedup_a_time() -> None:
+    """With its plain rate, the speculative row determines its own cycle, although its plain step is not given."""
+    (row,) = rows((16,), measured_plain_tok_s="1500", measured_spec_tok_s="2250")
+    costs = Chosen((), row).costs(SHIPPED)
+    cycle = setup_of(row).seconds(Run("speculative", 16, 512, 1.0, tokens=4, depth=3, tau=2.5), costs)
+    assert cycle == pytest.approx(16 * 2.5 / 2250, rel=0.03)
+
+
+def test_a_deployment_without_measurements_keeps_its_costs() -> None:
+    assert Chosen((), None).costs(TRUE) is TRUE
+
+
+def test_runs_that_calibrate_refuses_are_listed_on_the_page(tmp_path: Path) -> None:
+    fast = GOOD | {"shape": "none", "draft": "", "measured_spec_tok_s": "", "measured_plain_tok_s": "900"}
+    judged = judge(write(tmp_path / "rows.csv", fast, GOOD | {"source": "another"}))
+    (refused,) = judged.refused
+    assert "900 tokens per second at batch 1 are more than 1 x h100_sxm" in refused.reason
+    assert [one.row.source for one in judged.columns["library as shipped, calibrated"]] == ["another"]
+    assert refused.reason in document(judged, "x.svg")
+    with pytest.raises(InputError, match="900 tokens per second"):
+        Chosen.of([one.row for one in judged.columns["library as shipped"]][:1], []).costs(SHIPPED)
+
+
+def test_each_file_is_judged_by_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The fit to the second file has no speedup, so the speedup of the first is listed as unsupported."""
+    first = write(tmp_path / "first.csv", GOOD)
+    more = GOOD | {"source": "another", "shape": "none", "draft": "", "measured_spec_tok_s": ""}
+    second = write(tmp_path / "second.csv", more, more | {"source": GOOD["source"], "measured_plain_tok_s": "1"})
+    page = tmp_path / "page.md"
+    assert main([str(first), str(second), "--across-files", "--out", str(page)]) == 0
+    capsys.readouterr()
+    text = page.read_text(encoding="utf-8")
+    assert "| class | fitted to first.csv, judged on second.csv | fitted to second.csv, judged on first.csv |" in text
+    assert "Speedups in first.csv of engines without a speedup in second.csv" in text
+    assert "Speedups in second.csv" not in text
+    assert "first.csv second.csv --across-files --out PAGE" in text
+    with pytest.raises(SystemExit):
+        main([str(first), "--across-files"])
+    assert "--across-files needs two files" in capsys.readouterr().err

@@ -1,0 +1,67 @@
+"""The table of the errors of each class of deployments, as the validation writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks.validation import __main__ as command
+from benchmarks.validation.classes import class_errors, classes_text
+from benchmarks.validation.judged import Judged
+from benchmarks.validation.predicting import Seconds
+from benchmarks.validation.protocol import Fit, Prediction
+from benchmarks.validation.rows import Row, parse
+from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
+from tests.benchmarks.validation.test_validation import GOOD
+
+
+def row(**cells: str) -> Row:
+    """A row whose measured plain rate and speedup are 100 tokens a second and 1.5."""
+    measured = {"measured_plain_tok_s": "100", "measured_spec_tok_s": "", "measured_speedup": "1.5"}
+    (found,), _ = parse([GOOD | measured | cells])
+    return found
+
+
+def off_by(one: Row, gain: float, plain: float = 1.0) -> Prediction:
+    """A prediction whose speedup is `gain` times the measured one, and whose plain rate is `plain` times it."""
+    assert one.plain_seconds is not None
+    seconds = one.plain_seconds / plain
+    return Prediction(one, Seconds(seconds, one.tau * seconds / (1.5 * gain)))
+
+
+FOUND = [off_by(row(source=source), gain) for source, gain in (("a", 2.0), ("a", 0.5), ("b", 4.0))]
+PLAIN = row(source="c", batch="8", gpus="4", shape="none", acceptance_tau="", measured_speedup="", engine="sglang")
+FORWARD = row(source="d", gpus="4", shape="forward of 8 tokens", acceptance_tau="", measured_speedup="")
+
+
+def test_errors_are_sizes_of_logarithms_by_class() -> None:
+    one, several = class_errors([*FOUND, off_by(PLAIN, 1.0, 0.5), off_by(FORWARD, 1.0, 0.5)])
+    assert one.name == "dense 16-bit, one request"
+    assert one.engines == ("vllm",)
+    assert one.speedup == LogErrors(median=0.6931, most=1.109, rows=3, sources=2)
+    assert one.plain == LogErrors(0.0, 0.0, 3, 2)
+    assert several == ClassErrors("several GPUs", None, LogErrors(0.6931, 0.6931, 1, 1), ("sglang",))
+
+
+def test_the_table_is_read_as_it_was_written() -> None:
+    text = classes_text(FOUND, FOUND[:1])
+    assert "3 rows of 2 sources in " in json.loads(text)["judged"]
+    (absent,), (calibrated,) = class_errors(FOUND), class_errors(FOUND[:1], calibrated=True)
+    assert classes_parsed(text) == {(absent.name, False): absent, (absent.name, True): calibrated}
+
+
+def test_the_command_writes_the_table_from_predictions_with_each_source_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(*files: Path, fit_on: Sequence[Path], leave_one_source_out: bool, fit: Fit) -> Judged:
+        assert leave_one_source_out
+        columns = {command.LIBRARY: [], command.LEFT_OUT: FOUND, command.CALIBRATED: FOUND[:1]}
+        return Judged(columns, [], {})
+
+    monkeypatch.setattr(command, "judge", judge)
+    monkeypatch.setattr(command, "class_tables", lambda judged: [])
+    assert command.main(["rows.csv", "--classes-to", str(tmp_path / "classes.json")]) == 0
+    assert (tmp_path / "classes.json").read_text() == classes_text(FOUND, FOUND[:1])

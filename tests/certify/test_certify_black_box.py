@@ -1,0 +1,122 @@
+"""The black-box test of the command: what it plays, what it compares, and that it is fair.
+
+Statistical tests name their error level; every seed is fixed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from typer.testing import CliRunner
+
+import spectheory as st
+from spectheory.certify import StepCertificate, Verdict, certify_in_worlds
+from spectheory.certify.black_box_worlds import WORLDS, plays_of
+from spectheory.certify.zoo import SPECIMENS, Specimen
+from spectheory.cli import app
+
+pytestmark = pytest.mark.usefixtures("no_child")
+
+
+def command(*arguments: str) -> dict[str, Any]:
+    """The certificate that the command prints as JSON."""
+    result = CliRunner().invoke(app, ["certify", *arguments, "--json"])
+    assert result.exit_code in (0, 1, 2), result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(("shape", "length"), [("1,1", 4), ("1,1,1", 5)])
+def test_the_bonus_token_of_the_deepest_path_is_compared(shape: str, length: int) -> None:
+    """LOSSY at level 1e-6."""
+    found = command("tests.certified:bonus_from_the_draft", "--black-box", "--shape", shape)
+    assert found["verdict"] == "LOSSY"
+    assert found["length"] == length
+
+
+def test_numbers_that_are_reused_in_the_next_cycle_are_found() -> None:
+    """LOSSY at level 1e-6; each cycle on its own is right."""
+    found = command("tests.certified:ReusedCoins", "--black-box", "--shape", "1")
+    assert found["verdict"] == "LOSSY"
+    assert found["cycles"] == 2
+
+
+P = np.array([[0.2, 0.8], [0.6, 0.4]])
+
+
+class ThreeTokens:
+    """A step that emits three tokens, the third from another distribution."""
+
+    vocab_size = 2
+
+    def target(self, context: Any) -> np.ndarray:
+        return P[(0, *context)[-1]]
+
+    def step(self, context: Any, rng: np.random.Generator) -> list[int]:
+        text = [*context]
+        for _ in range(2):
+            text.append(int(rng.random() < self.target(text)[1]))
+        return [*text[len(context) :], 0]
+
+
+def test_a_step_is_compared_up_to_its_last_token() -> None:
+    """LOSSY at level 1e-6, though no length is given."""
+    assert command("tests.certify.test_certify_black_box:ThreeTokens")["verdict"] == "LOSSY"
+    steps = ThreeTokens()
+    found = st.certify_step(steps.step, steps.target, vocab_size=2, tv=0.1, alpha=0.01)
+    assert found.verdict is Verdict.WITHIN
+    assert found.unseen == 1
+    assert "one call emitted 1 more (length = 3 compares them)" in "\n".join(found.lines())
+
+
+@pytest.mark.parametrize(
+    ("name", "world"),
+    [
+        ("spectheory.certify.zoo.nodes:SORTED", "zeros in p and q"),
+        ("tests.certified:drops_below_a_twentieth", "small probabilities"),
+    ],
+)
+def test_a_fault_of_one_world_is_found_and_its_world_is_named(name: str, world: str) -> None:
+    """LOSSY at level 1e-6. The certificate names every world that was played."""
+    found = command(name, "--black-box", "--max-samples", "50000", *["--shape", "1"] * ("drops" in name))
+    assert found["verdict"] == "LOSSY"
+    assert found["worst"]["world"] == world
+    assert [played["world"] for played in found["worlds"]] == [*(w.name for w in WORLDS), "random, seed 0"]
+    assert sum(played["runs"] for played in found["worlds"]) == found["samples"]
+
+
+def pooled_test(specimen: Specimen, **options: Any) -> StepCertificate:
+    """The black-box test of a rule of the zoo, on the last shape it is meant for."""
+    rule = getattr(specimen.given, "rules", (st.DrawRule.IID,))[0]
+    policy = (specimen.policies or (st.Levels((2, 1), rule),))[:2][-1]
+    return certify_in_worlds(plays_of(specimen.given, policy, 0), **options)
+
+
+FIND = {"alpha": 1e-6, "tv": 1e-3, "max_samples": 50_000}
+
+
+@pytest.mark.deep
+def test_the_zoo_falls_in_the_pooled_worlds() -> None:
+    """LOSSY at level 1e-6: half of the wrong rules within 2,000 runs, each within 50,000."""
+    wrong = [s for s in SPECIMENS if not s.is_lossless and s.name not in ("zero-coin", "khisti-algorithm-15-literal")]
+    found = {specimen.name: pooled_test(specimen, **FIND) for specimen in wrong}
+    print({name: one.samples for name, one in found.items()})
+    assert {one.verdict for one in found.values()} == {Verdict.LOSSY}
+    assert np.median([one.samples for one in found.values()]) <= 2_000
+
+
+@pytest.mark.parametrize(("tests", "runs"), [(12, 300), pytest.param(400, 3_000, marks=pytest.mark.deep)])
+def test_the_pooled_worlds_keep_the_level(tests: int, runs: int) -> None:
+    """Right rules at alpha = 0.05: more alarms than the bound have probability at most 1e-4 (Binomial)."""
+    right = [s for s in SPECIMENS if s.name in ("naive", "block", "recursive-rejection")]
+    found = [
+        pooled_test(specimen, alpha=0.05, tv=1e-3, max_samples=runs, seed=seed)
+        for specimen in right
+        for seed in range(tests // 3)
+    ]
+    alarms = sum(one.verdict is Verdict.LOSSY for one in found)
+    print("alarms", alarms, "of", tests)
+    assert alarms <= binom.ppf(1 - 1e-4, tests, 0.05)

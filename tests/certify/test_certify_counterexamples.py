@@ -1,0 +1,220 @@
+"""The counterexample of exact mode: the largest total variation, a run with its random numbers, the same every time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from operator import le
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.certify import Verdict
+from spectheory.certify.certificate import Case, number
+from spectheory.certify.hunt import Hunt
+from spectheory.certify.shown_run import known_of
+from spectheory.certify.shrinking import smallest
+from spectheory.certify.subject import subject_of
+from spectheory.certify.zoo import SPECIMENS
+from spectheory.core.arrays import residual
+from spectheory.core.chance import branches, draw
+from tests.certified import rejecting
+
+ROOT = Path(__file__).parents[2]
+ONE = [st.Levels((1,))]
+ZERO_COIN, LITERAL = (
+    next(one for one in SPECIMENS if one.name == name) for name in ("zero-coin", "khisti-algorithm-15-literal")
+)
+
+
+def corrects_from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Wrong: the correction is drawn from p. Its first random number is not used."""
+    rng.random()
+    return rejecting(draft, p, rng, p[0])
+
+
+def test_a_counterexample_shows_its_random_numbers() -> None:
+    found = st.certify_verifier(corrects_from_p, policies=ONE, sizes=(2,), cases=4)
+    assert found.counterexample
+    assert found.counterexample.lines()[:5] == [
+        "policy Levels(counts=(1,), rule=DrawRule.IID)",
+        "after anything: p = (1/2, 1/2)  q = (0, 1)",
+        "a draft that shows it: after [] drew [1]",
+        "a run that shows it emitted [1 0]; random numbers 2: uniform in (0, 1/2), 3: index 0 of weights (1/2, 1/2), "
+        "1 that nothing depends on",
+        "there the target's distribution is (1/2, 1/2), then (1/2, 1/2)",
+    ]
+    stored = found.to_json()["counterexample"]
+    assert stored["draft"] == "after [] drew [1]"
+    assert stored["run"] == list(found.counterexample.run)
+
+
+def test_the_run_of_a_coin_of_exactly_0_and_of_an_error_is_shown() -> None:
+    def or_equal(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        return rejecting(draft, p, rng, residual(p[0], draft.q[0]), le)
+
+    found = st.certify_verifier(or_equal, policies=ONE, sizes=(2,), cases=20, zero_coins=True)
+    assert found.counterexample
+    assert "random numbers 1: exactly 0, 2: index" in found.counterexample.run[0]
+
+    def invents(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        return 0, len(p[0]) if rng.random() < Fraction(1, 4) else 0
+
+    report = "\n".join(st.certify_verifier(invents, policies=ONE, sizes=(2,), cases=1).lines())
+    assert "LOSSY" in report
+    assert "a run that shows it raised NotADistributionError; random numbers 1: uniform in (0, 1/4)" in report
+    assert "before it, after [] drew [0]" in report
+
+    def raises(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        raise KeyError(rng.integers(2))
+
+    report = "\n".join(st.certify_verifier(raises, policies=ONE, sizes=(2,), cases=1).lines())
+    place = f"in raises, test_certify_counterexamples.py line {raises.__code__.co_firstlineno + 1}"
+    assert f"a run that shows it raised KeyError {place}; random numbers 1: index 0 of weights (1, 1)" in report
+
+
+def test_a_verifier_that_computes_its_distribution_draws_nothing() -> None:
+    found = st.certify_verifier(LITERAL.given, policies=[st.Levels((2,))], sizes=(2,), cases=20)
+    assert found.counterexample
+    assert found.counterexample.run[0].endswith("; no random numbers: it computes its distribution")
+
+
+@pytest.mark.parametrize(
+    ("program", "known"),
+    [
+        (lambda rng: rng.random() < Fraction(1, 3), ["1: uniform in (0, 1/3)", "1: uniform in (1/3, 1)"]),
+        (lambda rng: rng.uniform(2, 4) > 3, ["1: uniform in (0, 1/2)", "1: uniform in (1/2, 1)"]),
+        (lambda rng: rng.exponential() < 1, ["1: exponential in (0, 1)", "1: exponential in (1, inf)"]),
+        (
+            lambda rng: np.argmin(rng.exponential(size=2)),
+            ["1: first in its race, 2: after number 1 in a race", "1: after number 2 in a race, 2: first in its race"],
+        ),
+        (lambda rng: rng.choice(2, p=[Fraction(1, 4), Fraction(3, 4)]),
+         [f"1: index {i} of weights (1/4, 3/4)" for i in (0, 1)]),
+        (lambda rng: rng.random(), ["1 that nothing depends on"]),
+        (lambda rng: 0, None),
+    ],
+)  # fmt: skip
+def test_what_is_known_of_random_numbers(program: Callable[[Any], Any], known: list[str] | None) -> None:
+    def run(rng: Any) -> str:
+        program(rng)
+        return known_of(rng.drawn)
+
+    shown = [f"random numbers {one}" for one in known] if known else ["no random numbers"]
+    assert {said for said, chance in branches(run) if chance} == set(shown)
+
+
+def table(*weights: int) -> Case:
+    p = np.array([Fraction(x, sum(weights)) for x in weights], dtype=object)
+    return Case(st.Levels((1,)), {(): (p, p[::-1]), (0,): (p, p), (1,): (p[::-1], p)})
+
+
+def test_the_smallest_world_never_has_a_lower_score_than_one_that_was_compared() -> None:
+    """The simpler worlds score more at first, and less in the end."""
+    scores: list[Fraction] = []
+
+    def score(case: Case) -> Fraction:
+        p, q = case.distributions[()]
+        scores.append(abs(p[0] - q[0]) * (1 - abs(p[0] - q[0])))
+        return scores[-1]
+
+    found = smallest(table(1, 4), score)
+    p, q = found.distributions[()]
+    assert abs(p[0] - q[0]) * (1 - abs(p[0] - q[0])) == max(scores) > scores[0]
+    assert len(found.lines()) == 2
+
+
+@pytest.mark.parametrize("verify", [corrects_from_p, ZERO_COIN.given], ids=["from-p", "zero-coin"])
+def test_the_certificate_names_the_total_variation_of_its_counterexample(verify: Any) -> None:
+    found = st.certify_verifier(verify, policies=[*ONE, st.Levels((2,))], sizes=(2, 3), cases=24, zero_coins=True)
+    assert found.counterexample
+    off = number(found.counterexample.difference.total_variation)
+    assert off == (found.variations[0][1] if found.variations else "0")
+
+
+def nearly_right(tiny: Any) -> Any:
+    """Draws from p, but adds a weight `tiny` to token 0."""
+
+    def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        weights = [*p[0]]
+        weights[0] += tiny
+        return 0, draw(np.array(weights, dtype=object), rng)
+
+    return verify
+
+
+def test_a_tiny_difference_of_fractions_is_a_fault_and_one_of_floats_is_rounding() -> None:
+    """The total variation is tiny (1 - p0) / (1 + tiny), at most 1e-9."""
+    tiny = Fraction(1, 10**9)
+    exact = st.certify_verifier(nearly_right(tiny), policies=ONE, sizes=(2,), cases=6)
+    assert exact.verdict is Verdict.LOSSY
+    assert exact.method.endswith("in exact fractions")
+    assert exact.counterexample
+    assert exact.counterexample.difference.total_variation == tiny / (1 + tiny)
+    rounded = st.certify_verifier(nearly_right(1e-9), policies=ONE, sizes=(2,), cases=6)
+    assert rounded.verdict is Verdict.LOSSLESS
+    assert rounded.method.endswith("in floating point, to 1e-6")
+
+
+def test_a_world_with_a_tiny_total_variation_leaves_the_others_exact() -> None:
+    """After p = (1/2, 1/2): q differs from p by 1e-9, and is (0, 1)."""
+    hunt = Hunt(subject_of(corrects_from_p, None, 10), 2, None, zero_coins=False)
+    half, tiny = np.array([Fraction(1, 2)] * 2), Fraction(1, 10**9)
+    for q in ([half[0] + tiny, half[1] - tiny], [Fraction(0), Fraction(1)]):
+        hunt.score(Case(ONE[0], dict.fromkeys([(), (0,), (1,)], (half, np.array(q)))))
+    found = hunt.certificate(None, [])
+    assert found.method.endswith("in exact fractions")
+    assert [score for score, _ in hunt.seen.values()] == [tiny / 2, Fraction(1, 4)]
+
+
+CODE = """
+import sys, time
+import hypothesis.internal.conjecture.engine as engine
+real, fast = time.monotonic, float(sys.argv[1])
+time.monotonic = time.perf_counter = lambda: real() * fast
+import spectheory as st
+from tests.certify.test_certify_counterexamples import corrects_from_p
+worlds = []
+found = st.certify_verifier(corrects_from_p, policies=[st.Levels((1,)), st.Levels((1, 1))], cases=12)
+print(*found.lines(), found.to_json(), sep="\\n")
+"""
+
+
+def test_two_processes_give_the_same_certificate() -> None:
+    """With other hash seeds, and with a clock that runs a thousand times as fast."""
+    said = []
+    for seed, fast in (("0", "1"), ("1", "1000")):
+        run = subprocess.run(
+            [sys.executable, "-c", CODE, fast],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(run.stdout)
+    assert said[0] == said[1]
+    assert "LOSSY" in said[0]
+
+
+def test_a_call_that_takes_too_long_leaves_the_verdict_open() -> None:
+    """Even while the counterexample is made simpler."""
+    compared: list[int] = []
+
+    def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        start = time.process_time()
+        while len(compared) > 5 and time.process_time() < start + 0.6:
+            pass
+        return 0, 0
+
+    found = st.certify_verifier(verify, policies=ONE, sizes=(2,), cases=4, seconds=0.5, progress=compared.append)
+    assert len(compared) > 5
+    assert found.verdict is Verdict.UNDECIDED
+    assert "did not return within 0.5 seconds of processor time" in (found.failure or "")

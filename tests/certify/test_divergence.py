@@ -1,0 +1,110 @@
+"""`compare_texts` and `spectheory divergence`: rounding is told from a planted wrong token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from reference.divergence import SLACK, TextComparison, compare_texts
+from reference.models import SHIPPED, load_target
+from tests.command_line import Run, refused, succeeded
+from tests.known import known
+from tests.refusals import refuses
+
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+IDS: dict[str, list[int]] = {
+    name: json.loads((SAMPLES / f"{name}.json").read_text()) for name in ("prompt", "plain", "speculative", "wrong")
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models_loaded_once() -> Iterator[None]:
+    """Keep the shipped target in each type, which every test reads."""
+    loaded = {}
+
+    def load(folder: Path, **given: Any) -> Any:
+        if folder != SHIPPED / "target" or given["device"] != "cpu":
+            return load_target(folder, **given)
+        dtype = given.get("dtype", torch.float32)
+        if dtype not in loaded:
+            loaded[dtype] = load_target(folder, **given)
+        return loaded[dtype]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reference.divergence.load_target", load)
+        yield
+
+
+def compare(other: str, **given: object) -> TextComparison:
+    return compare_texts(IDS["prompt"], IDS["plain"], IDS[other], **given)  # pyrefly: ignore[bad-argument-type]
+
+
+def test_texts_that_differ_by_rounding_are_told_from_a_wrong_token() -> None:
+    rounded, wrong, same = compare("speculative"), compare("wrong"), compare("plain")
+    assert (rounded.verdict, wrong.verdict, same.verdict) == ("rounding", "not explained", "equal")
+    assert same.divergence is None
+    assert same.words is None
+    assert rounded.divergence is not None
+    assert wrong.divergence is not None
+    assert wrong.divergence.position == 9, "where the sample was changed"
+    assert wrong.divergence.margin == pytest.approx(wrong.texts[1].shortfall, abs=1e-4)
+    assert wrong.texts[1].position == 9
+    position = rounded.divergence.position
+    assert IDS["plain"][:position] == IDS["speculative"][:position]
+    assert rounded.divergence.tokens == (IDS["plain"][position], IDS["speculative"][position])
+    assert rounded.divergence.logits[0] > rounded.divergence.logits[1], "the float32 text has the larger logit"
+    for found in (rounded, wrong, same):
+        assert (found.texts[0].others, found.texts[0].shortfall, found.texts[0].position) == (0, 0.0, None)
+        assert 0 < found.rounding < 1
+        assert (found.shortfall > SLACK * found.rounding) == (found.verdict == "not explained")
+
+
+def test_a_difference_of_bfloat16_is_none_of_float32() -> None:
+    """A server that computes in float32 must not differ where only bfloat16 rounds so much."""
+    found = compare("speculative", dtype=torch.float32)
+    assert found.verdict == "not explained"
+    assert found.rounding < 1e-3
+    assert found.dtype == "float32"
+
+
+def test_texts_are_read_as_token_ids() -> None:
+    _, tokenizer = load_target(SHIPPED / "target")
+    words = {name: str(tokenizer.decode(ids)) for name, ids in IDS.items()}
+    found = compare_texts(words["prompt"], words["plain"], words["wrong"])
+    assert found.verdict == "not explained"
+    exact = compare("wrong")
+    assert known(found.divergence).logits == pytest.approx(known(exact.divergence).logits, abs=1e-3)
+    assert found.words == exact.words
+
+
+def test_texts_without_tokens_or_with_unknown_ones_are_refused() -> None:
+    refuses("prompt must have at least one token", compare_texts, [], [1], [1])
+    refuses("one must have at least one token", compare_texts, [1], [], [1])
+    refuses("other must be text or token ids from 0 to 2047, got 2048", compare_texts, [1], [1], [2048])
+    refuses("other must be text or token ids from 0 to 2047, got 'x'", compare_texts, [1], [1], ["x"])
+    refuses("dtype must be one of", compare_texts, [1], [1], [1], dtype=torch.int8)
+    refuses(r"holds no config\.json", compare_texts, [1], [1], [1], target=SAMPLES)
+    refuses("device must be", compare_texts, [1], [1], [1], device="absent")
+
+
+def test_the_command_exits_with_1_for_what_rounding_does_not_explain(run: Run) -> None:
+    for name, ids in IDS.items():
+        Path(f"{name}.json").write_text(json.dumps(ids))
+    rounded = succeeded(run("divergence", "plain.json", "speculative.json", "--prompt", "prompt.json"))
+    assert "the texts differ first at token 3" in rounded.stdout
+    assert "plain.json: all 24 tokens have the largest logit" in rounded.stdout
+    assert "rounding explains the difference" in rounded.stdout
+    wrong = run("divergence", "plain.json", "wrong.json", "--prompt", "prompt.json", "--json")
+    assert wrong.exit_code == 1
+    found = json.loads(wrong.stdout)
+    assert found["verdict"] == "not explained"
+    assert found["margin"] > SLACK * found["rounding"]
+    assert found["divergence"]["position"] == 9
+    same = run("divergence", "plain.json", "plain.json", "--prompt", "prompt.json")
+    assert "no token differs where both texts have one" in same.stdout
+    refused(run("divergence", "plain.json", "absent.json", "--prompt", "prompt.json"), "there is no file absent.json")

@@ -1,0 +1,142 @@
+"""The pytest plugin: what a test suite that uses it sees, and that other suites do not notice it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectheory import InputError
+from spectheory.certify import testing
+
+pytest_plugins = ["pytester"]
+ROOT = Path(__file__).parents[2]
+
+SUITE = """
+import numpy as np
+import pytest
+from spectheory.certify.rows import drawn
+
+P = np.array([0.5, 0.3, 0.2])
+OPTIONS = dict(vocab_size=3, length=1, batch=200, max_samples=4_000)
+
+def right(contexts, rng):
+    return drawn(np.tile(P, (len(contexts), 1)), rng)[:, None]
+
+def wrong(contexts, rng):
+    return rng.integers(3, size=(len(contexts), 1))
+
+@pytest.mark.certify(tv=0.2)
+def test_right(assert_step):
+    assert assert_step(right, lambda _: P, **OPTIONS).tv == 0.2
+
+def test_again(assert_step):
+    assert_step(right, lambda _: P, tv=0.25, **OPTIONS)
+
+def test_wrong(assert_step):
+    assert_step(wrong, lambda _: P, tv=0.2, **OPTIONS)
+
+def test_exact(assert_lossless):
+    import spectheory as st
+    assert_lossless(st.otlp.Naive(), policies=[st.Levels((1,))], cases=3)
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A test suite with the plugin and no other one that is installed."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    pytester.makepyfile(SUITE)
+    return pytester
+
+
+OPTIONS = ("-p", "reference.pytest_plugin", "-p", "no:cacheprovider")
+
+
+def run(suite: pytest.Pytester, *arguments: str) -> Any:
+    return suite.runpytest_inprocess(*OPTIONS, *arguments)
+
+
+def test_assertions_share_the_level_of_the_session(suite: pytest.Pytester) -> None:
+    """Levels 1/2, 1/6 and 1/12 of 0.001 / 20 for three statistical assertions; 3/4 of it in all."""
+    suite.makeini("[pytest]\ncertify_sessions_a_day = 20")
+    outside = testing.session
+    result = run(suite, "--certify-folder", "kept")
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["*step: LOSSY (does not keep*", "*4 certificates; *at most 3.75e-05 (5e-05 allowed)"])
+    kept = [json.loads(path.read_text()) for path in sorted((suite.path / "kept").iterdir())]
+    by_test = {stored["test"].rpartition("::")[2]: stored for stored in kept}
+    assert set(by_test) == {"test_right", "test_again", "test_wrong", "test_exact"}
+    for name, part in (("test_right", 2), ("test_again", 6), ("test_wrong", 12)):
+        assert by_test[name]["certificate"]["alpha"] == pytest.approx(5e-5 / part)
+    wrong = by_test["test_wrong"]
+    assert wrong["certificate"]["verdict"] == "LOSSY"
+    assert wrong["certificate"]["samples"] > 0
+    assert wrong["session_level"] == 5e-5
+    assert {"numpy", "spectheory"} <= set(wrong["provenance"]["versions"])
+    assert by_test["test_exact"]["certificate"]["verdict"] == "LOSSLESS"
+    assert testing.session is outside
+
+
+def test_a_worker_has_a_share_of_the_level(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker number 2 has 1/12 of it."""
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw2")
+    result = run(suite, "-k", "right", "--certify-folder", "kept")
+    result.assert_outcomes(passed=1, deselected=3)
+    (path,) = (suite.path / "kept").iterdir()
+    assert json.loads(path.read_text())["session_level"] == pytest.approx(1e-5 / 12)
+
+
+def test_the_marker_selects_tests_and_is_strict(suite: pytest.Pytester) -> None:
+    run(suite, "-m", "certify", "--strict-markers").assert_outcomes(passed=1, deselected=3)
+
+
+def test_functions_that_a_module_imports_use_the_level_too(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        test_imported=SUITE.split("@pytest")[0]
+        + "from spectheory.certify.testing import assert_step\n"
+        + "@pytest.mark.certify(tv=0.3)\n"
+        + "def test_imported():\n    assert assert_step(right, lambda _: P, **OPTIONS).alpha == 5e-6\n"
+        + "def test_own_level():\n    assert_step(right, lambda _: P, alpha=0.1, **OPTIONS)\n"
+    )
+    result = run(suite, "test_imported.py")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*alpha must not be given in a session of pytest*"])
+
+
+@pytest.mark.parametrize(("value", "said"), [("2", "between 0 and 1"), ("often", "must be a number, got 'often'")])
+def test_wrong_settings_are_named(suite: pytest.Pytester, value: str, said: str) -> None:
+    suite.makeini(f"[pytest]\ncertify_false_alarms_a_day = {value}")
+    result = run(suite, "-k", "right")
+    assert said in result.stdout.str() + result.stderr.str()
+    assert result.ret != 0
+
+
+def test_a_suite_that_does_not_use_it_loads_nothing(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    name = suite.makepyfile(
+        test_other="import sys\ndef test_other():\n    assert not {'spectheory', 'numpy', 'torch'} & set(sys.modules)\n"
+    )
+    result = suite.runpytest_subprocess(*OPTIONS, name)
+    result.assert_outcomes(passed=1)
+    assert "spectheory ==" not in result.stdout.str()
+
+
+def test_levels_sum_to_at_most_the_level_of_the_session() -> None:
+    session = testing.TestSession(1e-3)
+    levels = [session.next_level() for _ in range(1_000)]
+    assert sum(levels) == pytest.approx(1e-3 * (1 - 1 / 1_001))
+    assert levels == sorted(levels, reverse=True)
+
+
+def test_outside_of_a_session_the_level_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "session", None)
+    assert sys.modules["spectheory.certify.testing"] is testing
+    with pytest.raises(AssertionError, match="LOSSY"):
+        testing.assert_step(lambda *_: [0], lambda _: [0.5, 0.5], vocab_size=2, alpha=0.01)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="alpha must be between 0 and 1"):
+        testing.assert_step(lambda *_: [0], lambda _: [0.5, 0.5], vocab_size=2, alpha=2.0)

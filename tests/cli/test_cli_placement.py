@@ -1,0 +1,109 @@
+"""--device, --dtype and --attention: every command applies them to the models, and records hold them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import spectheory as st
+from tests.cli.test_cli import Run, pair, records, run
+
+__all__ = ["pair", "run"]
+
+FEW = ("--prompt-tokens", 16, "--new-tokens", 40)
+COARSE = ("--dtype", "bfloat16", "--attention", "eager")
+WRITTEN: dict[str, Any] = {"device": "cpu", "dtype": "torch.bfloat16", "attention": "eager"}
+
+
+def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
+    trace = ("trace", *pair, *FEW, "--count", 5, "--candidates", 4, "--out", "trace")
+    assert run(*trace, *COARSE)[0] == 0
+    profile = ("profile", *pair[:4], *COARSE, "--largest", 2, "--contexts", "8", "--rounds", 2, "--out", "latency.json")
+    assert run(*profile)[0] == 0
+    found = [json.loads(Path("trace/provenance.json").read_text())]
+    found += [st.Acceptance.load("trace/acceptance.json").provenance.facts]
+    found += [st.Latency.load("latency.json").provenance.facts]
+    records(run)
+    decode = (
+        "decode",
+        *pair,
+        *FEW,
+        *COARSE,
+        "--count",
+        1,
+        "--skip",
+        0,
+        "--plan",
+        "plan.json",
+        "--out",
+        "measured.json",
+    )
+    assert run(*decode)[0] == 0
+    found += [st.Tally.load("measured.json").provenance.facts]
+    for details in found:
+        assert {name: details[name] for name in WRITTEN} == WRITTEN
+    status, _, err = run(*trace)
+    assert status == 2
+    assert "holds a trace with another attention (eager, here sdpa), dtype (torch.bfloat16, here torch.float32)" in err
+
+
+def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object]) -> None:
+    """Only forward times of another placement give a warning, and only if the placement of the plan is known."""
+    rates, times = st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.1)
+    elsewhere = replace(times, provenance=st.Provenance("measured", **WRITTEN))
+    st.plan(rates, elsewhere, max_budget=6).save("plan.json")
+    said = "dtype torch.bfloat16, attention eager, while decoding uses dtype torch.float32, attention sdpa"
+    decode = ("decode", *pair, *FEW, "--count", 1, "--skip", 0, "--plan", "plan.json")
+    status, out, err = run(*decode)
+    assert (status, err) == (0, f"warning: the plan's forward times were measured with {said}\n")
+    assert f"But the plan's forward times were measured with {said}." in " ".join(out.split())
+    assert run(*decode, *COARSE)[::2] == (0, "")
+    st.plan(rates, times, max_budget=6).save("plan.json")
+    assert run(*decode)[::2] == (0, "")
+
+
+COMMANDS = [
+    ("trace", "--out", "out"),
+    ("profile", "--out", "out.json"),
+    ("decode", "--plan", "plan.json"),
+    ("generate", "def ", "--plan", "plan.json"),
+    ("clock", "--plan", "plan.json"),
+    ("matrix", "--out", "out"),
+    ("demo", "--out", "out"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_places_the_models(run: Run, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **placement: object) -> None:
+        raise st.InputError(f"asked for {placement}")
+
+    records(run)
+    monkeypatch.setattr("reference.models.load_pair", refuse)
+    status, _, err = run(*command, "--device", "cuda:1", *COARSE)
+    wanted = {"device": "cuda:1", "dtype": torch.bfloat16, "attention": "eager"}
+    assert (status, err) == (2, f"error: asked for {wanted}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_device_that_is_not_there_is_refused(run: Run, command: tuple[str, ...]) -> None:
+    records(run)
+    before = sorted(Path().rglob("*"))
+    status, out, err = run(*command, "--device", "cuda:99")
+    assert (status, out) == (2, "")
+    assert err.startswith("error: device must be one of this machine, such as cpu, got 'cuda:99': ")
+    assert err.count("\n") == 1
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize("device", ["nowhere", "meta", "cpu:x", "hpu"])
+def test_no_device_is_refused(run: Run, device: str) -> None:
+    status, _, err = run("profile", "--device", device, "--out", "latency.json")
+    assert status == 2
+    assert f"device must be one of this machine, such as cpu, got {device!r}" in err
+    assert len(err) < 200

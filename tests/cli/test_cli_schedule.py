@@ -1,0 +1,232 @@
+"""`spectheory schedule`: the command, its page, and the measured records that it reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import spectheory as st
+from spectheory.cli import app
+from spectheory.hardware.engine_costs import EngineCosts, origin
+from spectheory.planning.assumptions import PRODUCT
+from spectheory.planning.deployment import Deployment
+from spectheory.planning.schedule_record import Schedule
+from tests.command_line import refused, succeeded
+from tests.planning.test_schedule import RATES, TOKENS, latency_at
+
+SHAPES = Path(st.__file__).parent / "data" / "models"
+
+
+@pytest.fixture
+def rates_file(tmp_path: Path) -> Path:
+    RATES.save(tmp_path / "acceptance.json")
+    return tmp_path / "acceptance.json"
+
+
+DEPLOYMENT = ["--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "llama-3.2-1b"]
+
+
+def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) -> None:
+    page, out, sizes = tmp_path / "plan.html", tmp_path / "schedule.json", ("--batch", "1:50", "--max-budget", 32)
+    result = succeeded(run_plan(rates_file, *sizes, "--report", page, "--out", out))
+    assert "Fastest at each batch size" in result.output
+    html = page.read_text()
+    assert html.count("<svg") >= 4
+    assert "Assumed: forwards are computed by a roofline, not measured." in html
+    assert "All times are computed." in " ".join(result.output.split())
+    planned = Schedule.load(out)
+    assert planned.batches.tolist() == list(range(1, 51))
+    assert planned.speedup[0] > planned.speedup[-1] >= 1
+    assert json.loads(run_plan(rates_file, *sizes, "--json").stdout)["kind"] == "schedule"
+
+
+def run_plan(rates_file: Path, *arguments: object) -> Result:
+    """Run `schedule` for the deployment; later options take the place of its own."""
+    return CliRunner().invoke(app, ["schedule", "--acceptance", str(rates_file), *DEPLOYMENT, *map(str, arguments)])
+
+
+def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_file: Path) -> None:
+    sizes = "--batch must name increasing sizes from 1 to 1,000,000,000, like 1:256 or 1,8,64"
+    refused(run_plan(rates_file, "--batch", "one"), "--batch must be like 1:256 or 1,8,64, got 'one'")
+    refused(run_plan(rates_file, "--batch", "5:1"), sizes)
+    refused(run_plan(rates_file, "--gpu", "h10"), "unknown GPU 'h10': did you mean")
+    refused(run_plan(rates_file, "--batch", 4000), "GB are missing")
+    refused(run_plan(rates_file, *HEAD, "--engine", "vllm@0.9"), "version must be a version of vLLM")
+    refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "--engine: unknown engine 'triton': did you mean trtllm")
+
+
+HEAD = ["--draft", "eagle3-llama-3.1-8b"]
+
+
+def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
+    place = [*HEAD, "--out", tmp_path / "s.json"]
+    deep = [*place, "--acceptance", "0.8,0.7,0.6,0.5,0.4", "--batch", "1:64", "--max-fanout", 1]
+    chains = succeeded(run_plan(rates_file, *deep, "--engine", "vllm,sglang,trtllm"))
+    planned = Schedule.load(tmp_path / "s.json")
+    table = [[first, last, tree.budget] for first, last, tree in planned.chain_ranges()]
+    assert f'"num_speculative_tokens_per_batch_size": {json.dumps(table)}' in chains.output
+    assert json.loads((tmp_path / "adaptive.json").read_text())
+    assert "draft_len_schedule" in (tmp_path / "speculative_config.yaml").read_text()
+    trees = succeeded(run_plan(rates_file, *place, "--batch", "1:64", "--engine", "sglang,trtllm", "--force"))
+    assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
+    assert (
+        "note: for batch sizes 1 to 64, the fastest envelope that is the same at all of them: predicted "
+        in trees.output
+    )
+    assert trees.output.count("note: not taken, the fastest chains that ") == 2
+    tree = succeeded(run_plan(rates_file, *place, "--batch", 1, "--engine", "sglang,trtllm@1.3", "--force"))
+    assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
+    assert "--speculative-eagle-topk 3" in tree.output
+
+
+def measured_record(folder: Path, batch: int) -> st.Latency:
+    """A record of the deployment at this batch size, as `benchmarks.gpu` writes it."""
+    target, draft = 1e-3 * (8 + 0.1 * TOKENS), 1e-3 * (1 + 0.01 * TOKENS)
+    found = st.Latency(
+        TOKENS,
+        np.array([512, 2048]),
+        np.tile(target, (2, 1)),
+        np.tile(draft, (2, 1)),
+        provenance=st.Provenance("bench"),
+    )
+    found.save(folder / "h100_sxm" / "llama-3.1-8b" / "llama-3.2-1b" / f"batch-{batch}.json")
+    return found
+
+
+def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Path) -> None:
+    """Costs of the first engine, layers over two GPUs, and the draft on one of them."""
+    places = ["--gpus", 2, "--parallel", "layers", "--draft-gpus", 1, "--engine", "sglang@0.5.23,vllm"]
+    result = succeeded(run_plan(rates_file, *places, "--batch", "1,2", "--json"))
+    planned = Schedule.from_dict(json.loads(result.stdout))
+    settings = planned.provenance.settings
+    assert (settings["engine"], settings["parallel"], settings["draft_gpus"]) == ("sglang@0.5.23", "layers", 1)
+    assert settings["step_seconds"] == EngineCosts.of("sglang@0.5.23").step_seconds
+    assert any("the engine has the costs of sglang@0.5.23: " in said for said in planned.provenance.assumptions)
+    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang", parallel="layers", draft_gpus=1)
+    assert planned.plain_seconds.tolist() == [place.latency(batch).plain(1024) for batch in (1, 2)]
+    assert Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", drafting="at once").latency(1).drafts_at_once
+
+
+def test_measured_forwards_serve_a_draft_that_drafts_at_once(tmp_path: Path) -> None:
+    measured_record(tmp_path, 2)
+    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", measured=tmp_path, drafting="at once")
+    assert place.latency(2).draft_levels(st.Tree.chain(3), 1024) == place.latency(2).draft(3, 1024)
+    assert not replace(place, drafting=None).latency(2).drafts_at_once
+
+
+def test_measured_records_override_the_roofline_and_the_report_says_where(rates_file: Path, tmp_path: Path) -> None:
+    record, page = measured_record(tmp_path / "records", 2), tmp_path / "plan.html"
+    places = ("--batch", "1:3", "--measured", tmp_path / "records")
+    as_json = succeeded(run_plan(rates_file, *places, "--json"))
+    planned = Schedule.from_dict(json.loads(as_json.stdout))
+    assert planned.computed.tolist() == [True, False, True]
+    assert planned.plain_seconds[1] == record.plain(1024)
+    alone = st.plan(RATES, record, context=1024)
+    assert (planned.trees[planned.choice[1]], planned.speedup[1]) == (alone.tree, pytest.approx(alone.speedup))
+    for batches, said in (
+        ("1:3", "Times are measured (*) at batch 2, computed at batch 1, 3."),
+        ("2", "All times are measured."),
+    ):
+        text = run_plan(rates_file, *places, "--batch", batches, "--report", page).output
+        assert said in " ".join(text.split())
+        assert said in page.read_text()
+        assumed = "assumed: at batch 1, 3: forwards are computed by a roofline, not measured"
+        assert (assumed in " ".join(text.split())) == (batches == "1:3")
+        assert ("forwards are computed" in text) == (batches == "1:3")
+    assert planned.provenance.source == "spectheory.Latency.roofline and bench"
+    assert planned.computed.tolist() == [True, False, True]
+    assert planned.provenance.batch is None
+
+
+def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file: Path, tmp_path: Path) -> None:
+    measured_record(tmp_path, 2)
+    for arguments, message in [
+        (
+            ("--batch", "1,4"),
+            "has no record for gpu h100_sxm, target llama-3.1-8b, draft llama-3.2-1b at batch 1 to 4. It has "
+            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: give no folder of measured records, so that",
+        ),
+        (("--batch", "2", "--context", 4096), "context 4,096 is outside the measured contexts in"),
+        (("--batch", "2", "--gpus", 2), "measured records are for 1 GPU, got 2 GPUs"),
+    ]:
+        refused(run_plan(rates_file, *arguments, "--measured", tmp_path), message)
+    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 1, 4096, measured=tmp_path)
+    assert place.latency(2).computed
+    assert not replace(place, context=1024).latency(2).computed
+    assert replace(place, context=1024, gpus=2).latency(2).computed
+
+
+DEEPER = (
+    "rates are known only down to depth 1: deeper nodes use the rates of that depth, in trees and chains down to depth "
+)
+
+
+def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tmp_path: Path) -> None:
+    chains = replace(RATES, provenance=st.Provenance("import").assuming("ranks beyond 0 are taken as 0"))
+    chains.save(rates_file)
+    page = tmp_path / "plan.html"
+    result = run_plan(rates_file, "--gpus", 2, "--report", page)
+    as_json = json.loads(run_plan(rates_file, "--gpus", 2, "--json").stdout)
+    depth = max(tree.max_depth for tree in Schedule.from_dict(as_json).trees)
+    said = [
+        "ranks beyond 0 are taken as 0",
+        PRODUCT,
+        f"{DEEPER}{depth}",
+        "forwards are computed by a roofline, not measured",
+        origin("vllm"),
+        f"a drafted level costs {1e3 * EngineCosts.of('vllm').level_seconds:.2f} ms outside the draft's forward",
+    ]
+    assert as_json["provenance"]["assumptions"] == said
+    printed = " ".join(result.stdout.split())
+    assert all(f"assumed: {sentence}" in printed for sentence in said)
+    html = unescape(page.read_text())
+    assert all(f"<p>Assumed: {sentence}.</p>" in html for sentence in said)
+    assert "GPUs say" not in run_plan(rates_file).stdout
+
+
+def test_a_measured_plan_says_what_its_rates_assumed() -> None:
+    chains = replace(RATES, provenance=st.Provenance("import").assuming("ranks beyond 0 are taken as 0"))
+    flat = st.plan(chains, latency_at(1), max_budget=24, max_depth=1)
+    assert flat.provenance.assumptions == ("ranks beyond 0 are taken as 0", PRODUCT)
+    deep = st.plan(chains, latency_at(1), max_budget=24)
+    assert deep.provenance.assumptions[2] == f"{DEEPER}{deep.tree.max_depth}"
+
+
+def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
+    st.Acceptance.by_rank([0.0, 0.0]).save(rates_file)
+    result = succeeded(run_plan(rates_file, "--batch", "1:4", "--engine", "vllm,sglang,eagle"))
+    assert "From batch 1 on nothing beats plain decoding." in result.stdout
+    assert result.stdout.count("start it without speculation") == 3
+
+
+LLAMA, SMALL, HEAD_OF_IT = "llama-3.1-8b", "llama-3.2-1b", "eagle3-llama-3.1-8b"
+YARN = {"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "change", "message"),
+    [
+        ("llama-3.1-70b", HEAD_OF_IT, {}, "is a head for llama-3.1-8b, of hidden size 4096, llama-3.1-70b has 8192"),
+        (LLAMA, HEAD_OF_IT, {"target_hidden_size": 8192}, "hidden size 8192, llama-3.1-8b has 4096"),
+        (LLAMA, "deepseek-v3", {}, "got Llama 3 for llama-3.1-8b and DeepSeek-V3 for deepseek"),
+        ("mixtral-8x7b", "llama-2-7b", {}, "got Mistral v1 for mixtral-8x7b and Llama 2 for llama-2"),
+        (HEAD_OF_IT, SMALL, {}, "target eagle3-llama-3.1-8b is a head, not a model: name llama-3.1-8b, the model that"),
+        (LLAMA, HEAD_OF_IT, {"max_position_embeddings": 512}, ""),
+        (LLAMA, SMALL, {"max_position_embeddings": 512}, "context must be at most the 512 positions of"),
+        (LLAMA, SMALL, YARN, ""),
+    ],
+)
+def test_pairs_that_cannot_be_are_refused(
+    rates_file: Path, tmp_path: Path, target: str, draft: str, change: dict[str, object], message: str
+) -> None:
+    given = tmp_path / "draft.json"
+    given.write_text(json.dumps(json.loads((SHAPES / f"{draft}.json").read_text()) | change))
+    result = run_plan(rates_file, "--target", target, "--draft", given if change else draft)
+    assert result.exit_code == (2 if message else 0), result.output
+    assert message in result.stderr

@@ -1,0 +1,141 @@
+"""The site: it builds without a warning, names everything that is public, and needs no network."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import re
+import warnings
+import zlib
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of docs/extensions can be imported; the test is skipped without the extra `docs`."""
+    pytest.importorskip("myst_parser")
+    pytest.importorskip("pydata_sphinx_theme")
+    monkeypatch.syspath_prepend(DOCS / "extensions")
+
+
+@pytest.fixture
+def shorter_build(extensions: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sphinx leaves out what warns of nothing: an index for the search, lines of definitions, its notes to itself.
+
+    It looks a name up once in each place. The garbage collector would look at all pages again and again.
+    """
+    from sphinx.builders.html import StandaloneHTMLBuilder
+    from sphinx.domains.python import PythonDomain
+    from sphinx.pycode.parser import Parser
+
+    monkeypatch.setattr(StandaloneHTMLBuilder, "search", False)
+    monkeypatch.setattr(Parser, "parse_definition", lambda parser: None)
+    monkeypatch.setattr(PythonDomain, "find_obj", cache(PythonDomain.find_obj))
+    logging.disable(logging.INFO)
+    gc.disable()
+    yield
+    gc.enable()
+    logging.disable(logging.NOTSET)
+
+
+def test_the_site_builds_and_names_everything_that_is_public(
+    shorter_build: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One build: its warnings are errors, as in `make docs`.
+
+    It runs in this process, which has imported torch and transformers, as every worker has, and most of what is public.
+    """
+    from sphinx.cmd.build import build_main
+
+    for name, value in (("handlers", []), ("propagate", True)):
+        monkeypatch.setattr(logging.getLogger("sphinx"), name, value)
+    site = tmp_path / "site"
+    build = ["-q", "-W", "--keep-going", "-d", str(tmp_path / "doctrees"), str(DOCS), str(site)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        status = build_main(build)
+    assert status == 0, capsys.readouterr().err
+    public = import_module("public_names")
+    wanted = {f"{package}.{name}" for package in public.packages() for name in public.public_names(package)}
+    assert wanted <= described(site / "objects.inv"), "add a page of docs/api with `public-names`"
+    for page in site.rglob("*.html"):
+        assert not list(loaded_from_elsewhere(page.read_text(encoding="utf-8"))), page
+
+
+def described(inventory: Path) -> set[str]:
+    """The names of the Python domain in the index of a site."""
+    raw = inventory.read_bytes().split(b"\n", 4)[4]
+    lines = zlib.decompress(raw).decode().splitlines()
+    return {line.split(" ")[0] for line in lines if line.split(" ")[1].startswith("py:")}
+
+
+def loaded_from_elsewhere(page: str) -> Iterator[str]:
+    """Addresses that a browser would load to show the page. Links that a reader can follow are not among them."""
+    for tag in re.findall(r"<(?:script|link|img|iframe|source|video|object)\b[^>]*>", page):
+        if found := re.search(r'(?:src|href|data)="((?:https?:)?//[^"]*)"', tag):
+            yield found[1]
+
+
+def test_what_a_page_loads_from_elsewhere_is_seen() -> None:
+    page = (
+        '<a href="https://a.b"></a><script src="https://c.d/e.js"></script><link href="//f.g/h.css" rel="stylesheet">'
+    )
+    assert list(loaded_from_elsewhere(page)) == ["https://c.d/e.js", "//f.g/h.css"]
+
+
+def test_a_formula_that_cannot_be_typeset_is_a_warning(extensions: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from docutils import nodes
+
+    mathml, warned = import_module("mathml"), []
+    monkeypatch.setattr(mathml.log, "warning", lambda text, formula, *_, location: warned.append(formula))
+    assert "<mfrac>" in mathml.mathml(nodes.math("", r"\frac{p}{q}"), as_block=False)
+    assert mathml.mathml(nodes.math("", r"\nosuch{p}"), as_block=False) == r"<code>\nosuch{p}</code>"
+    assert warned == [r"\nosuch{p}"]
+
+
+def test_the_lines_of_a_docstring_that_are_fields(extensions: None) -> None:
+    docstrings = import_module("docstrings")
+    lines = ["Text.", "", "Acceptance: 1 - x", "    and more.", "Cost: O(V).", "", "After."]
+    assert docstrings.as_fields(lines) == [
+        "Text.",
+        "",
+        "",
+        ":Acceptance: 1 - x",
+        "    and more.",
+        ":Cost: O(V).",
+        "",
+        "After.",
+    ]
+    assert docstrings.escaped(["(*B, L) and `a * b` and x_", ">>> 2 * 3"]) == [
+        r"(\*B, L) and `a * b` and x\_",
+        ">>> 2 * 3",
+    ]
+
+
+def test_the_page_of_formats_is_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    formats = import_module("generate_formats")
+    assert formats.PAGE.read_text(encoding="utf-8") == formats.page(), "run python docs/generate_formats.py"
+
+
+def test_every_known_limit_has_the_date_of_its_last_check() -> None:
+    """A test or a page that is named exists."""
+    page = (DOCS / "limits.md").read_text(encoding="utf-8").partition("## Faults, and what happens")[0]
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
+    limits = [[cell.strip() for cell in row] for row in rows if row[0].strip() not in ("limit", "---")]
+    assert limits
+    for limit, _, checked in limits:
+        day, how = checked.split(", ", 1)
+        assert date.fromisoformat(day) <= date.today(), limit
+        assert how
+        for file in re.findall(r"`(tests/.+)`", how):
+            assert (ROOT / file).exists(), limit

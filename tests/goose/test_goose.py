@@ -1,0 +1,262 @@
+"""Tests of two-source trees against brute force, other searches, and draws of the stated acceptance models."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spectheory import Acceptance, Tree, best_tree, goose
+from spectheory.goose import optimal
+from spectheory.goose.geometric import geometric_sum
+from spectheory.goose.two_source import Siblings, sibling_rule
+from tests.refusals import refuses
+from tests.search.test_search import Forest, forests
+
+fixed = settings(deadline=None, derandomize=True, max_examples=60)
+close = {"rel": 1e-12, "abs": 0}
+rates = st.one_of(st.floats(0, 1), st.floats(0.05, 0.5), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+both: Any = st.sampled_from(["sequential", "exclusive"])
+
+
+@cache
+def spines(nodes: int) -> list[tuple[Any, Forest]]:
+    """All trees of `nodes` nodes below a spine node: (the tree below its spine token or None, its branches)."""
+    bare: list[tuple[Any, Forest]] = [(None, branches) for branches in forests(nodes)]
+    return bare + [(s, b) for size in range(nodes) for s in spines(size) for b in forests(nodes - 1 - size)]
+
+
+def branches_worth(branches: Forest, p: float, siblings: str, depth: int) -> float:
+    total = 0.0
+    for j, below in enumerate(branches):
+        rate = p * (1 - p) ** j if siblings == "sequential" else p * ((j + 1) * p <= 1 + 1e-9)
+        total += rate * (1 + branches_worth(below, p, siblings, depth - 1)) if depth else 0.0
+    return total
+
+
+def spine_worth(node: tuple[Any, Forest], s: float, p: float, siblings: str, depth: int) -> float:
+    spine, branches = node
+    on = s * (1 + spine_worth(spine, s, p, siblings, depth)) if spine else 0.0
+    return on + (1 - s) * branches_worth(branches, p, siblings, depth)
+
+
+@fixed
+@given(p_spine=rates, p_branch=rates, budget=st.integers(0, 5), siblings=both, depth=st.integers(0, 6))
+@example(p_spine=0.1, p_branch=0.6, budget=5, siblings="sequential", depth=6)
+@example(p_spine=0.3, p_branch=0.25, budget=5, siblings="exclusive", depth=1)
+@example(p_spine=0.05, p_branch=1.0, budget=5, siblings="sequential", depth=3)
+def test_optimal_tree_is_the_best_of_all_trees_of_two_sources(
+    p_spine: float, p_branch: float, budget: int, siblings: Siblings, depth: int
+) -> None:
+    """Among all trees with and without spine tokens, for p_spine above and below p_branch."""
+    found = goose.optimal_tree(p_spine, p_branch, budget, siblings=siblings, branch_depth=depth)
+    worths = (spine_worth(t, p_spine, p_branch, siblings, depth) for n in range(budget + 1) for t in spines(n))
+    assert found.block_efficiency == pytest.approx(1 + max(worths), **close)
+    assert found.tree.budget <= budget
+
+
+@fixed
+@given(p_spine=rates, p_branch=rates, budget=st.integers(0, 150), siblings=both, depth=st.integers(0, 4))
+@example(p_spine=0.1, p_branch=0.9, budget=150, siblings="sequential", depth=3)
+def test_the_block_efficiency_of_the_optimal_tree_is_the_sum_over_its_nodes(
+    p_spine: float, p_branch: float, budget: int, siblings: Siblings, depth: int
+) -> None:
+    found = goose.optimal_tree(p_spine, p_branch, budget, siblings=siblings, branch_depth=depth)
+    again = goose.SpineTree.valued(found.tree, found.is_spine, p_spine, p_branch, siblings=siblings)
+    assert again.block_efficiency == pytest.approx(found.block_efficiency, **close)
+    assert (found.tree.rank[found.is_spine] == 0).all()
+    below = found.tree.depth.copy()
+    for node in range(1, len(below)):
+        below[node] = 0 if found.is_spine[node] else below[found.tree.parent[node]] + 1
+    assert below.max() <= depth
+
+
+@fixed
+@given(p=rates, budget=st.integers(1, 60))
+@example(p=0.3, budget=60)
+def test_one_source_is_the_search_by_rank(p: float, budget: int) -> None:
+    """p_spine = p_branch, or no spine at all, make every node's children p (1 - p)^j: Sequoia's frame."""
+    by_rank = best_tree(Acceptance.by_rank(p * (1 - p) ** np.arange(budget)), budget)
+    best = goose.SpineTree.valued(by_rank, [True] + [False] * by_rank.budget, 0, p).block_efficiency
+    assert goose.optimal_tree(p, p, budget).block_efficiency == pytest.approx(best, **close)
+    assert goose.optimal_tree(0, p, budget).block_efficiency == pytest.approx(best, **close)
+    if p > 0:
+        most = min(budget, int(1 / p))
+        even = Acceptance.by_rank([p] * most)
+        best = goose.SpineTree.valued(
+            tree := best_tree(even, budget), [True] + [False] * tree.budget, 0, p, siblings="exclusive"
+        ).block_efficiency
+        assert goose.optimal_tree(0, p, budget, siblings="exclusive").block_efficiency == pytest.approx(best, **close)
+
+
+@fixed
+@given(low=rates, high=rates, budget=st.integers(1, 80))
+def test_it_beats_either_source_alone_where_the_spine_is_better(low: float, high: float, budget: int) -> None:
+    p_spine, p_branch = max(low, high), min(low, high)
+    both_sources = goose.optimal_tree(p_spine, p_branch, budget).block_efficiency
+    assert both_sources >= goose.optimal_tree(0, p_branch, budget).block_efficiency * (1 - 1e-12)
+    assert both_sources >= geometric_sum(p_spine, budget + 1) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("p_spine", "p_branch"), [(0.7, 0.2), (0.4, 0.15), (0.1, 0.6), (1.0, 0.5), (0.0, 1.0)])
+@pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
+@pytest.mark.parametrize("limit", [0, 2, 500])
+def test_queues_do_what_a_heap_does(p_spine: float, p_branch: float, siblings: Siblings, limit: int) -> None:
+    again, most = sibling_rule(p_branch, siblings)
+    arguments = (p_spine, p_branch, again, most, 500, limit)
+    plain, fast, heap = optimal.take(*arguments), optimal.compiled()(*arguments), optimal.take_by_heap(*arguments)
+    for one, other in zip(plain, fast, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert plain[2] == pytest.approx(heap[2], **close)
+    assert len(plain[0]) == len(heap[0])
+
+
+def walk(best: goose.SpineTree, s: float, p: float, siblings: str, rng: np.random.Generator) -> int:
+    """Accepted tokens of one draw: the spine token is accepted with rate s, else branches as `siblings` says."""
+    node, accepted = 0, 0
+    while True:
+        children = best.tree.children(node).tolist()
+        spine = [child for child in children if best.is_spine[child]]
+        branches = [child for child in children if not best.is_spine[child]]
+        if best.is_spine[node] and rng.random() < s:
+            taken = spine
+        elif siblings == "sequential":
+            taken = next(([child] for child in branches if rng.random() < p), [])
+        else:
+            place = int(rng.random() / p)
+            taken = branches[place : place + 1]
+        if not taken:
+            return accepted
+        node, accepted = taken[0], accepted + 1
+
+
+@pytest.mark.parametrize(("p_spine", "p_branch"), [(0.6, 0.25), (0.15, 0.45)])
+@pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
+def test_draws_of_the_model_agree(p_spine: float, p_branch: float, siblings: Siblings) -> None:
+    """20,000 draws each; the mean is within 4.9 standard errors, which fails with probability 1e-6."""
+    best = goose.optimal_tree(p_spine, p_branch, 30, siblings=siblings)
+    rng = np.random.default_rng(7)
+    drawn = np.array([walk(best, p_spine, p_branch, siblings, rng) for _ in range(20_000)])
+    assert abs(1 + drawn.mean() - best.block_efficiency) < 4.9 * drawn.std() / len(drawn) ** 0.5
+
+
+def test_limits_of_the_optimum() -> None:
+    assert goose.optimal_tree(0.5, 0.5, 0).block_efficiency == 1
+    assert goose.optimal_tree(0.5, 0.5, 0).is_spine.tolist() == [True]
+    one = goose.optimal_tree(0.3, 0.2, 1)
+    assert (one.tree, one.is_spine.tolist(), one.block_efficiency) == (Tree.chain(1), [True, True], 1.3)
+    branch = goose.optimal_tree(0.1, 0.6, 1)
+    assert branch.is_spine.tolist() == [True, False]
+    assert branch.block_efficiency == pytest.approx(1.54)
+    assert goose.optimal_tree(1, 0.5, 9).tree == Tree.chain(9)
+    assert goose.optimal_tree(0, 1, 9).block_efficiency == 10
+    assert goose.optimal_tree(0, 1, 9).is_spine.sum() == 1
+    assert goose.optimal_tree(0, 0, 9).tree == Tree.chain(0)
+    assert goose.optimal_tree(0.5, 0, 9).tree == Tree.chain(9)
+    assert goose.optimal_tree(0.5, 0.9, 9, branch_depth=0).tree == Tree.chain(9)
+    even = goose.optimal_tree(0, 0.25, 20, siblings="exclusive")
+    assert Tree.from_paths(even.tree.to_paths()) == Tree.k_ary(4, 2)
+    assert goose.optimal_tree(0, 0.1, 110, siblings="exclusive").tree.rank.max() == 9
+
+
+def test_algorithm_1() -> None:
+    small = goose.spine_tree(0.5, 0.3, 10, 3, spine_ratio=0.3, top_k=2)
+    assert small.is_spine.tolist() == [True] * 4 + [False] * 7
+    assert small.tree.parent.tolist() == [-1, 0, 1, 2, 0, 0, 1, 1, 2, 3, 4]
+    best = goose.optimal_tree(0.5, 0.3, 60).block_efficiency
+    yields = [goose.spine_tree(0.5, 0.3, 60, match).block_efficiency for match in range(10)]
+    assert max(yields) <= best
+    assert yields[7] == pytest.approx(3.11247, abs=1e-5)
+    assert yields[8] == pytest.approx(sum(0.5**k for k in range(9)))
+    assert yields[8] < goose.optimal_tree(0, 0.3, 60).block_efficiency == pytest.approx(2.98872, abs=1e-5)
+    assert goose.spine_tree(0.5, 0.3, 60, 30).tree == Tree.chain(20)
+    assert goose.spine_tree(0.5, 0.3, 60, 30, bypass_length=None).is_spine.sum() == 21
+    assert goose.spine_tree(0.5, 0.3, 0, 5).tree == Tree.chain(0)
+    assert goose.spine_tree(0.5, 0.009, 60, 5).tree == Tree.chain(5)
+    assert goose.spine_tree(0.5, 0.3, 60, 5, branch_depth=0).tree == Tree.chain(5)
+
+
+def test_without_a_match_there_is_no_spine_token_to_fail_first() -> None:
+    one = goose.spine_tree(0.5, 0.3, 2, 0, top_k=1)
+    assert one.tree == Tree.chain(2)
+    assert one.block_efficiency == pytest.approx(1 + 0.3 + 0.3**2, **close)
+    assert one.block_efficiency == goose.spine_tree(0.9, 0.3, 2, 0, top_k=1).block_efficiency
+
+
+@pytest.mark.parametrize(("siblings", "widest"), [("sequential", 4), ("exclusive", 3)])
+def test_min_score_is_a_rate_off_the_spine(siblings: Siblings, widest: int) -> None:
+    """0.3, 0.21, 0.147, 0.1029, 0.07 where siblings are sequential, 0.3 each, up to a sum of 1, where exclusive."""
+    made = goose.spine_tree(0.5, 0.3, 60, 0, min_score=0.1, siblings=siblings)
+    assert made.tree.rank.max() + 1 == widest
+
+
+def test_rates_above_a_third_by_rounding_leave_room_for_three() -> None:
+    third = 1 / 3 + 1e-10
+    assert int(1 / third) == 2
+    assert sibling_rule(third, "exclusive") == (1.0, 3)
+    assert goose.optimal_tree(0, third, 3, siblings="exclusive").block_efficiency == pytest.approx(2)
+
+
+@fixed
+@given(p_spine=rates, p_branch=rates, budget=st.integers(0, 60), match=st.integers(0, 30), siblings=both)
+def test_algorithm_1_is_no_better_than_the_optimum(
+    p_spine: float, p_branch: float, budget: int, match: int, siblings: Siblings
+) -> None:
+    made = goose.spine_tree(p_spine, p_branch, budget, match, siblings=siblings)
+    best = goose.optimal_tree(p_spine if match else 0, p_branch, budget, siblings=siblings, branch_depth=6)
+    assert made.tree.budget <= budget
+    assert made.block_efficiency <= best.block_efficiency * (1 + 1e-12)
+
+
+def test_bad_arguments_are_named() -> None:
+    marks, wrong = [True, True, False], [True, False, True]
+    refuses(r"p_spine must be a probability between 0 and 1, got 1\.5", goose.optimal_tree, 1.5, 0.1, 3)
+    refuses("p_branch must be a probability between 0 and 1, got nan", goose.optimal_tree, 0.5, float("nan"), 3)
+    refuses("budget must be between 0 and .*, got -1", goose.optimal_tree, 0.5, 0.1, -1)
+    refuses(r"budget must be a whole number, got 2\.0", goose.optimal_tree, 0.5, 0.1, 2.0)
+    refuses("budget must be between 0 and 49,999,999, got 1,000,000,000", goose.optimal_tree, 0.5, 0.1, 10**9)
+    refuses("branch_depth must be between", goose.optimal_tree, 0.5, 0.1, 3, branch_depth=-1)
+    refuses("siblings must be \"sequential\" or .*'iid'", goose.optimal_tree, 0.5, 0.1, 3, siblings="iid")
+    refuses("widths must have one .* spine_length=2 .*, got 1 entries", goose.spine_bound, 0.5, 0.1, 2, [1], 1)
+    refuses("widths must be a sequence of whole numbers, got None", goose.spine_bound, 0.5, 0.1, 2, None, 1)
+    refuses(r"widths\[0\] must be between", goose.spine_bound, 0.5, 0.1, 1, [-1], 1)
+    refuses("branch_depth must be between 1", goose.spine_bound, 0.5, 0.1, 1, [1], 0)
+    refuses("p_spine must be a probability", goose.allocate, "a", 0.1, 1, 1)
+    refuses("branch_budget must be between", goose.allocate, 0.5, 0.1, 1, -1)
+    refuses(r"k \* p must be at most 1 .* 3 \* 0\.4", goose.isotropic_yield, 0.4, 3, 2, siblings="exclusive")
+    refuses("k must be between 1", goose.isotropic_yield, 0.4, 0, 2)
+    refuses("siblings must be", goose.isotropic_yield, 0.4, 1, 2, siblings="iid")
+    refuses("top_k must be between", goose.spine_tree, 0.5, 0.1, 9, 3, top_k=-1)
+    refuses("root_ratio must be a probability", goose.spine_tree, 0.5, 0.1, 9, 3, root_ratio=2)
+    refuses("is_spine must have one entry", goose.SpineTree.valued, Tree([-1, 0, 0]), [True], 0.5, 0.1)
+    refuses("is_spine must mark a chain", goose.SpineTree.valued, Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1)
+    refuses("is_spine must mark a chain", goose.SpineTree.valued, Tree([-1, 0, 1]), wrong, 0.5, 0.1)
+    refuses(
+        r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6",
+        goose.SpineTree.valued,
+        Tree([-1, 0, 0, 0]),
+        [*marks, False],
+        0.5,
+        0.6,
+        siblings="exclusive",
+    )
+
+
+@pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
+def test_a_chain_is_optimal_where_its_last_token_beats_the_first_branch(siblings: Siblings) -> None:
+    found = set()
+    for ninths, sevenths, length in product(range(1, 9), range(1, 7), range(1, 9)):
+        p_spine, p_branch = ninths / 9, sevenths / 7
+        chain = sum(p_spine**depth for depth in range(length + 1))
+        best = goose.optimal_tree(p_spine, p_branch, length, siblings=siblings).block_efficiency
+        is_best = goose.chain_is_optimal(Fraction(ninths, 9), Fraction(sevenths, 7), length)
+        assert (best <= chain + 1e-12) == is_best
+        found.add(is_best)
+    assert found == {True, False}
+    refuses("p_spine must be a probability between 0 and 1, got 2", goose.chain_is_optimal, 2, 0.5, 3)

@@ -1,0 +1,163 @@
+"""Tests of latencies that a roofline computes: their parts, their provenance, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.hardware.engine_costs import EngineCosts
+from spectheory.hardware.gpus import Gpu, gpu
+from spectheory.hardware.models import model
+from spectheory.hardware.roofline import Roofline
+from tests.planning.confident import PUBLISHED
+from tests.refusals import refuses
+
+COSTS = EngineCosts.of("vllm")
+H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
+PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
+LARGE = {"target": "llama-3.1-70b", "draft": "llama-3.2-1b"}
+ENDLESS = dataclasses.replace(model("llama-3.1-8b"), longest_context=None)
+BOUNDLESS = Gpu("boundless", "", 1e18, 2e12, 5e14, None, ())
+
+
+def test_a_roofline_latency_is_the_sum_of_its_parts() -> None:
+    latency = st.Latency.roofline(**PAIR, batch=8, context=2048, tokens=[1, 10])
+    place = Roofline(gpu("h100_sxm"), batch=8, context=2048)
+    assert latency.target(7, 2048) == pytest.approx(place.forward_seconds(model("llama-3.1-8b"), [7])[0])
+    assert latency.draft(3, 2048) == pytest.approx(place.forward_seconds(model("eagle3-llama-3.1-8b"), [3])[0])
+    assert latency.contexts.tolist() == [2048]
+    plain = COSTS.step_seconds + 8 * COSTS.sequence_seconds
+    assert latency.plain_overhead_seconds == pytest.approx(plain)
+    more = COSTS.spec_step_seconds + 8 * COSTS.spec_sequence_seconds
+    assert latency.overhead(st.Tree.chain(3)) == pytest.approx(plain + more + 3 * COSTS.level_seconds)
+    costs = dataclasses.replace(PUBLISHED, step_seconds=2e-3, level_seconds=3e-4, tree_mask_seconds=1e-5)
+    slow = st.Latency.roofline(**PAIR, costs=costs)
+    assert slow.overhead(st.Tree.chain(3)) == pytest.approx(2e-3 + 3 * 3e-4)
+    assert slow.overhead(st.Tree([-1, 0, 0])) == pytest.approx(2e-3 + 3e-4 + 2 * 1e-5)
+    assert st.Latency.from_dict(latency.to_dict()).to_dict() == latency.to_dict()
+    acceptance = st.Acceptance.by_rank([0.7, 0.1])
+    one, many = (st.plan(acceptance, st.Latency.roofline(**PAIR, batch=batch)) for batch in (1, 256))
+    assert one.speedup > many.speedup >= 1
+    assert one.tree.budget > many.tree.budget
+
+
+def test_the_overhead_of_a_level_is_what_three_of_them_leave_of_the_fit() -> None:
+    """2.135e-3 s for the drafting of a step, as three levels of the EAGLE head and what is outside its forward."""
+    forward = H100.forward_seconds(model("eagle3-llama-3.1-8b"), [1])[0]
+    latency = st.Latency.roofline(**PAIR, costs=PUBLISHED)
+    assert 3 * (forward + latency.level_overhead_seconds) == pytest.approx(2.135e-3, rel=0.01)
+    assert latency.overhead(st.Tree.chain(5)) == pytest.approx(1.207e-3 + 5 * 0.38e-3)
+    assert latency.provenance.settings["level_seconds"] == 0.00038
+
+
+def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -> None:
+    costs = dataclasses.replace(PUBLISHED, bandwidth_share=0.7)
+    stamp = st.Latency.roofline(**PAIR, batch=4, engine="sglang@0.5", costs=costs).provenance
+    facts = stamp.facts
+    assert {"h100_sxm", "llama-3.1-8b", "eagle3-llama-3.1-8b", 4, 1024, 0.7, 0.75, "sglang@0.5"} <= set(facts.values())
+    assert {name: facts[name] for name in vars(costs)} == vars(costs)
+    assert "the costs of the engine (sglang@0.5) were given" in stamp.assumptions
+    (said,) = [one for one in st.Latency.roofline(**PAIR).provenance.assumptions if "costs of vllm" in one]
+    assert "numbers are fitted to" in said
+    assert "ML.ENERGY leaderboard v3" in said
+    split = st.Latency.roofline(**PAIR, gpus=4, draft_gpus=2, prefill_tokens=64.0).provenance.facts
+    assert (split["parallel"], split["draft_gpus"], split["prefill_tokens"]) == ("tensor", 2, 64.0)
+    assert "aiconfigurator" in str(facts["gpu_sources"])
+
+
+@pytest.mark.parametrize("name", ["qwen3-30b-a3b", "mixtral-8x7b", "llama-3.1-8b"])
+def test_the_default_tokens_are_close_enough(name: str) -> None:
+    """Between its points the table is less than 1 % too low for a mixture of experts, and exact for a dense model.
+
+    Beyond its last point, at 256 tokens, the last slope is up to 1 % too high for a mixture of experts.
+    """
+    both: dict[str, Any] = {"gpu": "h200_sxm", "target": name, "draft": name, "gpus": 2}
+    coarse, fine = st.Latency.roofline(**both), st.Latency.roofline(**both, tokens=range(1, 301))
+    error = np.array([1 - coarse.target(n, 0) / fine.target(n, 0) for n in range(1, 301)])
+    assert error[:256].min() >= -1e-5
+    assert abs(error).max() < (1e-9 if name == "llama-3.1-8b" else 0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gpu": "h100"}, "unknown GPU 'h100': did you mean h100_sxm, h100_nvl, h100_pcie"),
+        ({"gpu": "abacus"}, "unknown GPU 'abacus': known names are a100_40, .*rtx5090"),
+        ({"target": "lama-3.1-8b"}, "unknown model 'lama-3.1-8b': did you mean llama-3.1-8b"),
+        ({"draft": {"model_type": "llama"}}, "the config lacks the field 'num_hidden_layers'"),
+        ({"batch": -1}, "batch must be between 1 and 1,000,000,000, got -1"),
+        ({"batch": 1.5}, "batch must be a whole number"),
+        ({"gpus": 0}, "gpus must be between 1 and"),
+        ({"context": -5}, "context must be between 0 and 1,000,000,000, got -5"),
+        ({"tokens": [2, 4]}, "tokens must start at 1"),
+        ({"tokens": [1, 4, 4]}, "tokens must be increasing"),
+        ({"tokens": [0, 4]}, r"tokens must be whole numbers of at least 1, got \[0, 4\]"),
+        (LARGE, r"need 143.9 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 71.9 GB"),
+        (LARGE, "are missing; gpus=2 fits, or a larger GPU or packed weights"),
+        ({"batch": 1000}, "GB are missing; batch up to 398 fits, gpus=4 fits"),
+        ({"context": 10**6, "target": ENDLESS}, "a shorter context may fit, gpus=4 fits"),
+        (
+            {"context": 131073},
+            "context must be at most the 131,072 positions of llama-3.1-8b, got 131,073: give a shorter",
+        ),
+        ({"draft": "qwen3-0.6b"}, "the same vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of qwen3-0.6b"),
+        ({"target": "deepseek-v3", "draft": "llama-3.2-1b"}, "must have the same tokenizer, got DeepSeek-V3 for"),
+        (
+            {"target": "eagle3-llama-3.1-8b"},
+            "is a head, not a model: name llama-3.1-8b, the model that it was trained on",
+        ),
+        ({"gpu": None}, "gpu must be a name, such as h100_sxm, or a Gpu, got None"),
+        ({"target": None}, "a model must be a shipped name, a path, or the contents of a config.json, got None"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+    refuses(message, st.Latency.roofline, **PAIR | change)
+
+
+def test_prompts_beside_a_step_take_their_operations() -> None:
+    """100 tokens of prompts beside a plain step, tau times as many beside a cycle, which the draft reads too."""
+    without, with_prompts = (st.Latency.roofline(**PAIR, prefill_tokens=tokens) for tokens in (0, 100))
+    peak = 989e12 * COSTS.flops_share / COSTS.prefill_share / 100
+    target, draft = (model(PAIR[which]).flops_per_token(0) / peak for which in ("target", "draft"))
+    assert with_prompts.plain(1024) - without.plain(1024) == pytest.approx(target)
+    assert with_prompts.prompts(2.5) == pytest.approx(2.5 * (target + draft))
+    assert without.prompts(2.5) == 0
+    chain = st.Tree.chain(3)
+    cycle = with_prompts.cycle(chain, 1024)
+    assert cycle == without.cycle(chain, 1024)
+    expected = 2.5 * with_prompts.plain(1024) / (cycle + 2.5 * (target + draft))
+    assert with_prompts.speedup(chain, 2.5, 1024) == pytest.approx(expected)
+    assert with_prompts.speedup(st.Tree.chain(0), 1.0, 1024) == pytest.approx(1)
+    refuses("prefill_tokens must be a number of at least 0, got -1", st.Latency.roofline, **PAIR, prefill_tokens=-1)
+
+
+def test_without_a_draft_only_the_step_costs() -> None:
+    """N-gram and suffix lookup: no draft forward, no overhead of levels."""
+    latency = st.Latency.roofline(gpu="h100_sxm", target=PAIR["target"], draft=None, batch=4)
+    tree = st.Tree.chain(5)
+    assert latency.draft_levels(tree, 1024) == 0
+    assert latency.overhead(tree) == latency.overhead_seconds == latency.overhead(st.Tree.chain(1))
+    assert latency.cycle(tree, 1024) == latency.target(6, 1024) + latency.overhead_seconds
+    assert latency.provenance.draft is None
+
+
+def test_levels_drafted_at_once_take_one_forward_and_one_overhead() -> None:
+    latency = st.Latency.roofline(**PAIR, drafting="at once")
+    tree = st.Tree([-1, 0, 0, 1, 1, 3])
+    assert latency.draft_levels(tree, 1024) == latency.draft(3, 1024)
+    assert latency.draft_levels(st.Tree.chain(0), 1024) == 0
+    assert latency.overhead(tree) == pytest.approx(latency.overhead_seconds + latency.level_overhead_seconds)
+    assert st.Latency.from_dict(latency.to_dict()).drafting == "at once"
+    refuses("drafting must be one of levels, at once, got 'never'", dataclasses.replace, latency, drafting="never")
+
+
+def test_a_gpu_of_your_own() -> None:
+    own: dict[str, Any] = PAIR | {"gpu": BOUNDLESS}
+    latency = st.Latency.roofline(**own)
+    assert latency.provenance.gpu == "boundless"
+    with pytest.raises(ValueError, match="memory_bytes of GPU 'boundless' must be finite and above 0, got -1"):
+        dataclasses.replace(BOUNDLESS, memory_bytes=-1)

@@ -1,0 +1,130 @@
+"""Claims that other packages bring by entry points."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from proofs_check import CLAIMS, gather
+from tests.refusals import refuses
+
+ROOT = Path(__file__).parents[2]
+
+
+TEXTS = """
+[paper]
+name = "Ours"
+title = "A paper of ours"
+notes = "As printed."
+
+[X-1]
+source = "Ours, Section 1"
+statement = "[[every pair: one + other == total]]"
+proof = "evidence"
+terms.pair = "two numbers"
+terms.one = "one of them"
+terms.other = "the other"
+terms.total = "their sum"
+method = "addition"
+evidence = "{sum} was found."
+numbers.sum = 2
+"""
+
+
+CHECK = """
+from proofs_check.claims import Finding, claim
+
+@claim("X-1")
+def check(effort):
+    return Finding({"sum": 1 + 1}, cases={"pair": [{"one": 1, "other": 1, "total": 2}]})
+"""
+
+
+FILES = {
+    "ours/__init__.py": "",
+    "ours/claims.toml": TEXTS,
+    "ours/checks.py": CHECK,
+    "ours-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: ours\nVersion: 1\n",
+    "ours-1.dist-info/entry_points.txt": "[spectheory.claims]\nours = ours.checks\n",
+}
+"""A distribution whose entry point names the module ours.checks."""
+
+
+def install(folder: Path, change: Mapping[str, str]) -> None:
+    """Write the distribution with these changes into a folder."""
+    for name, text in {**FILES, **change}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def run_with_entry_point(folder: Path) -> subprocess.CompletedProcess[str]:
+    """`spectheory check x` in a process of its own, where the distribution of this folder is installed."""
+    code = "from spectheory.cli import app; app(['check', 'x'])"
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose distributions are installed in this process; their modules and claims are forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    known = dict(CLAIMS)
+    yield tmp_path
+    CLAIMS.clear()
+    CLAIMS.update(known)
+    for name in ("ours", "ours.checks"):
+        sys.modules.pop(name, None)
+
+
+def test_other_packages_bring_claims(tmp_path: Path) -> None:
+    install(tmp_path, {})
+    result = run_with_entry_point(tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "X-1 holds" in result.stdout
+    assert "2 was found." in result.stdout
+
+
+NOT_LOADED = "entry point ours = ours.checks of spectheory.claims does not load"
+
+
+def test_the_command_refuses_an_entry_point_that_does_not_load(tmp_path: Path) -> None:
+    install(tmp_path, {"ours/checks.py": "import nothing_of_that_name"})
+    result = run_with_entry_point(tmp_path)
+    assert result.returncode == 2
+    assert NOT_LOADED in result.stderr
+    assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ours/claims.toml": TEXTS.replace("[X-1]", "[X-2]")}, "must have a table for claim X-1"),
+        (
+            {"ours/claims.toml": TEXTS.replace("evidence", "evidense")},
+            "unknown key of X-1 'evidense': did you mean evidence?",
+        ),
+        ({"ours/claims.toml": TEXTS.replace('method = "addition"', "")}, "the table of X-1 must have method"),
+        ({"ours/claims.toml": TEXTS.replace("[paper]", "[papers]")}, "must have a table [paper]"),
+    ],
+)
+def test_an_entry_point_that_does_not_load_is_named(installed: Path, change: dict[str, str], message: str) -> None:
+    install(installed, change)
+    refuses(f"{NOT_LOADED}.*{re.escape(message)}", gather, [])
+
+
+def test_a_table_without_a_check_is_refused(installed: Path) -> None:
+    two = TEXTS + TEXTS[TEXTS.index("[X-1]") :].replace("X-1", "X-2")
+    install(installed, {"ours/claims.toml": two})
+    refuses("has a table for X-2, which has no check", gather, [])

@@ -1,0 +1,186 @@
+"""Every claim's check comes out as its table in claims.toml records it.
+
+Each claim is checked in one test of its own, so that the checks are shared out among parallel workers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
+from proofs_check.checked import check_claim
+from proofs_check.claims import (
+    Case,
+    claim,
+    every,
+    in_order,
+    papers,
+    second,
+    smallest,
+)
+from proofs_check.goose import walks
+from proofs_check.markdown import section
+from proofs_check.page import claims_page
+from proofs_check.plain import plain
+from proofs_check.plays import runs
+from proofs_check.steps import at_most
+from spectheory.cli import app
+from tests.refusals import refuses
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "claims.md"
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_check_comes_out_as_recorded(name: str) -> None:
+    found = check_claim(name)
+    assert found.finding is not None, found.failure
+    assert f"### {name}\n\n**{found.status}**" in section(found)
+    assert section(found) in PAGE.read_text(), "docs/claims.md is older than the check: run `make claims`"
+    assert plain(found.finding.numbers) == CLAIMS[name].numbers
+    assert not [number for number in leaves(found.finding.counterexample) if isinstance(number, float)]
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+FALSE_SENTENCES = {
+    "D-RHO-OPT": ("[[every factor: p_acc <= acceptance]]", "[[every factor: gap <= 0 implies p_acc >= acceptance]]"),
+    "S-A2-ENS": ("[[every state: G_and_Q == best_seen]]", "[[every state: G == best_seen]]"),
+    "O-MU": ("gain > mu * speed)", "gain > mu)"),
+    "G-P1-EXCL": ("accepted == b * p_t >= Q", "accepted == b * p_t <= Q"),
+    "T-DEBIAS": ("2 * covariance >= variance_of_reference", "covariance >= 0"),
+    "D-RHO": ("[[every setting: shared > 0 implies", "[[every setting: shared >= 0 implies"),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_SENTENCES)
+def test_a_false_sentence_fails_the_claim(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    true, false = FALSE_SENTENCES[name]
+    claimed = " ".join((CLAIMS[name].corrected or "").split())
+    assert true in claimed
+    monkeypatch.setattr(Claim, "__post_init__", lambda self: None)  # its terms may no longer be those of the formulas
+    monkeypatch.setitem(CLAIMS, name, replace(CLAIMS[name], corrected=claimed.replace(true, false)))
+    assert "ArithmeticError: false: for every" in check_claim(name).failure
+
+
+@pytest.mark.parametrize("name", ["D-RHO-VALID", "S-T1-W", "G-EEXT"])
+def test_a_printed_formula_that_breaks_needs_a_counterexample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, *_) = CLAIMS[name].printed
+    denied = f"[[every {first.over}: not ({first.conclusion})]]"
+    monkeypatch.setattr(Claim, "__post_init__", lambda self: None)
+    monkeypatch.setitem(CLAIMS, name, replace(CLAIMS[name], statement=denied))
+    assert "the check and the printed formulas differ" in check_claim(name).failure
+
+
+def test_a_claim_that_holds_has_a_proof_or_a_second_check() -> None:
+    keystones = (ROOT / "docs" / "keystones.md").read_text(encoding="utf-8")
+    for name, one in CLAIMS.items():
+        if name not in SECOND:
+            place, _, anchor = (one.proof or "").partition("#")
+            assert place in ("statement", "evidence", "keystones"), name
+            assert place != "keystones" or f"({anchor})=\n" in keystones, name
+            assert place != "statement" or re.search("[Pp]roof|[Pp]roved", one.statement), name
+            assert place != "evidence" or re.search("proof|derivation|inspection|argument", one.method), name
+
+
+def test_a_check_that_does_not_end_fails_after_the_same_step() -> None:
+    with at_most(100) as steps, pytest.raises(ArithmeticError, match="does not end within 100 steps"):
+        every(itertools.count(), lambda n: True)
+    assert steps.taken == 101
+    with at_most(10), pytest.raises(ArithmeticError, match="10 steps"):
+        runs(lambda pick: tuple(pick((Fraction(1, 2), Fraction(1, 2))) for _ in range(9)))
+    every(range(10**4), lambda n: True)  # outside of a check nothing is counted
+
+
+def test_every_keystone_names_tests_that_exist() -> None:
+    keystones = (ROOT / "docs" / "keystones.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", keystones, flags=re.M)[1:]
+    assert len(sections) >= 12
+    for words in sections:
+        tests = re.findall(r"`tests/(\S+?\.py)::(\w+)(?:\[(\S+)\])?`", words)
+        assert tests, words[:40]
+        for file, name, parameter in tests:
+            assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (file, name)
+            assert not parameter or parameter in CLAIMS, parameter
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for inner in value:
+        yield from leaves(inner)
+
+
+def test_the_papers_keep_their_claims() -> None:
+    counts = {paper.name: sum(one.paper is paper for one in CLAIMS.values()) for paper in papers()}
+    assert counts == {"Goose": 30, "SALF & TALF": 14, "OPT-Tree": 13, "Delayed trees": 39, "GTO": 16, "Replay": 5}
+
+
+def test_claims_are_shown_in_the_order_of_their_texts() -> None:
+    tables = {key for file in ROOT.glob("proofs_check/*/claims.toml") for key in tomllib.loads(file.read_text())}
+    assert in_order(CLAIMS)[:3] == ["G-EEXT", "G-P1-LB", "G-P1-TIGHT"]
+    assert set(in_order(CLAIMS)) == tables - {"paper"}
+
+
+def test_second_checks_are_of_claims_and_written_apart() -> None:
+    assert set(SECOND) <= set(CLAIMS)
+    for name, confirm in SECOND.items():
+        assert confirm is not CLAIMS[name].check
+
+
+def test_a_second_check_that_disagrees_fails_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    def disagree(case: Case) -> None:
+        raise AssertionError(f"a tree of {case['drafted']} nodes is not what I find")
+
+    monkeypatch.setitem(SECOND, "O-SIZE", disagree)
+    with pytest.raises(AssertionError, match="not what I find"):
+        decide("O-SIZE")
+    assert check_claim("O-SIZE").status == "failed"
+    assert CliRunner().invoke(app, ["check", "O-SIZE"]).exit_code == 1
+    assert "AssertionError: a tree of" in claims_page([check_claim("O-SIZE")])
+
+
+def test_a_second_check_reads_the_counterexample_that_it_is_given() -> None:
+    case: Any = CLAIMS["O-EA"].check(1).counterexample
+    with pytest.raises(AssertionError):
+        SECOND["O-EA"]({**case, "any": {**case["any"], "better_accepted": Fraction(1, 2)}})
+
+
+def test_the_verdict_follows_from_the_counterexample_and_from_what_is_kept() -> None:
+    assert Finding().status == "holds"
+    assert Finding(counterexample={"n": 1}).status == "false"
+    assert Finding(counterexample={"n": 1}, kept=1).status == "corrected"
+
+
+def test_a_check_that_does_not_come_out_finds_nothing() -> None:
+    with pytest.raises(LookupError):
+        smallest(range(3), lambda case: case > 5)
+    with pytest.raises(ArithmeticError, match="fails on 2"):
+        every(range(3), lambda case: case < 2)
+
+
+def test_a_claim_is_registered_once_and_has_texts() -> None:
+    refuses("already", claim("O-SIZE"), CLAIMS["O-SIZE"].check)
+    refuses("already", second("O-SIZE"), SECOND["O-SIZE"])
+    check = CLAIMS["O-SIZE"].check
+    refuses("claims.toml must have a table for claim O-NEW", claim("O-NEW"), check)
+
+
+def test_the_rate_of_an_exclusive_branch_is_its_own_or_given_that_the_spine_is_wrong() -> None:
+    tree, s, t = walks.chains((1,), 1), Fraction(1, 3), Fraction(1, 4)
+    assert walks.exclusive(tree, s, t) == 1 + s + t == Fraction(19, 12)
+    assert walks.exclusive_given_failure(tree, s, t) == 1 + s + (1 - s) * t == walks.committed(tree, s, t)
+    assert walks.exclusive(tree, Fraction(2, 3), Fraction(1, 2)) is None

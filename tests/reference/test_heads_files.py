@@ -1,0 +1,124 @@
+"""Tests of the checkpoints of draft heads: round trips to equality, and files that are never replaced unasked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from reference.heads import LAYOUTS, convert_head, holds_head, inspect_head, read_head, write_head
+from reference.models import weights_hash
+from spectheory.core.errors import InputError
+from tests.reference.head_folders import same, written
+from tests.reference.tiny_heads import CONFIGS, EAGLE3, EAGLE31, random_head
+from tests.refusals import refuses
+
+NAMES = [layout.name for layout in LAYOUTS]
+WITHOUT = {
+    **{(layout.name, kind): f"a head of kind {kind}" for layout in LAYOUTS[:3] for kind in ("mtp", "parallel")},
+    ("speculators", "eagle1"): "a head of kind eagle1",
+    ("speculators", "eagle1 without bias"): "a head of kind eagle1",
+    ("sglang", "eagle1 without bias"): "an EAGLE-1 head whose fc has no bias",
+    ("sglang", "other norms"): "norm_before_fc",
+    ("eagle", "eagle3.1"): "fc_norm=True",
+    ("eagle", "other norms"): "norm_before_fc=True",
+}
+"""What a layout cannot express of a head; every other pair of them makes the round trip."""
+
+
+@pytest.mark.parametrize("most", [1, pytest.param(len(LAYOUTS), marks=pytest.mark.deep)], ids=["next", "all"])
+@pytest.mark.parametrize("layout", NAMES)
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_a_head_makes_the_round_trip_or_is_refused_by_name(tmp_path: Path, kind: str, layout: str, most: int) -> None:
+    """By way of the next layout that can express it; deep, of each."""
+    head = random_head(replace(CONFIGS[kind], target="some/target"), dtype=torch.bfloat16)
+    if what := WITHOUT.get((layout, kind)):
+        refuses(f"the layout {layout} cannot express {what}", write_head, head, tmp_path / "head", layout)
+        assert not (tmp_path / "head").exists()
+        return
+    write_head(head, tmp_path / "head", layout)
+    assert holds_head(tmp_path / "head")
+    assert same(read_head(tmp_path / "head"), head)
+    others = [*NAMES[NAMES.index(layout) + 1 :], *NAMES[: NAMES.index(layout) + 1]]
+    for other in [other for other in others if (other, kind) not in WITHOUT][:most]:
+        convert_head(tmp_path / "head", other, tmp_path / other)
+        assert inspect_head(tmp_path / other).layout == other
+        assert same(read_head(tmp_path / other), head)
+
+
+def test_every_setting_of_a_head_is_kept(tmp_path: Path) -> None:
+    rope = {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5}
+    head = random_head(
+        replace(
+            EAGLE31,
+            rms_norm_eps=1e-5,
+            hidden_act="gelu",
+            rope=rope,
+            positions=999,
+            attention_bias=True,
+            mlp_bias=True,
+            target="some/target",
+            target_architectures=("LlamaForCausalLM",),
+            speculative_tokens=7,
+        )
+    )
+    write_head(head, tmp_path, "speculators")
+    assert read_head(tmp_path).config == head.config
+    write_head(head, tmp_path / "ours", "spectheory")
+    assert read_head(tmp_path / "ours").config == head.config
+    write_head(head, tmp_path / "other", "sglang")
+    assert read_head(tmp_path / "other").config == replace(
+        head.config, target_architectures=(), speculative_tokens=3
+    ), "the other layout has no place for these two hints to engines"
+
+
+def test_weights_in_several_files_are_read(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    parts = {"a.safetensors": names[:5], "b.safetensors": names[5:]}
+    for part, listed in parts.items():
+        save_file({name: tensors[name] for name in listed}, folder / part)
+    index = {"weight_map": {name: part for part, listed in parts.items() for name in listed}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert same(read_head(folder), random_head(EAGLE3))
+    del index["weight_map"][names[0]]
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    refuses(r"index.json and a.safetensors do not list the same tensors: d2t", read_head, folder)
+    index["weight_map"][names[0]] = "../a.safetensors"
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    refuses("must name a file of the folder for each tensor", read_head, folder)
+
+
+def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    before = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(InputError, match=r"model.safetensors already exists: name another folder"):
+        write_head(random_head(EAGLE3, seed=5), folder, "sglang")
+    assert (folder / "model.safetensors").read_bytes() == before
+    refuses("is the folder of the head itself", convert_head, folder, "sglang", folder, overwrite=True)
+    with pytest.raises(InputError, match="layout must be one of speculators, sglang, eagle, spectheory, got 'gguf'"):
+        convert_head(folder, "gguf", folder / "other")
+
+
+def test_heads_with_equal_weights_and_other_options_are_other_drafts() -> None:
+    """Results are kept by this hash: what the head computes counts, hints to engines do not."""
+    head = random_head(EAGLE31)
+    same_weights = {weights_hash(head)}
+    for config in (
+        replace(EAGLE31, layers=(0, 1, 2)),
+        replace(EAGLE31, norm_output=False),
+        replace(EAGLE31, rms_norm_eps=1e-5),
+        replace(EAGLE31, hidden_act="gelu"),
+    ):
+        other = random_head(config)
+        assert all(map(torch.equal, head.state_dict().values(), other.state_dict().values()))
+        same_weights.add(weights_hash(other))
+    assert len(same_weights) == 5
+    hinted = random_head(replace(EAGLE31, target="some/target", speculative_tokens=9, positions=4096))
+    assert weights_hash(hinted) == weights_hash(head)

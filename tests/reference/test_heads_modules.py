@@ -1,0 +1,190 @@
+"""Tests of the modules of draft heads against the equations of the papers, written out in plain tensor operations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from reference.decode import Decoder
+from reference.drafters import PlannedTree, Searched
+from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, holds_head, write_head
+from reference.hugging_face import generate
+from reference.losses.unrolling import FILLER, unroll
+from reference.models import Pair, load_pair
+from reference.sampling import Sampling
+from spectheory import SpecExec, Tree
+from tests.conftest import generated
+from tests.reference.tiny_heads import CONFIGS, EAGLE3, random_head, random_target
+from tests.refusals import refuses
+
+LENGTH = 7
+
+
+def normed(states: Tensor, weight: Tensor) -> Tensor:
+    """RMSNorm."""
+    return weight * states / (states.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt()
+
+
+def turned(states: Tensor) -> Tensor:
+    """Rotary embedding of states (heads, n, d) at positions 0..n - 1: entry i of the first half turns with i + d/2."""
+    half = states.shape[-1] // 2
+    angles = torch.arange(states.shape[1])[:, None] * 10_000.0 ** (-torch.arange(half) / half)
+    first, second = states[..., :half], states[..., half:]
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def attended(inputs: Tensor, part: dict[str, Tensor], config: HeadConfig) -> Tensor:
+    """Causal attention over inputs (n, width)."""
+    heads, width = config.num_attention_heads, config.head_dim
+    query, key, value = (
+        (inputs @ part[f"{name}_proj.weight"].T).unflatten(-1, (-1, width)).transpose(0, 1) for name in "qkv"
+    )
+    key, value = (states.repeat_interleave(heads // config.num_key_value_heads, 0) for states in (key, value))
+    scores = turned(query) @ turned(key).transpose(1, 2) / width**0.5
+    later = torch.ones(len(inputs), len(inputs), dtype=torch.bool).triu(1)
+    mixed = scores.masked_fill(later, -torch.inf).softmax(-1) @ value
+    return mixed.transpose(0, 1).flatten(1) @ part["o_proj.weight"].T
+
+
+def mlp(inputs: Tensor, part: dict[str, Tensor]) -> Tensor:
+    gate, up = (inputs @ part[f"{name}_proj.weight"].T for name in ("gate", "up"))
+    return (gate * gate.sigmoid() * up) @ part["down_proj.weight"].T
+
+
+def written_out(head: Head, target: Any, tokens: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Features, outputs and logits of a head at `tokens` (n,), for hidden states (n, states x hidden) before them."""
+    config, weights, borrowed = head.config, head.state_dict(), target.lm_head.weight.T
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+    embeddings = weights.get("embed_tokens.weight", target.model.embed_tokens.weight)
+    embedded, bias = embeddings[tokens], weights.get("fc.bias", 0)
+    if config.kind in ("mtp", "parallel"):
+        features = states
+        mixed = [normed(embedded, weights["embedding_norm.weight"]), normed(states, weights["feature_norm.weight"])]
+        residual = torch.cat(mixed, -1) @ weights["fc.weight"].T
+        inputs = normed(residual, weights["layer.input_layernorm.weight"])
+    elif config.kind == "eagle1":
+        features = states
+        inputs = torch.cat([embedded, features], -1) @ weights["fc.weight"].T + bias
+        residual = inputs
+    else:
+        if config.norm_before_fc:
+            states = normed(states, weights["input_norm.weight"])
+        if config.fc_norm:
+            pieces = states.chunk(config.states, -1)
+            states = torch.cat([normed(p, weights[f"fc_norm.{i}.weight"]) for i, p in enumerate(pieces)], -1)
+        features = states @ weights["fc.weight"].T + bias
+        inner = normed(features, weights["layer.hidden_norm.weight"])
+        inputs = torch.cat([normed(embedded, weights["layer.input_layernorm.weight"]), inner], -1)
+        residual = inner if config.norm_before_residual else features
+    middle = residual + attended(inputs, part("layer.self_attn."), config)
+    outputs = middle + mlp(normed(middle, weights["layer.post_attention_layernorm.weight"]), part("layer.mlp."))
+    if config.kind == "eagle1":
+        return features, outputs, outputs @ borrowed
+    if config.kind == "parallel":
+        inner = outputs @ weights["blocks.0.weight"].T + weights["blocks.0.bias"]
+        return features, outputs, normed(outputs + inner * inner.sigmoid(), weights["norm.weight"]) @ borrowed
+    last = normed(outputs, weights["norm.weight"])
+    if config.kind == "mtp":
+        return features, outputs, last @ borrowed
+    return features, last if config.norm_output else outputs, last @ weights["lm_head.weight"].T
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_a_head_computes_the_equations_of_its_paper(kind: str) -> None:
+    head = random_head(CONFIGS[kind], dtype=torch.float64)
+    target = random_target(layers=8)
+    head.attach(target)
+    torch.manual_seed(2)
+    tokens = torch.randint(0, 40, (LENGTH,))
+    states = torch.randn(LENGTH, head.config.states * head.config.feature_size, dtype=torch.float64)
+    features, outputs, logits = written_out(head, target, tokens, states)
+    torch.testing.assert_close(head.fuse(states), features, rtol=1e-5, atol=1e-5)
+    found = head(tokens[None], head.fuse(states)[None])[0]
+    torch.testing.assert_close(found, outputs, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(head.logits(found), logits, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp"])
+def test_unrolled_passes_compute_what_decoding_computes(kind: str) -> None:
+    """Row r of pass i equals depth i of a draft after r, computed anew, and the gradient reaches the first pass."""
+    head = random_head(CONFIGS[kind], dtype=torch.float64).attach(random_target(layers=8))
+    torch.manual_seed(4)
+    tokens = torch.randint(0, 40, (2, LENGTH + 3))
+    tokens[:, LENGTH:] = FILLER
+    features = torch.randn(2, LENGTH, 32, dtype=torch.float64, requires_grad=True)
+    passes = unroll(HeadStep(head), features, tokens[:, :LENGTH], 3)
+    for row in range(LENGTH):
+        read, known = tokens[:, : row + 1], features[:, : row + 1]
+        for index, (outputs, logits) in enumerate(passes):
+            alone = head(read, known)[:, -1:]
+            torch.testing.assert_close(outputs[:, row : row + 1], alone, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(logits[:, row : row + 1], head.logits(alone), rtol=1e-9, atol=1e-9)
+            read = torch.cat([read, tokens[:, row + index + 1, None]], 1)
+            known = torch.cat([known, alone], 1)
+    passes[2].logits[:, -1].sum().backward()
+    assert features.grad is not None
+    assert (features.grad.abs().sum(-1) > 0).all(), "the last row attends to all rows of the first pass"
+
+
+def test_the_states_are_those_that_enter_the_layers() -> None:
+    """As in the EAGLE repository, which stores the states before layers 2, n // 2 and n - 3 of the target run."""
+    target, seen = random_target(layers=8), {}
+    for number, layer in enumerate(target.model.layers):
+        layer.register_forward_pre_hook(lambda module, inputs, number=number: seen.update({number: inputs[0]}))
+    taken = target(torch.tensor([[1, 2, 3]]), output_hidden_states=True).hidden_states
+    for tap in EAGLE3.taps(8):
+        assert torch.equal(taken[tap], seen[tap])
+    assert torch.equal(target.lm_head(taken[8]), target(torch.tensor([[1, 2, 3]])).logits)
+
+
+def test_the_draft_vocabulary_is_a_set_of_tokens_of_the_target() -> None:
+    head = random_head(EAGLE3)
+    assert isinstance(head, Eagle3Head)
+    tokens = torch.arange(24) + 7
+    tokens[-1] = 39
+    head.set_vocabulary(tokens).check_vocabulary()
+    assert head.token_ids is not None
+    assert head.token_ids.tolist() == tokens.tolist() == head.t2d.nonzero().flatten().tolist()
+    for wrong in (tokens[:-1], tokens.flip(0), tokens + 1, tokens - 8):
+        refuses("tokens must be 24 rising token ids below 40", head.set_vocabulary, wrong)
+
+
+@pytest.fixture(scope="module")
+def with_head(tiny_folders: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """The tiny target of the other tests with a head, loaded from folders."""
+    folder = tmp_path_factory.mktemp("head")
+    config = HeadConfig("eagle3", 32, 48, 300, 4, 2, 8, target_hidden_size=64, draft_vocab_size=100, layers=(0, 1))
+    write_head(random_head(config), folder, "speculators")
+    return load_pair(tiny_folders / "target", folder, dtype=torch.float64)
+
+
+def test_a_pair_with_a_head_is_loaded_and_decodes(with_head: Pair) -> None:
+    assert (with_head.vocab_size, with_head.drafted_tokens) == (300, 100)
+    assert with_head.context == with_head.target.config.max_position_embeddings
+    for drafter in (PlannedTree(Tree.chain(3)), Searched(SpecExec(8, 2))):
+        assert Decoder(with_head, drafter).generate([5, 250, 17], 12).tokens == generated(with_head, [5, 250, 17], 12)
+
+
+def test_a_head_of_the_eagle_repository_is_told_from_a_model_of_one_layer(tiny_folders: Path, tmp_path: Path) -> None:
+    """Both have the architecture LlamaForCausalLM and one layer."""
+    random_target(layers=1).save_pretrained(tmp_path / "model")
+    assert not holds_head(tmp_path / "model")
+    assert not holds_head(tiny_folders / "draft")
+    write_head(random_head(HeadConfig("eagle1", 64, 48, 300, 4, 2, 8)), tmp_path / "head", "eagle")
+    pair = load_pair(tiny_folders / "target", tmp_path / "head", dtype=torch.float64)
+    found = Decoder(pair, PlannedTree(Tree.chain(3))).generate([5, 250, 17], 12)
+    assert found.tokens == generated(pair, [5, 250, 17], 12)
+
+
+def test_assisted_generation_of_transformers_refuses_a_head(with_head: Pair) -> None:
+    said = "assisted generation of transformers needs a draft model, .* is a draft head"
+    refuses(said, generate, with_head, [1], 2, Sampling(), chain=2)
+    assert generate(with_head, [5, 250, 17], 6, Sampling()).tokens == generated(with_head, [5, 250, 17], 6)

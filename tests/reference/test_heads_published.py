@@ -1,0 +1,337 @@
+"""Tests of names, shapes and fields of draft heads against those of public checkpoints."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from reference.heads import LAYOUTS, HeadConfig, expected_shapes, read_head
+from reference.heads.fields import Fields
+from tests.reference.head_folders import edited, same, written
+from tests.reference.tiny_heads import EAGLE1, EAGLE3, EAGLE31, NORMED, random_head
+
+
+def rope(theta: float) -> dict[str, Any]:
+    """The parameters of a rotary embedding without scaling."""
+    return {"rope_theta": theta, "rope_type": "default"}
+
+
+LLAMA_8B = HeadConfig("eagle3", 4096, 14336, 128256, 32, 8, 128, 1e-5, own_embedding=False, draft_vocab_size=32000)
+QWEN_32B = HeadConfig("eagle3", 5120, 25600, 151936, 64, 8, 128, own_embedding=False, draft_vocab_size=32000)
+QWEN_4B = HeadConfig("eagle3", 2560, 9728, 151936, 32, 8, 128, own_embedding=False, draft_vocab_size=32000)
+GPT_OSS = HeadConfig(
+    "eagle3", 2880, 2880, 201088, 64, 8, 64, draft_vocab_size=64000, norm_before_fc=True, norm_before_residual=True
+)
+GLM_FLASH = HeadConfig("eagle3", 2048, 8192, 154880, 16, 4, 128, 1e-5, own_embedding=False, draft_vocab_size=32000)
+PUBLISHED: dict[str, tuple[HeadConfig, str, dict[str, tuple[int, ...]]]] = {
+    "thoughtworks/Qwen3-32B-Eagle3 @ba10360, its safetensors header": (
+        QWEN_32B,
+        "sglang",
+        {
+            "d2t": (32000,),
+            "fc.weight": (5120, 15360),
+            "lm_head.weight": (32000, 5120),
+            "midlayer.hidden_norm.weight": (5120,),
+            "midlayer.input_layernorm.weight": (5120,),
+            "midlayer.mlp.down_proj.weight": (5120, 25600),
+            "midlayer.mlp.gate_proj.weight": (25600, 5120),
+            "midlayer.mlp.up_proj.weight": (25600, 5120),
+            "midlayer.post_attention_layernorm.weight": (5120,),
+            "midlayer.self_attn.k_proj.weight": (1024, 10240),
+            "midlayer.self_attn.o_proj.weight": (5120, 8192),
+            "midlayer.self_attn.q_proj.weight": (8192, 10240),
+            "midlayer.self_attn.v_proj.weight": (1024, 10240),
+            "norm.weight": (5120,),
+            "t2d": (151936,),
+        },
+    ),
+    "SpecForge head for a target of width 2048 and 154,880 tokens, as listed in specjax": (
+        GLM_FLASH,
+        "sglang",
+        {
+            "d2t": (32000,),
+            "fc.weight": (2048, 6144),
+            "lm_head.weight": (32000, 2048),
+            "midlayer.hidden_norm.weight": (2048,),
+            "midlayer.input_layernorm.weight": (2048,),
+            "midlayer.mlp.down_proj.weight": (2048, 8192),
+            "midlayer.mlp.gate_proj.weight": (8192, 2048),
+            "midlayer.mlp.up_proj.weight": (8192, 2048),
+            "midlayer.post_attention_layernorm.weight": (2048,),
+            "midlayer.self_attn.k_proj.weight": (512, 4096),
+            "midlayer.self_attn.o_proj.weight": (2048, 2048),
+            "midlayer.self_attn.q_proj.weight": (2048, 4096),
+            "midlayer.self_attn.v_proj.weight": (512, 4096),
+            "norm.weight": (2048,),
+            "t2d": (154880,),
+        },
+    ),
+}
+"""Names and shapes of public checkpoints, facts copied by hand from public code that checks or lists their headers.
+
+The header of the first is quoted there without its `t2d`."""
+OLMOE_KEYS = [
+    "d2t",
+    "fc.weight",
+    "lm_head.weight",
+    "midlayer.hidden_norm.weight",
+    "midlayer.input_layernorm.weight",
+    "midlayer.mlp.down_proj.weight",
+    "midlayer.mlp.gate_proj.weight",
+    "midlayer.mlp.up_proj.weight",
+    "midlayer.post_attention_layernorm.weight",
+    "midlayer.self_attn.k_proj.weight",
+    "midlayer.self_attn.o_proj.weight",
+    "midlayer.self_attn.q_proj.weight",
+    "midlayer.self_attn.v_proj.weight",
+    "norm.weight",
+    "t2d",
+]
+"""Keys of wantsleep/OLMoE_1B_7B_Eagle3, listed in SafeAILab/EAGLE issue 265."""
+EAGLE1_BILLIONS = {
+    "llama-2-7b": (HeadConfig("eagle1", 4096, 11008, 32000, 32, 32, 128), 0.24),
+    "llama-2-13b": (HeadConfig("eagle1", 5120, 13824, 32000, 40, 40, 128), 0.37),
+    "llama-2-70b": (HeadConfig("eagle1", 8192, 28672, 32000, 64, 8, 128), 0.99),
+    "llama-3-8b": (HeadConfig("eagle1", 4096, 14336, 128256, 32, 8, 128), 0.25),
+}
+"""Billions of parameters in the table of the EAGLE repository, without embeddings and output head."""
+
+QUOTED = {
+    "SafeAILab/EAGLE issue 249, a head for Llama 3.1 8B": (LLAMA_8B, "eagle", {"lm_head.weight": (32000, 4096)}),
+    "SafeAILab/EAGLE issue 315, AngelSlim/Qwen3-4B_eagle3": (
+        QWEN_4B,
+        "eagle",
+        {"midlayer.self_attn.q_proj.weight": (4096, 5120)},
+    ),
+    "speculators pull request 50, nm-testing/SpeculatorLlama3-1-8B-Eagle3": (
+        LLAMA_8B,
+        "speculators",
+        {"d2t": (32000,), "t2d": (128256,)},
+    ),
+    "public code that reads RedHatAI/gpt-oss-20b-speculator.eagle3": (
+        GPT_OSS,
+        "speculators",
+        {"input_norm.weight": (3 * 2880,)},
+    ),
+}
+"""Shapes of some tensors of public checkpoints, quoted in error messages and public code."""
+YUHUILI = {
+    "architectures": ["LlamaForCausalLM"],
+    "bias": False,
+    "bos_token_id": 128000,
+    "eos_token_id": 128001,
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "initializer_range": 0.02,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 2048,
+    "model_type": "llama",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 1,
+    "num_key_value_heads": 8,
+    "pad_token_id": 0,
+    "rms_norm_eps": 1e-05,
+    "rope_theta": 500000.0,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float16",
+    "transformers_version": "4.28.1",
+    "use_cache": True,
+    "vocab_size": 128256,
+}
+"""config.json of yuhuili/EAGLE-LLaMA3.1-Instruct-8B, as vllm-project/speculators pull request 31 prints it."""
+SPECFORGE = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 151643,
+    "draft_vocab_size": 32000,
+    "eos_token_id": 151645,
+    "fc_norm": True,
+    "head_dim": 128,
+    "hidden_act": "silu",
+    "hidden_size": 2048,
+    "initializer_range": 0.02,
+    "intermediate_size": 12288,
+    "max_position_embeddings": 2048,
+    "max_window_layers": 48,
+    "model_type": "llama",
+    "norm_output": True,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 1,
+    "num_key_value_heads": 4,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000.0,
+    "sliding_window": None,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.53.2",
+    "use_cache": True,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
+"""configs/qwen3-30B-A3B-eagle3.1.json of sgl-project/SpecForge @581664a."""
+REDHATAI = {
+    "architectures": ["Eagle3DraftModel"],
+    "draft_vocab_size": 32000,
+    "dtype": "bfloat16",
+    "eagle_aux_hidden_state_layer_ids": [2, 30, 57],
+    "embed_requires_grad": False,
+    "norm_before_fc": False,
+    "norm_before_residual": True,
+    "speculators_config": {
+        "algorithm": "eagle3",
+        "default_proposal_method": "greedy",
+        "proposal_methods": [
+            {"accept_tolerance": 0.0, "proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1}
+        ],
+        "verifier": {"architectures": [], "name_or_path": "google/gemma-4-31B-it"},
+    },
+    "speculators_model_type": "eagle3",
+    "target_hidden_size": None,
+    "tie_word_embeddings": False,
+    "transformer_layer_config": {
+        "attention_bias": False,
+        "head_dim": 256,
+        "hidden_act": "silu",
+        "hidden_size": 5376,
+        "intermediate_size": 21504,
+        "max_position_embeddings": 262144,
+        "model_type": "llama",
+        "num_attention_heads": 32,
+        "num_hidden_layers": 1,
+        "num_key_value_heads": 16,
+        "rms_norm_eps": 1e-06,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+        "tie_word_embeddings": False,
+        "vocab_size": 262144,
+    },
+}
+"""config.json of RedHatAI/gemma-4-31B-it-speculator.eagle3, as public code quotes it."""
+
+
+@pytest.mark.parametrize("name", QUOTED)
+def test_shapes_are_those_that_public_messages_quote(name: str) -> None:
+    config, layout, shapes = QUOTED[name]
+    assert shapes.items() <= expected_shapes(config, layout).items()
+
+
+@pytest.mark.parametrize(
+    ("layout", "fields", "own_embedding", "wanted"),
+    [
+        ("eagle", YUHUILI, True, HeadConfig("eagle1", 4096, 14336, 128256, 32, 8, 128, 1e-5, rope=rope(5e5))),
+        (
+            "sglang",
+            SPECFORGE,
+            False,
+            HeadConfig(
+                *("eagle3", 2048, 12288, 151936, 32, 4, 128),
+                rope=rope(1e6),
+                own_embedding=False,
+                draft_vocab_size=32000,
+                fc_norm=True,
+                norm_output=True,
+            ),
+        ),
+        (
+            "speculators",
+            REDHATAI,
+            True,
+            HeadConfig(
+                *("eagle3", 5376, 21504, 262144, 32, 16, 256),
+                positions=262144,
+                draft_vocab_size=32000,
+                layers=(2, 30, 57),
+                norm_before_residual=True,
+                target="google/gemma-4-31B-it",
+            ),
+        ),
+    ],
+    ids=["yuhuili", "SpecForge", "RedHatAI"],
+)
+def test_published_config_files_say_what_they_are_read_as(
+    layout: str, fields: dict[str, Any], own_embedding: bool, wanted: HeadConfig
+) -> None:
+    owners = [one for one in LAYOUTS if one.owns(fields)]
+    assert [one.name for one in owners] == [layout]
+    assert owners[0].read(Fields(fields, "config.json"), own_embedding=own_embedding) == wanted
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_names_and_shapes_are_those_of_public_checkpoints(name: str) -> None:
+    config, layout, shapes = PUBLISHED[name]
+    assert expected_shapes(config, layout) == shapes
+    assert expected_shapes(config, "speculators") == {
+        key.replace("midlayer.", "layers.0."): shape for key, shape in shapes.items()
+    }
+
+
+def test_keys_are_those_of_public_checkpoints() -> None:
+    assert sorted(expected_shapes(LLAMA_8B, "eagle")) == OLMOE_KEYS
+    assert sorted(expected_shapes(replace(EAGLE1, own_embedding=False), "eagle")) == [
+        "fc.bias",
+        "fc.weight",
+        "layers.0.mlp.down_proj.weight",
+        "layers.0.mlp.gate_proj.weight",
+        "layers.0.mlp.up_proj.weight",
+        "layers.0.post_attention_layernorm.weight",
+        "layers.0.self_attn.k_proj.weight",
+        "layers.0.self_attn.o_proj.weight",
+        "layers.0.self_attn.q_proj.weight",
+        "layers.0.self_attn.v_proj.weight",
+    ], "as in cnets1.py: no input_layernorm in layer 0, no norm, no output head"
+    more = expected_shapes(EAGLE31, "speculators").keys() - expected_shapes(EAGLE3, "speculators").keys()
+    assert more == {"fc_norm.0.weight", "fc_norm.1.weight", "fc_norm.2.weight"}
+    more = expected_shapes(NORMED, "speculators").keys() - expected_shapes(EAGLE3, "speculators").keys()
+    assert more == {"input_norm.weight"}
+
+
+@pytest.mark.parametrize("target", EAGLE1_BILLIONS)
+def test_eagle1_heads_have_the_published_size(target: str) -> None:
+    config, billions = EAGLE1_BILLIONS[target]
+    shapes = expected_shapes(replace(config, own_embedding=False), "eagle").values()
+    assert round(sum(torch.Size(shape).numel() for shape in shapes) / 1e9, 2) == billions
+
+
+def test_layer_numbers_mean_what_each_library_means(tmp_path: Path) -> None:
+    """A head that reads the inputs of layers 1, 2 and 3: speculators numbers these layers, SGLang the ones before."""
+    assert json.loads((written(tmp_path, EAGLE31) / "config.json").read_text())["eagle_aux_hidden_state_layer_ids"] == [
+        1,
+        2,
+        3,
+    ]
+    config = json.loads((written(tmp_path, EAGLE31, "sglang") / "config.json").read_text())
+    assert config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [0, 1, 2]
+
+
+def test_public_config_files_are_read(tmp_path: Path) -> None:
+    """Fields of vllm-project/speculators pull request 53 and of SpecForge's configs, with the sizes of a tiny head."""
+    folder = written(tmp_path, EAGLE3)
+
+    def older(config: dict[str, Any]) -> None:
+        for name in ("norm_before_fc", "fc_norm", "norm_output", "eagle_aux_hidden_state_layer_ids", "dtype"):
+            del config[name]
+        config |= {
+            "architectures": ["Eagle3Speculator"],
+            "auto_map": {"": "eagle3.Eagle3SpeculatorConfig"},
+            "has_no_defaults_at_init": False,
+            "speculators_version": "0.1.0.dev21",
+            "torch_dtype": "float32",
+        }
+        config["transformer_layer_config"] |= {"attention_dropout": 0.0, "initializer_range": 0.02, "use_cache": True}
+
+    assert same(read_head(edited(folder, older)), random_head(EAGLE3))
+    folder = written(tmp_path, EAGLE3, "sglang")
+
+    def bare(config: dict[str, Any]) -> None:
+        for name in ("base_model", "bias", "fc_norm", "norm_output", "attention_bias", "mlp_bias", "rope_scaling"):
+            del config[name]
+        config |= {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "max_window_layers": 36}
+        config |= {"use_sliding_window": False, "sliding_window": None, "use_cache": True}
+
+    assert same(read_head(edited(folder, bare)), random_head(EAGLE3))

@@ -1,0 +1,178 @@
+"""Tests of what is refused by name: heads whose files do not hold what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from reference.heads import LAYOUTS, HeadConfig, expected_shapes, holds_head, read_head
+from reference.heads.fields import Fields
+from spectheory.core.errors import InputError
+from tests.reference.head_folders import edited, retensored, written
+from tests.reference.tiny_heads import EAGLE1, EAGLE3, EAGLE31, PARALLEL, WHOLE
+from tests.refusals import refuses
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("fc.weight"), r"missing: fc.weight"),
+        (lambda t: t.update({"layers.1.mlp.up_proj.weight": torch.zeros(3)}), r"unknown: layers.1.mlp.up_proj.weight"),
+        (
+            lambda t: t.update({"fc.weight": torch.zeros(3, 4)}),
+            r"fc.weight in .* has shape \(3, 4\), .* gives \(32, 96\)",
+        ),
+        (lambda t: t.pop("t2d"), "a draft vocabulary of 24 of 40 tokens without its map: the tensors t2d are missing"),
+        (lambda t: (t.pop("t2d"), t.pop("d2t")), "without its map: the tensors d2t, t2d are missing"),
+        (lambda t: t.update({"t2d": t["t2d"].float()}), "t2d in .* must be of type BOOL, got F32"),
+        (lambda t: t.update({"d2t": t["d2t"].float()}), "d2t in .* must be of type I64, got F32"),
+        (lambda t: t.update({"t2d": ~t["t2d"]}), "d2t and t2d contradict each other"),
+        (
+            lambda t: t["d2t"].copy_(t["d2t"].flip(0) + 23 - 2 * torch.arange(24)),
+            "must increase with i and be the tokens below 40 at which t2d is true: sort the tokens",
+        ),
+        (lambda t: t["d2t"].fill_(1000), "d2t and t2d contradict each other"),
+        (
+            lambda t: t.update({"fc.weight": t["fc.weight"].half()}),
+            "must have one type of F16, BF16, F32, F64, got F16",
+        ),
+        (lambda t: t.update({k: v.int() for k, v in t.items() if k not in ("d2t", "t2d")}), "got I32"),
+    ],
+)
+def test_tensors_that_are_not_the_heads_are_refused_by_name(
+    tmp_path: Path, change: Callable[[Any], None], message: str
+) -> None:
+    refuses(message, read_head, retensored(written(tmp_path), change))
+
+
+def test_a_map_of_the_whole_vocabulary_maps_every_token_to_itself(tmp_path: Path) -> None:
+    folder = retensored(written(tmp_path, WHOLE, "sglang"), lambda t: t["d2t"][0].fill_(1))
+    refuses("must map every token to itself", read_head, folder)
+
+
+@pytest.mark.parametrize(
+    ("layout", "change", "message"),
+    [
+        ("speculators", {"mystery": 1}, "fields that are unknown for this layout: mystery"),
+        ("sglang", {"qk_norm": True}, "fields that are unknown for this layout: qk_norm"),
+        ("sglang", {"num_hidden_layers": 2}, "num_hidden_layers in .* must be 1 for these heads"),
+        ("sglang", {"sliding_window": 512}, "sliding_window in .* must be None for these heads"),
+        ("sglang", {"model_type": "qwen3"}, "model_type in .* must be llama for these heads"),
+        ("sglang", {"tie_word_embeddings": True}, "tie_word_embeddings in .* must be False"),
+        ("sglang", {"fc_norm": "yes"}, "fc_norm in .* must be true or false, got 'yes'"),
+        ("sglang", {"hidden_size": None}, "hidden_size in .* must be a whole number, got None"),
+        ("sglang", {"hidden_size": 48}, "has shape .*, the config.json of this head gives"),
+        ("sglang", {"draft_vocab_size": 41}, "draft_vocab_size must be between 1 and 40, got 41"),
+        ("sglang", {"architectures": ["MambaForCausalLM"]}, "is of no known layout of heads"),
+        ("eagle", {"fc_norm": True}, "fields that are unknown for this layout: fc_norm"),
+        ("speculators", {"speculators_model_type": "dflash"}, "speculators_model_type must be eagle3, got 'dflash'"),
+        ("speculators", {"transformer_layer_config": []}, "transformer_layer_config in .* must be a JSON object"),
+        (
+            "sglang",
+            {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "x": 1}},
+            "unknown parameters of .* embedding: x",
+        ),
+        ("sglang", {"rope_theta": -1}, "rope must give frequencies above 0"),
+        ("spectheory", {"kind": "medusa"}, "kind must be one of eagle1, eagle3, mtp, parallel, got 'medusa'"),
+        ("spectheory", {"depths": 3}, "depths must be given for parallel heads and for no others, got 3"),
+        ("speculators", {"norm_before_fc": True, "fc_norm": True}, "norm_before_fc and fc_norm exclude each other"),
+    ],
+)
+def test_config_files_that_cannot_be_meant_are_refused_by_name(
+    tmp_path: Path, layout: str, change: dict[str, Any], message: str
+) -> None:
+    refuses(message, read_head, edited(written(tmp_path, EAGLE3, layout), lambda config: config.update(change)))
+
+
+WRONG = (None, [], {}, "x", -1, 0, 1.5, True, float("inf"), [None], [[1]], {"a": 1}, 10**30)
+"""Values of which at most a few can be meant by a field of config.json."""
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to each value of a JSON object, those inside of others included."""
+    if at:
+        yield at
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*at, key))
+
+
+@pytest.mark.parametrize(
+    ("layout", "config"),
+    [("speculators", EAGLE31), ("sglang", EAGLE31), ("eagle", EAGLE1), ("spectheory", PARALLEL)],
+    ids=["speculators", "sglang", "eagle", "spectheory"],
+)
+def test_no_field_of_another_type_ends_in_a_traceback(tmp_path: Path, layout: str, config: HeadConfig) -> None:
+    """Every field, inner ones included, replaced by values of each type: refused by name, or a head that is checked."""
+    head = next(one for one in LAYOUTS if one.name == layout)
+    text, refused, shaped = json.dumps(head.written(config, torch.float32)), 0, set[str]()
+    for place in places(json.loads(text)):
+        for wrong in WRONG:
+            changed = inner = json.loads(text)
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = wrong
+            try:
+                read = head.read(Fields(changed, "config.json"), own_embedding=True)
+            except InputError:
+                refused += 1
+            else:
+                if repr(read) not in shaped:
+                    expected_shapes(read, layout)
+                shaped.add(repr(read))
+    assert refused > 200
+
+
+def test_an_absent_field_that_two_libraries_read_differently_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="lacks the field norm_before_residual: speculators takes false .* vLLM true"):
+        read_head(edited(written(tmp_path), lambda config: config.pop("norm_before_residual")))
+
+
+def test_lossy_proposals_are_refused(tmp_path: Path) -> None:
+    def tolerant(config: dict[str, Any]) -> None:
+        config["speculators_config"]["proposal_methods"][0]["accept_tolerance"] = 0.1
+
+    with pytest.raises(InputError, match=r"accept_tolerance in proposal_methods\[0\] .* must be 0.0, got 0.1"):
+        read_head(edited(written(tmp_path), tolerant))
+
+
+def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    refuses("such as pytorch_model.bin, can run code and are never loaded", read_head, folder)
+    (folder / "model.safetensors").write_text("{")
+    refuses("cannot be read as safetensors", read_head, folder)
+    (folder / "config.json").write_text("{")
+    refuses(r"config.json cannot be read as JSON", read_head, folder)
+    refuses("there is no file", read_head, tmp_path / "nothing")
+    assert not holds_head(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "medusa"}, "kind must be one of eagle1, eagle3, mtp, parallel, got 'medusa'"),
+        ({"hidden_size": 0}, "hidden_size must be between 1 and 16,777,216, got 0"),
+        ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads, got 4 and 3"),
+        ({"head_dim": 7}, "head_dim must be even for the rotary embedding, got 7"),
+        ({"draft_vocab_size": 41}, "draft_vocab_size must be between 1 and 40, got 41"),
+        ({"layers": (1, 1, 2)}, r"layers must be different layers of the target, at least one, got \(1, 1, 2\)"),
+        ({"depths": 3}, "depths must be given for parallel heads and for no others, got 3"),
+        ({"kind": "parallel", "draft_vocab_size": None}, "depths must be given for parallel heads .* got None"),
+        ({"kind": "parallel", "draft_vocab_size": None, "depths": 10**9}, "depths must be between 1 and 256"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps must be a number between 0 and 1, such as 1e-6, got 'small'"),
+        ({"hidden_act": "sine"}, "hidden_act must be an activation of transformers, such as silu, got 'sine'"),
+        ({"rope": {"rope_type": "spiral", "rope_theta": 1e4}}, "rope must be parameters of a rotary embedding"),
+        ({"layers": ()}, "layers must be different layers"),
+        ({"layers": (-1,)}, "a number in layers must be between 0 and 65,536, got -1"),
+        ({"target_hidden_size": 64, "own_embedding": False}, "own_embedding must be True for a head of width 32"),
+        ({"kind": "eagle1"}, "draft_vocab_size is an option of eagle3 heads, a head of kind eagle1 has none, got 24"),
+    ],
+)
+def test_sizes_that_contradict_each_other_are_refused(change: dict[str, Any], message: str) -> None:
+    refuses(message, replace, EAGLE3, **change)

@@ -1,0 +1,231 @@
+"""Tests of the losses that follow the text: gradients, masks, padding and refused input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import exp
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from reference.losses import (
+    ALL,
+    ChainLoss,
+    Eagle,
+    Eagle3,
+    Hass,
+    Kl,
+    LkLambda,
+    Needs,
+    Rows,
+    Tv,
+    acceptance,
+    kl,
+    loss_of,
+)
+from reference.losses.chain import kept_rows
+from tests.reference.loss_batches import Batch, batch, dyadic, one_row, tensor
+from tests.refusals import refuses
+
+CHAIN: list[ChainLoss] = [replace(loss, passes=2) for loss in ALL if isinstance(loss, ChainLoss)]
+CHAIN = [replace(loss, top=2) if isinstance(loss, Hass) else loss for loss in CHAIN]
+EACH = pytest.mark.parametrize("loss", CHAIN, ids=lambda loss: loss.name)
+
+
+@EACH
+def test_gradients_agree_with_finite_differences(loss: ChainLoss) -> None:
+    given = batch().through(lambda one: one[:2, 1:5])
+    inputs = [one.requires_grad_() for one in (*given.logits, *given.features)]
+
+    def value(*tensors: Tensor) -> Tensor:
+        return given._replace(logits=list(tensors[:2]), features=list(tensors[2:])).by(loss)
+
+    if isinstance(loss, LkLambda):  # its weight carries no gradient, so differences must hold the weight fixed
+        value = fixed_weights(loss, given)
+    assert torch.autograd.gradcheck(value, inputs)
+
+
+def fixed_weights(loss: LkLambda, given: Batch) -> Callable[..., Tensor]:
+    """LK^lambda written as KL and TV with weights that are computed once, whose value and gradient must be its own."""
+    rows = [kept_rows(given.mask, index) for index in range(2)]
+
+    def parts(logits: Tensor, index: int) -> tuple[Tensor, Tensor]:
+        kept, width = rows[index], rows[index].shape[1]
+        p, q = given.target[:, -width:][kept], logits[:, :width][kept]
+        covered = p * given.coverage[:, -width:][kept][:, None]
+        return kl(q, p), acceptance(covered, q.softmax(-1))
+
+    weights = [exp(-3 * float(parts(given.logits[index].detach(), index)[1].mean())) for index in range(2)]
+
+    def value(*tensors: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for index in range(2):
+            far, near = parts(tensors[index], index)
+            total = total + 0.8**index * (weights[index] * far + (1 - weights[index]) * (1 - near)).sum()
+        return total / given.mask.sum() + 0 * sum(one.sum() for one in tensors[2:])
+
+    own = given.by(loss)
+    torch.testing.assert_close(own, value(*given.logits, *given.features), rtol=1e-13, atol=0)
+    ours = torch.autograd.grad(own, given.logits)
+    theirs = torch.autograd.grad(value(*given.logits, *given.features), given.logits)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-15)
+    return value
+
+
+@EACH
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+def test_padding_changes_neither_the_loss_nor_its_gradient(loss: ChainLoss, left: bool) -> None:
+    given = batch()
+
+    def padded(one: Tensor) -> Tensor:
+        filler = one.new_zeros(3, 2, *one.shape[2:])
+        if one.is_floating_point():
+            filler = filler + torch.nan
+        return torch.cat([filler, one] if left else [one, filler], 1)
+
+    wide = given.through(padded)
+    for one in (given, wide):
+        for tensors in (one.logits, one.features):
+            for part in tensors:
+                part.requires_grad_()
+    ours, theirs = given.by(loss), wide.by(loss)
+    assert ours.item() == theirs.item()
+    ours.backward()
+    theirs.backward()
+    inside = slice(2, None) if left else slice(None, 5)
+    for one, other in zip(given.logits, wide.logits, strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert torch.equal(one.grad, other.grad[:, inside])
+        assert float(other.grad.abs().sum()) == pytest.approx(float(one.grad.abs().sum()))
+
+
+@EACH
+def test_a_mask_that_keeps_all_rows_gives_what_a_mask_over_padding_gives(loss: ChainLoss) -> None:
+    """Rows are read in place if all are kept, and copied otherwise."""
+    given = batch()
+    given = given._replace(mask=given.mask | True)
+    wide = given.through(lambda one: torch.cat([one, one.new_zeros(3, 1, *one.shape[2:])], 1))
+    ours, theirs = given.by(loss), wide.by(loss)
+    torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=0)
+
+
+@EACH
+def test_the_order_of_the_batch_changes_nothing(loss: ChainLoss) -> None:
+    given = batch()
+    turned = given.through(lambda one: one[[2, 0, 1]])
+    torch.testing.assert_close(given.by(loss), turned.by(loss), rtol=1e-14, atol=0)
+
+
+@EACH
+def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -> None:
+    """Row by row with loops; LK^lambda is left to the gradient test, because its weight joins the rows of a pass."""
+    if isinstance(loss, LkLambda):
+        return
+    given = batch()
+    total = 0.0
+    for index, (logits, features) in enumerate(zip(given.logits, given.features, strict=True)):
+        for b in range(3):
+            for r in range(5 - index):
+                if not all(given.mask[b, r : r + index + 1]):
+                    continue
+                there = r + index
+                row = Rows(
+                    logits[b, r][None],
+                    given.target[b, there][None],
+                    features[b, r][None],
+                    given.target_features[b, there][None],
+                    given.coverage[b, there][None],
+                )
+                total += loss.decay**index * float(loss.of_rows(row))
+    assert float(given.by(loss)) == pytest.approx(total / int(given.mask.sum()), rel=1e-13)
+
+
+def test_rows_are_kept_up_to_the_predicted_position() -> None:
+    mask = torch.tensor([[True, True, False, True, True, True]])
+    assert kept_rows(mask, 0).tolist() == mask.tolist()
+    assert kept_rows(mask, 1).tolist() == [[True, False, False, True, True]]
+    assert kept_rows(mask, 2).tolist() == [[False, False, False, True]]
+    assert kept_rows(mask, 6).shape == kept_rows(mask, 9).shape == (1, 0)
+
+
+def test_every_loss_has_a_name_and_says_what_it_needs() -> None:
+    assert [loss.name for loss in ALL] == [
+        "eagle", "hass", "eagle3", "kl", "tv", "lk_alpha", "lk_lambda", "marginal", "talf", "gto"
+    ]  # fmt: skip
+    assert all(loss_of(loss.name) is loss for loss in ALL)
+    assert loss_of("hass").needs == Needs(passes=3, detached=True, target_features=True)
+    assert loss_of("eagle3").needs == Needs(passes=7)
+    assert loss_of("talf").needs == Needs(passes=3, beam_width=4)
+    assert loss_of("gto").needs == Needs(passes=7, group=8)
+
+
+@dataclass(frozen=True)
+class Ones(ChainLoss):
+    """A loss of 1 for each row."""
+
+    name: ClassVar[str] = "ones"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(passes=self.passes)
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        return torch.ones(len(rows.logits), dtype=torch.float64)
+
+
+def test_a_loss_from_outside_gets_passes_masks_and_weights_from_the_frame() -> None:
+    given = batch()
+    assert given.by(Ones(passes=2, decay=0.5)).item() == (14 + 0.5 * 10) / 14
+
+
+WRONG: list[tuple[str, ChainLoss, Callable[[Batch], Batch]]] = [
+    ("passes must be 3, as the loss hass is set, got 2", Hass(), lambda one: one),
+    ("target must have shape \\(3, 5, 6\\), the shape of the logits, got \\(3, 5, 5\\)", Kl(2),
+     lambda one: one._replace(target=one.target[..., :5])),
+    ("target must have the precision of the logits, torch.float64, got torch.float32", Kl(2),
+     lambda one: one._replace(target=one.target.float())),
+    ("logits must be in float32 or float64, got torch.bfloat16: convert with .float()", Kl(2),
+     lambda one: one._replace(logits=[part.bfloat16() for part in one.logits])),
+    ("target must be distributions.* has the sum 2", Tv(2), lambda one: one._replace(target=one.target * 2)),
+    ("target must be distributions.* the lowest entry -", Tv(2),
+     lambda one: one._replace(target=one.target + torch.tensor([-1.0, 1, 0, 0, 0, 0]))),
+    ("target must be distributions.* has the sum nan", Tv(2), lambda one: one._replace(target=one.target * torch.nan)),
+    ("mask must be boolean, got torch.int64", Kl(2), lambda one: one._replace(mask=one.mask.long())),
+    ("mask must have shape \\(3, 5\\)", Kl(2), lambda one: one._replace(mask=one.mask[:, :4])),
+    ("mask must keep at least one position", Kl(2), lambda one: one._replace(mask=one.mask & False)),
+    ("target_features must have shape \\(3, 5, 4\\), the shape of the draft's features, got \\(3, 5, 3\\)", Eagle(2),
+     lambda one: one._replace(target_features=one.target_features[..., :3])),
+    ("target_features must have the precision of the draft's features, torch.float64, got torch.float16", Eagle(2),
+     lambda one: one._replace(target_features=one.target_features.half())),
+    ("the logits of each pass must have shape", Kl(2),
+     lambda one: one._replace(logits=[one.logits[0], one.logits[1][:, :4]])),
+    ("the features of each pass must have shape", Kl(2),
+     lambda one: one._replace(features=[one.features[0], one.features[1][..., :3]])),
+    ("coverage must have shape \\(3, 5\\)", Tv(2), lambda one: one._replace(coverage=one.coverage[:1])),
+    ("top must be at most the vocabulary of 6 tokens, got 10", Hass(2), lambda one: one),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "loss", "change"), WRONG, ids=[one[0][:40] for one in WRONG])
+def test_unusable_tensors_are_refused_by_name(message: str, loss: ChainLoss, change: Callable[[Batch], Batch]) -> None:
+    refuses(message, change(batch()).by, loss)
+
+
+def test_missing_target_features_are_refused() -> None:
+    row = one_row(torch.zeros(4, dtype=torch.float64), tensor(dyadic(1, 1, 1, 1)))
+    refuses("target_features must be given: the loss eagle compares features", Eagle(), **row)
+
+
+def test_unusable_settings_are_refused() -> None:
+    refuses("passes must be at least 1, got 0", Eagle3, passes=0)
+    refuses("decay must be a finite number of at least 0, got -1", Kl, decay=-1)
+    refuses("eta must be a finite number of at least 0, got nan", LkLambda, eta=float("nan"))
+    refuses("top must be at least 1, got 0", Hass, top=0)
+    refuses("distribution_weight must be a finite number", Eagle, distribution_weight=float("inf"))
+    refuses("passes must be at least 1", Needs, passes=0)
+    refuses("probabilities must be True if beam_width is above 0", Needs, beam_width=2, probabilities=False)
+    refuses("unknown loss 'tafl': did you mean talf", loss_of, "tafl")

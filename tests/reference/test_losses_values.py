@@ -1,0 +1,150 @@
+"""Tests of the losses that follow the text on exact values."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+from math import exp, log, log2
+
+import numpy as np
+import pytest
+import torch
+
+from reference.losses import (
+    Eagle,
+    Eagle3,
+    Hass,
+    Kl,
+    LkAlpha,
+    LkLambda,
+    Pass,
+    Tv,
+    acceptance,
+    cross_entropy,
+    kl,
+    on_draft_vocabulary,
+)
+from spectheory.core.errors import InputError
+from spectheory.otlp.naive import Naive
+from tests.reference.loss_batches import batch, dyadic, one_row, tensor
+
+
+@pytest.mark.parametrize("steps", [1, 3, 7])
+def test_eagle3_has_the_weights_0_8_to_the_power_of_the_pass(steps: int) -> None:
+    """Only pass j is wrong: uniform on 4 tokens, so each of its 8 - j rows has the loss log 4."""
+    sure = torch.tensor([1000.0, 0, 0, 0], dtype=torch.float64).expand(1, 8, 4)
+    target = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).expand(1, 8, 4)
+    features, mask = torch.zeros(1, 8, 1, dtype=torch.float64), torch.ones(1, 8, dtype=torch.bool)
+    for wrong in range(steps):
+        passes = [Pass(features, sure * (index != wrong)) for index in range(steps)]
+        weight = Eagle3(passes=steps)(passes, target, mask) / (log(4) * (8 - wrong) / 8)
+        assert float(weight) == pytest.approx(0.8**wrong, rel=1e-15)
+
+
+PAIRS = [
+    (dyadic(1, 1, 1, 1), dyadic(1, 1, 1, 1)),
+    (dyadic(5, 2, 1, 0), dyadic(1, 3, 3, 1)),
+    (dyadic(16, 0, 0, 0), dyadic(1, 5, 9, 1)),
+    (dyadic(9, 4, 2, 1), dyadic(0, 7, 1, 8)),
+]
+
+
+@pytest.mark.parametrize(("p", "q"), PAIRS)
+def test_acceptance_is_that_of_one_draft_by_the_naive_solver(p: list[Fraction], q: list[Fraction]) -> None:
+    exact = Naive().acceptance(np.array(p, dtype=object), np.array(q, dtype=object), 1)
+    assert Fraction(acceptance(tensor(p), tensor(q)).item()) == exact
+    assert exact == 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
+
+
+@pytest.mark.parametrize("p", [one for pair in PAIRS for one in pair])
+def test_losses_on_dyadic_values_against_fractions(p: list[Fraction]) -> None:
+    """The draft is uniform on 4 tokens: its softmax is exact, and KL is a multiple of log 2 plus the entropy."""
+    uniform = [Fraction(1, 4)] * 4
+    row = one_row(torch.zeros(4, dtype=torch.float64), tensor(p))
+    exact = Naive().acceptance(np.array(p, dtype=object), np.array(uniform, dtype=object), 1)
+    assert Fraction(Tv()(**row).item()) == 1 - exact
+    assert LkAlpha()(**row).item() == pytest.approx(-log(exact), abs=1e-15)
+    bits = 2 + sum(float(one) * log2(one) for one in p if one)
+    assert Kl()(**row).item() == pytest.approx(bits * log(2), abs=1e-15)
+    weight = exp(-3 * exact)
+    both = weight * bits * log(2) + (1 - weight) * float(1 - exact)
+    assert LkLambda()(**row).item() == pytest.approx(both, abs=1e-15)
+
+
+def test_kl_of_powers_of_two_is_a_whole_number_of_bits() -> None:
+    p, q = dyadic(4, 2, 1, 1), dyadic(1, 1, 2, 4)
+    exact = sum(a * int(log2(a / b)) for a, b in zip(p, q, strict=True))
+    assert float(kl(tensor(q).log(), tensor(p))) == pytest.approx(float(exact) * log(2), rel=1e-14)
+
+
+def test_kl_and_cross_entropy_have_the_same_gradient() -> None:
+    given = batch(1)
+    logits = given.logits[0].requires_grad_()
+    grads = [torch.autograd.grad(loss(logits, given.target).sum(), logits)[0] for loss in (kl, cross_entropy)]
+    torch.testing.assert_close(*grads, rtol=1e-12, atol=1e-15)
+
+
+def test_lk_alpha_has_the_gradient_of_tv_divided_by_the_acceptance() -> None:
+    given = batch(1)
+    logits, target = given.logits[0][0, :1].requires_grad_(), given.target[0, :1]
+    row = one_row(logits[0], target[0])
+    far, near = (torch.autograd.grad(loss(**row), logits, retain_graph=True)[0] for loss in (LkAlpha(), Tv()))
+    torch.testing.assert_close(far, near / acceptance(target, logits.softmax(-1)), rtol=1e-12, atol=1e-15)
+
+
+def test_lk_alpha_of_a_sure_target_is_the_cross_entropy_even_where_the_draft_rounds_to_0() -> None:
+    logits = torch.tensor([0.0, 2000.0], dtype=torch.float64, requires_grad=True)
+    value = LkAlpha()(**one_row(logits, torch.tensor([1.0, 0.0], dtype=torch.float64)))
+    assert value.item() == 2000
+    assert torch.autograd.grad(value, logits)[0].tolist() == [-1, 1]
+
+
+def test_hass_adds_a_top_k_cross_entropy_to_eagle() -> None:
+    given = batch()
+    eagle = given.by(Eagle(passes=2, decay=1))
+    assert given.by(Hass(passes=2, top=2, top_weight=0)).item() == eagle.item()
+    crossed = given.by(Eagle3(passes=2, decay=1))
+    torch.testing.assert_close(given.by(Hass(passes=2, top=6)), eagle + crossed, rtol=1e-14, atol=0)
+
+
+def test_the_top_k_cross_entropy_is_the_smallest_over_subsets_weighted_by_the_target() -> None:
+    """With a uniform draft it is log V times the mass of the top K tokens, the largest over all subsets."""
+    p = dyadic(1, 5, 2, 8)
+    for top in (1, 2, 3, 4):
+        mass = max(sum(some) for some in combinations(p, top))
+        row = one_row(torch.zeros(4, dtype=torch.float64), tensor(p))
+        loss = Hass(passes=1, top=top, feature_weight=0, distribution_weight=0)
+        value = loss(**row, target_features=torch.zeros(1, 1, 1, dtype=torch.float64))
+        assert value.item() == pytest.approx(float(mass) * log(4), rel=1e-15)
+
+
+def test_eagle_weighs_smooth_l1_and_cross_entropy_1_and_0_1() -> None:
+    """Differences of 1/2 and 3 have the SmoothL1 1/8 and 5/2, whose mean is 21/16."""
+    features = torch.tensor([[[0.5, 3.0]]], dtype=torch.float64)
+    row = one_row(torch.zeros(4, dtype=torch.float64), tensor(dyadic(1, 1, 1, 1)))
+    row["passes"] = [Pass(features, row["passes"][0].logits)]
+    value = Eagle()(**row, target_features=torch.zeros_like(features))
+    assert value.item() == pytest.approx(21 / 16 + 0.1 * log(4), rel=1e-15)
+
+
+def test_a_draft_vocabulary_keeps_the_acceptance_of_the_whole_vocabulary() -> None:
+    p, inside = tensor(dyadic(3, 1, 2, 2)), torch.tensor([True, False, True, False])
+    part = on_draft_vocabulary(p[None, None], inside)
+    assert part.coverage.item() == 5 / 8
+    assert part.target.flatten().tolist() == [3 / 5, 2 / 5]
+    assert part.likeliest_inside.item()
+    q = torch.tensor([0.5, 0.5], dtype=torch.float64)
+    whole = torch.zeros(4, dtype=torch.float64)
+    whole[inside] = q
+    row = one_row(torch.zeros(2, dtype=torch.float64), part.target[0, 0])
+    assert 1 - Tv()(**row, coverage=part.coverage).item() == acceptance(p, whole).item() == 5 / 8
+    assert LkAlpha()(**row, coverage=part.coverage).item() == pytest.approx(-log(5 / 8), rel=1e-15)
+
+
+def test_a_position_without_draft_tokens_is_refused_until_it_is_masked() -> None:
+    p, inside = tensor(dyadic(0, 1, 0, 3)), torch.tensor([True, False, True, False])
+    part = on_draft_vocabulary(p[None, None], inside)
+    assert part.target.flatten().tolist() == [0.5, 0.5]
+    assert not part.likeliest_inside.item()
+    with pytest.raises(InputError, match="coverage must be above 0 and at most 1, got 0: leave out of the mask"):
+        LkAlpha()(**one_row(torch.zeros(2, dtype=torch.float64), part.target[0, 0]), coverage=part.coverage)

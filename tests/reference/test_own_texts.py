@@ -1,0 +1,128 @@
+"""The target's own texts with hidden states: what is stored, resumed and refused."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from reference.losses import loss_of
+from reference.models import Pair
+from reference.part_files import claim
+from reference.train.head import HeadRecipe, train_head
+from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
+from tests.conftest import generated
+from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
+from tests.refusals import refuses
+
+
+@pytest.fixture(scope="module")
+def texts(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> OwnTexts:
+    return own_texts(tiny, tmp_path_factory.mktemp("texts") / "own")
+
+
+def test_the_first_file_is_greedy_and_the_second_sampled(tiny: Pair, texts: OwnTexts) -> None:
+    batch = texts.batch(range(6))
+    for row in range(6):
+        prompt = batch.tokens[row, :8].tolist()
+        own = batch.tokens[row, 8 : batch.lengths[row]].tolist()
+        is_greedy = own == generated(tiny, prompt, 12)[: len(own)]
+        assert is_greedy == (row // 2 % 2 == 0)
+
+
+def test_stored_states_are_those_of_a_forward_of_the_whole_text(tiny: Pair, texts: OwnTexts) -> None:
+    """Stored in half precision: a relative error of at most 2^-11, and absolute ones below its smallest number."""
+    batch, model = texts.batch([0, 3, 5]), tiny.target
+    with torch.no_grad():
+        found: Any = model(batch.tokens, output_hidden_states=True)
+    expected = torch.stack([found.hidden_states[state] for state in (0, 1, len(found.hidden_states) - 1)], 2)
+    torch.testing.assert_close(batch.states.double(), expected, rtol=2**-10, atol=1e-6)
+
+
+def test_texts_end_with_the_first_stop_token(tiny: Pair, texts: OwnTexts) -> None:
+    batch = texts.batch(range(6))
+    stop = min(tiny.stop_tokens)
+    for tokens, length in zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True):
+        own = tokens[8:]
+        assert length == 8 + (own.index(stop) + 1 if stop in own else len(own))
+
+
+def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
+    of_a_file = SETTINGS.batch * SETTINGS.new_tokens
+
+    def stop(finished: int, total: int) -> None:
+        assert total == 3 * of_a_file
+        if finished > of_a_file:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, stop)
+    refuses("lacks 2 of 3 files, such as part-000002.safetensors: repeat the command", OwnTexts, tmp_path)
+    told: list[tuple[int, ...]] = []
+    moved = replace(tiny, names=("another folder", "of the same weights"))
+    for pair, share in ((tiny, (1, 2)), (moved, (0, 2))):
+        write_own_texts(pair, corpus(tiny), SETTINGS, tmp_path, lambda *numbers: told.append(numbers), share)
+    assert told == 2 * [(tokens, of_a_file) for tokens in range(0, of_a_file + 1, SETTINGS.batch)]
+    parts = sorted(path.name for path in tmp_path.glob("part-*"))
+    assert len(parts) == 3
+    assert [(tmp_path / part).read_bytes() for part in parts] == [(texts.folder / part).read_bytes() for part in parts]
+
+
+def test_other_texts_targets_and_layers_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
+    refuses("another seed", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, seed=1), texts.folder)
+    refuses("texts of another target", texts.require_target, tiny.draft)
+    refuses("holds no texts of a target: write them with `spectheory train texts`", OwnTexts, tmp_path)
+    refuses("corpus has no text of 8 tokens", write_own_texts, tiny, [[1, 2, 3]], SETTINGS, tmp_path)
+    refuses("need a context of", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, new_tokens=10**6), tmp_path)
+    with pytest.raises(ValueError, match="layers must be different layers of the target"):
+        write_own_texts(tiny, corpus(tiny), replace(SETTINGS, layers=(0, 99)), tmp_path)
+    refuses("temperatures must be at least one", TextSettings, temperatures=())
+
+
+def test_damaged_files_and_other_precisions_are_refused_by_name(tiny: Pair, tmp_path: Path) -> None:
+    texts = own_texts(tiny, tmp_path)
+    part = tmp_path / "part-000002.safetensors"
+    tensors = load_file(part)
+    save_file(tensors | {"states": tensors["states"].bfloat16()}, part)
+    refuses("holds hidden states in torch.bfloat16, torch.float16 is needed", texts.batch, [0, 2])
+    part.write_bytes(b"half a file")
+    refuses("part-000002.safetensors is damaged: remove it and repeat", texts.batch, [2])
+
+
+def test_a_head_that_reads_other_layers_is_refused(tiny: Pair, texts: OwnTexts) -> None:
+    from reference.heads import new_head
+
+    head = new_head(replace(config(tiny, "eagle3"), layers=(1,))).to(tiny.target.dtype).attach(tiny.target)
+    assert texts.columns(head) == [1]
+    deep = replace(config(tiny, "eagle1"))
+    assert texts.columns(new_head(deep).to(tiny.target.dtype).attach(tiny.target)) == [2]
+    head.taps = (7,)
+    refuses(r"holds the hidden states \[0, 1, 2\], the head reads \[7\] as well", texts.columns, head)
+
+
+def test_files_without_provenance_or_of_another_run_are_not_taken_over(
+    tiny: Pair, texts: OwnTexts, tmp_path: Path
+) -> None:
+    """Not even by a training of a head, which writes weights of the same name."""
+    other = tmp_path / "other"
+    write_own_texts(tiny, corpus(tiny), replace(SETTINGS, seed=1), other)
+    refuses("holds a texts of a target, not a trace", claim, other, "trace")
+    mixed = tmp_path / "mixed"
+    shutil.copytree(texts.folder, mixed)
+    part = sorted(mixed.glob("part-*"))[1]
+    shutil.copyfile(other / part.name, part)
+    assert len(OwnTexts(mixed).batch([0, 1]).tokens) == 2
+    refuses(f"{part.name} does not belong to the run that provenance.json describes", OwnTexts(mixed).batch, [2])
+    for name in ("part-000000.safetensors", "model.safetensors", "training.pt"):
+        mine = tmp_path / name.replace(".", "-")
+        mine.mkdir()
+        (mine / name).write_bytes(b"mine")
+        refuses(f"holds {name} without its provenance.json", write_own_texts, tiny, corpus(tiny), SETTINGS, mine)
+        with pytest.raises(ValueError, match=f"holds {name} without its provenance.json"):
+            train_head(tiny, texts, mine, HeadRecipe(loss_of("eagle"), steps=1, rows=2), config(tiny, "eagle1"))
+        assert [file.name for file in mine.iterdir()] == [name]

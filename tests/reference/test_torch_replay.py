@@ -1,0 +1,313 @@
+"""Code that draws with torch, NumPy's global functions or `random` is enumerated exactly, as it is written."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import spectheory as st
+from reference.torch_replay import TorchReplay
+from spectheory.certify import Verdict, replays
+from spectheory.certify.output_distribution import compare
+from spectheory.certify.subject import floats, subject_of
+from spectheory.cli import app
+from spectheory.core.chance import BranchError, branches
+from tests.torch_samplers import (
+    WEIGHTS,
+    by_choices,
+    by_multinomial,
+    by_race,
+    exponential,
+    from_p,
+    gumbel_in_numpy,
+    reuses_coins,
+    shared_noise,
+    uncapped,
+)
+
+ROOT = Path(__file__).parents[2]
+HALF, THIRD, EIGHTH = Fraction(1, 2), Fraction(1, 3), Fraction(1, 8)
+THIRDS = {0: THIRD, 1: THIRD, 2: THIRD}
+EIGHTHS = {0: Fraction(1, 8), 2: Fraction(3, 8), 3: HALF}
+"""The distribution with these weights."""
+
+
+@pytest.fixture(autouse=True)
+def _registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The entry points of pyproject.toml are installed, whatever the metadata of the environment say."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    info = tmp_path / "spectheory_here-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: spectheory-here\nVersion: 1.0\n", encoding="utf-8")
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in named.items()) for group, named in points.items()]
+    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    replays._libraries.cache_clear()
+    yield
+    replays._libraries.cache_clear()
+
+
+def distribution_of(program: Callable[[], Any]) -> dict[Any, Fraction]:
+    """The exact distribution of what a program of torch returns."""
+    found: dict[Any, Fraction] = defaultdict(Fraction)
+    with TorchReplay() as replay:
+
+        def run(branch: Any) -> Any:
+            with replay.replayed(branch):
+                returned = program()
+                return returned.tolist() if isinstance(returned, torch.Tensor) else returned
+
+        for result, chance in branches(run):
+            found[tuple(result) if isinstance(result, list) else result] += chance
+    return {result: chance for result, chance in found.items() if chance}
+
+
+def gumbel(like: torch.Tensor = WEIGHTS) -> torch.Tensor:
+    return -torch.log(-torch.log(torch.rand_like(like) + 1e-20) + 1e-20)
+
+
+SAMPLERS: dict[str, Callable[[], Any]] = {
+    "multinomial": lambda: torch.multinomial(WEIGHTS, 1).item(),
+    "multinomial of a row": lambda: int(WEIGHTS[None].multinomial(num_samples=1, replacement=True)[0, 0]),
+    "a generator": lambda: torch.multinomial(WEIGHTS, 1, generator=torch.Generator().manual_seed(next(SEEDS))).item(),
+    "Categorical": lambda: torch.distributions.Categorical(probs=WEIGHTS / 8).sample().item(),
+    "Categorical of logits": lambda: torch.distributions.Categorical(logits=WEIGHTS.log()).sample().item(),
+    "race": lambda: WEIGHTS.div(exponential()).argmax(-1).item(),
+    "race in place": lambda: WEIGHTS.clone().div_(exponential()).argmax(dim=-1).item(),
+    "reciprocal": lambda: (WEIGHTS * exponential().reciprocal()).max(dim=-1)[1].item(),
+    "smallest": lambda: (exponential() / WEIGHTS).argmin().item(),
+    "sorted": lambda: (WEIGHTS / exponential()).sort(descending=True).indices[0].item(),
+    "topk": lambda: (torch.rand(4, dtype=torch.float64).log() / WEIGHTS).topk(1).indices.item(),
+    "Gumbel": lambda: (WEIGHTS.log() + gumbel()).argmax().item(),
+    "Gumbel, clamped": lambda: (
+        WEIGHTS.log() - torch.log((-torch.log(torch.rand(4, dtype=torch.float64).clamp(min=1e-20))).clamp(min=1e-20))
+    ).argmax().item(),
+    "Gumbel at a temperature": lambda: ((WEIGHTS.log() + gumbel()) / 0.5).argmax().item(),
+    "torch's Gumbel": lambda: (WEIGHTS.log() + torch_gumbel()).argmax().item(),
+    "torch's Exponential": lambda: (torch.distributions.Exponential(ones()).sample() / WEIGHTS).argmin().item(),
+    "torch's Uniform": lambda: ((WEIGHTS / 8).cumsum(0) <= torch.distributions.Uniform(0, 1).sample()).sum().item(),
+    "torch's Bernoulli": lambda: 0 if flip(1 / 8).item() else 2 if flip(3 / 7).item() else 3,
+    "one-hot": lambda: (lambda x: (x == x.max()).nonzero().item())(WEIGHTS / exponential()),
+    "inverse by searchsorted": lambda: torch.searchsorted((WEIGHTS / 8).cumsum(0), torch.rand(1), right=True).item(),
+    "inverse by comparison": lambda: ((WEIGHTS / 8).cumsum(0) <= torch.rand(1, dtype=torch.float64)).sum().item(),
+    "inverse by nonzero": lambda: ((WEIGHTS / 8).cumsum(0) > torch.rand(())).nonzero()[0].item(),
+    "bernoulli": lambda: 0 if torch.bernoulli(torch.tensor(0.125)) else 2 if torch.rand(1) < 3 / 7 else 3,
+}  # fmt: skip
+
+
+def torch_gumbel() -> Any:
+    return torch.distributions.Gumbel(0 * ones(), ones()).sample()
+
+
+def flip(chance: float) -> torch.Tensor:
+    return torch.distributions.Bernoulli(torch.tensor(chance, dtype=torch.float64)).sample()
+
+
+def ones() -> torch.Tensor:
+    return torch.ones(4, dtype=torch.float64)
+
+
+SEEDS = itertools.count()
+"""A seed of its own for each call."""
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_each_idiom_draws_by_its_weights(name: str) -> None:
+    """Exactly, or within 1e-6 where a logarithm, a guard or a threshold rounds."""
+    found = distribution_of(SAMPLERS[name])
+    assert found.keys() == EIGHTHS.keys()
+    assert sum(found.values()) == 1
+    assert all(abs(found[token] - chance) < 1e-6 for token, chance in EIGHTHS.items())
+    if name in ("multinomial", "race", "smallest", "topk", "inverse by comparison"):
+        assert found == EIGHTHS
+
+
+def test_draws_without_replacement_are_in_order_of_the_draws() -> None:
+    ordered = {
+        (a, b): EIGHTHS[a] * EIGHTHS[b] / (1 - EIGHTHS[a]) for a in EIGHTHS for b in EIGHTHS if a != b
+    }  # fmt: skip
+    assert distribution_of(lambda: torch.multinomial(WEIGHTS, 2)) == ordered
+    assert distribution_of(lambda: (WEIGHTS / exponential()).topk(2).indices) == ordered
+    again = {(a, b): EIGHTHS[a] * EIGHTHS[b] for a in EIGHTHS for b in EIGHTHS}
+    assert distribution_of(lambda: torch.multinomial(WEIGHTS, 2, replacement=True)) == again
+    sixths = {order: Fraction(1, 6) for order in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]}
+    assert distribution_of(lambda: torch.randperm(3)) == sixths
+    assert distribution_of(lambda: torch.rand(3).argsort()) == sixths
+
+
+def masked_race() -> Any:
+    """The second of two draws from one race, after the first is masked."""
+    scores = WEIGHTS / exponential()
+    first = scores.argmax()
+    scores[first] = 0
+    return [first.item(), scores.argmax().item()]
+
+
+def test_a_race_goes_on_without_its_winner() -> None:
+    assert distribution_of(masked_race) == distribution_of(lambda: torch.multinomial(WEIGHTS, 2))
+    twice = distribution_of(lambda: (lambda x: [x.argmax().item(), x.argmax().item()])(WEIGHTS / exponential()))
+    assert twice == {(token, token): chance for token, chance in EIGHTHS.items()}
+
+
+def test_coins_are_settled_by_comparisons_in_batches_and_views() -> None:
+    thresholds = torch.tensor([[0.25, 1.0], [0.5, 0.0]])
+    table = distribution_of(lambda: (torch.rand_like(thresholds) < thresholds).flatten())
+    assert table == {(a, True, b, False): (1 + 2 * (not a)) * EIGHTH for a in (True, False) for b in (True, False)}
+
+    def parts() -> Any:
+        noise = torch.empty(2, 2)
+        noise[0].uniform_()
+        noise[1].uniform_(-1, 1)
+        moved = torch.cat([noise.T.contiguous(), torch.zeros(1, 2)]).double()
+        return [bool(moved[1, 0] * 2 - 1 > 0), bool(torch.where(moved > 0, 1, 0)[0, 1])]
+
+    assert distribution_of(parts) == {(a, b): Fraction(1, 4) for a in (True, False) for b in (True, False)}
+    clamped = distribution_of(lambda: torch.rand(()).clamp(max=0.25).item() == 0.25)
+    assert clamped == {True: 6 * EIGHTH, False: 2 * EIGHTH}
+    assert distribution_of(lambda: (torch.rand(1).log() <= torch.tensor(0.25).log()).item()).keys() == {True, False}
+    assert distribution_of(lambda: torch.randint(0, 3, (1,)).item()) == THIRDS
+    assert distribution_of(lambda: torch.rand(1).item() < 0.5) == {True: HALF, False: HALF}
+
+
+def test_an_index_that_nobody_reads_is_not_drawn() -> None:
+    """One exponential number a token serves all positions, as in vLLM; only one position is read."""
+    rows = torch.stack([WEIGHTS, WEIGHTS.flip(0)])
+
+    def recovered() -> int:
+        found = (rows / exponential()).argmax(dim=-1)
+        return int(torch.cat([found[None], torch.full((1, 2), -1)])[0, 1])
+
+    assert distribution_of(recovered) == {3 - token: chance for token, chance in EIGHTHS.items()}
+    with pytest.raises(BranchError, match="compared again, with other weights"):
+        distribution_of(lambda: (rows / exponential()).argmax(dim=-1).tolist())
+
+
+GENERATOR = torch.Generator()
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (lambda: torch.rand(2).prod().item() < 0.5, r"torch.prod: a product of .* in <lambda>, test_torch_replay.py"),
+        (lambda: torch.rand(2).softmax(-1), r"torch._softmax: .* cannot be enumerated, in .* line \d+"),
+        (lambda: torch.randn(2), "torch.randn: its numbers cannot be enumerated, in"),
+        (lambda: torch.rand(2).sum() < 1, "torch.sum: two uniform numbers are combined"),
+        (lambda: torch.multinomial(torch.rand(2), 1).item(), "torch.multinomial: its probabilities are random"),
+        (lambda: (torch.rand(1) * 3).long(), "torch._to_copy: a random number is turned into torch.int64"),
+        (lambda: float(torch.rand(1)), "used as a number"),
+        (lambda: (exponential() < 1) & (exponential() > WEIGHTS.argmax()) & (exponential().sin() > 0), "torch.sin"),
+        (lambda: [torch.rand(1, generator=g(1)) < 0.5, torch.rand(1, generator=g(1)) < 0.5], "the same state"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_enumerated_names_the_operation_and_the_line(program: Any, message: str) -> None:
+    with pytest.raises(BranchError, match=message):
+        distribution_of(program)
+
+
+def g(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_seed_in_the_program_is_noticed() -> None:
+    """Each run would draw the same numbers, so they are no coins."""
+    with pytest.raises(BranchError, match="the same state"):
+        distribution_of(lambda: (torch.rand(2, generator=g(7)) < 0.5).tolist())
+    assert distribution_of(lambda: (torch.rand(1, generator=GENERATOR) < 0.5).item()) == {True: HALF, False: HALF}
+
+
+def test_the_default_generator_is_left_as_it_was() -> None:
+    before = torch.get_rng_state()
+    distribution_of(lambda: (torch.rand(2) < 0.5).tolist())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def off(verify: Any, p: Any, q: Any, *counts: int) -> Fraction:
+    """The exact total variation of a verifier in a world of these distributions, on drafts of `counts`."""
+    exactly = [np.array([Fraction(x) for x in distribution], dtype=object) for distribution in (p, q)]
+    subject, policy = subject_of(verify, None, 10.0), st.Levels(counts)
+    found = compare(subject.distribution_of, st.World.constant(*exactly), policy, len(counts) + 1, floats)
+    assert not found.raised
+    return found.total_variation
+
+
+@pytest.mark.parametrize("verify", [by_multinomial, by_race, uncapped, gumbel_in_numpy, by_choices])
+@pytest.mark.parametrize(("p", "q"), [((HALF, HALF), (0, 1)), ((0.25, 0, 0.75), (0.125, 0.5, 0.375))])
+def test_right_samplers_keep_the_distribution(verify: Any, p: Any, q: Any) -> None:
+    """Within 1e-12 if they compute logarithms, and exactly else: all numbers are multiples of 1/8."""
+    assert off(verify, p, q, 1) <= (1e-12 if verify is gumbel_in_numpy else 0)
+
+
+@pytest.mark.parametrize(("verify", "tv"), [(from_p, Fraction(1, 4)), (shared_noise, Fraction(1, 4))])
+def test_planted_faults_have_their_total_variation(verify: Any, tv: Fraction) -> None:
+    """It drafts token 1, accepts it half the time, and then draws from p; or its next token is always 0."""
+    assert off(verify, (HALF, HALF), (0, 1), 1) == tv
+
+
+def test_a_coin_that_is_used_twice_is_found() -> None:
+    """p = (1/2, 1/2), q = (0, 1): after the first accepted token, the second is accepted for certain."""
+    assert off(reuses_coins, (HALF, HALF), (0, 1), 1, 1) == Fraction(1, 4)
+    assert off(reuses_coins, (HALF, HALF), (0, 1), 1) == 0
+
+
+def test_a_right_sampler_is_lossless() -> None:
+    found = st.certify_verifier(by_race, policies=[st.Levels((1,))], sizes=(2,), cases=12)
+    assert found.verdict is Verdict.LOSSLESS, found.lines()
+    assert found.method.startswith("its draws, enumerated over every branch")
+
+
+def empty_residual(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """It raises in torch, in one of two branches."""
+    weights = torch.tensor(p[0]) * (torch.rand(1) < 0.5)
+    return 0, int(torch.multinomial(weights, 1))
+
+
+def test_an_error_of_torch_names_the_line_of_the_program() -> None:
+    found = st.certify_verifier(empty_residual, policies=[st.Levels((1,))], sizes=(2,), cases=4)
+    assert found.verdict is Verdict.UNDECIDED
+    assert not found.cannot_replay
+    assert "raised RuntimeError in empty_residual, test_torch_replay.py line" in (found.failure or "")
+
+
+def multiplies_coins(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, by a product of coins, which is not enumerated."""
+    edge = 0.5
+    if torch.rand(2).prod() < edge:
+        return 0, int(torch.multinomial(torch.tensor(p[0]), 1))
+    return 0, int(torch.multinomial(torch.tensor(p[0]), 1))
+
+
+def test_what_cannot_be_enumerated_falls_back() -> None:
+    found = st.certify_verifier(multiplies_coins, policies=[st.Levels((1,))], cases=8)
+    assert found.verdict is Verdict.UNDECIDED
+    assert found.cannot_replay
+    assert "torch.prod: a product of two uniform numbers" in (found.failure or "")
+    assert "in multiplies_coins, test_torch_replay.py line" in (found.failure or "")
+
+
+@pytest.mark.usefixtures("no_child")
+def test_the_command_enumerates_torch() -> None:
+    arguments = ["tests.torch_samplers:from_p", "--shape", "1", "--cases", "2"]
+    result = CliRunner().invoke(app, ["certify", *arguments])
+    assert result.exit_code == 1, result.output
+    assert "enumerated over every branch" in result.output
+    assert "random numbers 1: uniform in (" in result.output
+
+
+def test_torch_is_not_imported_for_code_without_torch() -> None:
+    code = (
+        "import sys; from spectheory.certify.replays import Replays; Replays().__enter__(); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -1,0 +1,38 @@
+"""Masks and positions written node by node, against the tree's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from reference.tree_rows import TreeRows
+from spectheory import Tree
+from tests.reference.test_decode import trees
+
+CPU = torch.device("cpu")
+
+
+@given(st.lists(trees(40), min_size=1, max_size=3), st.integers(1, 1500))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@example(several=[Tree.chain(3)], committed=257)
+@example(several=[Tree.chain(3)], committed=513)
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_rows_are_those_of_the_ancestor_mask(dtype: torch.dtype, several: list[Tree], committed: int) -> None:
+    """One tree after the other in the same rows, each in two portions, beyond the first room in both directions."""
+    rows, lowest = TreeRows(dtype, CPU), torch.finfo(dtype).min
+    for tree in several:
+        parents, nodes = tree.parent.tolist(), tree.budget + 1
+        half = nodes // 2
+        rows.add(parents[:half])
+        rows.add(parents[half:], half)
+        attend = torch.as_tensor(tree.ancestor_mask())
+        for first, end in ((0, half), (half, nodes)):
+            positions, mask = rows.after(committed, first, end)
+            assert positions.tolist() == [[committed + int(depth) for depth in tree.depth[first:end]]]
+            assert mask.shape == (1, 1, end - first, committed + end)
+            assert mask.dtype == dtype
+            assert (mask[..., :committed] == 0).all()
+            assert ((mask[0, 0, :, committed:] == 0) == attend[first:end, :end]).all()
+            assert ((mask == 0) | (mask == lowest)).all()
