@@ -28,7 +28,8 @@ def main() -> int:
         lines[rooms[file.parts[0]]] += file.read_bytes().count(b"\n")
     rows = [(room, lines[room], most) for room, most in BUDGET.items()] + [("all", lines.total(), ALL)]
     for room, now, most in rows:
-        print(f"{room:<28}{now:>8,} of {most:>6,} {'OVER by ' + format(now - most, ',') if now > most else ''}".rstrip())
+        over = f" OVER by {now - most:,}" if now > most else ""
+        print(f"{room:<28}{now:>8,} of {most:>6,}{over}")
     return any(now > most for _, now, most in rows)
 
 
