@@ -14,11 +14,8 @@ from spectheory import Deployment, Latency, Plan, Provenance, Schedule, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu
-from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of
-from spectheory.hardware.placement import DEFAULT_ENGINE
-from spectheory.hardware.roofline import Roofline
-from spectheory.hardware.roofline_inputs import RooflineInputs
+from spectheory.hardware.models import draft_of, model
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Roofline, RooflineInputs
 
 LARGEST_KV = 10**9
 """Most tokens of KV memory; a cache that does not grow with the context holds as many."""

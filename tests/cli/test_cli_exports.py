@@ -13,7 +13,7 @@ import pytest
 
 import spectheory as st
 from spectheory import engines
-from spectheory.hardware.shipped_models import model_names, repository
+from spectheory.hardware.models import model_names, repository
 from spectheory.planning.schedule_record import Schedule
 from tests.command_line import HEAD, MODEL, Run, refused, succeeded
 from tests.engines.test_vllm_statistics import PROMETHEUS
