@@ -21,7 +21,7 @@ from spectheory.certify import Play, certify_in_worlds
 from spectheory.certify.black_box_worlds import plays_of
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text, write_whole
-from spectheory.core.record import parse
+from spectheory.core.json_values import parse
 
 RECORD = Path(__file__).parent / "measured.json"
 """The record of the last run of each subject."""
