@@ -34,8 +34,8 @@ q = (1/2, 1/2, 0) after it, and two draws at each of two levels, SpecTr keeps 5/
 the optimum of each node only 39/32. `tests/search/test_orderings.py` checks both statements.
 
 Each certificate covers at least two worlds of `spectheory.certify.strategies` for each shape, draw rule and vocabulary
-size. `st.verify.Greedy` is left out: it keeps the text of greedy decoding, not the distribution p. Rules that engines ship and
-that do not keep p are in [the zoo](zoo.md).
+size. `st.verify.Greedy` is left out: it keeps the text of greedy decoding, not the distribution p. Rules that
+engines ship and that do not keep p are in [the zoo](zoo.md).
 """
 
 NOT_HERE_HEAD = """## Published rules that are not here
@@ -73,6 +73,7 @@ NOT_HERE = {
         "tree and another for verifying it."
     ),
 }
+
 
 def fields(rule: Any) -> dict[str, str]:
     """The texts after `Acceptance:`, `Cost:` and `Source:` in the docstring of a rule."""

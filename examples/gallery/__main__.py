@@ -74,8 +74,8 @@ def load(path: Path, *names: str, **given: Any) -> Box:
         raise LookupError(f"{path.name} does not define {', '.join(missing)}")
     tree.body = [named[name] for name in names]
     common: dict[str, Any] = {name: getattr(typing, name) for name in typing.__all__}
-    common |= {"torch": torch, "F": functional, "nn": torch.nn, "np": np, "random": random, "softmax": functional.softmax}
-    space = {"__name__": __name__, **common, **given}
+    common |= {"torch": torch, "F": functional, "nn": torch.nn, "np": np, "random": random}
+    space = {"__name__": __name__, **common, "softmax": functional.softmax, **given}
     exec(compile(tree, str(path), "exec", __future__.annotations.compiler_flag), space)
     return Box(**{name: space[name] for name in names})
 
@@ -144,8 +144,9 @@ def sequoia(root: Path, file: str) -> Verify:
         nodes, tokens, model = len(draft.tokens), torch.tensor(draft.tokens) + FIRST, _Engine(log_rows(p))
         made = object.__new__(tree)
         vars(made).update(
-            num_nodes=nodes, tokens=functional.pad(tokens, (0, 2)), verify_tokens=tokens, draft_logits=log_rows(draft.q),
-            position_ids=torch.arange(nodes), storage_ids=torch.arange(nodes), attn_mask=torch.zeros(nodes, nodes),
+            num_nodes=nodes, tokens=functional.pad(tokens, (0, 2)), verify_tokens=tokens,
+            draft_logits=log_rows(draft.q), position_ids=torch.arange(nodes), storage_ids=torch.arange(nodes),
+            attn_mask=torch.zeros(nodes, nodes),
             Successors=[list(drawn) for drawn in draft.draws], vocab_size=len(draft.q[0]) + FIRST,
             target_model_engine=model, draft_model_engine=model, r=torch.rand(nodes), temperature=1.0, top_p=1.0,
             dtype=torch.float32, residual_graph=rest, seq_to_use=[0], prepare_for_next_iter=lambda *_: None,
