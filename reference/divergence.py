@@ -115,7 +115,8 @@ def compare_texts(
         raise InputError(f"dtype must be one of {', '.join(map(str, OTHER_TYPES))}, got {dtype}")
     model, tokenizer = load_target(target, device=device)
     given = {"prompt": prompt, "one": one, "other": other}
-    start, *texts = (_tokens(name, text, tokenizer, model.config.vocab_size) for name, text in given.items())
+    start, first, second = (_tokens(name, text, tokenizer, model.config.vocab_size) for name, text in given.items())
+    texts = first, second
     exact = [_logits(model, start, text) for text in texts]
     del model
     rounded_model, _ = load_target(target, device=device, dtype=OTHER_TYPES[dtype])
@@ -123,8 +124,8 @@ def compare_texts(
         _judged(text, logits, _logits(rounded_model, start, text)) for text, logits in zip(texts, exact, strict=True)
     ]
     shortfalls, roundings, places = zip(*judged, strict=True)
-    position = _first_difference(*texts)
-    divergence = None if position is None else _divergence(position, *texts, exact[0][position])
+    position = _first_difference(first, second)
+    divergence = None if position is None else _divergence(position, first, second, exact[0][position])
     return TextComparison(divergence, max(shortfalls), max(roundings), (places[0], places[1]))
 
 

@@ -25,10 +25,11 @@ SMALL = settings(max_examples=12, deadline=None, derandomize=True, database=None
 @SMALL
 @given(pairs(3), hs.integers(1, 3), hs.sampled_from([DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.TOP_K]))
 def test_a_rule_emits_a_distribution(rule: LossyRule, pair: Any, k: int, drawn: DrawRule) -> None:
-    emitted, accepted = enumerated(rule, *pair, k, drawn)
+    p, q = pair
+    emitted, accepted = enumerated(rule, p, q, k, drawn)
     assert sum(emitted) == 1
     if drawn is DrawRule.IID:
-        assert rule.acceptance(*pair, k) == accepted
+        assert rule.acceptance(p, q, k) == accepted
 
 
 @SMALL
