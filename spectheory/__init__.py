@@ -21,9 +21,9 @@ from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, c
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import Record, RecordError, load
+from spectheory.core.record import Record, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
 from spectheory.engines import Engine, diagnose, export, read_report
