@@ -77,6 +77,16 @@ KvTokens = Annotated[
 ]
 SloTtft = Annotated[float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")]
 SloTpot = Annotated[float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")]
+USUAL_CHAIN = 5
+"""Length of the chain that is replayed if no tree is given."""
+ReplayedTree = Annotated[
+    Path | None,
+    typer.Option(
+        "--tree",
+        help="File of the tree: a plan, whose verifier is then taken too, or a parent array such as [-1, 0, 0].",
+        show_default=f"a chain of {USUAL_CHAIN}",
+    ),
+]
 GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
 TargetModel = Annotated[
     str,

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from spectheory.core.checks import check_array, check_whole
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
 from spectheory.core.files import read_text
-from spectheory.core.record import RecordError, parse
+from spectheory.core.json_values import parse
 from spectheory.core.tree import Tree
 from spectheory.replay.text import compiled
 
