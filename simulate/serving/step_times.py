@@ -245,9 +245,7 @@ def known_kv_tokens(stamp: Provenance) -> int | None:
     try:
         target = model(stamp.target)
         place = Roofline(gpu(stamp.gpu), stamp.gpus or 1)
-        return kv_tokens_of(
-            RooflineInputs.checked(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE, given=False)
-        )
+        return kv_tokens_of(RooflineInputs(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE)) or None
     except InputError:
         return None
 

@@ -31,8 +31,6 @@ from spectheory.hardware.roofline import TOKENS, Roofline, RooflineInputs
 
 LARGEST_COUNT = 2**53
 """Numbers of tokens must be below this number. Above it, float64 does not hold every whole number."""
-ROUNDING = 1e-9
-"""Smoothed seconds may fall by this share, because of rounding."""
 DEFAULT_CONTEXT = 1024
 """Tokens in the KV cache of each sequence, if neither they nor the lengths of texts are given."""
 Drafting = Literal["levels", "at once"]
@@ -155,9 +153,6 @@ class Latency(Record):
                 raise InputError(f"{name} must have shape (contexts, tokens) = {shape}, got {seconds.shape}")
             seconds = check_seconds(name, seconds, least=SHORTEST if name == "target_seconds" else 0)
             object.__setattr__(self, name, seconds)
-            falls = (np.diff(seconds) < -ROUNDING * seconds[:, 1:]).any() and "spread" not in name
-            if falls and self.provenance.smoothed:
-                raise InputError(f"{name} of a smoothed latency must not fall as tokens are added: smooth it again")
         for name in SINGLE_TIMES:
             _check_time(name, getattr(self, name))
         if self.drafting not in get_args(Drafting):

@@ -10,7 +10,7 @@ import spectheory as st
 from spectheory.hardware.deployment_class import ClassErrors
 from spectheory.planning.confidence import BatchClass, BreakEven, Confidence, NextMeasurement
 from spectheory.planning.deployment import Deployment
-from tests.faults.test_edited_records import edited, leaves
+from tests.core.test_records import edited, leaves
 from tests.planning.confident import ONE, PAIR, RATES
 from tests.refusals import refuses
 
