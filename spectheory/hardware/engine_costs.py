@@ -352,9 +352,12 @@ def kernel_curves(engine: str, *, without: Container[str] = ()) -> tuple[KernelC
 
 @cache
 def _shipped_curves() -> tuple[KernelCurve, ...]:
-    points: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+    points: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
     text = (files("spectheory") / "data" / "kernel_curves.csv").read_text(encoding="utf-8")
     for line in csv.DictReader(text.splitlines()):
         key = line["engine"], line["weight_format"], line["gpu"], line["source"]
         points.setdefault(key, []).append((int(line["tokens"]), float(line["ratio"])))
-    return tuple(KernelCurve(*key[:3], *map(tuple, zip(*found, strict=True)), key[3]) for key, found in points.items())
+    return tuple(
+        KernelCurve(engine, weights, gpu, tuple(n for n, _ in found), tuple(ratio for _, ratio in found), source)
+        for (engine, weights, gpu, source), found in points.items()
+    )

@@ -417,7 +417,8 @@ def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
             total = round(sizes["parameters"])
             each = round((total - sizes["active_parameters"]) / (experts - taken)) if experts else 0
             weights = [Weights("", "matrix", 1, total - each * experts), Weights("", "expert", 1, each)]
-        shape = Shape(**_totals(Counter({one.use: one.size for one in weights}), sparse), **stated)
+        totals: dict[str, Any] = _totals(Counter({one.use: one.size for one in weights}), sparse)
+        shape = Shape(**totals, **stated)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(
             f"{own.where} must have layers, kv_bytes_per_token or caches, and parameters or weights ({error!r:.80})"

@@ -245,7 +245,7 @@ class Latency(Record):
             draft_gpus,
             batch * prompt / answer,
             end,
-            curves and tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)),
+            tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)) if curves else (),
         )
         place.require_memory(first, second)
         plain = [replace(one, design=None, prediction=None) for one in models]

@@ -155,10 +155,11 @@ def test_names_of_the_deployment_are_known_or_assumed() -> None:
     (run,) = timed(PLAIN[0])
     assert calibrated(replace(run, engine="sglang", version="0.5.3")).engine == "sglang@0.5.3"
     assert calibrated(replace(run, engine="medusa"), engine="hf").engine == "hf"
-    for named in (
+    names: tuple[dict[str, Any], ...] = (
         {"model": "meta-llama/Llama-3.1-8B", "gpu": "NVIDIA H100 80GB HBM3"},
         {"model": "models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "gpus": 1, "quantisation": "bf16"},
-    ):
+    )
+    for named in names:
         said = calibrated(replace(run, **named)).provenance.assumptions
         assert not [one for one in said if "not known" in one]
     odd = calibrated(replace(run, model="our-finetune-v3", gpu="Card 9000")).provenance.assumptions

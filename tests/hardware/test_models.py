@@ -166,8 +166,8 @@ def test_rates_of_gpus_are_consistent_and_have_sources() -> None:
 
 def test_a_deployment_packs_its_target_and_both_caches() -> None:
     pair: dict[str, Any] = {"gpu": "h200_sxm", "target": "qwen3-32b", "draft": "eagle3-qwen3-32b"}
-    places = [Deployment(**pair, **more) for more in ({}, {"quant": "fp8"}, {"quant": "fp8", "kv_dtype": "fp8"})]
-    plain, packed, both = (place.latency(8) for place in places)
+    formats: list[dict[str, Any]] = [{}, {"quant": "fp8"}, {"quant": "fp8", "kv_dtype": "fp8"}]
+    plain, packed, both = (Deployment(**pair, **more).latency(8) for more in formats)
     assert plain.target(1, 1024) > packed.target(1, 1024) > both.target(1, 1024)
     assert plain.draft(1, 1024) == packed.draft(1, 1024) > both.draft(1, 1024)
     assert packed.provenance.target == "qwen3-32b-fp8"
