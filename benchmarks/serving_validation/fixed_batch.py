@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.serving_validation.check import Check
 from benchmarks.serving_validation.engines import LinearTimes
 from simulate import Requests, Tier, serve
-from simulate.serving.uniform_numbers import keys_of, uniform
+from simulate.serving.engine_loop import keys_of, uniform
 from spectheory import Acceptance, ServingRun, Tree
 
 PUBLISHED = LinearTimes(

@@ -181,6 +181,13 @@ class Controller:
         return cls(name, tuple(tiers), np.tile(row, (len(tiers), 1)))
 
     @classmethod
+    def up_to(cls, tier: Tier, last: int, most_sequences: int) -> Controller:
+        """A tier up to the batch size `last`, and no speculation above it."""
+        sizes = np.arange(1, most_sequences + 1)
+        tiers = (tier, Tier.off(tier.classes))
+        return cls.by_batch(tiers, (sizes > last).astype(np.int64), sizes, f"{tier.name} up to {last}")
+
+    @classmethod
     def of(cls, source: Unruled, most_sequences: int, rates: Rates | None = None) -> Controller:
         """The controller of a schedule, of one plan, tree or tier at every batch size, or of no speculation for None.
 

@@ -31,7 +31,8 @@ DEFAULTS = {
     "64": {"candidate_steps": [0], "down_hysteresis": 0.0},
 }
 """What SGLang uses without a configuration."""
-FIELDS = {
+FIELDS: dict[str, Any] = {
+    "candidate_steps": (),
     "ema_alpha": 0.2,
     "warmup_batches": 10,
     "update_interval": 5,
@@ -121,7 +122,7 @@ def vllm(
 
 
 def sglang(
-    rates: Rates, most_sequences: int, *, num_steps: int = 3, config: Mapping[str, Mapping[str, Any]] = DEFAULTS
+    rates: Rates, most_sequences: int, *, num_steps: int = 3, config: Mapping[str, Any] = DEFAULTS
 ) -> Controller:
     """The controller of adaptive speculation.
 
@@ -141,22 +142,20 @@ def sglang(
         rates: true rates of acceptance, of all requests or of each class.
         most_sequences: largest batch size.
         num_steps: `--speculative-num-steps`.
-        config: for each smallest batch size its fields, as in the configuration file; see `FIELDS`.
+        config: the contents of the configuration file: fields of each smallest batch size, or of all; see `FIELDS`.
 
     Raises:
         InputError: a slot has no candidates or an unknown field.
     """
+    common = {name: value for name, value in config.items() if not is_digits(name)}
     slots: dict[int, dict[str, Any]] = {}
-    for key, fields in config.items():
-        if wrong := set(fields) - {*FIELDS, "candidate_steps"}:
+    for key, fields in {name: config[name] for name in config if is_digits(name)}.items() or [("1", {})]:
+        slot = {**FIELDS, **common, **fields}
+        if wrong := set(slot) - set(FIELDS):
             raise InputError(f"config: {unknown('field', min(wrong), FIELDS)}")
-        if not is_digits(key) or not fields.get("candidate_steps"):
-            raise InputError(f"config must have candidate_steps for each smallest batch size, got {key!r}: {fields!r}")
-        slots[int(key)] = {
-            **FIELDS,
-            **fields,
-            "candidate_steps": sorted({int(step) for step in fields["candidate_steps"]}),
-        }
+        if not slot["candidate_steps"]:
+            raise InputError(f"config must have candidate_steps for each smallest batch size, {key} has none")
+        slots[int(key)] = slot | {"candidate_steps": sorted(set(slot["candidate_steps"]))}
     steps = sorted({step for slot in slots.values() for step in slot["candidate_steps"]})
     width = max(len(slot["candidate_steps"]) for slot in slots.values())
     sizes = np.arange(most_sequences + 1)
@@ -166,7 +165,7 @@ def sglang(
     for _, slot in sorted(slots.items()):
         candidates = slot["candidate_steps"]
         padding = [0] * (width - len(candidates))
-        numbers += [len(candidates), *(slot[name] for name in FIELDS)]
+        numbers += [len(candidates), *(slot[name] for name in list(FIELDS)[1:])]
         numbers += [*candidates, *padding, *(steps.index(step) for step in candidates), *padding]
         place = candidates.index(num_steps) if num_steps in candidates else len(candidates) // 2
         memory += [place, candidates[place] - 1, 0]

@@ -34,9 +34,8 @@ from spectheory.cli import (
     planning,
     predicted_tau,
     replaying,
-    simulating,
+    serving,
     training,
-    tuning,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
@@ -160,8 +159,7 @@ for command in (
     calibrating.calibrate,
     planning.plan,
     planning.schedule,
-    simulating.simulate,
-    tuning.tune,
+    serving.serve,
     replaying.replay,
     explaining.explain,
     measuring.decode,

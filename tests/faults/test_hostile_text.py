@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from simulate.controllers.sglang import sglang
 
 import spectheory as st
 from reference.models import Pair
 from reference.part_files import stamp_of
 from reference.tracing import TraceSettings, record_trace
-from simulate.controllers.sglang import sglang
 from spectheory.cli import output
 from spectheory.cli.main import shortened
 from spectheory.core.checks import is_digits

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 import typer
 from rich.console import Console
+from spectheory.cli.tuning import tune
 from typer.testing import CliRunner
 
 from spectheory.certify.request import Request
@@ -21,7 +22,6 @@ from spectheory.cli.measuring import decode, profile, trace
 from spectheory.cli.options import SHIPPED_PROMPTS, Count, PromptOptions, quick, with_groups
 from spectheory.cli.predicted_tau import matrix
 from spectheory.cli.training import head, selector, texts
-from spectheory.cli.tuning import tune
 
 Steps = list[tuple[float, int, int]]
 
