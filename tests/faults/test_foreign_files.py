@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulate.load.trace_files import read_trace
+from simulate.load.traces import read_trace
 
 import spectheory as st
 from spectheory.engines import Conditions, read_runs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from simulate.controllers.sglang import sglang
+from simulate.serving import sglang
 
 import spectheory as st
 from reference.models import Pair

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import pytest
 import typer
 from rich.console import Console
-from spectheory.cli.tuning import tune
 from typer.testing import CliRunner
 
 from spectheory.certify.request import Request
