@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulate.load.traces import read_trace
 
 import spectheory as st
+from simulate.load.traces import read_trace
 from spectheory.engines import Conditions, read_runs
 from spectheory.hardware.model_config import read_config
 from tests.engines.test_llama_cpp_benchmarks import TEST

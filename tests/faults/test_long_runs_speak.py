@@ -225,7 +225,7 @@ def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
 
 
 LONG: list[Callable[..., None]] = [
-    *(trace, profile, decode, clock, matrix, demo, evaluate, tune),
+    *(trace, profile, decode, clock, matrix, demo, evaluate),
     *(certify, texts, head, selector),
 ]
 
