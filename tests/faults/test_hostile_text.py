@@ -58,7 +58,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
                         "--target", "FILE"),
     "a benchmark": ("calibrate", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--runs", "FILE"),
     "statistics of an engine": ("import", "sglang-response", "FILE", "--out", "new.json"),
-    "a load": ("serve", "--schedule", "plan.json", "--load", "FILE"),
     "a schedule": ("tune", "--schedule", "FILE", "--load", "poisson:1"),
     "standard input": ("plan", "--latency", "latency.json", "--acceptance", "-"),
 }  # fmt: skip
