@@ -41,7 +41,6 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
-from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
@@ -79,7 +78,6 @@ __all__ = [
     "ChainText",
     "Comparison",
     "Deployment",
-    "Diagnosis",
     "Draft",
     "DraftComparison",
     "DraftModel",
