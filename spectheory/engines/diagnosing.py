@@ -79,7 +79,9 @@ class Diagnosis:
     @property
     def speedup(self) -> float | None:
         """Observed speed divided by the speed without speculation, which is predicted if it was not observed."""
-        plain = self.plain_seconds or (self.predicted and self.predicted.plain_seconds)
+        plain = self.plain_seconds
+        if plain is None and self.predicted is not None:
+            plain = self.predicted.plain_seconds
         return self.tau * plain / self.cycle_seconds if plain and self.cycle_seconds else None
 
 

@@ -112,7 +112,7 @@ def served_run(entry: Entry, found: Speculation | None, given: Conditions, **nam
         found = Speculation()
     if found is None:
         _require_single_tokens(entry, token_seconds, given)
-    shape = {} if found is None else found.shape(where, given)
+    shape: dict[str, Any] = {} if found is None else found.shape(where, given)
     tau, batch = shape.get("tau", 1), given.batch
     if batch is None:
         batch = _batch(entry, completed / duration * steps * token_seconds)
