@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reference.heads import Head, HeadStep
 from reference.logits import Peaks, settle
-from reference.losses.unrolling import unroll
+from reference.losses.passes import unroll
 from reference.models import Pair
 
 BATCH = 4

@@ -42,7 +42,6 @@ from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replay
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
 from spectheory.results.diagnosis import Diagnosis
-from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
@@ -81,7 +80,6 @@ __all__ = [
     "Deployment",
     "Diagnosis",
     "Draft",
-    "DraftComparison",
     "DraftModel",
     "Drafted",
     "DrawPolicy",
