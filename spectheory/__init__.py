@@ -8,7 +8,6 @@ from spectheory import (
     goose,
     gto,
     hardware,
-    lossy,
     otlp,
     planning,
     replay,
@@ -22,9 +21,9 @@ from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, c
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import Record, RecordError, load
+from spectheory.core.record import Record, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
 from spectheory.engines import Engine, diagnose, export, read_report
@@ -151,7 +150,6 @@ __all__ = [
     "gto",
     "hardware",
     "load",
-    "lossy",
     "optimal_acceptance",
     "otlp",
     "plan",

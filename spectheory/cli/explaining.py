@@ -13,7 +13,7 @@ from spectheory.cli.replaying import Drafter, Source, texts_in
 from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.record import to_json
+from spectheory.core.json_values import to_json
 from spectheory.core.tree import Tree
 from spectheory.replay import Explained, Replays
 from spectheory.replay import explain as explained_on

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
 from spectheory.core.files import read_text
-from spectheory.core.record import RecordError, parse
+from spectheory.core.json_values import parse
 from spectheory.replay.greedy import ChainText
 
 FIELD = "acc_len"

@@ -47,7 +47,6 @@ class Replayed(Record):
     kind: ClassVar[str] = "replayed"
     schema: ClassVar[int] = 2
     derived: ClassVar[tuple[str, ...]] = ("tau",)
-    repair: ClassVar[str] = "plan again with the trace"
 
     emitted: Float[np.ndarray, " texts"]
     cycles: Float[np.ndarray, " texts"]

@@ -11,8 +11,8 @@ from reference.losses import loss_of
 from reference.train.head import HeadRecipe
 from spectheory.cli import explaining, replaying
 from spectheory.cli.options import PairOptions
+from spectheory.core.json_values import to_json
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import to_json
 from tests.command_line import Run, refused
 from tests.refusals import refuses
 
