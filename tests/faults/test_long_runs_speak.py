@@ -16,11 +16,9 @@ from spectheory.cli import certifying, output
 from spectheory.cli.certifying import certify
 from spectheory.cli.clocking import clock
 from spectheory.cli.demo import demo
-from spectheory.cli.judging import evaluate
 from spectheory.cli.measuring import decode, profile, trace
 from spectheory.cli.options import SHIPPED_PROMPTS, Count, PromptOptions, quick, with_groups
 from spectheory.cli.predicted_tau import matrix
-from spectheory.cli.training import head, selector, texts
 from spectheory.cli.tuning import tune
 
 Steps = list[tuple[float, int, int]]
@@ -226,8 +224,8 @@ def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
 
 
 LONG: list[Callable[..., None]] = [
-    *(trace, profile, decode, clock, matrix, demo, evaluate, tune),
-    *(certify, texts, head, selector),
+    *(trace, profile, decode, clock, matrix, demo, tune),
+    certify,
 ]
 
 
