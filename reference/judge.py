@@ -128,9 +128,9 @@ class DraftRun:
 
     @property
     def acceptance(self) -> Float[np.ndarray, " depths"]:
-        """Share of the cycles that keep a token at depth 1..L, of those that kept one before."""
+        """Share of the cycles that keep a token at depth 1..L, of those that kept one before; NaN where none did."""
         kept = self.accepted[::-1].cumsum()[::-1]
-        return kept[1:] / kept[:-1]
+        return np.divide(kept[1:], kept[:-1], out=np.full(len(kept) - 1, np.nan), where=kept[:-1] > 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,6 +126,7 @@ def test_the_python_examples_run(
     examples = "\n".join(blocks(page, "python"))
     for written, run in fewer.items():
         examples = examples.replace(written, run)
+    shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "examples.py"
     script.write_text(examples)
