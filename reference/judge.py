@@ -15,19 +15,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reference.forced_logits import BATCH, ForcedBatch, draft_logits
+from reference.forced_logits import BATCH, ForcedBatch, draft_logits, normalised, target_rows
 from reference.heads import Head
 from reference.models import Pair, weights_hash
 from reference.part_files import claim, read_part, short_hash, stamp_of, write_part
 from reference.replaying import traced_pair, traced_prompts
 from reference.sampling import Sampling
-from reference.teacher_forcing import normalised, target_rows
 from reference.token_checks import check_continued
 from reference.tracing import by_request
 from spectheory import DrawRule, GreedyText, TargetText, Tree
 from spectheory.core.errors import InputError
-from spectheory.replay.cycles import CycleChain
-from spectheory.replay.kernels import Cycle, OneText
+from spectheory.replay.cycle import Cycle, OneText
+from spectheory.replay.text import CycleChain
 from spectheory.report.tables import TextTable
 from spectheory.results.paired_difference import PairedDifference, Ratio, mean_half_width, paired_difference
 from spectheory.verify import Greedy, Verifier, name_of, verifier_of
@@ -258,7 +257,7 @@ def usual_cycle(
     """The tree as it is usually drafted and verified on texts of this sampling; see `compare_drafts`."""
     if not tree.budget:
         raise InputError("tree must have at least one drafted node, got the root alone: all drafts would be equal")
-    if sampling.greedy != isinstance(verifier or (Greedy() if sampling.greedy else None), Greedy):
+    if verifier is not None and sampling.greedy != isinstance(verifier, Greedy):
         wanted = "Greedy" if sampling.greedy else "a verifier of sampled text"
         raise InputError(f"verifier must be {wanted} for texts of {sampling}, got {name_of(verifier)}")
     if sampling.greedy:
@@ -337,6 +336,7 @@ def _texts(
 def _run(pair: Pair, rows: list[dict[str, Any]], clusters: np.ndarray, positions: int) -> DraftRun:
     """The sums over the texts of each cluster."""
     accepted = np.array([row["accepted"] for row in rows])
-    sums = [np.bincount(clusters, one) for one in (accepted @ np.arange(1, accepted.shape[1] + 1), accepted.sum(1))]
+    emitted = np.bincount(clusters, accepted @ np.arange(1, accepted.shape[1] + 1))
+    cycles = np.bincount(clusters, accepted.sum(1))
     hits = np.sum([row["hits"] for row in rows], 0).reshape(-1, RANKS) / positions
-    return DraftRun(pair.names[1], weights_hash(pair.draft), *sums, accepted.sum(0), hits)
+    return DraftRun(pair.names[1], weights_hash(pair.draft), emitted, cycles, accepted.sum(0), hits)

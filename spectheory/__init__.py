@@ -37,10 +37,9 @@ from spectheory.planning.plan_record import Plan
 from spectheory.planning.planner import evaluate, plan
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
-from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
+from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
-from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
@@ -77,7 +76,6 @@ __all__ = [
     "ChainText",
     "Comparison",
     "Deployment",
-    "Diagnosis",
     "Draft",
     "DraftModel",
     "Drafted",
@@ -86,7 +84,6 @@ __all__ = [
     "Eagle2",
     "Engine",
     "Estimate",
-    "Explained",
     "Gpu",
     "GreedyText",
     "InputError",
@@ -144,7 +141,6 @@ __all__ = [
     "engines",
     "evaluate",
     "expected_block_efficiency",
-    "explain",
     "export",
     "goose",
     "gto",

@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
 from reference.candidates import child_tokens
+from reference.forced_logits import normalised
 from reference.host_arrays import numpy_on_host
 from reference.judge import HeldOutTexts
 from reference.models import Pair
@@ -24,7 +25,6 @@ from reference.sampling import Sampling
 from reference.selector.network import KNOWN, Features, known_scalars
 from reference.selector.shared_draws import SharedDraws, Trie
 from reference.selector.trees import ActionSpace
-from reference.teacher_forcing import normalised
 from reference.uniforms import Uniforms
 from spectheory import DrawRule
 from spectheory.core.checks import check_whole

@@ -98,8 +98,8 @@ class Selector:
         except Exception as error:  # whatever the unpickler stumbles over
             raise InputError(f"{folder / FILE} is missing or damaged: train the selector again") from error
         state, space = facts["network"], ActionSpace(**facts["space"])
-        sizes = (state[f"projections.{place}.weight"].shape[1] for place in (0, 1))
-        network = SelectorNetwork(*sizes, len(space.trees))
+        target, draft = (state[f"projections.{place}.weight"].shape[1] for place in (0, 1))
+        network = SelectorNetwork(target, draft, len(space.trees))
         network.load_state_dict(state)
         facts |= {"space": space, "samplings": tuple(Sampling(**one) for one in facts["samplings"])}
         facts |= {"prompts": frozenset(facts["prompts"]), "network": network.eval()}

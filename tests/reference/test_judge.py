@@ -17,10 +17,10 @@ import spectheory as st
 from reference import judge
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
+from reference.forced_logits import forced_texts
 from reference.judge import LEVEL, HeldOutTexts, compare_drafts, usual_cycle
 from reference.models import Pair
 from reference.sampling import Sampling
-from reference.teacher_forcing import forced_texts
 from reference.tracing import TraceSettings, ranks, record_trace
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import ratio_half_width

@@ -71,8 +71,8 @@ def selector(seed: int = 5, spread: float = 3.0) -> Selector:
     """A network of random weights, whose choices differ from root to root."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        sizes = (model.config.hidden_size for model in (pair().target, pair().draft))
-        network = SelectorNetwork(*sizes, len(SPACE.trees)).eval().requires_grad_(False)
+        target, draft = (int(model.config.hidden_size) for model in (pair().target, pair().draft))  # type: ignore[arg-type]
+        network = SelectorNetwork(target, draft, len(SPACE.trees)).eval().requires_grad_(False)
         for weight in network.parameters():
             weight.add_(spread * torch.randn_like(weight) / weight.shape[-1] ** 0.5)
     ones, samplings = torch.ones(SCALARS), (SAMPLING, Sampling(1.0))
