@@ -17,7 +17,7 @@ from spectheory.replay.forced_draws import forced_draws
 from spectheory.replay.shape import Shape, State
 from spectheory.replay.text import TargetText
 from spectheory.replay.top_down import child_of
-from spectheory.verify.shortfall import coin, shortfall
+from spectheory.verify.outcome import coin, shortfall
 
 
 def kept_by_traversal(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spectheory.core.starting import is_command_line
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 
 INTERRUPTED = """
 import importlib.abc, os, signal, sys

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 import typer
 from rich.console import Console
+from spectheory.certify.request import Request
 from typer.testing import CliRunner
 
-from spectheory.certify.request import Request
 from spectheory.cli import certifying, output
 from spectheory.cli.certifying import certify
 from spectheory.cli.clocking import clock

@@ -14,7 +14,7 @@ import spectheory as st
 from reference.model_folders import PairError, load_folder
 from spectheory.core import memory
 from tests.command_line import Run, refused
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 
 
 @pytest.fixture

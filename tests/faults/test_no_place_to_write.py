@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spectheory.core.compiling import compiler
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 
 caching = pytest.importorskip("numba.core.caching")
 
