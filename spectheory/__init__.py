@@ -21,9 +21,9 @@ from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, c
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import Record, RecordError, load
+from spectheory.core.record import Record, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
 from spectheory.engines import Engine, diagnose, export, read_report
@@ -37,7 +37,7 @@ from spectheory.planning.plan_record import Plan
 from spectheory.planning.planner import evaluate, plan
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
-from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
+from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
 from spectheory.results.diagnosis import Diagnosis
@@ -88,7 +88,6 @@ __all__ = [
     "Eagle2",
     "Engine",
     "Estimate",
-    "Explained",
     "Gpu",
     "GreedyText",
     "InputError",
@@ -146,7 +145,6 @@ __all__ = [
     "engines",
     "evaluate",
     "expected_block_efficiency",
-    "explain",
     "export",
     "goose",
     "gto",

@@ -8,6 +8,7 @@ and in `evaluate_posterior` of EAGLE; no code of theirs is here.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -173,7 +174,7 @@ def eagle_play(
     return _EagleStep(evaluate, world, tree.max_depth, tree=tree, batch=None, **options).play()
 
 
-class _Step:
+class _Step(ABC):
     """What the steps share: the sampler, drafts in a world, and the ids of the sampler's vocabulary.
 
     The distributions of a world are computed once for each context. A context has a number, its node; () has node 0.
@@ -211,6 +212,10 @@ class _Step:
         self.p, self.q, self.given = (np.zeros((0, vocab_size)) for _ in range(3))
         self._child = np.zeros((0, vocab_size), int)
         self._add([()])
+
+    @abstractmethod
+    def __call__(self, contexts: Any, rng: np.random.Generator) -> Any:
+        """Draft after the contexts, and return what the sampler emits."""
 
     def play(self) -> Play:
         """The play of this step."""

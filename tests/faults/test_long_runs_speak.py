@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 import typer
 from rich.console import Console
-from spectheory.certify.request import Request
 from typer.testing import CliRunner
 
-from spectheory.cli import certifying, output
-from spectheory.cli.certifying import certify
+from spectheory.cli import output
 from spectheory.cli.clocking import clock
 from spectheory.cli.demo import demo
 from spectheory.cli.judging import evaluate
@@ -182,28 +179,6 @@ def test_a_first_step_counts_only_if_it_is_long_and_of_this_run(lines: Callable[
     assert lines([(first, 41, 80)]) == []
 
 
-def test_worlds_and_runs_are_two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs of whole steps that follow an enumeration are timed for themselves, with advice of their own."""
-    said: list[tuple[str, str]] = []
-
-    @contextmanager
-    def progress(label: str, shorter: str, *scaling: str, announced: bool) -> Iterator[Callable[[int, int], None]]:
-        said.append((label, f"begins; {shorter}"))
-        yield lambda finished, total: said.append((label, f"{finished} of {total}"))
-        said.append((label, "ends"))
-
-    monkeypatch.setattr(certifying, "progress", progress)
-    request = Request("m:f", False, False, (), (), 300, 1e-6, 0.02, 1000, 10.0, False, 0, False)
-    with certifying._Stages(request) as stages:
-        for message in ({"worlds": 1}, {"worlds": 2}, {"runs": 50}):
-            stages.report(message)
-    worlds, runs = "worlds", "runs, at most"
-    assert said == [
-        *((worlds, does) for does in ("begins; lower --cases", "1 of 300", "2 of 300", "ends")),
-        *((runs, does) for does in ("begins; lower --max-samples, or raise --tv,", "50 of 1000", "ends")),
-    ]
-
-
 @quick(count=4, new_tokens=16)
 def command(count: Count = 20, text: PromptOptions = SHIPPED_PROMPTS) -> None:
     print(count, text.new_tokens, dict(sorted(output.LOWERED.get().items())))
@@ -227,7 +202,7 @@ def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
 
 LONG: list[Callable[..., None]] = [
     *(trace, profile, decode, clock, matrix, demo, evaluate, tune),
-    *(certify, texts, head, selector),
+    *(texts, head, selector),
 ]
 
 

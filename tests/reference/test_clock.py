@@ -22,7 +22,7 @@ from reference.planning_loop import RATES, TRACE, measured_plan, rivals
 from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.wall_clock import ClockSettings, clock, entrants
-from spectheory.core.record import RecordError
+from spectheory.core.errors import RecordError
 from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
 from tests.cli.test_cli import Run, pair, printed, run
