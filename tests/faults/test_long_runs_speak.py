@@ -18,7 +18,6 @@ from spectheory.cli.measuring import decode, profile, trace
 from spectheory.cli.options import SHIPPED_PROMPTS, Count, PromptOptions, quick, with_groups
 from spectheory.cli.predicted_tau import matrix
 from spectheory.cli.training import head, selector, texts
-from spectheory.cli.tuning import tune
 
 Steps = list[tuple[float, int, int]]
 
@@ -201,7 +200,7 @@ def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
 
 
 LONG: list[Callable[..., None]] = [
-    *(trace, profile, decode, clock, matrix, demo, evaluate, tune),
+    *(trace, profile, decode, clock, matrix, demo, evaluate),
     *(texts, head, selector),
 ]
 

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from spectheory.certify.output_distribution import compare
 from typer.testing import CliRunner
 
 import spectheory as st
 from reference.torch_replay import TorchReplay
 from spectheory.certify import Verdict, replays
-from spectheory.certify.subject import floats, subject_of
+from spectheory.certify.subject import compare, floats, subject_of
 from spectheory.cli import app
 from spectheory.core.chance import BranchError, branches
 from tests.reference.torch_samplers import (
