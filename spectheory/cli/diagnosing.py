@@ -12,7 +12,7 @@ import typer
 
 from spectheory import engines
 from spectheory.cli.options import ONE_GPU, DeploymentOptions, Force, Json
-from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free, standard_input
+from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.errors import InputError
 from spectheory.engines.cycle_parts import Times
 from spectheory.hardware.calibrated_costs import CalibratedCosts
@@ -93,7 +93,7 @@ def diagnose(
     """
     from spectheory.report.diagnosis import diagnosis_rows, diagnosis_words
 
-    require_free([*files, *(plain or []), *(latency or []), costs], Output(acceptance, "acceptance"), force=force)
+    require_free([*files, *(plain or []), *(latency or []), costs], acceptance, force=force)
     given = standard_input() if STANDARD_INPUT in files else ""
     reports = [given if file == STANDARD_INPUT else Path(file) for file in files]
     times = _times(source, gpu, target, draft, machine, costs, latency, engine, context)

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.options import USUAL_CHAIN, Force, Json, ReplayedTree
-from spectheory.cli.output import PAGE, Output, progress, require_free, show_files
+from spectheory.cli.output import progress, require_free, show
 from spectheory.cli.replaying import Drafter, Source, texts_in
 from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.json_values import to_json
 from spectheory.core.tree import Tree
 from spectheory.replay import Explained, Replays
 from spectheory.replay import explain as explained_on
@@ -49,7 +48,7 @@ def explain(
     from spectheory.report.explained import explained_rows, explained_words
 
     if out is not None:
-        pages = Output(out / "explained.json", Explained.kind), Output(out / "index.html", PAGE)
+        pages = out / "explained.json", out / "index.html"
         require_free([source, tree, measured], *pages, force=force)
     tally = None if measured is None else Tally.load(measured)
     given = None if tree is None else tree_file(tree)
@@ -59,10 +58,10 @@ def explain(
     shape, by, rule = _chosen(texts, given, verifier)
     with progress("replays") as tell:
         found = explained_on(texts, shape, by, rule, measured=tally, progress=tell)
-    files = [] if out is None else _files(out, found)
-    require_free([source, tree, measured], *(Output(path, kind) for path, kind, _ in files), force=force)
-    written = [(path, text) for path, _, text in files]
-    show_files(found, explained_words(found), explained_rows(found), written, as_json=as_json)
+    pages: dict[Path, str] = {} if out is None else _pages(out, found)
+    require_free([source, tree, measured], *pages, force=force)
+    record = None if out is None else out / "explained.json"
+    show(found, *explained_words(found), *explained_rows(found), as_json=as_json, out=record, pages=pages)
 
 
 def _chosen(texts: Replays, given: TreeFile | None, named: str | None) -> tuple[Tree, Verifier | None, DrawRule | None]:
@@ -80,14 +79,13 @@ def _verifier(texts: Replays, name: str | None) -> Verifier | None:
     return None if texts.greedy or name is None else verifier_of(name)
 
 
-def _files(out: Path, found: Explained) -> list[tuple[Path, str | None, str]]:
-    """The path, the kind and the text of each file."""
+def _pages(out: Path, found: Explained) -> dict[Path, str]:
+    """The text of each page and figure."""
     from spectheory.report.explained import depth_figure, explained_page, request_figure, what_if_figure
 
-    return [
-        (out / "explained.json", found.kind, to_json(found.to_dict())),
-        (out / "index.html", PAGE, explained_page("Where tau is lost", found)),
-        (out / "depths.svg", None, depth_figure(found)),
-        (out / "choices.svg", None, what_if_figure(found)),
-        (out / "requests.svg", None, request_figure(found)),
-    ]
+    return {
+        out / "index.html": explained_page("Where tau is lost", found),
+        out / "depths.svg": depth_figure(found),
+        out / "choices.svg": what_if_figure(found),
+        out / "requests.svg": request_figure(found),
+    }

@@ -12,7 +12,7 @@ import typer
 
 from spectheory import engines
 from spectheory.cli.options import Force, Json
-from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free, standard_input
+from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.errors import InputError
 from spectheory.engines import BenchPoint, Statistics
 
@@ -50,7 +50,7 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Convert an engine's report into acceptance rates for `spectheory plan`, and list what had to be assumed."""
-    require_free(files, Output(out, "acceptance"), force=force)
+    require_free(files, out, force=force)
     found = _read(source, files, min_trials, assume_constant)
     if out is not None:
         _save(found, source, out)

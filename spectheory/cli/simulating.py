@@ -10,7 +10,7 @@ from rich.text import Text
 
 from spectheory.cli.exporting import names_of
 from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft
-from spectheory.cli.output import Output, require_free, show
+from spectheory.cli.output import require_free, show
 from spectheory.core.errors import InputError
 from spectheory.core.record import load as load_record
 from spectheory.planning.plan_record import Plan
@@ -76,7 +76,7 @@ def simulate(
     if cycles is not None:
         raise InputError("--cycles is for a plan without a --load: give --requests or --seconds")
     source, trace = _source(plan, schedule), Path(load.split(",")[0])
-    require_free([source, trace], Output(out, "serving_comparison"), force=force)
+    require_free([source, trace], out, force=force)
     planned = load_record(source)
     if not isinstance(planned, Plan | Schedule):
         raise InputError(
@@ -111,7 +111,7 @@ def simulate(
     )
     notes = [Text(f"assumed: {sentence}") for sentence in comparison.provenance.assumptions]
     answer = Text(serving_answer(comparison, planned if isinstance(planned, Schedule) else None))
-    show(comparison, serving_rows(comparison), answer, *notes, as_json=as_json, out=out, force=force)
+    show(comparison, serving_rows(comparison), answer, *notes, as_json=as_json, out=out)
 
 
 def _cycles(
@@ -126,10 +126,10 @@ def _cycles(
         raise InputError(f"{used[0]} needs a --load, such as --load poisson:12")
     if plan is None:
         raise InputError("give --plan, to simulate cycles of a plan, or --load and --schedule, to simulate serving")
-    require_free([plan], Output(out, "tally"), force=force)
+    require_free([plan], out, force=force)
     planned = Plan.load(plan)
     tally = run(planned, cycles=cycles, seed=seed)
-    show(tally, comparison_rows(compare(planned, tally, None)), as_json=as_json, out=out, force=force)
+    show(tally, comparison_rows(compare(planned, tally, None)), as_json=as_json, out=out)
 
 
 def _source(plan: Path | None, schedule: Path | None) -> Path:

@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.exporting import Exports, engines_of, found_engines
-from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft, quick
-from spectheory.cli.output import Output, loaded, progress, require_free, show
+from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft
+from spectheory.cli.output import loaded, progress, require_free, show
 from spectheory.cli.planning import EngineNames
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.schedule_record import Schedule
 
 
-@quick(replications=4, tries=30)
 def tune(
     schedule: Annotated[Path, typer.Option(help="Schedule to start from, from `spectheory schedule --batch 1:M`.")],
     load: Annotated[
@@ -53,7 +52,7 @@ def tune(
     """
     engines = engines_of(engine)
     found_engines(engines)
-    files = [schedule, Path(load.split(",")[0])], Output(out, "schedule")
+    files = [schedule, Path(load.split(",")[0])], out
     require_free(*files, force=force)
     planned = loaded(Schedule, schedule)
 
@@ -62,7 +61,7 @@ def tune(
     from spectheory.report.tuning import tuned_ranges, tuned_rows
 
     server = Server.of(planned, max_sequences=max_sequences, batched_tokens=batched_tokens, kv_tokens=kv_tokens)
-    with progress("schedules", "lower --replications or --tries", "replications", "tries", announced=True) as tell:
+    with progress("schedules") as tell:
         tuned = search(
             planned,
             load,

@@ -143,7 +143,9 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
         ("sglang-response", '{"spec_verify_ct": 200, "spec_accept_token_num": 300, "spec_draft_token_num": 600}'),
         ("llama.cpp-log", "draft acceptance rate = 0.50000 (  300 accepted /   600 generated)"),
     ):
-        result = succeeded(run("import", source, "-", "--assume-constant", 3, "--out", "made.json", given=text))
+        result = succeeded(
+            run("import", source, "-", "--assume-constant", 3, "--out", "made.json", "--force", given=text)
+        )
         made = st.Acceptance.load("made.json")
         rate = made.table[0, 0]
         assert made.table.shape == (1, 1)

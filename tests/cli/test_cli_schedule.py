@@ -133,7 +133,7 @@ def test_measured_records_override_the_roofline_and_the_report_says_where(rates_
         ("1:3", "Times are measured (*) at batch 2, computed at batch 1, 3."),
         ("2", "All times are measured."),
     ):
-        text = run_plan(rates_file, *places, "--batch", batches, "--report", page).output
+        text = run_plan(rates_file, *places, "--batch", batches, "--report", page, "--force").output
         assert said in " ".join(text.split())
         assert said in page.read_text()
         assumed = "assumed: at batch 1, 3: forwards are computed by a roofline, not measured"

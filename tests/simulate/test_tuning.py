@@ -176,4 +176,4 @@ def test_the_command_writes_the_tuned_schedule_and_the_settings_of_engines(run: 
     refused(run("tune", *options, "--max-sequences", 99), "max_sequences must be at most 12")
     strict = " ".join(run("tune", *options, "--slo-ttft", 1e-6).stdout.split())
     assert "has no request within the limits, nor has any other: the limits are too strict" in strict
-    refused(run("tune", *options, "--out", "schedule.json"), "is an input of this command")
+    refused(run("tune", *options, "--out", "schedule.json"), "is another file of this command")
