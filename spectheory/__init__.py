@@ -36,7 +36,7 @@ from spectheory.planning.plan_record import Plan
 from spectheory.planning.planner import evaluate, plan
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
-from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
+from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
 from spectheory.results.diagnosis import Diagnosis
@@ -87,7 +87,6 @@ __all__ = [
     "Eagle2",
     "Engine",
     "Estimate",
-    "Explained",
     "Gpu",
     "GreedyText",
     "InputError",
@@ -145,7 +144,6 @@ __all__ = [
     "engines",
     "evaluate",
     "expected_block_efficiency",
-    "explain",
     "export",
     "goose",
     "gto",
