@@ -39,7 +39,6 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
-from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
@@ -77,7 +76,6 @@ __all__ = [
     "ChainText",
     "Comparison",
     "Deployment",
-    "Diagnosis",
     "Draft",
     "DraftComparison",
     "DraftModel",
