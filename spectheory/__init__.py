@@ -43,7 +43,6 @@ from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
-from spectheory.results.tuned import Tuned
 from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
@@ -115,7 +114,6 @@ __all__ = [
     "Tally",
     "TargetText",
     "Tree",
-    "Tuned",
     "Verdict",
     "Verifier",
     "WallClock",
