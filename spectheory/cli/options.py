@@ -20,7 +20,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import LARGEST_SEED
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.placement import Parallel
+from spectheory.hardware.engine_costs import Parallel
 
 if TYPE_CHECKING:
     from reference.models import Pair

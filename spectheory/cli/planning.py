@@ -31,9 +31,9 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.engines import ALL
 from spectheory.hardware.calibrated_costs import CalibratedCosts
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
-from spectheory.hardware.shipped_models import model_names, repository
+from spectheory.hardware.models import model_names, repository
 from spectheory.planning.schedule_record import Schedule
 from tests.command_line import HEAD, MODEL, Run, refused, succeeded
 

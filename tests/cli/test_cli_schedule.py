@@ -150,7 +150,7 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
         (
             ("--batch", "1,4"),
             "has no record for gpu h100_sxm, target llama-3.1-8b, draft llama-3.2-1b at batch 1 to 4. It has "
-            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: give no folder of measured records, so that",
+            "h100_sxm/llama-3.1-8b/llama-3.2-1b/batch-2.json: give no folder of measured records, so that",
         ),
         (("--batch", "2", "--context", 4096), "context 4,096 is outside the measured contexts in"),
         (("--batch", "2", "--gpus", 2), "measured records are for 1 GPU, got 2 GPUs"),
