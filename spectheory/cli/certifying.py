@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.options import Json, Seed, numbers
-from spectheory.cli.output import PAGE, Output, console, require_free
+from spectheory.cli.output import console, require_free
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -65,7 +65,7 @@ def certify(
         raise InputError(f"--seconds must be finite and above 0, got {seconds}")
     if black_box and len(shape or []) > 1:
         raise InputError(f"--black-box takes only one --shape, got {' and '.join(shape or [])}")
-    require_free([], Output(report, PAGE))
+    require_free([], report)
     shapes = [numbers("--shape", counts, int) for counts in shape or ()]
     options = {"black_box": black_box, "rules": [drawn.name for drawn in rule or ()], "shapes": shapes, "cases": cases}
     options |= {"alpha": alpha, "tv": tv, "max_samples": max_samples, "seconds": seconds, "seed": seed}
