@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from reference.losses.unrolling import FILLER, unroll
 from torch import Tensor
 
 from reference.decode import Decoder
 from reference.drafters import PlannedTree, Searched
 from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, holds_head, write_head
 from reference.hugging_face import generate
+from reference.losses.passes import FILLER, unroll
 from reference.models import Pair, load_pair
 from reference.sampling import Sampling
 from spectheory import SpecExec, Tree

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from reference.losses.unrolling import unroll
 
 from reference.drafters.model import cached_draft
 from reference.heads import HeadStep
+from reference.losses.passes import unroll
 from reference.models import Pair
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 

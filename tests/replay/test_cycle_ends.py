@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spectheory.replay.drafted_text import ranks_of
 
 from proofs_check.replay.enumerated import decoded, drafts, random_world, text_of, texts
 from spectheory.core.chance import branches
@@ -113,12 +112,6 @@ def test_recorded_lengths_know_no_better_draft() -> None:
     found = where_cycles_end(texts, Tree.chain(2), Greedy())
     assert (found.without_misses.size, found.closer) == (0, {})
     assert found.tau == texts.replay(Tree.chain(2), Greedy()).tau
-
-
-def test_ranks_of_sampled_text_are_places_in_the_order_of_q() -> None:
-    q = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.4, 0.4, 0.2], [1.0, 0.0, 0.0]])
-    text = TargetText(np.array([0, 0, 1, 1]), np.full((4, 3), 1 / 3), q)
-    assert ranks_of(text).tolist() == [[2, 0, 1, -1]]
 
 
 @pytest.mark.parametrize("verifier", [TopDown(Naive()), TopDown(RRS()), Traversal(), Block()], ids=str)
