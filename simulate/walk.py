@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from simulate.worlds import RateWorld, ReachWorld, SimulatedWorld
-from spectheory import Acceptance, DrawRule, Plan, Provenance, Tally
+from spectheory import Acceptance, DrawRule, Provenance, Schedule, Tally
 from spectheory.core.errors import InputError
 from spectheory.verify import verifier_of
 
 
 def run(
-    plan: Plan,
+    plan: Schedule,
     *,
     cycles: int = 20_000,
     requests: int = 50,
@@ -49,10 +49,10 @@ def run(
     return walks.tally(Provenance.now("simulate.run", seed=seed, tree=plan.tree.identity, requests=requests))
 
 
-def _world(plan: Plan, world: SimulatedWorld | Acceptance | None) -> SimulatedWorld:
+def _world(plan: Schedule, world: SimulatedWorld | Acceptance | None) -> SimulatedWorld:
     """The world that is given, or the one from which the plan predicts its tau."""
     if isinstance(world, SimulatedWorld):
         return world
-    if world is None and (plan.replayed is not None or plan.classes is not None):
+    if world is None and (plan.replayed is not None or plan.rates.classes is not None):
         return ReachWorld(plan.tree, plan.reach)
     return RateWorld(world or plan.acceptance)

@@ -214,8 +214,8 @@ def speedup_chart(planned: st.Schedule) -> alt.LayerChart:
     points = [
         {
             "batch": int(batch),
-            "speedup": planned.speedup[row],
-            "name": planned.answer(row),
+            "speedup": planned.speedups[row],
+            "name": planned.option(row).answer,
             "size": tree_in_words(planned.trees[planned.choice[row]]),
         }
         for row, batch in enumerate(planned.batches)

@@ -17,7 +17,7 @@ from simulate.serving.server import controller_for
 from simulate.serving.tiers import Rates
 from simulate.walk import run
 from simulate.worlds import MarkovWorld, SimulatedWorld
-from spectheory import Acceptance, DrawRule, Plan, Provenance, Verdict, Verifier
+from spectheory import Acceptance, DrawRule, Provenance, Schedule, Verdict, Verifier
 from spectheory.core.errors import InputError
 
 TAU = Figure("tau", "emitted", "cycles", "tokens per target call")
@@ -33,7 +33,7 @@ SERVING = (
 """The figures of serving."""
 
 
-def walk_task(plan: Plan, *, cycles: int = 2_000, world: Acceptance | None = None, seed: int = 0) -> Task:
+def walk_task(plan: Schedule, *, cycles: int = 2_000, world: Acceptance | None = None, seed: int = 0) -> Task:
     """A task that simulates decoding with a plan, see `simulate.run`. Its figure is tau.
 
     Args:
@@ -174,7 +174,7 @@ def verifier_task(name: str, *, cases: int = 60, seed: int = 0) -> Task:
     return Task(_certify, {"name": name, "cases": cases}, figures=(LOSSY,), name=f"verifier {name}", seed=seed)
 
 
-def _walk(block: Block, *, plan: Plan, cycles: int, world: Acceptance | None) -> Statistics:
+def _walk(block: Block, *, plan: Schedule, cycles: int, world: Acceptance | None) -> Statistics:
     return Statistics.of_tally(run(plan, cycles=cycles, requests=2, seed=block.seed, world=world))
 
 

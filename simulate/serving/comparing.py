@@ -12,7 +12,7 @@ from simulate.serving.controllers import Controller, Served
 from simulate.serving.server import Server, controller_for, own_server, serve
 from simulate.serving.stability import Work
 from simulate.serving.tiers import Rates, Tier, tiers_of
-from spectheory import Plan, Provenance, Schedule, ServingRun
+from spectheory import Provenance, Schedule, ServingRun
 from spectheory.core.errors import InputError
 from spectheory.results.serving_comparison import ServingComparison
 
@@ -46,7 +46,7 @@ def compare_schedules(
     Raises:
         InputError: see `serve`, or there is no schedule.
     """
-    timed = next((one for one in schedules.values() if isinstance(one, Schedule | Plan)), None)
+    timed = next((one for one in schedules.values() if isinstance(one, Schedule)), None)
     server = own_server(timed) if server is None else server
     runs = []
     for name, schedule in schedules.items():
@@ -66,12 +66,9 @@ def compare_schedules(
     return ServingComparison(tuple(runs), stamp)
 
 
-def schedules_in(source: Schedule | Plan) -> dict[str, Schedule | Plan | Tier | None]:
-    """No speculation, the schedule or the plan itself, and each of a schedule's trees at every batch size, by name."""
-    found: dict[str, Schedule | Plan | Tier | None] = {"off": None}
-    if isinstance(source, Plan):
-        return found | {tier.name: source for tier in tiers_of(source) if tier.tree.budget}
-    found["schedule"] = source
+def schedules_in(source: Schedule) -> dict[str, Schedule | Tier | None]:
+    """No speculation, the schedule, and each of its chosen trees at every batch size, by name."""
+    found: dict[str, Schedule | Tier | None] = {"off": None, "schedule": source}
     tiers = tiers_of(source)
     for number in sorted(set(source.choice.tolist())):
         tier = tiers[number]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simulate.serving.tiers import Rates, Tier, tiers_of
-from spectheory import Plan, Schedule, Tree
+from spectheory import Schedule, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -84,7 +84,7 @@ class Controller:
 
     @classmethod
     def of(cls, source: Unruled, most_sequences: int, rates: Rates | None = None) -> Controller:
-        """The controller of a schedule, of one plan, tree or tier at every batch size, or of no speculation for None.
+        """The controller of a schedule, of one tree or tier at every batch size, or of no speculation for None.
 
         Args:
             source: what to run.
@@ -98,9 +98,9 @@ class Controller:
         if isinstance(source, Schedule):
             tiers = tiers_of(source, rates)
             used, choice = np.unique(source.choice, return_inverse=True)
+            if len(source.batches) == 1:
+                return cls.always(tiers[used[0]], most_sequences)
             return cls.by_batch([tiers[number] for number in used], choice, source.batches, "schedule")
-        if isinstance(source, Plan):
-            return cls.always(tiers_of(source, rates)[0], most_sequences)
         if isinstance(source, Tier):
             return cls.always(source, most_sequences)
         if rates is None:
@@ -122,7 +122,7 @@ class Controller:
         return self.tiers[0].classes
 
 
-Unruled = Schedule | Plan | Tree | Tier | None
-"""What a controller can be made from: a schedule, a plan, a tree or a tier. None means no speculation."""
+Unruled = Schedule | Tree | Tier | None
+"""What a controller can be made from: a schedule, a tree or a tier. None means no speculation."""
 Served = Unruled | Controller
 """What can be served."""

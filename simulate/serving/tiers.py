@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from spectheory import Acceptance, Plan, RequestClasses, Schedule, Tree, reach
+from spectheory import Acceptance, RequestClasses, Schedule, Tree, reach
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
-from spectheory.planning.node_reach import node_reach
 
 Rates = Acceptance | RequestClasses | Sequence[Acceptance | Sequence[float] | np.ndarray]
 """Rates of acceptance: of all requests, or of each class of requests."""
@@ -127,21 +126,16 @@ def _by_depth(tree: Tree, values: np.ndarray) -> Float[np.ndarray, " lengths"]:
     return np.minimum.accumulate(survival.clip(0, 1))
 
 
-def tiers_of(source: Schedule | Plan, rates: Rates | None = None) -> tuple[Tier, ...]:
-    """The trees of a schedule, or the tree of a plan. What they accept is replayed if it was, otherwise by the rates.
+def tiers_of(source: Schedule, rates: Rates | None = None) -> tuple[Tier, ...]:
+    """The options of a schedule. What they accept is replayed if it was, otherwise by the rates.
 
     Args:
-        source: the schedule or the plan.
+        source: the schedule.
         rates: true rates, in place of those that `source` predicts from.
     """
-    if isinstance(source, Plan):
-        rows = [(source.tree, source.verifier, source.replayed)]
-    else:
-        replayed = source.replayed or (None,) * len(source.trees)
-        rows = [(tree, source.verifier(number), replayed[number]) for number, tree in enumerate(source.trees)]
     if rates is not None:
-        return tuple(Tier.of(tree, rates, verifier) for tree, verifier, _ in rows)
+        return tuple(Tier.of(option.tree, rates, option.verifier) for option in source.options)
     return tuple(
-        Tier(tree, _by_depth(tree, node_reach(tree, source.rates, replayed).values)[None], verifier)
-        for tree, verifier, replayed in rows
+        Tier(option.tree, _by_depth(option.tree, option.reach(source.rates))[None], option.verifier)
+        for option in source.options
     )

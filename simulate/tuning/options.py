@@ -12,6 +12,7 @@ import numpy as np
 from simulate.serving import Controller, Server
 from simulate.serving.tiers import Rates, Tier, tiers_of
 from spectheory import Schedule, Tree
+from spectheory.planning.schedule_record import Option
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,44 +69,26 @@ class Options:
         rows = index.reshape(2, -1)
         kept = _only(self.schedule, used.tolist())
         stamp = self.schedule.provenance.assuming(f"the trees were chosen by simulated goodput under the load {load}")
-        return replace(kept, choice=rows[0], chain_choice=rows[1], searched=False, provenance=stamp)
+        return replace(kept, choice=rows[0], chain_choice=rows[1], provenance=stamp)
 
 
 def _missing(schedule: Schedule) -> list[Tree]:
     """No speculation, and the chains up to the longest one, if the schedule lacks them and they need no replay."""
     longest = max(tree.budget for tree in schedule.trees if tree.is_chain)
-    wanted = range(longest + 1 if schedule.tried is None else 1)
+    wanted = range(longest + 1 if not schedule.is_replayed else 1)
     return [chain for length in wanted if (chain := Tree.chain(length)) not in schedule.trees]
 
 
 def _with(schedule: Schedule, trees: Iterable[Tree]) -> Schedule:
     """The schedule with more trees, which nothing is replayed of."""
-    added = tuple(trees)
-    none = (None,) * len(added) if schedule.tried is not None else ()
-    return replace(
-        schedule,
-        trees=(*schedule.trees, *added),
-        verifiers=(*schedule.verifiers, *none),
-        rules=(*schedule.rules, *none),
-        replayed=(*schedule.replayed, *none),
-        searched=False,
-    )
+    return replace(schedule, options=(*schedule.options, *map(Option, trees)))
 
 
 def _only(schedule: Schedule, used: list[int]) -> Schedule:
     """The schedule with the trees `used` only; its choices are replaced by the first of them."""
     chain = next(place for place, number in enumerate(used) if schedule.trees[number].is_chain)
     first = np.full(len(schedule.batches), chain)
-    replayed = schedule.tried is not None
-    return replace(
-        schedule,
-        trees=tuple(schedule.trees[i] for i in used),
-        verifiers=tuple(schedule.verifiers[i] for i in used) if replayed else (),
-        rules=tuple(schedule.rules[i] for i in used) if replayed else (),
-        replayed=tuple(schedule.replayed[i] for i in used) if replayed else (),
-        choice=first,
-        chain_choice=first,
-    )
+    return replace(schedule, options=tuple(schedule.options[i] for i in used), choice=first, chain_choice=first)
 
 
 Choice = tuple[int, ...]

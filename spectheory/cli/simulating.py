@@ -13,7 +13,6 @@ from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequ
 from spectheory.cli.output import Output, require_free, show
 from spectheory.core.errors import InputError
 from spectheory.core.record import load as load_record
-from spectheory.planning.plan_record import Plan
 from spectheory.planning.schedule_record import Schedule
 
 CYCLES = 20_000
@@ -78,13 +77,11 @@ def simulate(
     source, trace = _source(plan, schedule), Path(load.split(",")[0])
     require_free([source, trace], Output(out, "serving_comparison"), force=force)
     planned = load_record(source)
-    if not isinstance(planned, Plan | Schedule):
+    if not isinstance(planned, Schedule):
         raise InputError(
             f"{source} must hold a plan or a schedule, got a record of kind {planned.kind!r}: make a schedule with "
             "`spectheory schedule`"
         )
-    if controller is not None and not isinstance(planned, Schedule):
-        raise InputError("--controller needs --schedule: engines choose chains by batch size")
     from simulate.controllers import engine_controller
     from simulate.load import parse
     from simulate.serving import Server, compare_schedules, require_sustained, schedules_in
@@ -96,8 +93,7 @@ def simulate(
     arriving = described.requests(seed)
     limits = {"max_sequences": max_sequences, "batched_tokens": batched_tokens, "kv_tokens": kv_tokens}
     server, schedules = Server.of(planned, **limits), schedules_in(planned)
-    if isinstance(planned, Schedule):
-        schedules |= {name: engine_controller(name, planned, server.sequences) for name in names_of(controller)}
+    schedules |= {name: engine_controller(name, planned, server.sequences) for name in names_of(controller)}
     if seconds is None and not described.has_end:
         require_sustained(schedules, arriving, server=server)
     comparison = compare_schedules(
@@ -110,7 +106,7 @@ def simulate(
         slo_tpot_seconds=slo_tpot,
     )
     notes = [Text(f"assumed: {sentence}") for sentence in comparison.provenance.assumptions]
-    answer = Text(serving_answer(comparison, planned if isinstance(planned, Schedule) else None))
+    answer = Text(serving_answer(comparison, planned))
     show(comparison, serving_rows(comparison), answer, *notes, as_json=as_json, out=out, force=force)
 
 
@@ -127,7 +123,7 @@ def _cycles(
     if plan is None:
         raise InputError("give --plan, to simulate cycles of a plan, or --load and --schedule, to simulate serving")
     require_free([plan], Output(out, "tally"), force=force)
-    planned = Plan.load(plan)
+    planned = Schedule.load(plan)
     tally = run(planned, cycles=cycles, seed=seed)
     show(tally, comparison_rows(compare(planned, tally, None)), as_json=as_json, out=out, force=force)
 

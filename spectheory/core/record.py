@@ -20,9 +20,6 @@ from spectheory.core.files import from_json, read_text, write_whole
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 
-CLOSE = 1e-9
-"""Largest relative difference between a saved derived value and the same value computed again."""
-
 
 class RecordError(InputError):
     """The data are not the expected record: they are damaged, or of another kind or schema version."""
@@ -38,8 +35,8 @@ class Record:
 
     A field whose metadata has `"optional": True` is left out of the file where it is None.
 
-    `derived` names properties that are computed from the fields. They are saved too, for readers and other programs. On
-    loading they are computed again, and a file in which one of them differs is refused.
+    `derived` names properties that are computed from the fields. They are saved too, for readers and other programs,
+    and ignored on loading.
     """
 
     kind: ClassVar[str]
@@ -84,7 +81,6 @@ class Record:
         hints = _hints(cls)
         try:
             record = cls(**{name: _typed(name, hints[name], data[name]) for name in names})
-            record._require_derived(data, where)
         except RecordError as error:  # of a record in a field, which is named by the field alone
             if where in str(error):
                 raise
@@ -97,15 +93,6 @@ class Record:
     def _optional(cls) -> set[str]:
         """The names of the fields that are left out of a file where they are None."""
         return {field.name for field in dataclasses.fields(cls) if field.metadata.get("optional")}
-
-    def _require_derived(self, data: dict[str, Any], where: str) -> None:
-        """Check that the derived values in `data` agree with the fields."""
-        for name in self.derived:
-            if name in data and not _same(data[name], computed := _plain(getattr(self, name))):
-                raise RecordError(
-                    f"{where} contradicts itself: {name} is {data[name]!r:.60}, but its other fields give "
-                    f"{computed!r:.60}: {self.repair}"
-                )
 
     def save(self, path: str | Path) -> None:
         """Write the record to `path` as JSON. An interruption leaves no half-written file."""
@@ -197,26 +184,6 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r:.80} occurs twice")
     return found
-
-
-def _same(saved: Any, computed: Any) -> bool:
-    """Whether a saved JSON value equals the computed one. Numbers may differ by rounding."""
-    if isinstance(computed, list):
-        return (
-            isinstance(saved, list)
-            and len(saved) == len(computed)
-            and all(_same(a, b) for a, b in zip(saved, computed, strict=True))
-        )
-    if isinstance(computed, dict):
-        return (
-            isinstance(saved, dict)
-            and saved.keys() == computed.keys()
-            and all(_same(saved[name], value) for name, value in computed.items())
-        )
-    if isinstance(computed, float):
-        is_number = isinstance(saved, int | float) and not isinstance(saved, bool)
-        return is_number and math.isclose(saved, computed, rel_tol=CLOSE, abs_tol=1e-300)
-    return type(saved) is type(computed) and saved == computed
 
 
 @cache

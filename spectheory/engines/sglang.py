@@ -33,8 +33,7 @@ from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, ONE_CHAIN, VERS
 from spectheory.engines.sglang_observed import ADVICE, observed_in_log, observed_in_metrics
 from spectheory.engines.sglang_points import BenchPoint, from_bench_speculative
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
-from spectheory.planning.fitting import Fitting
-from spectheory.planning.length_rules import at_most, one_length
+from spectheory.planning.fitting import Fitting, at_most, one_length
 
 __all__ = ["ENGINE", "VERSIONS", "BenchPoint", "export", "from_bench_speculative", "from_meta_info", "from_metrics"]
 
@@ -161,17 +160,15 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     algorithm = fitting.of_family(FAMILY_ALGORITHMS)
     model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
     if algorithm in ONE_CHAIN:
-        chains = fitting.chains(
-            one_length(fitting.speeds.longest), f"SGLang takes with {algorithm}, one for all batch sizes"
-        )
+        chains = fitting.chains(one_length(fitting.longest), f"SGLang takes with {algorithm}, one for all batch sizes")
         made = export(chains.runs, version=version, algorithm=algorithm, model=model)
         return made.after(*fitting.notes(chains))
     by_batch = VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS
-    if by_batch or len(set(fitting.speeds.chain_lengths)) == 1:
-        found, notes = fitting.better(at_most(fitting.speeds.longest), "SGLang takes by batch size")
+    if by_batch or len(set(fitting.chain_lengths)) == 1:
+        found, notes = fitting.better(at_most(fitting.longest), "SGLang takes by batch size")
     else:
         what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
-        found, notes = fitting.better(one_length(fitting.speeds.longest), what)
+        found, notes = fitting.better(one_length(fitting.longest), what)
     return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
 
 

@@ -21,8 +21,7 @@ from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.engines.tensorrt_llm_config import VERSIONS, WITHOUT_MODEL, export, export_without_model
 from spectheory.engines.tensorrt_llm_observed import ADVICE, BLOCK, observed_in_iterations
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.planning.fitting import Fitting
-from spectheory.planning.length_rules import first_is_longest, one_length_then_off
+from spectheory.planning.fitting import Fitting, first_is_longest, one_length_then_off
 
 __all__ = ["ENGINE", "VERSIONS", "export", "export_without_model", "from_iteration_stats", "from_metrics"]
 

@@ -24,8 +24,7 @@ from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.engines.vllm_benchmarks import FORMATS
 from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, WITHOUT_MODEL, export
 from spectheory.engines.vllm_observed import ADVICE, PREFIX, observed_in_log, observed_in_metrics
-from spectheory.planning.fitting import Fitting
-from spectheory.planning.length_rules import at_most, one_length
+from spectheory.planning.fitting import Fitting, at_most, one_length
 
 __all__ = [
     "ENGINE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectheory.planning.batch_ranges import span
+from spectheory.planning.confidence import span
 from spectheory.report.schedules import tree_in_words
 from spectheory.report.serving import limits_in_words
 from spectheory.report.tables import TextTable

@@ -14,7 +14,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.html import table_html
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
-from spectheory.planning.batch_ranges import span
+from spectheory.planning.confidence import span
 from spectheory.planning.schedule_record import Schedule
 
 TUNED, PLANNED, OFF = "tuned", "planned", "off"

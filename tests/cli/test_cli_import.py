@@ -67,7 +67,7 @@ def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> N
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     planned = run("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--out", "plan.json")
     assert planned.exit_code == 0
-    assert st.Plan.load("plan.json").answer == "chain"
+    assert st.Schedule.load("plan.json").answer == "chain"
 
 
 def test_vectors_are_read_from_files_also(run: Run) -> None:

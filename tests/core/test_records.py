@@ -71,11 +71,11 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
 def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(content)
-    refuses("plan.json", st.Plan.load, path)
+    refuses("plan.json", st.Schedule.load, path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    refuses(r"there is no file .*absent\.json", st.Plan.load, tmp_path / "absent.json")
+    refuses(r"there is no file .*absent\.json", st.Schedule.load, tmp_path / "absent.json")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -91,7 +91,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     [
         (PLAN, "provenance", {"source": "x", "seed": "one"}, "seed of the provenance must be int | None, got 'one'"),
         (PLAN, "context", None, "context must be of type int, got None"),
-        (PLAN, "tree", [-1, 5], "parent must be -1 for node 0"),
         (TALLY, "seconds", "fast", "seconds must be of type float, got 'fast'"),
         (TALLY, "emitted", [5.5, 4.5], "emitted must be a list of counts"),
         (RATES, "hits", [[9000, -5], [0, 0]], "hits must be counts >= 0 that sum to at most trials"),
@@ -112,11 +111,11 @@ def test_a_plan_in_a_plan_is_checked_as_well(tmp_path: Path) -> None:
     data["acceptance"]["kind"] = "tally"
     (tmp_path / "plan.json").write_text(json.dumps(data))
     with pytest.raises(st.RecordError, match="expected 'acceptance'"):
-        st.Plan.load(tmp_path / "plan.json")
+        st.Schedule.load(tmp_path / "plan.json")
 
 
 def test_records_and_trees_show_themselves(tmp_path: Path) -> None:
-    assert repr(PLAN) == f"<Plan: {PLAN.summary}>"
+    assert repr(PLAN) == f"<Schedule: {PLAN.summary}>"
     assert len(PLAN.summary.splitlines()) == 2
     planned = st.schedule(RATES, lambda batch: LATENCY, [1, 2, 8], context=64, max_budget=4)
     assert planned._repr_html_().count("<tr>") == 1 + len(planned.ranges())

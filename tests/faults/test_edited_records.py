@@ -201,22 +201,10 @@ def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record)
         type(record).from_dict({**data, "sauce": 1})
 
 
-def test_a_plan_whose_tree_was_replaced_is_refused_and_says_how_to_plan_a_tree(tmp_path: Path) -> None:
-    data = PLAN.to_dict()
-    data["tree"] = st.Tree.chain(1).parent.tolist()
-    (tmp_path / "plan.json").write_text(json.dumps(data))
-    with pytest.raises(st.RecordError, match=r"contradicts itself: .*`spectheory plan --tree`"):
-        st.Plan.load(tmp_path / "plan.json")
-    own = st.evaluate(st.Tree.chain(1), RATES, LATENCY)
-    assert own.block_efficiency == st.block_efficiency(st.Tree.chain(1), RATES)
-    assert own.speedup == own.block_efficiency * LATENCY.plain(own.context) / LATENCY.cycle(own.tree, own.context)
-    assert st.Plan.from_dict(own.to_dict()).to_dict() == own.to_dict()
-
-
 def test_json_nested_too_deeply_and_numbers_too_long_are_refused() -> None:
     for text in ("[" * 100_000, '{"kind": ' * 50_000, f'{{"schema": {"9" * 6000}}}'):
         with pytest.raises(st.RecordError, match=r"plan.json is damaged: not JSON"):
-            st.Plan.from_text(text, "plan.json")
+            st.Schedule.from_text(text, "plan.json")
 
 
 def test_tallies_of_different_runs_cannot_be_added() -> None:
@@ -238,7 +226,7 @@ def test_numbers_and_texts_that_cannot_be_written_again_are_refused() -> None:
         text.replace('"source": "', '"source": "\\ud800'),
     ):
         with pytest.raises(st.RecordError, match=r"plan.json is damaged: not JSON"):
-            st.Plan.from_text(bad, "plan.json")
+            st.Schedule.from_text(bad, "plan.json")
 
 
 def test_a_kind_that_is_no_name_is_refused(tmp_path: Path) -> None:
@@ -254,8 +242,7 @@ def test_fields_that_contradict_each_other_are_refused() -> None:
     for record, changes in (
         (st.Tally, {**tally, "emitted": [9, 0]}),
         (st.Tally, {**tally, "emitted": [2**62] * 4, "cycles": [0] * 4, "accepted_histogram": [0]}),
-        (st.Plan, {**planned, "limits": {**planned["limits"], "max_depth": 1}}),
-        (st.Plan, {**planned, "limits": {**planned["limits"], "max_fanout": 1}}),
+        (st.Schedule, {**planned, "choice": [99]}),
     ):
         with pytest.raises(st.RecordError, match="damaged: "):
             record.from_dict(changes)

@@ -29,7 +29,7 @@ RATES = st.Acceptance.by_rank([0.65, 0.12, 0.06])
 
 
 @pytest.fixture(scope="module")
-def plan() -> st.Plan:
+def plan() -> st.Schedule:
     return st.plan(RATES, st.Latency.constant(draft_seconds=0.1), max_budget=6)
 
 
@@ -58,7 +58,7 @@ def constant(block: simulate.Block) -> Statistics:
     return Statistics({"value": 2.5})
 
 
-def test_equal_tasks_have_equal_identities_and_different_ones_have_not(plan: st.Plan) -> None:
+def test_equal_tasks_have_equal_identities_and_different_ones_have_not(plan: st.Schedule) -> None:
     base = Task(noisy, {"scale": 1.0})
     assert base == Task(noisy, {"scale": np.float64(1.0)}, name="another name", figures=TASKS[0].figures)
     changed = [
@@ -160,7 +160,7 @@ def test_equal_blocks_are_no_proof_of_a_narrow_interval() -> None:
     assert simulate.collect(task, stop=Stop(blocks=20, half_width=0.1))[task].counted == 20
 
 
-def test_a_walk_agrees_with_the_exact_block_efficiency(plan: st.Plan) -> None:
+def test_a_walk_agrees_with_the_exact_block_efficiency(plan: st.Schedule) -> None:
     """The interval, 3.5 times as wide as at 95%, holds the exact value: error level 1e-6, by t for 20 blocks."""
     task = simulate.walk_task(plan)
     result = simulate.collect(task, stop=Stop(blocks=20))[task]

@@ -16,6 +16,7 @@ from simulate import Server, serve, tune
 from simulate.load import Geometric, Load, Requests, poisson
 from simulate.tuning.options import Options, neighbours, segments
 from simulate.tuning.search import Trials
+from spectheory.planning.schedule_record import OFF
 from tests.command_line import Run, refused, run, succeeded
 from tests.refusals import refuses
 
@@ -82,9 +83,7 @@ def test_a_schedule_that_locks_itself_out_of_speculation_is_mended() -> None:
     chain = int(schedule.chain_choice[0])
     off = len(schedule.trees)
     choice = np.where(schedule.batches <= 3, chain, off)
-    locked = replace(
-        schedule, trees=(*schedule.trees, st.Tree.chain(0)), choice=choice, chain_choice=choice, searched=False
-    )
+    locked = replace(schedule, options=(*schedule.options, OFF), choice=choice, chain_choice=choice)
     tuned = tune(locked, load(14), replications=6, tries=60, slo_tpot_seconds=0.0075)
     gain = tuned.against("planned")
     assert gain.low > 0
