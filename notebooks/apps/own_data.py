@@ -19,7 +19,7 @@ with app.setup:
 
     import spectheory as st
     from spectheory import engines
-    from spectheory.core.record import parse
+    from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
     from spectheory.planning.break_even import fitting_latencies
     from spectheory.planning.fitting import Fitting
@@ -99,8 +99,7 @@ def _(context, draft, engine, gpu, rates, replays, target):
     try:
         place = st.Deployment(gpu.value, target.value, draft.value, context=context.value, engine=engine.value)
         _batches = [*fitting_latencies(place, BATCHES)]
-        _classes = None if replays else classes_of(rates)
-        planned = place.schedule(rates, _batches, max_budget=32, classes=_classes, replays=replays)
+        planned = place.schedule(rates, _batches, max_budget=32, replays=replays)
     except st.InputError as error:
         mo.stop(True, mo.callout(mo.md(f"**There is no plan.** {error}"), kind="warn"))
     return place, planned

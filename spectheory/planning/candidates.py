@@ -19,7 +19,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.search import best_trees
 from spectheory.search.beam import beam, draft_scores
-from spectheory.yields import NoClassesError, RequestClasses, block_efficiency, block_efficiency_interval, reach
+from spectheory.yields import RequestClasses, block_efficiency, block_efficiency_interval, reach
 
 Progress = Callable[[int, int], None]
 """A callback to which a search reports its progress: the number of finished steps and the number of all steps."""
@@ -78,7 +78,7 @@ def _fitted(acceptance: Acceptance) -> RequestClasses | str | None:
         return None
     try:
         return RequestClasses.from_acceptance(acceptance)
-    except NoClassesError as error:
+    except InputError as error:  # NoClassesError is one
         return str(error)
 
 

@@ -60,7 +60,7 @@ def plan(
             is outside the measured contexts, or the texts are too short to replay any tree.
     """
     context, limits = latency.context_of(context), Limits(max_budget, max_depth, max_fanout)
-    return _searched("spectheory.plan", acceptance, [latency], [latency.batch], context, limits, replays, progress)
+    return _searched(acceptance, [latency], [latency.batch], context, limits, replays, progress)
 
 
 def schedule(
@@ -94,7 +94,7 @@ def schedule(
     """
     check_batches(batches)
     limits, latencies = Limits(max_budget, max_depth, max_fanout), [latency_at(int(batch)) for batch in batches]
-    return _searched("spectheory.schedule", acceptance, latencies, batches, context, limits, replays, progress)
+    return _searched(acceptance, latencies, batches, context, limits, replays, progress)
 
 
 def evaluate(
@@ -145,11 +145,10 @@ def evaluate(
     chain = own if tree.is_chain else _fastest([OFF, *chains], rates, latency, context)
     rows = [(own, chain)]
     kept = _fastest_of_each_length(chains, rates, [latency], context) if replays else []
-    return _schedule("spectheory.evaluate", rates, [latency], [latency.batch], context, limits, rows, kept)
+    return _schedule(rates, [latency], [latency.batch], context, limits, rows, kept)
 
 
 def _searched(
-    source: str,
     acceptance: Acceptance,
     latencies: Sequence[Latency],
     batches: Sequence[int],
@@ -169,7 +168,7 @@ def _searched(
             best = found.fastest(speedups), found.fastest(speedups, lengths)
             options |= {number: Option(found.tree(number)) for number in best if number not in options}
             rows.append((options[best[0]], options[best[1]]))
-        return _schedule(source, rates, latencies, batches, context, limits, rows)
+        return _schedule(rates, latencies, batches, context, limits, rows)
     choice, rows = ReplayedChoice(replays, found, progress), []
     for latency in latencies:
         best = choice.fastest(latency, context)
@@ -178,7 +177,7 @@ def _searched(
     reached = {option: choice.options.with_reach(option) for option in dict.fromkeys(best for best, _ in rows)}
     kept = _fastest_of_each_length(choice.options.known_chains, rates, latencies, context)
     rows = [(reached[best], reached.get(chain, chain)) for best, chain in rows]
-    return _schedule(source, rates, latencies, batches, context, limits, rows, kept)
+    return _schedule(rates, latencies, batches, context, limits, rows, kept)
 
 
 def _fastest(options: Sequence[Option], rates: ByRates, latency: Latency, context: int) -> Option:
@@ -198,7 +197,6 @@ def _fastest_of_each_length(
 
 
 def _schedule(
-    source: str,
     rates: ByRates,
     latencies: Sequence[Latency],
     batches: Sequence[int],
@@ -212,7 +210,6 @@ def _schedule(
     options = list(dict.fromkeys([*chosen, *kept]))
     choice, chain_choice = np.array([[options.index(option) for option in row] for row in rows]).T
     drafted = [option for option in chosen if option.tree.budget]
-    stamp = Provenance.merged([latency.provenance for latency in latencies])
 
     def fastest(latency: Latency) -> float:
         return max(option.speedup(rates, latency, context) for option in drafted)
@@ -226,7 +223,7 @@ def _schedule(
         choice=choice,
         chain_choice=chain_choice,
         limits=limits,
-        provenance=stamp.replace(source=source, created=Provenance.now(source).created),
+        provenance=Provenance.merged([latency.provenance for latency in latencies]),
         confidence=confidence_of(latencies, fastest if drafted else None),
     )
     said = []
@@ -266,7 +263,7 @@ def _assumptions(made: Schedule, chosen: Sequence[Option]) -> Iterator[str]:
     for timed in dict.fromkeys(latency.provenance.sampling for latency in latencies):
         if stamp.sampling and timed and timed != stamp.sampling:
             yield f"the overheads were measured at {timed}, and are used for decoding at {stamp.sampling}"
-    sampled = sorted({option.verifier for option in chosen if option.verifier} - {name_of(Greedy())})
+    sampled = sorted({option.verifier for option in made.options if option.verifier} - {name_of(Greedy())})
     names = [name for name in sampled if any(name not in latency.verifier_seconds for latency in latencies)]
     if names:
         yield (

@@ -195,7 +195,7 @@ def test_a_measured_plan_is_exported_with_the_draft_that_was_measured(plan: Run)
     assert f"--draft-model models/small --num-draft-tokens {chosen.chain.tree.budget}" in result.stdout
     assert "STANDALONE --speculative-draft-model-path models/small" in result.stdout
     renamed = plan("--latency", "named.json", "--draft", "my/EAGLE-3-head", "--engine", "sglang", "--json")
-    assert json.loads(renamed.stdout)["kind"] == "plan"
+    assert json.loads(renamed.stdout)["kind"] == "schedule"
     assert "EAGLE3 --speculative-draft-model-path my/EAGLE-3-head" in renamed.stderr
     unnamed = plan("--latency", "latency.json", "--engine", "hf,vllm")
     refused(unnamed, "vllm: the latency record does not name the draft model: name it with the argument draft")

@@ -9,10 +9,10 @@ import pytest
 import spectheory as st
 from reference.losses import loss_of
 from reference.train.head import HeadRecipe
-from spectheory.cli import explaining, replaying
+from spectheory.cli import replaying
 from spectheory.cli.options import PairOptions
+from spectheory.core.json_values import to_json
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import to_json
 from tests.command_line import Run, refused
 from tests.refusals import refuses
 
@@ -146,20 +146,15 @@ def test_heads_and_texts_are_checked_before_models_are_loaded(
     assert set(Path().rglob("*")) == before
 
 
-@pytest.mark.parametrize("command", [("explain", "trace"), ("replay", "trace")])
-def test_a_tree_is_read_before_the_texts(run: Run, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_read_before_the_texts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The texts of a trace above temperature 0 need both models."""
 
     def texts_in(*_: object) -> None:
         raise AssertionError("the texts are read")
 
-    for module in (explaining, replaying):
-        monkeypatch.setattr(module, "texts_in", texts_in)
+    monkeypatch.setattr(replaying, "_texts_in", texts_in)
     Path("tree.json").write_text("[-1, 0, 7]")
-    refused(run(*command, "--tree", "tree.json"), "tree.json must hold a parent array")
-    if command[0] == "explain":
-        refused(run(*command, "--verifier", "none"), "verifier must be one of Greedy, ")
-        refused(run(*command, "--measured", "absent.json"), "there is no file absent.json")
+    refused(run("replay", "trace", "--tree", "tree.json"), "tree.json must hold a parent array")
 
 
 def test_a_selector_is_checked_before_its_labels(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "a plan to compare": ("compare", "--plan", "FILE"),
     "a plan to simulate": ("simulate", "--plan", "FILE"),
     "prompts": ("trace", "--out", "trace", "--prompts", "FILE", "--count", "1"),
-    "recorded text": ("explain", "FILE"),
+    "recorded text": ("replay", "FILE"),
     "costs": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft",
               "ngram", "--costs", "FILE"),
     "a configuration": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--draft", "ngram",

@@ -22,7 +22,7 @@ from reference.planning_loop import RATES, TRACE, measured_plan, rivals
 from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.wall_clock import ClockSettings, clock, entrants
-from spectheory.core.record import RecordError
+from spectheory.core.errors import RecordError
 from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
 from tests.cli.test_cli import Run, pair, printed, run
@@ -315,7 +315,7 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
         (["--temperature", -1], "temperature must be 0"),
         (["--top-k", 4], "top_k=4 and top_p=1 have no effect at temperature 0"),
         (["--plan", "absent.json"], "there is no file absent.json"),
-        (["--out", "plan.json"], "holds a record of kind 'plan', expected 'wallclock'"),
+        (["--out", "plan.json"], "holds a record of kind 'schedule', expected 'wallclock'"),
         (["--new-tokens", 5000], "need a context of 5008"),
     ):
         status, _, err = run("clock", *pair, *few, *bad)

@@ -195,7 +195,7 @@ def test_arguments_of_another_type_are_refused(call: Any, message: str) -> None:
 
 def test_verifiers_without_overheads_of_their_own_are_named() -> None:
     sentences = PLAN.provenance.assumptions
-    assert any("the overheads of Block, Naive, RRS, Traversal were not measured" in one for one in sentences)
+    assert any(one.startswith("the overheads of ") and f"{PLAN.verifier}" in one for one in sentences)
     every: dict[str, tuple[float, ...]] = dict.fromkeys(("Block", "Naive", "RRS", "Traversal"), (0.0, 0.0, 0.0))
     timed = search(RATES, replace(LATENCY, verifier_seconds=every), max_budget=8, replays=REPLAYS)
     assert not any("were not measured" in one for one in timed.provenance.assumptions)

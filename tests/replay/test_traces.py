@@ -60,7 +60,7 @@ def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path, tiny
     told = "--tree", out, "--verifier", plan.verifier
     again = run("plan", "--acceptance", rates, "--latency", times, "--trace", trace, "--smooth", *told, "--json")
     assert again.exit_code == 0, again.output
-    assert f'"block_efficiency": {plan.tau!r}' in again.stdout
+    assert f'"tau": {plan.tau!r}' in again.stdout
 
 
 def test_a_trace_of_another_pair_or_without_prompts_is_refused(trace: Path, tiny: Pair, tmp_path: Path) -> None:

@@ -280,7 +280,7 @@ def test_page_is_self_contained_and_escapes_what_it_is_given():
     assert not re.search(r"<script|<link|<img|<iframe|@import|\bsrc=|url\((?!#)", text)
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp;" in text
     assert "seed 7" in text
-    assert text.count("<svg ") == 2 * 5 + 1 + 1  # the plan that is off has no tree
+    assert text.count("<svg ") == 2 * 4 + 1 + 1  # the plan that is off has no tree
     for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
         well_formed(svg)
 
