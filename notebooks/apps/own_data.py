@@ -26,7 +26,6 @@ with app.setup:
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY
     from spectheory.report.schedules import named_ranges, tree_in_words
-    from spectheory.yields import NoClassesError
 
     IN_BROWSER = sys.platform == "emscripten"
     BATCHES = tuple(2**doubling for doubling in range(9))
@@ -155,17 +154,6 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
         raise st.InputError(f"{kinds[0]} has only totals: give the chain length that your engine drafts")
     counted = "" if found.tau is None else f", {found.tau:.2f} tokens per target call"
     return found.acceptance, f"Read as {kinds[0]}{counted}"
-
-
-@app.function
-def classes_of(rates: st.Acceptance) -> st.RequestClasses | None:
-    """Classes of contexts that explain the counts of an engine's chains better than one table; None if none do."""
-    if rates.cycles_of is None or rates.trials is None:
-        return None
-    try:
-        return st.RequestClasses.from_acceptance(rates)
-    except NoClassesError:
-        return None
 
 
 @app.function

@@ -147,7 +147,7 @@ def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
     ("arguments", "message"),
     [
         (["simulate", "--plan", "absent.json"], "there is no file absent.json"),
-        (["simulate", "--plan", "latency.json"], "holds a record of kind 'latency', expected 'plan'"),
+        (["simulate", "--plan", "latency.json"], "holds a record of kind 'latency', expected 'schedule'"),
         (["plan", "--acceptance", "plan.json", "--latency", "latency.json"], "expected 'acceptance'"),
         (["compare", "--plan", "plan.json", "--measured", "plan.json"], "expected 'tally'"),
         (["decode", "--plan", "plan.json", "--target", "nowhere"], "target folder nowhere holds no config.json"),

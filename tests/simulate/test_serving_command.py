@@ -94,7 +94,6 @@ def test_a_load_that_is_not_sustained_needs_a_limit(run: Run, schedule: str) -> 
         (("--load", "poisson:3", "--schedule", "schedule.json", "--cycles", 9), "--cycles is for a plan"),
         (("--plan", "plan.json", "--slo-ttft", 1), "--slo-ttft needs a --load"),
         (("--load", "poisson:3", "--schedule", "schedule.json", "--controller", "vlm"), "unknown controller 'vlm'"),
-        (("--load", "poisson:3", "--plan", "plan.json", "--controller", "vllm"), "--controller needs --schedule"),
         (("--load", "closed:3", "--schedule", "schedule.json", "--slo-ttft", "inf"), "must be finite, got inf"),
         (("--load", "poisson:3", "--schedule", "schedule.json", "--seconds", "inf"), "must be finite, got inf"),
         (("--load", "poisson:x", "--schedule", "schedule.json"), "rate must be a number"),
