@@ -38,12 +38,10 @@ from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
-from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
-from spectheory.results.tuned import Tuned
 from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
@@ -76,7 +74,6 @@ __all__ = [
     "ChainText",
     "Comparison",
     "Deployment",
-    "Diagnosis",
     "Draft",
     "DraftComparison",
     "DraftModel",
@@ -115,7 +112,6 @@ __all__ = [
     "Tally",
     "TargetText",
     "Tree",
-    "Tuned",
     "Verdict",
     "Verifier",
     "WallClock",

@@ -33,9 +33,8 @@ from spectheory.cli import (
     planning,
     predicted_tau,
     replaying,
-    simulating,
+    serving,
     training,
-    tuning,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
@@ -159,8 +158,7 @@ for command in (
     calibrating.calibrate,
     planning.plan,
     planning.schedule,
-    simulating.simulate,
-    tuning.tune,
+    serving.serve,
     replaying.replay,
     measuring.decode,
     measuring.generate,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import simulate
 import spectheory as st
 from reference.library_sources import standard_library
 from spectheory.cli import app, output
@@ -88,7 +89,7 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     plan = st.Schedule.load("plan.json")
     assert plan.answer in ("off", "chain", "tree")
     assert "plain decoding, per token" in out
-    assert run("simulate", "--plan", "plan.json", "--out", "simulated.json")[0] == 0
+    simulate.run(plan).save("simulated.json")
     out = printed(run("decode", *pair, *few, "--skip", 0, "--plan", "plan.json", "--out", "measured.json"))
     assert "5 of 5" in out
     arguments = ("compare", "--plan", "plan.json", "--simulated", "simulated.json", "--measured", "measured.json")
@@ -126,12 +127,6 @@ def test_the_demo_writes_its_records_and_one_page(
         assert st.Tally.load(folder / "simulated.json").cycles.sum() == 20_000
 
 
-def test_json_is_the_record(run: Run) -> None:
-    records(run)
-    out = printed(run("simulate", "--plan", "plan.json", "--json"))
-    assert st.Tally.from_dict(json.loads(out)).cycles.sum() == 20_000
-
-
 def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
     records(run)
     before = Path("plan.json").read_text()
@@ -146,8 +141,7 @@ def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["simulate", "--plan", "absent.json"], "there is no file absent.json"),
-        (["simulate", "--plan", "latency.json"], "holds a record of kind 'latency', expected 'schedule'"),
+        (["serve", "--schedule", "absent.json", "--load", "poisson:3"], "there is no file absent.json"),
         (["plan", "--acceptance", "plan.json", "--latency", "latency.json"], "expected 'acceptance'"),
         (["compare", "--plan", "plan.json", "--measured", "plan.json"], "expected 'tally'"),
         (["decode", "--plan", "plan.json", "--target", "nowhere"], "target folder nowhere holds no config.json"),
@@ -202,19 +196,6 @@ def test_an_interrupted_decode_keeps_the_finished_prompts(
     assert (status, out) == (130, "")
     assert "interrupted: all files written so far are complete" in err
     assert len(st.Tally.load("measured.json").cycles) == 2
-
-
-def test_an_interruption_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import simulate
-
-    def stop(*args: object, **settings: object) -> None:
-        raise KeyboardInterrupt
-
-    records(run)
-    monkeypatch.setattr(simulate, "run", stop)
-    status, _, err = run("simulate", "--plan", "plan.json")
-    assert status == 130
-    assert "interrupted" in err
 
 
 def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

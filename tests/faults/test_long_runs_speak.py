@@ -21,7 +21,6 @@ from spectheory.cli.measuring import decode, profile, trace
 from spectheory.cli.options import SHIPPED_PROMPTS, Count, PromptOptions, quick, with_groups
 from spectheory.cli.predicted_tau import matrix
 from spectheory.cli.training import head, selector, texts
-from spectheory.cli.tuning import tune
 
 Steps = list[tuple[float, int, int]]
 
@@ -226,7 +225,7 @@ def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
 
 
 LONG: list[Callable[..., None]] = [
-    *(trace, profile, decode, clock, matrix, demo, evaluate, tune),
+    *(trace, profile, decode, clock, matrix, demo, evaluate),
     *(certify, texts, head, selector),
 ]
 

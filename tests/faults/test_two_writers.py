@@ -26,7 +26,6 @@ from spectheory.cli.measuring import measured
 from spectheory.core.files import owned
 from spectheory.verify import Greedy
 from tests.faults.code_that_ends import POSIX
-from tests.faults.killing import killed
 from tests.faults.test_killed_runs import PLAN
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS as TEXTS
@@ -114,14 +113,6 @@ def test_a_tally_and_a_matrix_have_one_writer(tiny: Pair, tmp_path: Path) -> Non
         with pytest.raises(st.InputError, match="matrix is in use by process"):
             Matrix(folder, tiny, Texts(PROMPTS, PROMPTS, PROMPTS), MatrixSettings("numbers", 8))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["matrix", "tally.json"]
-
-
-def test_what_a_killed_writer_leaves_is_removed_by_the_next(tiny: Pair, tmp_path: Path) -> None:
-    assert killed(lambda: record_trace(tiny, PROMPTS, SETTINGS, tmp_path), write=3)
-    left = list(tmp_path.glob("*.partial"))
-    assert len(left) == 1
-    record_trace(tiny, PROMPTS, SETTINGS, tmp_path)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"] * 2 + [".parquet"] * 3
 
 
 def test_a_folder_is_free_after_an_error_of_its_writer(tmp_path: Path) -> None:
