@@ -1,6 +1,5 @@
 """Theory, simulation and planning of tree-based speculative decoding."""
 
-import spectheory.core.starting as _starting  # noqa: F401  (must be the first import)
 from spectheory import (
     certify,
     core,

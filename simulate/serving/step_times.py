@@ -12,7 +12,7 @@ from simulate.serving.controllers import Tier
 from spectheory import Deployment, Latency, Schedule
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.hardware.roofline_inputs import RooflineInputs
+from spectheory.hardware.roofline import RooflineInputs
 
 LARGEST_KV = 10**9
 """Most tokens of KV memory; a cache that does not grow with the context holds as many."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from spectheory.hardware.deployment_class import IN_WORDS, ClassErrors, LogErrors
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.roofline_inputs import RooflineInputs
+from spectheory.hardware.roofline import RooflineInputs
 
 LARGEST_BATCH = 4096
 """A break-even is sought up to this batch size."""

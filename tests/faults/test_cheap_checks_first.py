@@ -95,14 +95,6 @@ def test_an_output_is_checked_before_models_are_loaded(no_models: Run, command: 
     assert Path("new").read_text() == "mine"
 
 
-@pytest.mark.parametrize("command", ["demo", "matrix"])
-def test_a_page_of_somebody_else_is_not_replaced(no_models: Run, command: str) -> None:
-    Path("new").mkdir()
-    Path("new/index.html").write_text("<p>mine</p>")
-    refused(no_models(command, *PAIR_COMMANDS[command]), "new/index.html already exists: name another file or folder")
-    assert Path("new/index.html").read_text() == "<p>mine</p>"
-
-
 @pytest.mark.parametrize("engine", ["vllm@9.9", "vllm,sglang@0", "aiperf", "vllm@", "@1", "vllm,,sglang"])
 def test_an_engine_and_its_version_are_checked_before_the_plan(plan: Run, engine: str) -> None:
     before = set(Path().rglob("*"))

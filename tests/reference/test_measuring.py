@@ -79,13 +79,13 @@ def test_folders_that_are_no_pair_are_refused(tiny_folders: Path, tmp_path: Path
 
 def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    refuses("prompts.jsonl does not exist", load_prompts, file)
+    refuses("there is no file .*prompts.jsonl", load_prompts, file)
     file.write_text('{"text": "import os"}\n{"txt": 1}\n')
     refuses("line 2 is not a JSON object with a field 'text'", load_prompts, file)
     file.write_text('{"text": "import os"}\n')
     refuses("prompts must be between 1 and 1 .*, got 2 .*: give --count 1$", load_prompts, file, 2)
     repair = r"got 40 \(given, or the default\): give --skip 0 --count 1$"
-    refuses(rf"\(.* has 1 prompt\), {repair}", load_prompts, file, 20, 40)
+    refuses(rf"\(.* has 1 prompts\), {repair}", load_prompts, file, 20, 40)
     file.write_text('{"text": "import os"}\n' * 3)
     with pytest.raises(ValueError, match=r"between 1 and 2 \(.* has 3 prompts\), got 40 .*: give --skip 1 --count 2$"):
         load_prompts(file, 20, 40, least_skip=1)
@@ -94,7 +94,7 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
     refuses("prompt tokens must be at least 1, got 0", encode_prompts, tiny, load_prompts(file), 0)
     for wrong in ("5", '""', "null", '["import os"]'):
         file.write_text('{"text": "import os"}\n\n{"text": ' + wrong + "}\n")
-        refuses("line 3: 'text' must be a string, not empty, got ", load_prompts, file)
+        refuses("line 3 is not a JSON object with a field 'text'", load_prompts, file)
     file.write_text('{"text": "a\u2028b"}\n\n', encoding="utf-8")
     assert load_prompts(file) == ["a\u2028b"]
 

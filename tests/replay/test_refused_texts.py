@@ -15,7 +15,7 @@ import torch
 
 import spectheory as st
 from reference.decode import Decoder
-from reference.drafters import Drawn, PlannedTree, PromptLookup
+from reference.drafters import PlannedTree, PromptLookup
 from reference.forced_logits import forced_texts
 from reference.models import Pair, load_pair
 from reference.random_streams import streams
@@ -26,7 +26,6 @@ from spectheory.otlp import RRS, Naive
 from spectheory.replay import ChainText, GreedyText, Replays, TargetText, read_chain_records
 from spectheory.replay.kernels import kept_by_ratio
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, Verifier
-from tests.refusals import refuses
 
 NO_REPLACEMENT, IID = st.DrawRule.NO_REPLACEMENT, st.DrawRule.IID
 PROMPTS = np.random.default_rng(3).integers(0, 300, (12, 6)).tolist()
@@ -39,55 +38,28 @@ def text_with(tmp_path: Path, line: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "named"),
+    ("line", "named"),
     [
-        ("[[1, 2]]", "got a list"),
-        ("[1, [2]]", "got a list"),
-        ("[1, {}]", "got {}"),
-        ("[[1, 2], [3]]", "got a list"),
-        ('[1, "2"]', "got '2'"),
-        ("[1, true]", "got True"),
-        ("[1, null]", "got None"),
-        ("[1, 2.0]", "got 2.0"),
-        ("[1, -3]", "got -3"),
-        ("[]", "got []"),
-        ('"12"', "got '12'"),
-        ("null", "got None"),
-        ("7", "got 7"),
-        (f"[1, {2**70}]", "got a number that is too large"),
-        (f"[1, {2**63 - 1}]", "got a number that is too large"),
-        ("[1, NaN]", "NaN is not a JSON number"),
-        ("[1, Infinity]", "Infinity is not a JSON number"),
-        ("[1, 1e999]", "is too large"),
-        (f"[1, {'9' * 6000}]", "is damaged: not JSON"),
-        ("[" * 500 + "]" * 500, "got a list"),
-        ("[" * 100_000 + "]" * 100_000, "is damaged: not JSON"),
+        ('{"a": {"acc_len": [[1, 2]]}}', "got [[1, 2]]"),
+        ('{"a": {"acc_len": [1, "2"]}}', "got [1, '2']"),
+        ('{"a": {"acc_len": [1, true]}}', "got [1, True]"),
+        ('{"a": {"acc_len": [1, 2.0]}}', "got [1, 2.0]"),
+        ('{"a": {"acc_len": []}}', "got []"),
+        ('{"a": {"acc_len": null}}', "got None"),
+        (f'{{"a": {{"acc_len": [1, {2**63 - 1}]}}}}', "below 2**31"),
+        ('{"a": {"acc_len": [1, NaN]}}', "NaN is not a JSON number"),
+        ("[" * 100_000, "is damaged: not JSON"),
+        ('{"a": {"acc_len": [1]}, "a": {"acc_len": [2]}}', "records.jsonl, line 2"),
+        ('{"a": {"acc_len": [1]}} {}', "is damaged: not JSON"),
+        ('{"a": [1]}', "must have one drafter, got none"),
+        ("null", "must have one drafter, got none"),
     ],
-    ids=range(21),
+    ids=range(13),
 )
-def test_lengths_that_are_no_counts_are_refused_by_line(tmp_path: Path, lengths: str, named: str) -> None:
-    file = text_with(tmp_path, f'{{"a": {{"acc_len": {lengths}}}}}')
+def test_lines_that_are_no_records_are_refused_by_line(tmp_path: Path, line: str, named: str) -> None:
     with pytest.raises(st.InputError, match="records.jsonl, line 2") as refusal:
-        read_chain_records(file)
+        read_chain_records(text_with(tmp_path, line))
     assert named in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"a": {"acc_len": [1]}, "a": {"acc_len": [2]}}',
-        '{"a": {"acc_len": [1], "acc_len": [2]}}',
-        '{"a": {"acc_len": [1]}} {}',
-        '{"a": {"acc_len": [1]}',
-        "[1]",
-        '"a"',
-        "null",
-        '{"a": [1]}',
-        '{"\\ud800": {"acc_len": [1]}}',
-    ],
-)
-def test_lines_that_are_no_records_are_refused_by_line(tmp_path: Path, line: str) -> None:
-    refuses("records.jsonl, line 2", read_chain_records, text_with(tmp_path, line))
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c"])
@@ -109,33 +81,18 @@ chain: Any = ChainText
     ("make", "named"),
     [
         (lambda: target([[0], [1, 2]], WIDE, WIDE), "tokens must be an array"),
-        (lambda: target(["0", "1", "2"], WIDE, WIDE), "tokens must be a row of whole numbers, got <U1"),
         (lambda: target([True, False, True], WIDE, WIDE), "tokens must be a row of whole numbers, got bool"),
-        (lambda: target(None, WIDE, WIDE), "tokens must be a row of whole numbers, got object"),
-        (lambda: target([0, 1, 2], WIDE.astype(str), WIDE), "p must be an array of float64 or of Fractions"),
-        (lambda: target([0, 1, 2], WIDE, WIDE.astype(complex)), "q must be an array of float64 or of Fractions"),
-        (lambda: target([0, 1, 2], WIDE > 0, WIDE), "p must be an array of float64 or of Fractions, got bool"),
+        (lambda: target([0, 1, 2], WIDE.astype(complex), WIDE), "p must be an array of float64 or of Fractions"),
         (lambda: target([0], [[None, 1]], [[0, 1]]), "p must be an array of float64 or of Fractions, got object"),
-        (lambda: target([0, 1, 2], None, WIDE), "p must be an array of float64 or of Fractions"),
-        (lambda: target([0, 1, 2], [[1], [0, 1], [1]], WIDE), "p must be an array"),
         (lambda: target([0, 1, 2], WIDE, WIDE[None, :0]), "got (3, 4) and (1, 0, 4)"),
-        (lambda: target([0, 1, 2], WIDE, np.empty((0, 3, 4))), "got (3, 4) and (0, 3, 4)"),
-        (lambda: target([], np.empty((0, 0)), np.empty((0, 0))), "tokens must be a row of whole numbers"),
-        (lambda: target([0], torch.ones(1, 1, dtype=torch.bfloat16), [[1.0]]), "p must be an array"),
         (lambda: target([1], [[1.0, 5e-324]], [[0.5, 0.5]]), "tokens[0] is 1, which p gives probability 4.94e-324"),
-        (lambda: greedy([[0], [1, 2]]), "ranks must be an array"),
         (lambda: greedy([True]), "ranks must be whole numbers"),
-        (lambda: greedy("012"), "ranks must be whole numbers"),
-        (lambda: greedy(np.empty((0, 4), int)), "ranks must be whole numbers"),
         (lambda: greedy([0, 1], candidates=2.0), "candidates must be a whole number, got 2.0"),
-        (lambda: greedy([0, 1], candidates=0), "candidates must be at least 1, got 0"),
         (lambda: greedy([0, 3], candidates=3), "ranks must be below candidates=3"),
         (lambda: chain([0, 1], "3"), "longest must be a whole number, got '3'"),
-        (lambda: chain([0, 1], True), "longest must be a whole number, got True"),
-        (lambda: chain([[0], [1, 2]], 3), "accepted must be an array"),
         (lambda: chain([False], 3), "accepted must be a row of whole numbers"),
     ],
-    ids=range(26),
+    ids=range(11),
 )
 def test_what_is_no_text_is_refused(make: Callable[[], object], named: str) -> None:
     with pytest.raises(st.InputError) as refusal:
@@ -266,19 +223,12 @@ def test_a_token_at_the_boundary_enters_and_one_beyond_it_does_not() -> None:
 
 BAD_TEXTS: list[tuple[Any, Any, str]] = [
     (PROMPTS[:2], [[1, 2]], "got 2 prompts and 1 texts"),
-    (PROMPTS[:1], [[1, 2], [3]], "got 1 prompts and 2 texts"),
     ([], [], "got 0 prompts and 0 texts"),
-    ([[]], [[1, 2]], "prompts[0] must hold at least one token"),
     (PROMPTS[:1], [[]], "texts[0] must hold at least one token"),
     (PROMPTS[:1], [[1, 300]], "texts[0][1] is 300: token ids are whole numbers from 0 to 299"),
-    (PROMPTS[:1], [[1, -1]], "texts[0][1] is -1"),
-    ([[2**70]], [[1]], "prompts[0][0] is 1180591620717411303424"),
-    (PROMPTS[:1], [[1, 2.0]], "texts[0][1] is 2.0"),
     (PROMPTS[:1], [[1, True]], "texts[0][1] is True"),
-    (PROMPTS[:1], ["ab"], "texts[0] must be a list of token ids, got a str"),
     (PROMPTS[:1], [torch.tensor([1, 2])], "texts[0] must be a list of token ids, got a Tensor"),
     ("ab", [[1], [2]], "prompts must be a list of lists of token ids, got a str"),
-    (PROMPTS[:1], {"a": [1]}, "texts must be a list of lists of token ids, got a dict"),
     (PROMPTS[:1], [[1] * 1019], "prompts[0] of 6 tokens and its text of 1019 need a context of 1025"),
 ]
 
@@ -292,7 +242,3 @@ def test_prompts_and_texts_of_other_models_are_refused(tiny: Pair, prompts: Any,
         with pytest.raises(st.InputError) as refusal:
             replay()
         assert named in str(refusal.value)
-
-
-def test_a_drafter_that_draws_is_refused_by_its_rule(tiny: Pair) -> None:
-    refuses("draws by IID", replay_drafter, tiny, Drawn(Levels((2, 1))), PROMPTS[:1], [[1, 2, 3]], Sampling(1.0))

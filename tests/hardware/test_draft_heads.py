@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from spectheory.hardware.draft_heads import draft_of_kind
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of, pair, require_pair
-from spectheory.hardware.shipped_models import model_names
+from spectheory.hardware.models import draft_of, draft_of_kind, model, model_names, require_pair
 from tests.refusals import refuses
 from tests.tiny_configs import LLAMA
 
@@ -40,37 +37,25 @@ def test_eagle_heads_have_the_published_size_and_read_the_targets_output_head(na
     assert head.read_bytes(1) == pytest.approx(head.weight_bytes + 2 * head.shape.borrowed_parameters)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_draft_head_fits_its_target(name: str) -> None:
-    head = model(name)
-    require_pair(model(str(head.base_model)), head, 100)
-
-
 @pytest.mark.parametrize(
     ("name", "stored"),
     [("glm-4.5", 358_337_791_296), ("glm-4.5-air", 110_468_824_832), ("qwen3-next-80b-a3b", 81_324_862_720)],
 )
 def test_prediction_modules_fill_the_published_checkpoint(name: str, stored: int) -> None:
     """Totals of the Hub. The modules of GLM-4.5 store a copy of the embeddings and of the output head."""
-    target, draft = pair(name, "mtp")
+    target, draft = model(name), model(f"{name}-mtp")
     copies = 0 if name.startswith("qwen") else 2 * draft.shape.borrowed_parameters
     assert target.parameters + draft.parameters + copies == stored
 
 
 def test_a_prediction_module_is_one_layer_that_reads_the_targets_output_head() -> None:
-    target, draft = pair("deepseek-v3", "mtp")
+    target, draft = model("deepseek-v3"), model("deepseek-v3-mtp")
     assert (draft.name, draft.layers, draft.hidden) == ("deepseek-v3-mtp", 1, 7168)
     assert draft.parameters == pytest.approx(11.5e9, rel=0.02), "README of DeepSeek-V3: 11.5B unique parameters"
     assert draft.kv_bytes_per_token * 61 == target.kv_bytes_per_token
     assert draft.arithmetic == target.arithmetic == "fp8"
     require_pair(target, draft, 1000)
-    refuses("target llama-3.1-8b has no multi-token-prediction module .*: name a draft", pair, "llama-3.1-8b", "mtp")
-
-
-def test_an_eagle_head_fuses_three_features_of_the_targets_width() -> None:
-    head = LLAMA | {"draft_vocab_size": 50, "num_hidden_layers": 1}
-    own, wide = ModelConfig.from_hf(head), ModelConfig.from_hf(head | {"target_hidden_size": 200})
-    assert wide.parameters - own.parameters == 3 * (200 - 64) * 64
+    refuses("target llama-3.1-8b has no multi-token-prediction module .*: name a draft", model, "mtp-llama-3.1-8b")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -164,16 +149,6 @@ def test_configs_of_published_heads_are_read_as_heads(kind: str, config: dict[st
     require_pair(model("qwen3-8b"), published, 1000)
 
 
-def test_a_dspark_head_has_the_published_number_of_parameters() -> None:
-    """Hugging Face states 1B for yemara/specdec-discovery-baseline, and 2B for deepseek-ai/dspark_qwen3_8b_block7.
-
-    The second stores copies of the embeddings and of the output head of Qwen3-8B.
-    """
-    head = model("dspark-qwen3-8b")
-    assert round(head.parameters / 1e9) == 1
-    assert round((head.parameters + 2 * head.shape.borrowed_parameters) / 1e9) == 2
-
-
 def test_configs_of_speculators_and_of_vllm_are_read_as_heads() -> None:
     layer = {"model_type": "llama", "num_hidden_layers": 1} | QWEN3_8B
     eagle3 = {"speculators_model_type": "eagle3", "transformer_layer_config": layer, "draft_vocab_size": 32000}
@@ -196,26 +171,15 @@ def test_every_shipped_model_has_a_head_of_every_kind_that_fits_it(name: str) ->
 
 
 def test_drafts_by_name() -> None:
-    first, second = pair("qwen3-8b-fp8", "EAGLE3")
-    assert second is model("eagle3-qwen3-8b"), "a shipped head is preferred, and stays in 16 bits"
-    assert first.arithmetic == "fp8"
-    assert pair("vicuna-7b", "eagle2")[1] == model("eagle1-vicuna-7b") == model("eagle-vicuna-7b")
-    assert pair("deepseek-v3", "nextn")[1] is pair("deepseek-v3", "mtp")[1]
-    assert model("mtp-deepseek-v3").name == model("deepseek-v3-mtp").name == "deepseek-v3-mtp"
+    target = model("qwen3-8b-fp8")
+    assert draft_of(target, "EAGLE3") is model("eagle3-qwen3-8b"), "a shipped head is preferred, and stays in 16 bits"
+    assert draft_of(model("vicuna-7b"), "eagle2") == model("eagle1-vicuna-7b") == model("eagle-vicuna-7b")
+    assert model("mtp-deepseek-v3").name == model("nextn-deepseek-v3").name == "deepseek-v3-mtp"
     assert model("dflash-qwen3-8b-fp8").linear_bytes == pytest.approx(1, rel=1e-2)
-    assert model("dflash-qwen3-8b").linear_bytes == 2
     for word in ("ngram", "suffix", "none", None):
-        assert draft_of(first, word) is None
-    refuses("drafter ngram has no model, .*: name a draft model or a head", pair, "qwen3-8b", "ngram")
-
-
-def test_pard_is_a_whole_model_of_the_family_of_the_target() -> None:
-    draft = pair("llama-3.1-70b", "pard")[1]
-    assert draft.drafts_at_once
-    assert draft == replace(model("llama-3.2-1b"), name="pard-llama-3.2-1b", drafts_at_once=True)
-    refuses("PARD draft for the tokenizers Llama 3, .* gemma-3-4b has Gemma 3: name", pair, "gemma-3-4b", "pard")
-
-
-def test_heads_cannot_be_derived_from_a_gguf_file() -> None:
-    packed = replace(model("qwen3-8b"), name="x.gguf", design=None)
-    refuses("dflash head cannot be derived from x.gguf, a GGUF file: name a draft", pair, packed, "dflash")
+        assert draft_of(target, word) is None
+    pard = draft_of(model("llama-3.1-70b"), "pard")
+    assert pard == replace(model("llama-3.2-1b"), name="pard-llama-3.2-1b", drafts_at_once=True)
+    gemma, packed = model("gemma-3-4b"), replace(target, name="x.gguf", design=None)
+    refuses("PARD draft for the tokenizers Llama 3, .* gemma-3-4b has Gemma 3: name", draft_of, gemma, "pard")
+    refuses("dflash head cannot be derived from x.gguf, a GGUF file: name a draft", draft_of, packed, "dflash")
