@@ -18,7 +18,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import is_derived, known_model, lookup_named, model, repository
-from spectheory.planning.batch_ranges import span
+from spectheory.planning.confidence import span
 from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.runnable import ChainRange, Envelope
 from spectheory.planning.schedule_record import Schedule
