@@ -18,7 +18,7 @@ from reference.measuring import measure
 from reference.models import DRAFT, HEAD, TARGET, load_pair
 from reference.planning_loop import measured_plan
 from reference.prompts import encode_prompts, load_prompts
-from spectheory import Plan, Tally
+from spectheory import Schedule, Tally
 from spectheory.verify import verifier_of
 
 SHIPPED_HEAD = "shipped head"
@@ -33,12 +33,12 @@ def record_file(what: str, name: str, temperature: float) -> Path:
     return FOLDER / f"{what}-{name.replace(' ', '-')}-{temperature:g}.json"
 
 
-def decoded() -> dict[float, dict[str, tuple[Plan, Tally]]]:
+def decoded() -> dict[float, dict[str, tuple[Schedule, Tally]]]:
     """The plan and the tally of each draft at each temperature, as they were kept."""
     return {
         temperature: {
             name: (
-                Plan.load(record_file("plan", name, temperature)),
+                Schedule.load(record_file("plan", name, temperature)),
                 Tally.load(record_file("tally", name, temperature)),
             )
             for name in DRAFTS

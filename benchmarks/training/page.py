@@ -13,7 +13,7 @@ from benchmarks.training.records import FOLDER, Trainings
 from benchmarks.training.rows import CHAIN, INDEPENDENT, ROWS, Row
 from reference.model_folders import WEIGHTS
 from reference.models import DRAFT, HEAD, TARGET
-from spectheory import DraftComparison, Plan, Tally
+from spectheory import DraftComparison, Schedule, Tally
 from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
 
@@ -21,7 +21,7 @@ Comparisons = Mapping[float, DraftComparison]
 """The comparison at each temperature."""
 Timing = Mapping[str, Mapping[str, Any]]
 """What `benchmarks.training.timing` measured."""
-Decoded = Mapping[float, Mapping[str, tuple[Plan, Tally]]]
+Decoded = Mapping[float, Mapping[str, tuple[Schedule, Tally]]]
 """The plan and the tally of each draft at each temperature, which `benchmarks.training.decoding` measured."""
 MOST = 12
 """MB that the shipped target and head may take together."""
@@ -167,7 +167,7 @@ def _decoded(decoded: Decoded) -> Iterator[str]:
             planned = f"{plan.tree.budget} nodes, {plan.tree.max_depth} deep, {plan.verifier}"
             measured = f"{tally.tau:.2f} ({low:.2f} to {high:.2f})"
             speeds = [f"{tally.new_tokens / tally.seconds:.0f}", f"{plan.speedup:.2f}", f"{tally.speedup:.2f}"]
-            taus = [f"{plan.block_efficiency:.2f}", measured]
+            taus = [f"{plan.tau:.2f}", measured]
             yield f"| {' | '.join([f'{temperature:g}', name, planned, *taus, *speeds])} |"
 
 
