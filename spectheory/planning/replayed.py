@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import product
 from math import prod
@@ -12,17 +13,100 @@ import numpy as np
 from jaxtyping import Float
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.candidates import Candidates, Progress, ignore_progress
-from spectheory.planning.replayed_options import BUDGETS, Option, ReplayedOptions, fastest, paying
+from spectheory.otlp import RRS, Naive
+from spectheory.planning.candidates import ByRates, Candidates, Progress, ignore_progress
+from spectheory.planning.schedule_record import Option
 from spectheory.replay import CycleChain, GreedyText, Replays
+from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of, verifier_of
 
+BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256)
+"""Budgets at which trees and chains are replayed. The local search reaches those between."""
+PLANNED_VERIFIERS: tuple[Verifier, ...] = TopDown(Naive()), TopDown(RRS()), Traversal(), Block()
+"""The verifiers of sampled text among which a plan chooses: those that are lossless for planned trees or chains, and
+that no other of them beats everywhere."""
 MOVES = 60
 """Trees that the local search replays at most."""
 PROPOSED = 3
 """Nodes that are proposed for adding, and for removing, in each round of the local search."""
+WEIGHT = 500
+"""Visits of a node at which its own counts weigh as much as the rates of its depth."""
+
+
+class ReplayedOptions:
+    """The options on the same texts. A tree is replayed once with each verifier.
+
+    Args:
+        replays: the texts.
+        rates: the rates beside which they are replayed.
+
+    Raises:
+        InputError: `replays` is not a Replays.
+    """
+
+    def __init__(self, replays: Replays, rates: ByRates) -> None:
+        if not isinstance(replays, Replays):
+            raise InputError(f"replays must be a Replays, made from texts of the target, got {replays!r:.60}")
+        self.replays, self.rates = replays, rates
+        self._known: dict[tuple[Tree, str], Option] = {}
+
+    def of(self, tree: Tree, only: str | None = None) -> list[Option]:
+        """A tree with each of `planned_verifiers`, or with the one of this name only."""
+        options = []
+        for verifier, rule in planned_verifiers(self.replays, tree):
+            if only is None or name_of(verifier) == only:
+                key = tree, name_of(verifier)
+                if key not in self._known:
+                    self._known[key] = Option(*key, rule.name, self.replays.replay(tree, verifier, rule))
+                options.append(self._known[key])
+        return options
+
+    @property
+    def known_chains(self) -> list[Option]:
+        """All chains so far."""
+        return [option for option in self._known.values() if option.tree.is_chain]
+
+    @property
+    def deepest(self) -> int:
+        """The depth of the deepest tree that the texts can judge: half the median text, so that a few long texts do not
+        decide alone.
+        """
+        return (int(np.median([len(text) for text in self.replays.texts])) - self.replays.first) // 2
+
+    def can_judge(self, tree: Tree) -> bool:
+        """Whether the texts can judge a tree."""
+        return 0 < tree.max_depth <= self.deepest and self.replays.can_replay(tree)
+
+    def chains(self, longest: int) -> list[Option]:
+        """The chains of `BUDGETS` tokens, up to `longest`, that the texts can judge, each with every verifier."""
+        chains = [Tree.chain(length) for length in BUDGETS if length <= longest]
+        return [option for chain in chains if self.can_judge(chain) for option in self.of(chain)]
+
+    def with_reach(self, option: Option) -> Option:
+        """The option with the reach of its nodes. Cycles of a chain contain it already."""
+        if option.replayed is None or option.tree.is_chain:
+            return option
+        verifier, rule = verifier_of(option.verifier or ""), DrawRule[option.rule or ""]
+        reach = self.replays.reach(option.tree, verifier, rule)
+        return replace(option, replayed=replace(option.replayed, reach=reach))
+
+    def fastest(self, options: Iterable[Option], latency: Latency, context: int) -> Option | None:
+        """The fastest of the options; None if there is none."""
+        return max(options, key=lambda option: option.speedup(self.rates, latency, context), default=None)
+
+
+def planned_verifiers(replays: Replays, tree: Tree) -> Iterator[tuple[Verifier, DrawRule]]:
+    """The verifiers for a planned tree on these texts, each with the rule by which the tree is drawn."""
+    if replays.greedy:
+        yield Greedy(), DrawRule.TOP_K
+        return
+    rule = DrawRule.IID if tree.is_chain else DrawRule.NO_REPLACEMENT
+    for verifier in PLANNED_VERIFIERS:
+        if rule in verifier.rules and (tree.is_chain or verifier.takes == "trees"):
+            yield verifier, rule
 
 
 class ReplayedChoice:
@@ -45,7 +129,7 @@ class ReplayedChoice:
 
     def __init__(self, replays: Replays, candidates: Candidates, progress: Progress = ignore_progress) -> None:
         self.replays, self.candidates, self.progress = replays, candidates, progress
-        self.options = ReplayedOptions(replays)
+        self.options = ReplayedOptions(replays, ByRates(candidates.acceptance))
         if self.options.deepest < 1:
             raise InputError(
                 "texts are too short to plan with: half of them must be at least 2 tokens longer than the position "
@@ -53,26 +137,19 @@ class ReplayedChoice:
             )
 
     def fastest(self, latency: Latency, context: int) -> Option | None:
-        """The fastest option, improved leaf by leaf; None if none is faster than plain decoding."""
-        best = self._candidate(latency, context)
-        return paying([self._improved(best, latency, context)] if best else [], latency, context)
-
-    def fastest_candidate(self, latency: Latency, context: int) -> Option | None:
-        """The fastest candidate; None if none is faster than plain decoding."""
-        best = self._candidate(latency, context)
-        return paying([best] if best else [], latency, context)
-
-    def _candidate(self, latency: Latency, context: int) -> Option | None:
-        """The fastest of the trees that the rates propose, and of those counted where its cycles start."""
+        """The fastest candidate, improved leaf by leaf; None if there is no candidate."""
         best = self._fastest(self.proposed(latency, context), latency, context)
-        return self._fastest([best.tree, *self._counted(best)], latency, context) if best else None
+        if best is None:
+            return None
+        counted = self._fastest([best.tree, *self._counted(best)], latency, context) or best
+        return self._improved(counted, latency, context)
 
     def _counted(self, best: Option) -> list[Tree]:
         """The trees of `counted_paths` at each of `BUDGETS`; none on texts without ranks."""
         texts = [text for text in self.replays.texts if isinstance(text, GreedyText)]
         if not texts:
             return []
-        kept, limits = self.replays.kept(best.tree, best.verifier), self.candidates.limits
+        kept, limits = self.replays.kept(best.tree, verifier_of(best.verifier or "")), self.candidates.limits
         held = [max(0, len(rows) - best.tree.max_depth) for rows in kept]  # starts from which a whole cycle fits
         whole = [CycleChain(rows[:n], self.replays.first).starts for rows, n in zip(kept, held, strict=True)]
         starts = [np.pad(row, (0, len(text) - len(row))) for text, row in zip(texts, whole, strict=True)]
@@ -92,7 +169,7 @@ class ReplayedChoice:
         for number, tree in enumerate(trees):
             self.progress(number, len(trees))
             options += self.options.of(tree)
-        return fastest(options, latency, context)
+        return self.options.fastest(options, latency, context)
 
     def proposed(self, latency: Latency, context: int) -> list[Tree]:
         """The trees that the rates propose at each of `BUDGETS`: the fastest tree, the best tree, and the chain."""
@@ -111,11 +188,23 @@ class ReplayedChoice:
             changed = [tree for tree in self._neighbours(best.tree) if tree not in tried]
             tried |= set(changed)
             options = [option for tree in changed for option in self.options.of(tree, best.verifier)]
-            better = fastest((one for one in options if _pays(one, best, latency, context)), latency, context)
+            paying = [one for one in options if self._pays(one, best, latency, context)]
+            better = self.options.fastest(paying, latency, context)
             if better is None:
                 break
             best = better
         return best
+
+    def _pays(self, option: Option, best: Option, latency: Latency, context: int) -> bool:
+        """Whether `option` is faster by more than the standard error of the difference, texts paired."""
+        speeds, influences = [], []
+        for one in (option, best):
+            speeds.append(one.speedup(self.options.rates, latency, context))
+            if (found := one.replayed) is not None:
+                shares = found.emitted / found.emitted.sum() - found.cycles / found.cycles.sum()
+                influences.append(speeds[-1] * shares)
+        error = float(np.sqrt(((influences[0] - influences[1]) ** 2).sum()))
+        return speeds[0] - speeds[1] > error
 
     def _neighbours(self, tree: Tree) -> Iterator[Tree]:
         """Trees with a leaf more, a leaf less, or both, within the limits: the most promising ones by the rates."""
@@ -142,21 +231,6 @@ class ReplayedChoice:
 def _before(path: tuple[int, ...]) -> tuple[int, ...]:
     """The sibling of the rank before."""
     return (*path[:-1], path[-1] - 1)
-
-
-def _pays(option: Option, best: Option, latency: Latency, context: int) -> bool:
-    """Whether `option` is faster by more than the standard error of the difference, texts paired."""
-    speeds = [one.speedup(latency, context) for one in (option, best)]
-    influences = [
-        speed * (one.replayed.emitted / one.replayed.emitted.sum() - one.replayed.cycles / one.replayed.cycles.sum())
-        for speed, one in zip(speeds, (option, best), strict=True)
-    ]
-    error = float(np.sqrt(((influences[0] - influences[1]) ** 2).sum()))
-    return speeds[0] - speeds[1] > error
-
-
-WEIGHT = 500
-"""Visits of a node at which its own counts weigh as much as the rates of its depth."""
 
 
 def counted_paths(
