@@ -37,7 +37,6 @@ from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
-from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
@@ -74,7 +73,6 @@ __all__ = [
     "Comparison",
     "Deployment",
     "Draft",
-    "DraftComparison",
     "DraftModel",
     "Drafted",
     "DrawPolicy",

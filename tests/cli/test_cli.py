@@ -197,7 +197,7 @@ def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.split(".")[0] == "reference"]:
         monkeypatch.delitem(sys.modules, name)
-    status, _, err = run("train", "pair", "--out", "pair", "--work", "work")
+    status, _, err = run("trace", "--out", "trace")
     assert status == 2
     assert "pip install 'spectheory[reference]'" in err
 

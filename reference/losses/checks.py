@@ -1,4 +1,4 @@
-"""Checks of tensors. Each error names the tensor, what it is and the repair."""
+"""Checks of tensors and weights. Each error names the tensor, what it is and the repair."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from torch import Tensor
 from spectheory.core.arrays import SUM_TOLERANCE
 from spectheory.core.errors import InputError
 
-PRECISIONS = (torch.float32, torch.float64)
-"""The precisions in which losses are computed. A softmax in half precision does not sum to 1."""
+
+def check_weights(**weights: float) -> None:
+    """Refuse a weight that is not a finite number of at least 0."""
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            raise InputError(f"{name} must be a finite number of at least 0, got {weight!r:.80}")
 
 
 def check_shape(name: str, tensor: Tensor, shape: Sequence[int], of: str) -> None:
@@ -21,19 +25,21 @@ def check_shape(name: str, tensor: Tensor, shape: Sequence[int], of: str) -> Non
         raise InputError(f"{name} must have shape {tuple(shape)}, {of}, got {tuple(tensor.shape)}")
 
 
-def check_precision(name: str, tensor: Tensor, like: str, precision: torch.dtype) -> None:
-    """Refuse a tensor of another precision than the tensor named `like`."""
-    if tensor.dtype != precision:
+def check_like(name: str, tensor: Tensor, other: Tensor, of: str) -> None:
+    """Refuse a tensor of another shape or precision than `other`, which the message calls `of`."""
+    check_shape(name, tensor, other.shape, f"the shape of {of}")
+    if tensor.dtype != other.dtype:
         raise InputError(
-            f"{name} must have the precision of {like}, {precision}, got {tensor.dtype}: convert with .to({precision})"
+            f"{name} must have the precision of {of}, {other.dtype}, got {tensor.dtype}: convert with "
+            f".to({other.dtype})"
         )
 
 
-def check_logits(logits: Tensor, dimensions: int, name: str = "logits") -> None:
-    """Refuse logits of another number of dimensions, or in half precision."""
-    if logits.dim() != dimensions:
-        raise InputError(f"{name} must have {dimensions} dimensions, the last for tokens, got {tuple(logits.shape)}")
-    if logits.dtype not in PRECISIONS:
+def check_logits(logits: Tensor, name: str = "logits") -> None:
+    """Refuse logits without three dimensions, or in half precision, in which a softmax does not sum to 1."""
+    if logits.dim() != 3:
+        raise InputError(f"{name} must have 3 dimensions, the last for tokens, got {tuple(logits.shape)}")
+    if logits.dtype not in (torch.float32, torch.float64):
         raise InputError(f"{name} must be in float32 or float64, got {logits.dtype}: convert with .float()")
 
 
@@ -46,12 +52,10 @@ def check_mask(name: str, mask: Tensor, shape: Sequence[int], of: str, *, empty:
         raise InputError(f"{name} must keep at least one position: leave out batches in which nothing is to be learned")
 
 
-def check_distributions(name: str, rows: Float[Tensor, "*rows V"], kept: Bool[Tensor, "*rows"] | None = None) -> None:
-    """Refuse rows that are not distributions; `kept` says which of them are read, None for all."""
+def check_distributions(name: str, rows: Float[Tensor, "*rows V"], kept: Bool[Tensor, "*rows"]) -> None:
+    """Refuse rows that are not distributions; only rows that are `kept` are read."""
     lowest, sums = rows.amin(-1), rows.sum(-1)
-    wrong = ~((lowest >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
-    if kept is not None:
-        wrong = wrong & kept
+    wrong = kept & ~((lowest >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
     if wrong.any():
         place = tuple(int(one) for one in wrong.nonzero()[0])
         raise InputError(

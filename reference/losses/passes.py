@@ -10,21 +10,12 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from reference.losses.tensor_checks import check_precision, check_shape
+from reference.losses.checks import check_shape
 from spectheory.core.checks import check_whole
-from spectheory.core.errors import InputError
-
-FILLER = 0
-"""The token that is fed where a shifted row has no token left. No loss reads what is computed there."""
 
 
 class Pass(NamedTuple):
-    """What a draft computed in one pass.
-
-    Attributes:
-        features: the features of the draft.
-        logits: the logits of the draft.
-    """
+    """The features and the logits that a draft computed in one pass."""
 
     features: Float[Tensor, "B L D"]
     logits: Float[Tensor, "B L V"]
@@ -45,21 +36,16 @@ def attended(length: int, index: int) -> Bool[Tensor, "length rows"]:
     Row r attends to rows 0..r of the first pass, which read the text, and to row r of each later pass, which reads what
     was drafted after r; so it sees what it would see in decoding. Its position is r + index.
 
-    Raises:
-        InputError: `length` is below 1, or `index` below 0.
-
     >>> attended(2, 1).int().tolist()
     [[1, 0, 1, 0], [1, 1, 0, 1]]
     """
-    check_whole("length", length, 1)
-    check_whole("index", index, 0)
     own = torch.eye(length, dtype=torch.bool)
     return torch.cat([own.new_ones(length, length).tril(), *[own] * index], 1)
 
 
-def shifted(rows: Shaped[Tensor, "B L"], by: int, filler: int = FILLER) -> Shaped[Tensor, "B L"]:
-    """The rows moved to the left by `by` positions and filled at the end."""
-    return pad(rows[:, by:], (0, min(by, rows.shape[1])), value=filler)
+def shifted(rows: Shaped[Tensor, "B L"], by: int) -> Shaped[Tensor, "B L"]:
+    """The rows moved to the left by `by` positions and filled with 0, which no loss reads, at the end."""
+    return pad(rows[:, by:], (0, min(by, rows.shape[1])))
 
 
 def unroll(
@@ -76,23 +62,15 @@ def unroll(
             published code of EAGLE-3 does not.
 
     Raises:
-        InputError: shapes do not match, or the step returns features of another shape or precision.
+        InputError: shapes do not match, or the step returns features of another shape.
     """
     check_whole("passes", passes, 1)
-    if features.dim() != 3:
-        raise InputError(f"features must have 3 dimensions: rows, positions and width, got {tuple(features.shape)}")
     check_shape("tokens", tokens, features.shape[:2], "the rows and positions of the features")
-    return _unroll(step, features, tokens, passes, detached)
-
-
-def _unroll(step: Step, features: Tensor, tokens: Tensor, passes: int, detached: bool) -> list[Pass]:
     found: list[Pass] = []
     for index in range(passes):
         fed = features.detach() if detached and index else features
         returned, logits = step(fed, shifted(tokens, index))
         check_shape("the features that step returns", returned, features.shape, "as it is fed")
-        check_precision("the features that step returns", returned, "the features it is fed", features.dtype)
-        check_shape("the logits that step returns", logits, (*tokens.shape, logits.shape[-1]), "one row per token")
         features = returned
         found.append(Pass(returned, logits))
     return found

@@ -1,4 +1,4 @@
-"""`ActionSpace`, the delayed trees that a selector chooses from, and the seconds of a cycle with each of them."""
+"""`ActionSpace`, the delayed trees that a selector chooses from, their seconds, and the best choices at many roots."""
 
 from __future__ import annotations
 
@@ -51,9 +51,6 @@ class ActionSpace:
     paths. A network with one output for each action splits the probability of a tree among its equal actions, so that
     its largest output may belong to a worse tree. Here each different tree has one label, one time and one output.
 
-    Raises:
-        InputError: a number is below 1.
-
     Source: Dynamic Delayed Tree Expansion, Section 6 and Eq. (8).
 
     >>> len(ActionSpace().actions), len(ActionSpace().trees)
@@ -77,8 +74,7 @@ class ActionSpace:
     @cached_property
     def trees(self) -> tuple[Action, ...]:
         """The different trees: the chains by length, then the trees of 2 and more paths in the order of Eq. (8)."""
-        found = dict.fromkeys(action.tree for action in self.actions)
-        return tuple(sorted(found, key=lambda action: (action.paths, action.trunk, action.length)))
+        return tuple(sorted({action.tree for action in self.actions}))
 
     @property
     def deepest(self) -> int:
@@ -98,3 +94,25 @@ class ActionSpace:
             for one in known
         ]
         return np.array(rows)[place]
+
+
+def best_static(tokens: np.ndarray, seconds: np.ndarray) -> int:
+    """The tree of the highest throughput if all roots (R, trees) take it: the ratio of the sums."""
+    return int((tokens.sum(0) / seconds.sum(0)).argmax())
+
+
+def best_by_root(
+    tokens: Float[np.ndarray, "roots trees"], seconds: Float[np.ndarray, "roots trees"]
+) -> Int[np.ndarray, " roots"]:
+    """The trees that together have the highest throughput, sum of tokens over sum of seconds.
+
+    They are not the trees of the highest ratio at each root. With r the throughput that is reached, each root takes
+    the tree of the highest tokens - r seconds (Dinkelbach's algorithm, which ends after finitely many rounds).
+    """
+    roots, chosen = np.arange(len(tokens)), np.full(len(tokens), best_static(tokens, seconds))
+    while True:
+        worth = tokens - tokens[roots, chosen].sum() / seconds[roots, chosen].sum() * seconds
+        better = worth.argmax(1)
+        if (worth[roots, better] <= worth[roots, chosen]).all():
+            return chosen
+        chosen = better
