@@ -10,7 +10,7 @@ from rich.text import Text
 
 from spectheory.cli.exporting import names_of
 from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft
-from spectheory.cli.output import Output, loaded, require_free, show
+from spectheory.cli.output import loaded, require_free, show
 from spectheory.planning.schedule_record import Schedule
 
 
@@ -47,7 +47,7 @@ def serve(
     The load is served without speculation, with the schedule, and with each of its trees alone, on the same requests
     and random numbers. Tokens are accepted as the schedule predicts.
     """
-    require_free([schedule, Path(load.split(",")[0])], Output(out, "serving_comparison"), force=force)
+    require_free([schedule, Path(load.split(",")[0])], out, force=force)
     planned = loaded(Schedule, schedule)
     from simulate.load import parse
     from simulate.serving import Server, compare_schedules, engine_controller, schedules_in
@@ -66,4 +66,4 @@ def serve(
     )
     notes = [Text(f"assumed: {sentence}") for sentence in comparison.provenance.assumptions]
     answer = Text(serving_answer(comparison, planned))
-    show(comparison, serving_rows(comparison), answer, *notes, as_json=as_json, out=out, force=force)
+    show(comparison, serving_rows(comparison), answer, *notes, as_json=as_json, out=out)

@@ -23,7 +23,7 @@ from spectheory.cli.main import shortened
 from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from tests.command_line import Run, refused, succeeded
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 from tests.reference.test_measuring import PROMPTS
 from tests.refusals import refuses
 
@@ -255,4 +255,7 @@ def test_a_damaged_record_in_a_field_is_named_with_its_file(files: Run) -> None:
     data = json.loads(Path("plan.json").read_text())
     data["acceptance"]["table"][0][0] = 9.9
     Path("edited.json").write_text(json.dumps(data))
-    refused(files("simulate", "--plan", "edited.json"), "edited.json: acceptance is damaged: table[0] must sum to")
+    refused(
+        files("simulate", "--plan", "edited.json"),
+        "edited.json is damaged: acceptance is damaged: table[0] must sum to",
+    )
