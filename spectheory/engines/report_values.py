@@ -94,19 +94,8 @@ def counts(name: str, values: Any) -> list[int]:
 
 
 def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The value in `data` under the first of `names` that has one; None if no name has one.
-
-    Raises:
-        InputError: two of the names have different values.
-    """
-    there = [(name, data[name]) for name in names if data.get(name) is not None]
-    for name, value in there[1:]:
-        if value != there[0][1]:
-            raise InputError(
-                f"{there[0][0]}={there[0][1]!r:.60} and {name}={value!r:.60} are two names of the same "
-                "statistic and must be equal: pass the report as the engine wrote it"
-            )
-    return there[0][1] if there else None
+    """The value in `data` under the first of `names` that has one; None if no name has one."""
+    return next((data[name] for name in names if data.get(name) is not None), None)
 
 
 def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:

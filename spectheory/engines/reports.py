@@ -104,20 +104,11 @@ def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
 
 def _text(engine: Engine, report: str | Path) -> str:
     """The text of one report."""
-    name = "the report"
-    if isinstance(report, Path):
-        name = str(report)
-        if not report.is_file():
-            raise InputError(
-                f"{name} is a folder: give a file in it" if report.is_dir() else f"there is no file {name}"
-            )
-    elif report and len(report) < 256 and "\n" not in report and Path(report).is_file():
-        raise InputError(
-            f"report must be a text or a Path, got the name of a file as text: give pathlib.Path({report!r})"
-        )
+    if isinstance(report, Path) and not report.is_file():
+        raise InputError(f"there is no file {report}: check the path")
     text = engine.text_of(report) if isinstance(report, Path) else report
     if not text.strip():
-        raise InputError(f"{name} is empty: give the text that the engine reported")
+        raise InputError("the report is empty: give the text that the engine reported")
     return text
 
 

@@ -22,8 +22,6 @@ from spectheory.engines.benchmark_file import Entry
 from spectheory.engines.report_values import within
 from spectheory.hardware.runs import Conditions, Run, missing_tau
 
-EXCESS = 1.1
-"""By this factor the batch may exceed the largest concurrency, because a mean of quotients is not exact."""
 TOGETHER = 1.5
 """If the mean time between two chunks of an answer is this many times the time per token, tokens arrive in groups."""
 FIRST_TOKEN = 1.05
@@ -115,7 +113,8 @@ def served_run(entry: Entry, found: Speculation | None, given: Conditions, **nam
     shape: dict[str, Any] = {} if found is None else found.shape(where, given)
     tau, batch = shape.get("tau", 1), given.batch
     if batch is None:
-        batch = _batch(entry, completed / duration * steps * token_seconds)
+        most = entry.positive("max_concurrency") if entry.has("max_concurrency") else float("inf")
+        batch = max(1.0, min(completed / duration * steps * token_seconds, most))
     return Run(
         "plain" if found is None else "speculative",
         batch,
@@ -126,17 +125,6 @@ def served_run(entry: Entry, found: Speculation | None, given: Conditions, **nam
         source=where,
         **named,
     )
-
-
-def _batch(entry: Entry, decoding: float) -> float:
-    """Mean number of requests that are decoding, at least 1 and at most the largest number of open requests."""
-    most = entry.positive("max_concurrency") if entry.has("max_concurrency") else decoding
-    if decoding > EXCESS * most:
-        raise InputError(
-            f"{entry.where}: by throughput and time per token {decoding:.3g} requests are decoding at a time, but the "
-            f"concurrency is {most:g}: these contradict each other, pass figures of one benchmark"
-        )
-    return max(1.0, min(decoding, most))
 
 
 def _require_single_tokens(entry: Entry, token_seconds: float, given: Conditions) -> None:

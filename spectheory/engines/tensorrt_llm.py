@@ -96,8 +96,6 @@ def export_without_model(ranges: Sequence[ChainRange], *, version: str, decoding
             unknown.
     """
     key, features = release("TensorRT-LLM", version, VERSIONS)
-    if decoding_type not in WITHOUT_MODEL:
-        raise InputError(f"decoding_type must be one of {', '.join(WITHOUT_MODEL)}, got {decoding_type!r:.60}")
     first, *others = checked_ranges(ranges)
     if first.length == 0 or len(others) > 1 or any(item.length for item in others):
         raise InputError(
@@ -229,15 +227,12 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
         blocks = [(row, row) for row in inner]
     used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
     read = [_read(block) for block in used]
-    totals = [sum(row[i] or 0 for row in read) for i in range(3)]
-    drafted, accepted, drafts = totals
+    drafted, accepted, drafts = (sum(row[i] or 0 for row in read) for i in range(3))
     said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
     if any(row[2] is None for row in read):
         sentences = (TOTALS_ONLY, "the report does not count the requests with drafts: tau is unknown", *said)
         return Statistics(None, None, None, drafted, accepted, sentences)
-    return statistics.from_totals(
-        drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials, assumed=said
-    )
+    return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
 
 
 def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
@@ -246,26 +241,18 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
         if pick(block, names) is None:
             raise missing("specDecodingStats", names, block)
     drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
-    if accepted > drafted:
-        raise InputError(
-            f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: pass the stats as reported"
-        )
     requests, length = pick(block, REQUESTS), pick(block, LENGTH)
+    length = None if length is None else number(LENGTH[0], length)
     if drafted == 0:
         return 0, 0, 0
-    length = None if length is None else number(LENGTH[0], length)
-    if requests is None and (length is None or accepted == 0):
-        if length is not None:
-            agree(LENGTH[0], length, 1, "numAcceptedTokens=0", EXACT)
-        return drafted, accepted, None
-    named = REQUESTS[0] if requests is not None else f"the number of requests, by {LENGTH[0]}={length:g},"
     if requests is None:
-        requests = round(accepted / (length - 1)) if length is not None and length > 1 else 0
+        if accepted == 0 or length is None or length <= 1:
+            return drafted, accepted, None
+        requests = round(accepted / (length - 1))
     requests = count(REQUESTS[0], requests)
     if not 1 <= requests <= drafted:
         raise InputError(
-            f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each request drafted a token, got {requests}: pass "
-            "the stats as reported"
+            f"{REQUESTS[0]} must be from 1 to {DRAFTED[0]}={drafted}, got {requests}: each drafted a token"
         )
     if length is not None:
         agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
