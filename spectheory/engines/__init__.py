@@ -58,25 +58,16 @@ __all__ = [
     "Statistics",
     "diagnose",
     "diagnosis_names",
-    "eagle",
     "engine",
     "engines",
     "export",
-    "hugging_face",
-    "llama_cpp",
-    "medusa",
-    "mlx_lm",
     "names",
     "read_report",
     "read_runs",
     "recognised_reports",
     "release_of",
     "report_names",
-    "sequoia",
-    "sglang",
-    "tensorrt_llm",
     "timed_engine",
-    "vllm",
 ]
 
 ALL: tuple[Engine, ...] = (
@@ -94,11 +85,7 @@ ALL: tuple[Engine, ...] = (
 
 
 def engines() -> Iterator[Engine]:
-    """The engines of `ALL`, then the engines that installed packages register in the group `spectheory.engines`.
-
-    An entry point that cannot be used, or has the name of another engine, is left out with a warning; see `plugins`.
-    They are loaded only if the caller gets that far.
-    """
+    """The engines of `ALL`, then those that installed packages register in the group `spectheory.engines`."""
     yield from ALL
     taken = [each.name for each in ALL]
     yield from plugins("spectheory.engines", Engine, taken=taken, name_of=lambda each: each.name)
@@ -286,15 +273,6 @@ def read_runs(path: str | Path, conditions: Conditions | None = None) -> Benchma
     Raises:
         InputError: the file cannot be read, is in no known format, or is damaged; its figures contradict each other or
             `conditions`; it measures several deployments, or it has no run that can be used.
-
-    >>> import tempfile
-    >>> line = '{"n_prompt": 0, "n_gen": 101, "n_depth": 400, "avg_ns": 1010000000, "avg_ts": 100.0}'
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "bench.jsonl")
-    ...     _ = file.write_text(line)
-    ...     (run,) = read_runs(file).runs
-    >>> run.kind, run.batch, run.context, run.seconds
-    ('plain', 1, 450.0, 0.01)
     """
     known = {name: form for each in engines() for name, form in each.benchmarks.items()}
     return read_benchmark(Path(path), known, Conditions() if conditions is None else conditions)

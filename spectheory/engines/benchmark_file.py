@@ -20,22 +20,13 @@ AS_WRITTEN = "pass the file as the benchmark wrote it"
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a benchmark's file.
-
-    Attributes:
-        where: the file and the entry, for error messages and for the source of a run.
-        data: the fields of the entry.
-    """
+    """One entry of a benchmark's file: where it is, for error messages and for the source of a run, and its fields."""
 
     where: str
     data: Mapping[str, Any]
 
     def number(self, name: str, *, least: float = 0.0) -> float:
-        """The finite number under `name`, at least `least`.
-
-        Raises:
-            InputError: there is no such number.
-        """
+        """The finite number under `name`, at least `least`."""
         if name not in self.data:
             raise missing(self.where, [name], self.data)
         value = finite(self.data[name])
@@ -82,11 +73,7 @@ class Entry:
 
 
 def entries_of(text: str, name: str) -> list[Entry]:
-    """The entries in a text that is JSON, or has one JSON object per line, with other lines around.
-
-    Raises:
-        InputError: the text is empty, damaged, or in another form.
-    """
+    """The entries in a text that is JSON, or has one JSON object per line, with other lines around."""
     if not text.strip():
         raise InputError(f"{name} is empty: {AS_WRITTEN}")
     try:

@@ -129,7 +129,7 @@ def nothing_decoded() -> InputError:
 
 
 def text_of_file(path: Path) -> str:
-    """The text in a file. Bytes that are not UTF-8 are replaced, because the logs of engines can contain them."""
+    """The text in a file; bytes that are not UTF-8 are replaced, because the logs of engines can contain them."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 

@@ -54,12 +54,7 @@ P_MIN_NOTE = "p-min 0 keeps all drafts at full length; otherwise llama.cpp short
 def export(length: int, *, version: str, model: str | None, spec_type: str = "draft-simple") -> Export:
     """A chain of `length` tokens, the same for every cycle, as flags of llama-server and llama-cli.
 
-    Args:
-        length: number of drafted tokens per cycle, at least 1.
-        version: build of llama.cpp, such as "b11000".
-        model: GGUF file of the draft; None for "draft-mtp", whose module is in the target's file, and "ngram-simple".
-        spec_type: "draft-simple" if the draft is a whole model, "draft-eagle3" if it is an EAGLE-3 head, "draft-mtp" if
-            it is a multi-token-prediction module, "ngram-simple" if drafts are looked up in the text.
+    `model` is the GGUF file of the draft, None for the types "draft-mtp" and "ngram-simple".
     """
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
     check_length(length)
@@ -124,10 +119,6 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
     """Statistics of a log: the sum over the lines of all requests, or one line with the server's running totals.
 
     A request has a line `draft acceptance = ...`, and perhaps a line `acc per pos = ...` that follows it.
-
-    Raises:
-        InputError: the log has no such line, it has several lines of running totals and no line of a request, or the
-            figures contradict each other.
     """
     totals = [line for line in text.splitlines() if re.search(_TOTALS, line)]
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]

@@ -18,11 +18,7 @@ FLOAT = 1e-9
 
 
 def json_values(text: str) -> list[Any]:
-    """The JSON values in `text`, one after another; the items of lists are values of their own.
-
-    Raises:
-        InputError: the text is not JSON.
-    """
+    """The JSON values in `text`, one after another; the items of lists are values of their own."""
     found, at = [], 0
     while start := re.compile(r"\S").search(text, at):
         try:

@@ -61,14 +61,10 @@ VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
 def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: str, model: str | None) -> Export:
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
-    Args:
-        plan: envelope, or chains by batch size.
-        version: version of SGLang, such as "0.5.23".
-        algorithm: drafting algorithm of SGLang, such as "EAGLE3".
-        model: draft model; None if the target has a draft of its own.
+    `model` is None if the target has a draft of its own.
 
     Raises:
-        InputError: the version cannot run the plan, or an argument is out of its bounds.
+        InputError: the version or the algorithm cannot run the plan.
     """
     key, by_batch = release("SGLang", version, VERSIONS, parts=3)
     if algorithm in ONE_CHAIN and (isinstance(plan, Envelope) or len(plan) > 1):
@@ -156,9 +152,6 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_tr
     """Statistics of one response, or the sum over several. Each is a `meta_info`, or a response that contains one.
 
     Names of all versions of SGLang are understood. Responses in which nothing was verified are left out.
-
-    Raises:
-        InputError: no known name is found, or the figures contradict each other.
     """
     infos = [mapping("meta_info", item.get("meta_info", item)) for item in mappings("data", data)]
     known = (*CYCLES, *ACCEPTED, *DRAFTED, *HISTOGRAM)
@@ -210,7 +203,7 @@ def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
         raise InputError(f"{LENGTH} must be a finite number above 0, got {tau}: nothing has been verified yet")
     if nodes and tau > nodes + EXACT:
         raise InputError(f"{LENGTH} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: pass a single scrape")
-    said = (TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start", *metrics.gauge_notes(LENGTH))
+    said = (TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start")
     return Statistics(None, tau, metrics.counter("sglang:spec_verify_calls") or None, assumed=said)
 
 

@@ -132,9 +132,6 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
 
     The rate a solves tau = 1 + a + a^2 + ... + a^length. If the number of cycles is not reported, `length` tokens are
     assumed to be drafted in each cycle.
-
-    Raises:
-        InputError: the report has rates by position, tau is unknown, or no rate from 0 to 1 gives tau.
     """
     if found.acceptance is not None:
         raise InputError("assume_constant must be left out: the report has rates by position")
@@ -180,11 +177,7 @@ def from_histograms(by_length: Mapping[int, Sequence[int]]) -> Counted:
 def from_rounded(
     rates: Sequence[float], tau: float, accepted: int | None, drafted: int | None, min_trials: int
 ) -> Statistics:
-    """Statistics of a log line with rounded figures.
-
-    `tau` has two decimals. `rates[d]` is the share of drafts whose first d + 1 tokens were all accepted, with three
-    decimals.
-    """
+    """Statistics of a log line: `rates[d]` is the share of drafts whose first d + 1 tokens were accepted, rounded."""
     for d, rate in enumerate(rates):
         if not 0 <= rate <= (rates[d - 1] if d else 1):
             limit = f"the rate of position {d - 1}, {rates[d - 1]:g}" if d else "1"

@@ -64,12 +64,7 @@ WITHOUT_MODEL = ("MTP", "NGram")
 
 
 def export(plan: Envelope | Sequence[ChainRange], *, version: str, model: str) -> Export:
-    """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with EAGLE-3.
-
-    Args:
-        plan: envelope, or chains by batch size.
-        version: version of TensorRT-LLM, such as "1.4.0rc1".
-        model: EAGLE-3 head that drafts.
+    """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with the EAGLE-3 head `model`.
 
     Raises:
         InputError: the version cannot run the plan, or the plan exceeds a limit of the engine.
@@ -83,26 +78,16 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, model: str) -
 
 
 def export_without_model(ranges: Sequence[ChainRange], *, version: str, decoding_type: str) -> Export:
-    """Chains of one length, up to a batch size, as a YAML file for `trtllm-serve`, without a draft to load.
-
-    Args:
-        ranges: one range with drafts, and at most one without drafts for the larger batch sizes.
-        version: version of TensorRT-LLM, such as "1.4.0rc1".
-        decoding_type: "MTP" for the multi-token-prediction module in the target's checkpoint, "NGram" for n-gram
-            lookup.
+    """Chains of one length, up to a batch size, as a YAML file for `trtllm-serve`, for the type "MTP" or "NGram".
 
     Raises:
-        InputError: the ranges have two lengths, speculation is off at small batch sizes, or the version or the type is
-            unknown.
+        InputError: the ranges have two lengths, or speculation is off at small batch sizes.
     """
     key, features = release("TensorRT-LLM", version, VERSIONS)
     first, *others = checked_ranges(ranges)
     if first.length == 0 or len(others) > 1 or any(item.length for item in others):
-        raise InputError(
-            f"ranges must be one length, and no speculation above a batch size, for {decoding_type} in TensorRT-LLM, "
-            f"got {', '.join(f'{item.length} up to batch {item.last_batch}' for item in (first, *others))}: choose one "
-            "length"
-        )
+        lengths = ", ".join(f"{item.length} up to batch {item.last_batch}" for item in (first, *others))
+        raise InputError(f"ranges must be one length, and 0 above a batch size, for {decoding_type}, got {lengths}")
     named = features.mtp_length if decoding_type == "MTP" else "max_draft_len"
     lines = {"decoding_type": decoding_type, named: str(first.length)}
     if others:
@@ -122,15 +107,11 @@ def _export(version: str, lines: Lines, notes: tuple[str, ...], others: Lines | 
 
 def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
     if not features.dynamic_tree:
-        raise InputError(
-            f"plan must be a list of ChainRange for TensorRT-LLM {version}, got an Envelope: dynamic trees need 1.3 or "
-            "newer (PR #13081)"
-        )
+        raise InputError(f"dynamic trees need TensorRT-LLM 1.3 or newer (PR #13081), got {version}: plan chains")
     most = plan.branching * plan.levels
     if not plan.levels <= plan.nodes <= most:
         raise InputError(
-            f"nodes must be between levels={plan.levels} and branching * levels={most} for TensorRT-LLM, "
-            f"got {plan.nodes}: raise branching or lower nodes"
+            f"nodes must be from levels={plan.levels} to branching * levels={most} for TensorRT-LLM, got {plan.nodes}"
         )
     lines = {
         "max_draft_len": str(plan.levels),
@@ -145,9 +126,8 @@ def _ranges(ranges: list[ChainRange], features: Features) -> tuple[Lines, tuple[
     longest = max(item.length for item in ranges)
     if ranges[0].length != longest:
         raise InputError(
-            f"length of the first range must be the longest of all, got {ranges[0].length} where another range has "
-            f"{longest}: TensorRT-LLM uses the length at batch size 1 as max_draft_len; shorten the other ranges, or "
-            f"set the first length to {longest}"
+            f"length of the first range must be the longest of all, {longest}, got {ranges[0].length}: TensorRT-LLM "
+            "uses the length at batch size 1 as max_draft_len"
         )
     lines = {"max_draft_len": str(longest)}
     last = ranges[-1]
@@ -268,19 +248,12 @@ def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
         metrics.require(name)
     drafted, accepted = map(metrics.counter, names)
     tau = metrics.gauge(prefix + "acceptance_length")
-    sentences = [TOTALS_ONLY, "the counters do not say how many cycles there were"]
-    if tau is not None:
-        sentences.append("tau is a gauge of the last iteration, not a mean since the start")
-        sentences += metrics.gauge_notes(prefix + "acceptance_length")
-    return Statistics(None, tau or None, None, drafted, accepted, tuple(sentences))
+    said = "the counters do not count cycles, and tau is a gauge of the last iteration, not a mean since the start"
+    return Statistics(None, tau or None, None, drafted, accepted, (TOTALS_ONLY, said))
 
 
 def observe_iterations(text: str, min_trials: int) -> Observed:
-    """A server by its iterations: those with drafts, or all iterations if none has.
-
-    Raises:
-        InputError: there is no iteration with its time and requests that decode.
-    """
+    """A server by its iterations: those with drafts, or all iterations if none has."""
     data = json_values(text)
     rows = [row for row in mappings("data", data) if not row.get("attentionDpRank")]
     drafting = [row for row in rows if pick(_block(row), DRAFTED)]

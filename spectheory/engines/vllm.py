@@ -76,17 +76,12 @@ VERSIONS = {f"0.{minor}": minor >= 24 for minor in range(11, 33)}
 def export(
     ranges: Sequence[ChainRange], *, version: str, method: str, model: str | None, parallel: bool = False
 ) -> Export:
-    """Chains by batch size as `--speculative-config`.
+    """Chains by batch size as `--speculative-config`, with vLLM's name of the method; some methods need no `model`.
 
-    Args:
-        ranges: the chains.
-        version: version of vLLM, such as "0.32.0".
-        method: drafting method of vLLM, such as "eagle3".
-        model: draft model or head; None for `mtp`, `suffix` and `ngram`.
-        parallel: whether one forward of an EAGLE-3 head or of a draft model drafts all tokens (P-EAGLE, PARD).
+    `parallel` is whether one forward of an EAGLE-3 head or of a draft model drafts all tokens (P-EAGLE, PARD).
 
     Raises:
-        InputError: the version cannot run the plan, or an argument is out of range.
+        InputError: the version cannot run the chains or the method.
     """
     key, by_batch = release("vLLM", version, VERSIONS)
     ranges = checked_ranges(ranges)
@@ -141,11 +136,7 @@ _GENERATED = r"Avg generation throughput:\s*([\d.]+) tokens/s.*?Running:\s*(\d+)
 
 
 def from_metrics(metrics: Metrics, min_trials: int) -> Statistics:
-    """Statistics of `/metrics`: counters since the server started, or between two scrapes, summed over label sets.
-
-    Raises:
-        InputError: the counters are missing, contradict each other, or count fewer than `min_trials` cycles.
-    """
+    """Statistics of `/metrics`: counters since the server started, or between two scrapes, summed over label sets."""
     wanted = [PREFIX + name for name in ("drafts", "draft_tokens", "accepted_tokens")]
     for name in (*wanted, PER_POSITION):
         metrics.require(name)
@@ -203,9 +194,6 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
 
     A line covers the time since the previous such line. A line with the mean nan, because nothing was drafted, adds
     nothing. A line adds only to the positions that it has.
-
-    Raises:
-        InputError: there is no such line, a line contradicts itself, or one of several lines has no counts.
     """
     every = [line for line in text.splitlines() if "Mean acceptance length" in line]
     lines = [line for line in every if "Mean acceptance length: nan" not in line]

@@ -126,7 +126,7 @@ def test_scrapes_are_subtracted_and_models_kept_apart() -> None:
     assert (good.model, good.tau, poor.model, poor.tau) == ("m", 2.5, "poor", 1.0)
     rates = st.read_report(two, "vllm-metrics", model="m")
     assert (rates.drafts, rates.accepted) == (2 * CYCLES, 3 * CYCLES)
-    refuses("several models, m, poor, whose counts must not be added", st.read_report, two, "vllm-metrics")
+    refuses("is of the models m, poor, which must not be added", st.read_report, two, "vllm-metrics")
     refuses(
         "unknown value of the label model_name 'por': did you mean poor", diagnose, two, "vllm-metrics", model="por"
     )
