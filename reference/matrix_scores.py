@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float, Real
 
 from reference.combinations import Combination, depth_of, shape_of
+from reference.forced_logits import forced_texts
 from reference.measuring import count_fourgrams
 from reference.models import Pair
-from reference.teacher_forcing import forced_texts
 from spectheory.replay import Replays
 
 SAMPLES = 2

@@ -1,4 +1,4 @@
-"""Folders of Parquet files. A folder belongs to one trace or matrix; each file is written whole or not at all."""
+"""Folders of Parquet files. A folder belongs to one run, such as a trace; a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +25,8 @@ KEPT = "*.parquet", "*.safetensors", "*.pt"
 """Files of results. A folder that has some, and no provenance, is not taken for one of this package."""
 LOCK = "writer.lock"
 """Name of the file that exists while a process writes to a folder."""
-PATIENCE = 1.0
-"""Seconds for which a process that shares a folder waits for others that claim it."""
 RUN = b"spectheory run"
 """Key of the metadata of a Parquet file that names the run it is a part of."""
-LONGEST = 60
-"""Maximum number of characters of a value that a message repeats."""
 
 
 class ForeignFolderError(InputError):
@@ -52,38 +48,28 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
-    """Context manager that reserves `folder` as `claim` does, and makes this process its only writer.
-
-    Raises:
-        InputError: as `claim`.
-        InUseError: another process writes to the folder.
-        ForeignFolderError: as `claim`.
-    """
+    """Context manager that reserves `folder` as `claim` does, and makes this process its only writer."""
     with only_writer(folder):
         yield _stamped(folder, what, **fields)
 
 
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
-    """Reserve `folder` for `what`, such as "matrix", and return the provenance that has these `fields`.
+    """Reserve `folder` for `what`, such as "trace", and return the provenance that has these `fields`.
 
-    Other processes may write to the folder meanwhile, and afterwards.
-
-    Processes that share the folder may claim it at the same time: each waits for the others, up to a second.
+    Other processes may write to the folder meanwhile, and afterwards. Those that claim it at the same time wait for
+    each other, up to a second.
 
     Raises:
         InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
         InUseError: another process is the only writer of the folder.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    deadline = monotonic() + PATIENCE
-    while True:
-        try:
-            with _locked(folder):
-                return _stamped(folder, what, **fields)
-        except InUseError:
-            if monotonic() > deadline:
-                raise
-            sleep(0.01)
+    for _ in range(100):
+        with suppress(InUseError), _locked(folder):
+            return _stamped(folder, what, **fields)
+        sleep(0.01)
+    with _locked(folder):
+        return _stamped(folder, what, **fields)
 
 
 def require_kind(folder: Path, what: str) -> None:
@@ -93,14 +79,13 @@ def require_kind(folder: Path, what: str) -> None:
 
 
 def _locked(folder: Path) -> AbstractContextManager[None]:
-    """Context manager that makes this process the only writer of `folder`; its errors are those of `claimed`."""
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
     return owned(folder, folder / LOCK, "name another folder")
 
 
 def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:
-    """The provenance of a folder, which is written first if the folder has none; its errors are those of `claim`."""
+    """The provenance of a folder, which is written first if the folder has none."""
     here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields)
     if not (folder / STAMP).exists():
         if found := next((file for kind in KEPT for file in sorted(folder.glob(kind))), None):
@@ -130,7 +115,7 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
 
     def described(name: str) -> str:
         values = str(theirs.get(name, "not recorded")), str(ours.get(name, "not set"))
-        if any(len(value) > LONGEST or re.fullmatch("[0-9a-f]{16}", value) for value in values):
+        if any(len(value) > 60 or re.fullmatch("[0-9a-f]{16}", value) for value in values):
             return name
         return f"{name} ({values[0]}, here {values[1]})"
 

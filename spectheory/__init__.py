@@ -1,6 +1,5 @@
 """Theory, simulation and planning of tree-based speculative decoding."""
 
-import spectheory.core.starting as _starting  # noqa: F401  (must be the first import)
 from spectheory import (
     certify,
     core,
@@ -44,7 +43,6 @@ from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
-from spectheory.results.tuned import Tuned
 from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
@@ -116,7 +114,6 @@ __all__ = [
     "Tally",
     "TargetText",
     "Tree",
-    "Tuned",
     "Verdict",
     "Verifier",
     "WallClock",

@@ -19,7 +19,7 @@ from spectheory import Latency, Provenance
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import Gpu, gpu
-from spectheory.hardware.library import path_of
+from spectheory.hardware.latency import path_of
 from spectheory.hardware.models import model as model_of
 from spectheory.hardware.roofline import Roofline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +18,11 @@ from spectheory.cli.options import (
     PromptOptions,
     Seed,
     Temperature,
-    quick,
 )
-from spectheory.cli.output import only_writer, progress, show
+from spectheory.cli.output import progress, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
+from spectheory.core.files import owned
 from spectheory.planning.plan_record import Plan
 from spectheory.results.wall_clock import WallClock
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from reference.wall_clock import ClockSettings
 
 
-@quick(count=2, new_tokens=64, rounds=1)
 def clock(
     pair: PairOptions = SHIPPED,
     skip: Annotated[
@@ -71,7 +71,7 @@ def clock(
     plans = () if plan is None else (Plan.load(plan),)
     if not plans and not skip:
         raise InputError("--skip 0 leaves no prompts to measure a plan on: raise --skip, or give a plan with --plan")
-    with only_writer(out):
+    with nullcontext() if out is None else owned(out):
         record = WallClock.load(out) if out is not None and out.exists() else None
         text.read(skip, count, least_skip=int(not plans))
         models = pair.load()
@@ -82,8 +82,7 @@ def clock(
             )
         warn_of_mismatches(plans[0], models, settings.sampling.stamp)
         running = entrants(models, plans, settings, library(models))
-        lower = "lower --count, --new-tokens or --rounds", "count", "new_tokens", "rounds"
-        with progress("clock", *lower, announced=True) as done:
+        with progress("clock") as done:
             for longer in run(models, rows, plans, running, settings, record, done):
                 if out is not None:
                     longer.save(out)
@@ -102,7 +101,7 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
     )
     with (
         enough,
-        progress("plan", "lower --skip or --new-tokens, or give a --plan", "new_tokens", announced=True) as done,
+        progress("plan") as done,
     ):
         chosen, texts = measured_plan(
             pair,

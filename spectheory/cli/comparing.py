@@ -21,7 +21,7 @@ OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
 def compare(
     plan: Annotated[Path, typer.Option(help="Plan whose prediction is compared, from `spectheory plan --out`.")],
     simulated: Annotated[
-        Path | None, typer.Option(help="Tally of a simulation, from `spectheory simulate --out`.")
+        Path | None, typer.Option(help="Tally of a simulation, from `simulate.run(plan).save(...)`.")
     ] = None,
     measured: Annotated[
         Path | None, typer.Option(help="Tally of a measurement, from `spectheory decode --out`.")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectheory.cli.measuring import measured
-from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed, quick
-from spectheory.cli.output import PAGE, Output, console, duration, progress, require_free
+from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
+from spectheory.cli.output import console, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
 from spectheory.core.provenance import model_name
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PROMPT_TOKENS, NEW_TOKENS = 64, 128
 
 
-@quick(rounds=3, traced=8, count=2)
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the records and the page.")] = Path("build/demo"),
     pair: PairOptions = SHIPPED,
@@ -40,7 +39,7 @@ def demo(
     from spectheory.report.terminal import plan_summary, tree_drawing
 
     started, page = time.perf_counter(), out / "index.html"
-    require_free([], Output(page, PAGE))
+    require_free([], page, force=True)
     models = pair.load()
     console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
     page.unlink(missing_ok=True)  # the records beside an earlier page are written anew
@@ -68,8 +67,7 @@ def _profile(pair: Pair, out: Path, rounds: int, seed: int) -> Latency:
     from reference.profiling import forward_sizes, profile
 
     sizes = {"tokens": forward_sizes(2 * MAX_BUDGET + 1), "contexts": (PROMPT_TOKENS, PROMPT_TOKENS + NEW_TOKENS)}
-    what = f"{rounds} rounds of forwards of many sizes, of the target and the draft"
-    with progress("profile", "lower --rounds", "rounds", what=what) as done:
+    with progress("profile") as done:
         latency = profile(pair, **sizes, rounds=rounds, seed=seed, done=done)
     latency.save(out / "latency.json")
     return latency
@@ -86,8 +84,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     traced = counts[0]
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
-    what = f"the target continues {traced} prompts, {heading}, for the rates and the plan"
-    with progress("trace", "lower --traced", "traced", what=what) as done:
+    with progress("trace") as done:
         kept = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
             chosen, _ = measured_plan(pair, prompts[:traced], **settings, **kept)
@@ -98,11 +95,5 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, counts
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
     (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
-    plain = NEW_TOKENS * float(latency.target_seconds[-1, 0])
-    both = counts[1] * plain * (1 + 1 / chosen.speedup)
-    what = (
-        f"{counts[1]} other prompts with the plan and without, {heading}; "
-        f"about {duration(both)} by the measured forwards"
-    )
-    tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, what, **settings)
+    tally = measured(pair, chosen, prompts[traced:], folder / "measured.json", traced, **settings)
     return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))

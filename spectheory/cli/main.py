@@ -33,14 +33,14 @@ from spectheory.cli import (
     planning,
     predicted_tau,
     replaying,
-    simulating,
+    serving,
     training,
-    tuning,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
-from spectheory.core.starting import INTERRUPTED, begun
 
+INTERRUPTED = 130
+"""Exit status of an interrupted command, as of a shell: 128 and the number of the signal."""
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
     "hypothesis": "certify",
@@ -82,7 +82,6 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*arguments: Any, **given: Any) -> None:
         try:
-            begun()
             command(*arguments, **given)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -159,8 +158,7 @@ for command in (
     calibrating.calibrate,
     planning.plan,
     planning.schedule,
-    simulating.simulate,
-    tuning.tune,
+    serving.serve,
     replaying.replay,
     measuring.decode,
     measuring.generate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +21,11 @@ from spectheory.cli.options import (
     Skip,
     Temperature,
     numbers,
-    quick,
 )
-from spectheory.cli.output import Output, errors, only_writer, progress, require_free, show, warn
+from spectheory.cli.output import errors, progress, require_free, show, warn
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
+from spectheory.core.files import owned
 from spectheory.core.provenance import Provenance
 from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import Tally
@@ -78,7 +78,6 @@ def warn_of_mismatches(plan: Plan, pair: Pair, sampling: dict[str, Any]) -> None
         warn(said)
 
 
-@quick(count=8)
 def trace(
     out: Annotated[
         Path, typer.Option(help="Folder for the trace. To continue an interrupted trace, repeat the command.")
@@ -113,7 +112,7 @@ def trace(
     from reference import tracing
     from spectheory.report.tables import acceptance_rows
 
-    require_free([plan], Output(out / "acceptance.json", "acceptance"))
+    require_free([plan], out / "acceptance.json", force=True)
     policy = None if plan is None else Plan.load(plan)
     with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
         settings = tracing.TraceSettings(
@@ -129,14 +128,13 @@ def trace(
         text.read(skip, count)
         models = pair.load()
         rows = text.encoded(models, skip, count)
-        with progress("trace", "lower --count or --new-tokens", "count", announced=True) as done:
+        with progress("trace") as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
     show(acceptance, acceptance_rows(acceptance), as_json=as_json, out=out / "acceptance.json")
 
 
-@quick(rounds=3)
 def profile(
     out: Annotated[Path, typer.Option(help="File for the latency record.")],
     pair: PairOptions = SHIPPED,
@@ -162,12 +160,12 @@ def profile(
     from reference.sampling import Sampling
     from spectheory.report.tables import latency_rows
 
-    require_free([], Output(out, "latency"))
+    require_free([], out)
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
     check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
-    with progress("profile", "lower --rounds or --largest", "rounds", announced=True) as done:
+    with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
             tokens=forward_sizes(largest),
@@ -182,7 +180,6 @@ def profile(
     show(latency, latency_rows(latency), as_json=as_json, out=out)
 
 
-@quick(count=4)
 def decode(
     plan: PlanFile,
     pair: PairOptions = SHIPPED,
@@ -214,7 +211,7 @@ def decode(
     from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare
 
-    require_free([plan], Output(out, "tally"))
+    require_free([plan], out, force=True)
     planned = Plan.load(plan)
     from reference.measuring import require_cycle
 
@@ -286,20 +283,19 @@ def measured(
     prompts: list[list[int]],
     out: Path | None,
     skip: int,
-    what: str = "",
     **settings: Any,
 ) -> Tally:
     """Decode every prompt with the plan and plainly, except those that the tally in `out` counts already.
 
     After each prompt, the tally so far is saved to `out`. `skip` is the number of the first prompt in its file, counted
-    from 0. `what` is what `progress` says first.
+    from 0.
     """
     from reference.measuring import measure, verifier_at
 
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    with only_writer(out), progress("decode", "lower --count", "count", announced=True, what=what) as done:
+    with nullcontext() if out is None else owned(out), progress("decode") as done:
         total = Tally.load(out) if out is not None and out.exists() else None
         verifier = verifier_at(settings["temperature"], plan)
         run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)

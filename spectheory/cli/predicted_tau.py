@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.measuring import TopK, TopP, long_enough
-from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers, quick
-from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
+from spectheory.cli.output import console, progress, require_free
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
@@ -21,7 +21,6 @@ ONLY = (
 SHORTER = PromptOptions(new_tokens=64)
 
 
-@quick(skip=10, count=2)
 def matrix(
     out: Annotated[
         Path, typer.Option(help="Folder for the results. To continue an interrupted run, repeat the command.")
@@ -63,20 +62,19 @@ def matrix(
     if not any(degrees):
         require_drawing(Sampling(0, top_k, top_p))
     with long_enough(skip * text.new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
-        require_free([], Output(out / "index.html", PAGE))
+        require_free([], out / "index.html", force=True)
         _require_name(only, [name for sampling in samplings for name in possible_names(sampling)])
         text.read(skip, count, least_skip=1)
         models = pair.load()
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
         measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
-        with progress("trace", "lower --skip or --new-tokens", "skip", announced=True) as done:
+        with progress("trace") as done:
             every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
         _require_name(only, [combination.name for combination in offered])
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
-        lower = "lower --count or --new-tokens, or choose by --only", "count"
-        with progress("matrix", *lower, announced=True) as done:
+        with progress("matrix") as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     figure = calibration_figure(found)
     write_whole(out / "calibration.svg", figure)

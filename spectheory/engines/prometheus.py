@@ -81,14 +81,14 @@ class Metrics:
     def by_label(self, label: str) -> dict[str, Metrics]:
         """The samples that have each value of a label, such as `model_name`; all samples under "" if none has it."""
         values = {value for series in self.samples.values() for key in series for name, value in key if name == label}
-        found = {}
+        found: dict[str, Metrics] = {}
         for value in sorted(values):
             kept = {
                 name: {key: v for key, v in series.items() if (label, value) in key}
                 for name, series in self.samples.items()
             }
             found[value] = replace(self, samples={name: series for name, series in kept.items() if series})
-        return found or {"": self}
+        return found if found else {"": self}
 
     def mean(self, *names: str) -> float | None:
         """The mean of the first histogram of `names` that has counts, over all label sets; None if none has."""

@@ -86,7 +86,7 @@ def _of_models(
 
 
 def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
-    """What is read, by the served model: the texts one after another, or the `Metrics` of one or between two scrapes."""
+    """What is read, by the served model: the texts one after another, or the `Metrics` of one scrape or between two."""
     texts = [_text(engine, each) for each in _listed(report)]
     if len(set(texts)) < len(texts):
         raise InputError("two of the reports are the same and would count twice: give each once")
