@@ -39,7 +39,6 @@ from spectheory.hardware.engine_costs import DEFAULT_ENGINE, shipped_rows
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
 from spectheory.planning.schedule_record import Schedule
 
@@ -141,7 +140,7 @@ def _engine_with(kind: str) -> Engine:
 
 
 def export(
-    plan: Plan | Schedule,
+    plan: Schedule,
     name: str,
     *,
     version: str | None = None,
@@ -154,7 +153,7 @@ def export(
     speculation off.
 
     Args:
-        plan: plan for the batch size of its latency, or schedule for all of its batch sizes.
+        plan: a plan or a schedule, for all of its batch sizes.
         name: name of the engine, one of `spectheory.engines.names()`.
         version: version of the engine; default: the newest version that the exporter was written against.
         draft: name or path with which the engine loads the draft; default: the draft in the plan's provenance.

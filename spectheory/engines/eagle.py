@@ -57,7 +57,7 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
     if VERSIONS[version] == "static":
         return export(tree, version=version).after(*fitting.notes_of_tree, *notes)
-    found = fitting.speeds.first_envelope
+    found = fitting.first_envelope
     shape = Envelope(found.levels, found.branching, found.nodes)
     return export(shape, version=version).after(*fitting.notes_of_envelope(found), *notes)
 

@@ -34,8 +34,7 @@ from spectheory.engines.report_values import EXACT, agree, count, counts, json_v
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Speculation, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import Fitting
-from spectheory.planning.length_rules import at_most, one_length
+from spectheory.planning.fitting import Fitting, at_most, one_length
 from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
 
 ALGORITHMS = {
@@ -130,11 +129,11 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = fitting.of_family(ALGORITHMS)
     model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
-    longest = fitting.speeds.longest
+    longest = fitting.longest
     if algorithm in ONE_CHAIN:
         found = fitting.chains(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
         notes = fitting.notes(found)
-    elif (VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS) or len(set(fitting.speeds.chain_lengths)) == 1:
+    elif (VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS) or len(set(fitting.chain_lengths)) == 1:
         found, notes = fitting.better(at_most(longest), "SGLang takes by batch size")
     else:
         what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"

@@ -10,7 +10,6 @@ import pytest
 import spectheory as st
 from spectheory.core.plugins import PluginWarning
 from spectheory.engines import ALL, Engine, Export
-from spectheory.planning.scheduler import schedule_of
 from tests.command_line import Run, refused
 from tests.refusals import refuses
 from tests.toy_package import install
@@ -58,15 +57,13 @@ def test_a_plan_is_exported_as_the_schedule_of_its_batch_size() -> None:
     planned = st.schedule(RATES, lambda _: TIMES, [2], context=PLAN.context, max_budget=12)
     for name in ("vllm", "sglang", "eagle", "llama.cpp"):
         assert st.export(PLAN, name) == st.export(planned, name, draft="my/draft")
-    own = schedule_of(PLAN)
-    assert own.batches.tolist() == [2]
-    assert own.speedup[0] == PLAN.speedup == planned.speedup[0]
-    assert own.chain_speedup[0] == PLAN.by_budget.chain_speedup.max() == planned.chain_speedup[0]
+    assert PLAN.batches.tolist() == [2]
+    assert (PLAN.speedup, PLAN.chain_speedups[0]) == (planned.speedup, planned.chain_speedups[0])
 
 
 def test_a_plan_of_a_chain_has_one_tree_and_one_of_nothing_is_exported_as_such() -> None:
     chain = st.plan(RATES, TIMES, max_budget=12, max_fanout=1)
-    assert len(schedule_of(chain).trees) == 1
+    assert len(chain.trees) == 1
     slow = st.plan(RATES, st.Latency.constant(draft_seconds=9.0))
     nothing = st.export(slow, "llama.cpp", draft="d")
     assert (nothing.args, nothing.files) == (("--spec-type", "none"), {})
@@ -121,7 +118,7 @@ def test_an_engine_of_another_package_is_found_by_its_name(
     assert st.engines.names() == [*(engine.name for engine in ALL), "toy"]
     assert st.engines.report_names()[-1] == "toy-tau"
     made = st.export(PLAN, "toy", version="v1.4")
-    assert made.command == f"--draft my/draft --length {PLAN.by_budget.chain_speedup.argmax()}"
+    assert made.command == f"--draft my/draft --length {PLAN.chain.tree.budget}"
     assert made.version == "1"
     assert st.read_report("2.5", "toy-tau").tau == 2.5
     (tmp_path / "bench.json").write_text('{"toy_seconds": 0.5}')

@@ -30,8 +30,7 @@ from spectheory.cli.measuring import measured
 from spectheory.otlp import Naive
 from spectheory.results.wall_clock import WallClock
 from spectheory.verify import TopDown
-from tests.faults.code_that_ends import POSIX
-from tests.faults.killing import killed
+from tests.faults.killing import POSIX, killed
 from tests.reference.test_clock import CORPUS
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
@@ -114,8 +113,8 @@ def head(pair: Pair, folder: Path, seed: int) -> None:
 
 
 COMMANDS = {
-    "train texts": Command(texts, texts_of),
-    "train head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
+    "texts": Command(texts, texts_of),
+    "head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),
     "clock": Command(time_decoders, clock_of),
