@@ -113,8 +113,8 @@ def head(pair: Pair, folder: Path, seed: int) -> None:
 
 
 COMMANDS = {
-    "train texts": Command(texts, texts_of),
-    "train head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
+    "texts": Command(texts, texts_of),
+    "head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),
     "clock": Command(time_decoders, clock_of),
