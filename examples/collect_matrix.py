@@ -4,7 +4,7 @@ python examples/collect_matrix.py [FOLDER [PROMPTS [NEW_TOKENS]]]
 
 A block is one held-out prompt. All combinations have the same prompts and seeds, so that two of them are compared
 prompt by prompt. Interrupt it at any moment and call it again: it continues, and with more prompts it counts the
-further ones only. `spectheory matrix` measures more: dynamic drafters, predictions by replay, and losslessness.
+further ones only. `spectheory compare` measures more: dynamic drafters, predictions by replay, and losslessness.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from rich import print as show
 
 import simulate
 import spectheory as st
-from reference.compatibility import incompatibility
 from reference.decode import Decoder
-from reference.drafters import PlannedTree
+from reference.drafters import PlannedTree, incompatibility
 from reference.models import Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from reference.sampling import Sampling

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reference import host_draws
-from reference.host_arrays import Array, concatenated
-from reference.uniforms import Uniforms
+from reference.host_arrays import Array, concatenated, draw_on_host, largest_on_host
+from reference.random_streams import Uniforms
 from spectheory import DrawRule
 from spectheory.core.errors import InputError
 
@@ -47,7 +46,7 @@ def child_tokens(q: Float[Array, "P V"], k: int, rule: DrawRule, rng: Uniforms |
 def largest(values: Float[Array, "P V"], k: int) -> tuple[Int[Array, "P k"], Float[Array, "P k"]]:
     """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first."""
     if isinstance(values, np.ndarray):
-        return host_draws.largest(values, k)
+        return largest_on_host(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
     return tokens[:, :k], found[:, :k]
 
@@ -71,7 +70,7 @@ def draw_into(tokens: Int[Array, "P k"], q: Float[Array, "P V"], rng: Uniforms |
     """
     assert rng is not None, "drawn drafts need random numbers"
     if isinstance(q, np.ndarray):
-        host_draws.drawn(q, rng.take(tokens.size), apart, tokens)
+        draw_on_host(q, rng.take(tokens.size), apart, tokens)
     else:
         tokens[:] = (_apart if apart else _independent)(q, tokens.shape[1], rng)
 

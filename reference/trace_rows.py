@@ -19,9 +19,9 @@ from reference.heads import Head
 from reference.host_arrays import numpy_on_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling, require_drawing
 from reference.teacher_forcing import DEPTHS, normalised, target_rows
-from reference.uniforms import Uniforms
 from spectheory import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive

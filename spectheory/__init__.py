@@ -39,15 +39,14 @@ from spectheory.planning.planner import evaluate, plan
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
-from spectheory.results.calibration import Calibration
-from spectheory.results.comparison import Comparison, compare
+from spectheory.results.comparison import Comparison
 from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.draft_comparison import DraftComparison
+from spectheory.results.plan_comparison import compare
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
 from spectheory.results.tuned import Tuned
-from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
     DraftModel,
@@ -74,7 +73,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Acceptance",
     "CalibratedCosts",
-    "Calibration",
     "Certificate",
     "ChainText",
     "Comparison",
@@ -123,7 +121,6 @@ __all__ = [
     "Tuned",
     "Verdict",
     "Verifier",
-    "WallClock",
     "World",
     "__version__",
     "as_step",

@@ -18,6 +18,7 @@ from reference.measuring import measure
 from reference.models import DRAFT, HEAD, TARGET, load_pair
 from reference.planning_loop import measured_plan
 from reference.prompts import encode_prompts, load_prompts
+from reference.sampling import Sampling
 from spectheory import Plan, Tally
 from spectheory.verify import verifier_of
 
@@ -56,15 +57,15 @@ def main() -> None:
         for name, draft in DRAFTS.items():
             pair = replace(load_pair(TARGET, draft), names=("shipped target", name))
             rows = encode_prompts(pair, load_prompts(count=TRACED + DECODED), PROMPT_TOKENS)
-            drawing = {"new_tokens": NEW_TOKENS, "temperature": temperature}
-            plans[name], _ = measured_plan(pair, rows[:TRACED], **drawing)
+            plans[name], _ = measured_plan(pair, rows[:TRACED], new_tokens=NEW_TOKENS, temperature=temperature)
             tree, verifier = plans[name].tree, plans[name].verifier
             print(f"temperature {temperature:g}, {name}: {plans[name]!r}", flush=True)
             running[name] = measure(
                 pair,
                 tree,
                 rows[TRACED:],
-                **drawing,
+                new_tokens=NEW_TOKENS,
+                sampling=Sampling(temperature),
                 skip=TRACED,
                 verifier=verifier_of(verifier) if temperature and verifier else None,
             )

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting, undrawn
-from reference.drafters.kind import DrafterKind, Variant
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 
@@ -208,8 +207,7 @@ def _random_corpus(vocab_size: int, texts: int, length: int) -> SuffixArray:
 
 
 KIND = DrafterKind(
-    matrix=lambda sampling, planned, corpus: [Variant("datastore", "model-free", Datastore(corpus))],
-    clock=lambda plan, corpus: [Variant("Datastore", "model-free", Datastore(corpus))],
+    compared=lambda sampling, plan, corpus: {"datastore": Datastore(corpus)},
     greedy=lambda: [Datastore(_random_corpus(300, 10, 500), 16, shortest=1)],
     small=lambda: [Datastore(_random_corpus(4, 4, 60), 6, 3, 4, 1)],
 )

@@ -14,12 +14,11 @@ from typing import Protocol
 from torch import Tensor
 
 from reference.drafters.adjacency import TwoTierTable, harvest_order
-from reference.drafters.drafter import Drafter, Drafting, undrawn
-from reference.drafters.kind import DrafterKind
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.drafters.lookup import TextIndex, chain, check_lengths
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 from spectheory.goose import allocate, harmonic_widths

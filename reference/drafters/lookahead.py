@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting, undrawn
-from reference.drafters.kind import DrafterKind
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from reference.drafters.adjacency import DenseTable, harvest_order
-from reference.drafters.drafter import Drafter, Drafting, require_width, undrawn
-from reference.drafters.kind import DrafterKind
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, require_width, undrawn
 from reference.drafters.static import pruned
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from reference.candidates import draw_into, largest
-from reference.drafters.drafter import Drafter, require_width
-from reference.drafters.kind import DrafterKind, Variant, best_chain
+from reference.drafters.drafter import COMPARED_BUDGET, Drafter, DrafterKind, require_width
 from reference.drafters.model import ModelDrafting
 from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Plan, Tree, evaluate
+from spectheory import Draft, DrawRule, Plan, Tree, best_tree
 from spectheory.core.errors import InputError
 
 
@@ -46,11 +45,6 @@ class PlannedTree(Drafter):
         if sampling.greedy:
             return DrawRule.TOP_K
         return DrawRule.IID if self.tree.is_chain else DrawRule.NO_REPLACEMENT
-
-    @property
-    def family(self) -> str:
-        """See Drafter.family."""
-        return "chain" if self.tree.is_chain else "static tree"
 
     @property
     def chains(self) -> bool:
@@ -221,42 +215,20 @@ def full_tree(counts: Sequence[int]) -> Tree:
     return Tree.from_paths(path for depth in range(1, len(ways) + 1) for path in product(*ways[:depth]))
 
 
-def _in_matrix(planned: Tree) -> Iterator[Variant]:
-    for name, family, tree in (
-        ("chain of 5", "chain", Tree.chain(5)),
-        ("binary tree 2x2x2", "static tree", full_tree((2, 2, 2))),
-        (f"planned tree of {planned.budget}", "static tree", planned),
-    ):
-        yield Variant(name, family, PlannedTree(tree), lambda rates, tree=tree: tree)
-
-
-def _on_clock(plan: Plan) -> Iterator[Variant]:
-    """Plain decoding, the fastest chain, and what the plan chose, each with its verifier if it was replayed."""
-    chain = _chain_plan(plan)
-    yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
-    yield planned_variant(chain)
-    if plan.answer != "off" and (plan.tree, plan.verifier) != (chain.tree, chain.verifier):
-        yield planned_variant(plan)
-
-
-def _chain_plan(plan: Plan) -> Plan:
-    """The plan with its fastest chain; with one by the rates if nothing was replayed or no replayed chain pays."""
-    if (chain := plan.chain) is None:
-        return evaluate(Tree.chain(best_chain(plan)), plan.acceptance, plan.latency, context=plan.context)
-    return replace(plan, tree=chain.tree, verifier=chain.verifier, rule=chain.rule, replayed=chain.replayed)
-
-
-def planned_variant(plan: Plan, chosen: str = "") -> Variant:
-    """What a plan drafts, named after its tree, how it was `chosen` if need be, and its verifier of sampled text."""
-    drafter = PlannedTree(plan.tree)
-    verifier = f", {plan.verifier}" if plan.verifier not in (None, "Greedy") else ""
-    name = f"{plan.answer} of {plan.tree.budget}{chosen}{verifier}"
-    return Variant(name, drafter.family, drafter, plan=plan)
+def _compared(plan: Plan) -> dict[str, Drafter]:
+    """A chain, a full tree, the best tree by the plan's rates, and the plan's own tree."""
+    found = {
+        "chain of 5": Tree.chain(5),
+        "binary tree 2x2x2": full_tree((2, 2, 2)),
+        f"best tree of {COMPARED_BUDGET}": best_tree(plan.acceptance, COMPARED_BUDGET),
+    }
+    if plan.tree.budget and plan.tree not in found.values():
+        found[f"planned {plan.answer} of {plan.tree.budget}"] = plan.tree
+    return {name: PlannedTree(tree) for name, tree in found.items()}
 
 
 KIND = DrafterKind(
-    matrix=lambda sampling, planned, corpus: _in_matrix(planned),
-    clock=lambda plan, corpus: _on_clock(plan),
+    compared=lambda sampling, plan, corpus: _compared(plan),
     greedy=lambda: map(PlannedTree, (Tree.chain(0), Tree.chain(1), Tree.chain(4), Tree.k_ary(3, 3))),
     small=lambda: map(PlannedTree, (Tree.chain(2), Tree.k_ary(2, 2))),
 )

@@ -205,12 +205,12 @@ class DynamicTrees(JudgedPolicy):
 
 
 def searched(name: str) -> DynamicTrees:
-    """The dynamic trees of a search of the matrix, by its name there, such as "EAGLE-2".
+    """The dynamic trees of a search that `reference.compare` compares, by its name there, such as "EAGLE-2".
 
     Raises:
         InputError: there is no search of this name.
     """
-    known = {variant.name: variant.drafter for variant in dynamic.searches()}
+    known = dynamic.searches()
     if name not in known:
         raise InputError(f"search must be one of {', '.join(known)}, got {name!r:.60}")
     drafter = known[name]

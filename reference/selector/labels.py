@@ -22,13 +22,13 @@ from reference.host_arrays import numpy_on_host
 from reference.judging import HeldOutTexts
 from reference.models import Pair
 from reference.part_files import claimed, read_part, short_hash, stamp_of, write_part
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from reference.selector.actions import ActionSpace
 from reference.selector.features import KNOWN, Features, known_scalars
 from reference.selector.pair_facts import PairFacts
 from reference.selector.shared_draws import SharedDraws, Trie
 from reference.teacher_forcing import normalised
-from reference.uniforms import Uniforms
 from spectheory import DrawRule, Provenance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError

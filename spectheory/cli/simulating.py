@@ -120,7 +120,7 @@ def _cycles(
     """Simulate cycles of one plan."""
     from simulate import run
     from spectheory.report.tables import comparison_rows
-    from spectheory.results.comparison import compare
+    from spectheory.results.plan_comparison import compare
 
     if used := [name for name, value in given.items() if value is not None]:
         raise InputError(f"{used[0]} needs a --load, such as --load poisson:12")
@@ -129,7 +129,7 @@ def _cycles(
     require_free([plan], Output(out, "tally"), force=force)
     planned = Plan.load(plan)
     tally = run(planned, cycles=cycles, seed=seed)
-    show(tally, comparison_rows(compare(planned, tally, None)), as_json=as_json, out=out, force=force)
+    show(tally, comparison_rows(compare(planned, tally, "simulation")), as_json=as_json, out=out, force=force)
 
 
 def _source(plan: Path | None, schedule: Path | None) -> Path:

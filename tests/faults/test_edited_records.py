@@ -14,7 +14,7 @@ import pytest
 
 import spectheory as st
 from spectheory.core.record import Record
-from spectheory.results.calibration import Calibrated
+from spectheory.results.comparison import Compared
 from spectheory.results.serving_run import Figures
 from tests.core.test_records import LATENCY as PLAIN_LATENCY
 from tests.core.test_records import RATES
@@ -24,15 +24,6 @@ STAMP = st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"r
 LATENCY = replace(PLAIN_LATENCY, provenance=STAMP)
 PLAN = st.plan(RATES, LATENCY, max_budget=8)
 ONE = np.ones((1, 1))
-CALIBRATED = Calibrated(
-    *("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4),
-    *(2.1, 1.9, 2.3),
-    *(2.1, 1.9, 2.3, 0.2),
-    0.1,
-    3,
-    3,
-    None,
-)
 SERVED = [
     st.ServingRun(
         name=name,
@@ -88,25 +79,11 @@ RECORDS: list[Record] = [
     st.Tally(
         np.array([5, 4]), np.array([2, 2]), np.array([1, 1, 2]), 7, 2.0, 1.0, 0.5, 7, 3.0, 10, 2, 2, 1, PLAN.provenance
     ),
-    st.WallClock(
-        ("HF", "ours"),
-        ("HF", "plain"),
-        (None, None),
-        PLAN,
-        (PLAN,),
-        tokens=2 * ONE.repeat(2, 1),
-        seconds=3 * ONE.repeat(2, 1),
-        decode_seconds=2 * ONE.repeat(2, 1),
-        target_seconds=ONE.repeat(2, 1),
-        draft_seconds=0.5 * ONE.repeat(2, 1),
-        cycles=ONE.repeat(2, 1),
-        emitted=2 * ONE.repeat(2, 1),
-        fourgrams=4 * ONE.repeat(2, 1),
-        repeated_fourgrams=ONE.repeat(2, 1),
-        first_difference=-ONE.repeat(2, 1),
-        margin=0 * ONE.repeat(2, 1),
+    st.Comparison(
+        (Compared("HF plain", None, 0.0), Compared("plain", "Greedy", 0.0, 1.0, 1.0, 1.0, 9.0)),
+        *(2 * ONE.repeat(2, 1), ONE.repeat(2, 1), 2 * ONE.repeat(2, 1), 3 * ONE.repeat(2, 1), ONE.repeat(2, 1)),
+        STAMP,
     ),
-    st.Calibration((CALIBRATED,), {"Slow": "takes a year"}),
     st.compare_policies(st.RatesDraft(RATES), {"OPT-Tree": st.OptTree(4)}, latency=LATENCY),
     st.calibrate(
         [st.engines.Run.from_throughput(141.0, context=512, source="by hand")], gpu="h100_sxm", target="llama-3.1-8b"

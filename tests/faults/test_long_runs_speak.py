@@ -14,12 +14,9 @@ from typer.testing import CliRunner
 from spectheory.certify.request import Request
 from spectheory.cli import certifying, output
 from spectheory.cli.certifying import certify
-from spectheory.cli.clocking import clock
-from spectheory.cli.demo import demo
 from spectheory.cli.judging import evaluate
-from spectheory.cli.measuring import decode, profile, trace
+from spectheory.cli.measuring import profile, trace
 from spectheory.cli.options import SHIPPED_PROMPTS, Count, PromptOptions, quick, with_groups
-from spectheory.cli.predicted_tau import matrix
 from spectheory.cli.training import head, selector, texts
 from spectheory.cli.tuning import tune
 
@@ -226,7 +223,7 @@ def test_quick_lowers_what_is_not_given(given: str, said: str) -> None:
 
 
 LONG: list[Callable[..., None]] = [
-    *(trace, profile, decode, clock, matrix, demo, evaluate, tune),
+    *(trace, profile, evaluate, tune),
     *(certify, texts, head, selector),
 ]
 

@@ -12,7 +12,7 @@ import spectheory as st
 from reference.models import SHIPPED
 from spectheory.core.provenance import model_name
 from spectheory.report.page import sources_html
-from spectheory.results.comparison import compare, differing_models
+from spectheory.results.plan_comparison import compare, differing_models
 
 PLAN = st.plan(st.Acceptance.by_rank([0.6]), st.Latency.constant(draft_seconds=0.1), max_budget=2)
 
@@ -45,7 +45,7 @@ def counted(accepted: list[int]) -> st.Tally:
 
 @pytest.mark.parametrize(("accepted", "side"), [([0, 0, 0, 1], "high"), ([10, 10, 10, 9], "low")])
 def test_a_prediction_that_the_measurement_excludes_is_wrong(accepted: list[int], side: str) -> None:
-    found = compare(PLAN, None, counted(accepted))
+    found = compare(PLAN, counted(accepted))
     theory = replace(found.theory, tau_interval=(found.theory.tau - 0.1, found.theory.tau + 0.1))
     said = replace(found, theory=theory).verdict
     assert said.startswith(f"The prediction was wrong, too {side}: tau was predicted as {theory.tau:.3f}, from ")

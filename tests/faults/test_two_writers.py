@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
+from reference.compare import CompareSettings, compare
 from reference.heads import write_head
 from reference.judging import HeldOutTexts, JudgeSettings, PairDraft, StaticTree, judge
 from reference.losses import Eagle
-from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.models import Pair
 from reference.part_files import claim, claimed
 from reference.tracing import TraceSettings, record_trace
@@ -22,16 +22,13 @@ from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import write_own_texts
 from reference.train.pair import train_pair
 from reference.train.recipe import Recipe
-from spectheory.cli.measuring import measured
 from spectheory.core.files import owned
 from spectheory.verify import Greedy
 from tests.faults.code_that_ends import POSIX
 from tests.faults.killing import killed
-from tests.faults.test_killed_runs import PLAN
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS as TEXTS
 from tests.reference.train_heads import config, corpus, head, own_texts
-from tests.refusals import refuses
 
 pytestmark = POSIX
 SETTINGS = TraceSettings("numbers", candidates=2, new_tokens=4, batch=2)
@@ -99,21 +96,9 @@ def test_a_trace_has_one_writer_until_that_is_killed(tiny: Pair, tmp_path: Path)
     assert not (folder / "writer.lock").exists()
 
 
-def test_a_tally_and_a_matrix_have_one_writer(tiny: Pair, tmp_path: Path) -> None:
-    file, folder = tmp_path / "tally.json", tmp_path / "matrix"
-    settings = {"new_tokens": 4, "temperature": 0.0, "seed": 0}
-    with (
-        held(file, tmp_path / "tally.json.lock"),
-        pytest.raises(st.InputError, match="tally.json is in use by process"),
-    ):
-        measured(tiny, PLAN, PROMPTS[:1], file, 0, **settings)
-    measured(tiny, PLAN, PROMPTS[:1], file, 0, **settings)
-    matrix = Matrix(folder, tiny, Texts(PROMPTS, PROMPTS, PROMPTS), MatrixSettings("numbers", 8))
-    with held(folder, folder / "writer.lock"):
-        refuses("matrix is in use by process", matrix.run, [])
-        with pytest.raises(st.InputError, match="matrix is in use by process"):
-            Matrix(folder, tiny, Texts(PROMPTS, PROMPTS, PROMPTS), MatrixSettings("numbers", 8))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["matrix", "tally.json"]
+def test_a_comparison_has_one_writer(tiny: Pair, tmp_path: Path) -> None:
+    with held(tmp_path, tmp_path / "writer.lock"), pytest.raises(st.InputError, match="is in use by process"):
+        compare(tmp_path, tiny, PROMPTS, PROMPTS, CompareSettings())
 
 
 def test_what_a_killed_writer_leaves_is_removed_by_the_next(tiny: Pair, tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ from reference.drafters import Drafter, Drawn, PlannedTree, Searched
 from reference.drafters.dynamic import Search
 from reference.host_arrays import numpy_on_host, to_host
 from reference.models import Pair
-from reference.random_streams import streams
+from reference.random_streams import Uniforms, streams
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.core.chance import branches
 from spectheory.core.world import DrawPolicy, Levels, Paths

@@ -19,15 +19,14 @@ from reference.drafters import PlannedTree
 from reference.heads import Head, HeadConfig, ParallelHead, write_head
 from reference.meter import Meter
 from reference.models import Pair, load_pair
-from reference.planning_loop import measured_plan, rivals
+from reference.planning_loop import measured_plan
 from reference.profiling import profile
-from reference.random_streams import streams
+from reference.random_streams import Uniforms, streams
 from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from reference.trace_rows import TraceSettings, candidates_given
 from reference.tracing import acceptance, by_request, ranks, record_trace
-from reference.uniforms import Uniforms
 from spectheory.core.acceptance import cycle_starts
 from spectheory.otlp import Naive
 from spectheory.replay import Replays
@@ -172,7 +171,6 @@ def test_the_whole_loop_plans_for_a_head(kind: str, temperature: float, monkeypa
     assert chosen.tree.budget > 0
     assert chosen.tree.max_depth <= (pair.deepest or chosen.tree.max_depth)
     assert texts.greedy == (temperature == 0)
-    assert all(other.tree.max_depth <= (pair.deepest or 64) for other in rivals(chosen, texts))
 
 
 def test_a_parallel_head_is_replayed_no_deeper_than_it_drafts(tmp_path: Path) -> None:

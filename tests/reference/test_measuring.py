@@ -22,15 +22,15 @@ from reference.drafters import PlannedTree
 from reference.heads import Head
 from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair, with_draft
-from reference.predictions import LEAST_TRIALS, Positional
 from reference.profiling import LEVELS, _filled, _forwards, forward_sizes, profile
 from reference.prompts import encode_prompts, load_prompts
+from reference.sampling import Sampling
 from reference.train import card, loop
 from reference.train import pair as training
 from reference.train.recipe import HeadSteps, LayerSizes
 from reference.train.shipped_head import train_shipped_head
 from reference.train.stages import silent
-from spectheory import Acceptance, DrawRule, Tree, block_efficiency
+from spectheory import Tree
 from tests.command_line import Run, refused
 from tests.conftest import TINY
 from tests.refusals import refuses
@@ -170,13 +170,14 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_measurement_counts_what_was_decoded(tiny: Pair, temperature: float) -> None:
     tree = Tree.k_ary(2, 2)
-    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=16, temperature=temperature)
+    sampling = Sampling(temperature)
+    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=16, sampling=sampling)
     assert len(total.cycles) == 3
     assert (total.compared, total.identical) == ((3, 3) if temperature == 0 else (0, 0))
     assert total.seconds > total.target_seconds + total.draft_seconds > 0
     assert total.speedup is not None
     assert total.fourgrams > 0
-    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=16, temperature=temperature)
+    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=16, sampling=sampling)
     assert again.emitted.tolist() == total.emitted.tolist()
 
 
@@ -328,24 +329,3 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
     assert isinstance(with_draft(pair, tmp_path / "two" / "head").draft, Head)
     split = json.loads((tmp_path / "two" / "split.json").read_text())
     assert not set(split["train"]) & set(split["held_out"])
-
-
-@pytest.mark.parametrize("rule", [DrawRule.NO_REPLACEMENT, DrawRule.TOP_K], ids=lambda rule: rule.name)
-def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(
-    tiny: Pair, tmp_path: Path, rule: DrawRule
-) -> None:
-    """The jackknife, with rates of their own for each request that is left out."""
-    whole, tree = tmp_path / "whole", Tree.k_ary(2, 2)
-    tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
-    tau, low, high = Positional(whole).tau(lambda rates: tree, rule)
-    top = rule is DrawRule.TOP_K
-    depths = tracing.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS, top=top).depths
-    others, texts = [], tracing.ranks(whole, top=top)
-    for i in range(len(texts)):
-        lacking = [*texts[:i], *texts[i + 1 :]]
-        rates = Acceptance.from_ranks(lacking, ranks=4, policy=tree, max_depth=depths, min_trials=1).smoothed()
-        others.append(block_efficiency(tree, rates))
-    assert len(set(others)) > 1
-    variance = 4 / 5 * sum((other - np.mean(others)) ** 2 for other in others)
-    half = 2.7764451 * variance**0.5  # Student's t, 4 degrees of freedom, 95%
-    assert (low, high) == (pytest.approx(max(1.0, tau - half)), pytest.approx(tau + half))

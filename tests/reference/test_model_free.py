@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from reference.decode import Cycle, Decoder
-from reference.drafters import ALL, Drafter, Goose, PromptLookup, TokenRecycling
+from reference.drafters import ALL, Drafter, Goose, PlannedTree, PromptLookup, Searched, TokenRecycling
 from reference.drafters.adjacency import DenseTable, TwoTierTable, harvest_order
 from reference.drafters.goose import Optimal
 from reference.drafters.lookup import TextIndex
@@ -40,7 +40,7 @@ ABLATIONS = [
     Goose(budget=1),
 ]
 DRAFTERS = [
-    *(drafter for kind in ALL for drafter in kind.greedy() if drafter.family == "model-free"),
+    *(drafter for kind in ALL for drafter in kind.greedy() if not isinstance(drafter, PlannedTree | Searched)),
     PromptLookup((1,), 30, overlap=False),
     TokenRecycling(Tree.k_ary(3, 3), harvest_rejected=False, harvest_prefill=False),
     *ABLATIONS,

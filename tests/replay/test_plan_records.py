@@ -14,7 +14,7 @@ from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.planning.scheduler import schedule_of
 from spectheory.replay import GreedyText, Replayed, Replays
-from spectheory.results.comparison import mismatches
+from spectheory.results.plan_comparison import mismatches
 from spectheory.verify import verifier_of
 from tests.known import known
 from tests.refusals import refuses
@@ -78,7 +78,7 @@ def test_only_a_prediction_from_rates_assumes_a_product_of_rates() -> None:
 
 
 def test_a_comparison_uses_what_was_replayed_and_says_which_verifier_differs() -> None:
-    theory = st.compare(OWN, None, None).theory
+    theory = st.compare(OWN, None).theory
     assert theory.tau == known(OWN.replayed).tau
     assert theory.accepted @ np.arange(1, TREE.max_depth + 2) == pytest.approx(theory.tau)
     same, other = str(verifier_of(known(OWN.verifier))), "TopDown(solver=NSS())"
