@@ -22,8 +22,9 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text, write_whole
+from spectheory.core.json_values import parse
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import Record, parse
+from spectheory.core.record import Record
 from spectheory.report.markdown import markdown_table
 from spectheory.report.tables import TextTable
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from spectheory import Acceptance, DrawRule, Replayed, Replays, RequestClasses, Tree, best_tree, block_efficiency
 from spectheory.otlp import Naive
-from spectheory.replay.chain_records import FIELD, read_chain_records
-from spectheory.replay.replays import Text
+from spectheory.replay.cycle import Text
+from spectheory.replay.greedy import FIELD, read_chain_records
 from spectheory.verify import Block, Greedy, TopDown, Verifier
 from spectheory.yields.class_fitting import RATES, survival
 from spectheory.yields.mixing_weights import mixing_weights

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import spectheory as st
-from spectheory.certify.certificate import number
 from spectheory.core.files import write_whole
 
 PAGE = Path(__file__).parent / "verifiers.md"
@@ -38,7 +34,8 @@ q = (1/2, 1/2, 0) after it, and two draws at each of two levels, SpecTr keeps 5/
 the optimum of each node only 39/32. `tests/search/test_orderings.py` checks both statements.
 
 Each certificate covers at least two worlds of `spectheory.certify.strategies` for each shape, draw rule and vocabulary
-size. `st.verify.Greedy` is left out: it keeps the text of greedy decoding, not the distribution p.
+size. `st.verify.Greedy` is left out: it keeps the text of greedy decoding, not the distribution p. Rules that
+engines ship and that do not keep p are in [the zoo](zoo.md).
 """
 
 NOT_HERE_HEAD = """## Published rules that are not here
@@ -64,8 +61,8 @@ NOT_HERE = {
         "`BottomUp(SpecTr())` is a lossless rule for the same drafts."
     ),
     "Global resolution with a truncated set of tokens (arXiv 2511.15898)": (
-        "Its output differs from p by the tolerance of its solver. `GlobalResolution()` adds the step that "
-        "makes it lossless, and lists all sets of drafts."
+        "Its output differs from p by the tolerance of its solver. A last step of rejection sampling would make it "
+        "lossless, but all sets of drafts must be listed."
     ),
     "Layer verification (Cha, Cho and Yun, ICML 2026 workshop)": (
         "Only its abstract was at hand. It lifts any node solver to trees, as `BottomUp` does, but sweeps the "
@@ -76,30 +73,6 @@ NOT_HERE = {
         "tree and another for verifying it."
     ),
 }
-LOSSY_HEAD = """## Lossy rules that engines ship
-
-`st.lossy` has rules that do not keep p. `lossy_step(rule, p, q, k)` is what a rule emits at one node, over all drafts,
-with its total variation and its acceptance beside the best lossless one. `text_error(rule, world, policy, length)`
-decodes all texts of a length: the exact total variation, the bounds from its cycles and from its steps, and the tokens
-per target call beside those of a lossless verifier. `text_bound` bounds texts of any length by the largest error of a
-step. Along texts of real models, the mean of the summed errors of the steps is an estimate of the bound from steps.
-
-The table is for p = (1/2, 1/3, 1/6) and q = (1/6, 1/3, 1/2) at all nodes, one draft a node, two levels, and texts of 3
-tokens; `FLy` has three levels. The error is the total variation to p, or to greedy decoding for rules that replace it.
-
-| rule | error of a step | accepted, best lossless | error of text | by cycles | by steps | tokens per call, lossless |
-| --- | --- | --- | --- | --- | --- | --- |
-"""
-LOSSY = (
-    st.lossy.Typical(Fraction(1, 4), 1),
-    st.lossy.AcceptanceThreshold(accumulated=Fraction(3, 4)),
-    st.lossy.AcceptanceThreshold(single=Fraction(1, 3)),
-    st.lossy.RelaxedAcceptance(2, Fraction(1, 4)),
-    st.lossy.Mismatch(target=st.lossy.TopK(2)),
-    st.lossy.Mismatch(draft=st.lossy.TopK(2)),
-    st.lossy.Mismatch(drawn=st.lossy.TopP(Fraction(3, 4))),
-    st.lossy.FLy(window=2),
-)
 
 
 def fields(rule: Any) -> dict[str, str]:
@@ -123,31 +96,6 @@ def section(rule: Any) -> str:
     return f"### {type(rule).__name__}\n\n- Acceptance: {said['Acceptance']}\n- Source: {said['Source']}\n"
 
 
-def lossy_row(rule: Any) -> str:
-    """The row of one lossy rule."""
-    p, q = (np.array([Fraction(x, 6) for x in weights], dtype=object) for weights in ((3, 2, 1), (1, 2, 3)))
-    node_wise = isinstance(rule, st.lossy.LossyRule)
-    policy = st.Levels((1, 1) if node_wise else (1, 1, 1))
-    text = st.lossy.text_error(rule, st.World.constant(p, q), policy, 3)
-    step = st.lossy.lossy_step(rule, p, q) if node_wise else None
-    cells = [
-        number(step.total_variation) if step else "",
-        f"{number(step.acceptance)}, {number(step.lossless_acceptance)}" if step else "",
-        f"{float(text.total_variation):.4f}",
-        f"{float(text.by_cycles):.4f}",
-        f"{float(text.by_steps):.4f}" if step else "",
-        f"{float(text.tokens_per_call):.3f}, {float(text.lossless_tokens_per_call):.3f}",
-    ]
-    return f"| `{rule!r}` | {' | '.join(cells)} |"
-
-
-def lossy() -> str:
-    """The section of lossy rules."""
-    rows = "\n".join(map(lossy_row, LOSSY))
-    sources = "\n".join(section(rule) for rule in {type(rule): rule for rule in LOSSY}.values())
-    return f"{LOSSY_HEAD}{rows}\n\n{sources}"
-
-
 def rules() -> list[Any]:
     """Every node solver, in each of its settings, then every path and tree verifier."""
     nodes = [one for solver in st.otlp.solvers() for one in (solver, *solver.variants())]
@@ -166,7 +114,7 @@ def page(cases: int = CASES) -> str:
     parts += ["", "## Acceptance and sources", ""]
     parts += [section(rule) for rule in {type(rule): rule for rule in every}.values()]
     not_here = "".join(f"| {name} | {why} |\n" for name, why in NOT_HERE.items())
-    return "\n".join([*parts, NOT_HERE_HEAD + not_here, lossy()])
+    return "\n".join([*parts, NOT_HERE_HEAD + not_here])
 
 
 if __name__ == "__main__":

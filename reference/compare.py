@@ -63,6 +63,8 @@ class CompareSettings:
 
     def __post_init__(self) -> None:
         require_cycle(self.new_tokens)
+        for temperature in self.temperatures:
+            Sampling(temperature)
         if self.rounds < 1 or not self.temperatures or len(set(self.temperatures)) < len(self.temperatures):
             raise InputError(
                 "rounds must be at least 1, and temperatures different numbers, at least one, got "

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from reference.models import TARGET, Attention, Pair, load_target
+from reference.models import TARGET, Pair, load_target
 from spectheory.core.errors import InputError
 
 SLACK = 2.0
@@ -44,32 +44,20 @@ class Divergence:
 @torch.inference_mode()
 def first_divergence(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Divergence | None:
     """Where the texts `one` and `other` first differ; None if one is a prefix of the other."""
-    position = next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
+    position = _first_difference(one, other)
     if position is None:
         return None
     logits = pair.target(torch.tensor([prompt + one[:position]], device=pair.device)).logits[0, -1].float()
-    tokens = (one[position], other[position])
+    return _divergence(position, one, other, logits)
+
+
+def _first_difference(one: list[int], other: list[int]) -> int | None:
+    return next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
+
+
+def _divergence(position: int, one: list[int], other: list[int], logits: torch.Tensor) -> Divergence:
+    tokens = one[position], other[position]
     return Divergence(position, tokens, (float(logits[tokens[0]]), float(logits[tokens[1]])))
-
-
-@dataclass(frozen=True)
-class GreedyText:
-    """How well a text is the greedy text of a model, token by token, given the tokens before.
-
-    Attributes:
-        tokens: number of tokens.
-        others: number of tokens that are not the most probable one in float32.
-        shortfall: by how much the logit of such a token is below the largest logit, at most.
-        position: where that is; None if every token is the most probable one.
-        rounding: largest change of the difference between the largest logit and the logits of the next candidate and of
-            the text's token, from float32 to the server's type.
-    """
-
-    tokens: int
-    others: int
-    shortfall: float
-    position: int | None
-    rounding: float
 
 
 @dataclass(frozen=True)
@@ -78,25 +66,16 @@ class TextComparison:
 
     Attributes:
         divergence: where they first differ; None if one is a prefix of the other.
-        words: the two tokens there, as text.
-        texts: each text against the greedy choice of float32.
-        dtype: the type in which the server computes.
+        shortfall: by how much the logit of a token of a text is below the largest logit there, at most; 0 if every
+            token is the greedy choice.
+        rounding: largest change of such differences between logits, from float32 to the server's type.
+        places: for each text, the position of its largest shortfall; None if every token is the greedy choice.
     """
 
     divergence: Divergence | None
-    words: tuple[str, str] | None
-    texts: tuple[GreedyText, GreedyText]
-    dtype: str
-
-    @property
-    def rounding(self) -> float:
-        """The largest rounding seen on the two texts."""
-        return max(text.rounding for text in self.texts)
-
-    @property
-    def shortfall(self) -> float:
-        """The largest shortfall of the two texts."""
-        return max(text.shortfall for text in self.texts)
+    shortfall: float
+    rounding: float
+    places: tuple[int | None, int | None]
 
     @property
     def verdict(self) -> Verdict:
@@ -114,7 +93,6 @@ def compare_texts(
     target: str | Path = TARGET,
     dtype: torch.dtype = torch.bfloat16,
     device: str = "cpu",
-    attention: Attention = "sdpa",
 ) -> TextComparison:
     """Tell rounding from bugs: compare two greedy texts of one prompt by the target's own logits.
 
@@ -129,49 +107,35 @@ def compare_texts(
         target: local folder of the target.
         dtype: the type in which the server computes.
         device: device for the target.
-        attention: attention implementation of transformers.
 
     Raises:
         InputError: the folder or the device cannot be used, or a text is empty or has unknown tokens.
     """
     if dtype not in OTHER_TYPES:
         raise InputError(f"dtype must be one of {', '.join(map(str, OTHER_TYPES))}, got {dtype}")
-    model, tokenizer = load_target(target, device=device, attention=attention)
-    start = _tokens("prompt", prompt, tokenizer, model.config.vocab_size)
-    texts = [
-        _after(name, prompt, start, text, tokenizer, model.config.vocab_size)
-        for name, text in (("one", one), ("other", other))
-    ]
+    model, tokenizer = load_target(target, device=device)
+    given = {"prompt": prompt, "one": one, "other": other}
+    start, first, second = (_tokens(name, text, tokenizer, model.config.vocab_size) for name, text in given.items())
+    texts = first, second
     exact = [_logits(model, start, text) for text in texts]
     del model
-    rounded_model, _ = load_target(target, device=device, dtype=OTHER_TYPES[dtype], attention=attention)
-    rounded = [_logits(rounded_model, start, text) for text in texts]
-    position = next((i for i, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), None)
-    divergence = words = None
-    if position is not None:
-        tokens = texts[0][position], texts[1][position]
-        row = exact[0][position]
-        divergence = Divergence(position, tokens, (float(row[tokens[0]]), float(row[tokens[1]])))
-        words = str(tokenizer.decode([tokens[0]])), str(tokenizer.decode([tokens[1]]))
-    judged = [_judged(*rows) for rows in zip(texts, exact, rounded, strict=True)]
-    return TextComparison(divergence, words, (judged[0], judged[1]), str(dtype).removeprefix("torch."))
+    rounded_model, _ = load_target(target, device=device, dtype=OTHER_TYPES[dtype])
+    judged = [
+        _judged(text, logits, _logits(rounded_model, start, text)) for text, logits in zip(texts, exact, strict=True)
+    ]
+    shortfalls, roundings, places = zip(*judged, strict=True)
+    position = _first_difference(first, second)
+    divergence = None if position is None else _divergence(position, first, second, exact[0][position])
+    return TextComparison(divergence, max(shortfalls), max(roundings), (places[0], places[1]))
 
 
-def _judged(tokens: Sequence[int], exact: torch.Tensor, rounded: torch.Tensor) -> GreedyText:
-    chosen = torch.tensor(tokens)[:, None]
+def _judged(tokens: Sequence[int], exact: torch.Tensor, rounded: torch.Tensor) -> tuple[float, float, int | None]:
+    """The largest shortfall of a text, the largest rounding seen on it, and the position of the shortfall."""
     best = exact.topk(2).indices
-    candidates = torch.cat([best[:, 1:], chosen], 1)
+    candidates = torch.cat([best[:, 1:], torch.tensor(tokens)[:, None]], 1)
     gaps = [logits.gather(1, best[:, :1]) - logits.gather(1, candidates) for logits in (exact, rounded)]
-    shortfalls = gaps[0][:, 1]
-    worst = int(shortfalls.argmax())
-    others = int((shortfalls > 0).sum())
-    return GreedyText(
-        len(tokens),
-        others,
-        float(shortfalls[worst]),
-        worst if others else None,
-        float((gaps[0] - gaps[1]).abs().max()),
-    )
+    shortfall, place = gaps[0][:, 1].max(0)
+    return float(shortfall), float((gaps[0] - gaps[1]).abs().max()), int(place) if shortfall > 0 else None
 
 
 @torch.inference_mode()
@@ -182,28 +146,11 @@ def _logits(model: PreTrainedModel, prompt: list[int], text: list[int]) -> torch
 
 
 def _tokens(name: str, given: str | Sequence[int], tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> list[int]:
-    ids = tokenizer(given)["input_ids"] if isinstance(given, str) else list(given)
+    special = name == "prompt"
+    ids = tokenizer(given, add_special_tokens=special)["input_ids"] if isinstance(given, str) else list(given)
     if not ids:
         raise InputError(f"{name} must have at least one token, got none: give a text")
     wrong = [token for token in ids if not isinstance(token, int) or not 0 <= token < vocabulary]
     if wrong:
         raise InputError(f"{name} must be text or token ids from 0 to {vocabulary - 1}, got {wrong[0]!r:.60}")
     return ids
-
-
-def _after(
-    name: str,
-    prompt: str | Sequence[int],
-    start: list[int],
-    given: str | Sequence[int],
-    tokenizer: PreTrainedTokenizerBase,
-    vocabulary: int,
-) -> list[int]:
-    """The tokens of a text after the prompt. Text is tokenised together with the prompt where that keeps its tokens."""
-    if isinstance(given, str) and isinstance(prompt, str):
-        whole = _tokens(name, prompt + given, tokenizer, vocabulary)
-        if whole[: len(start)] == start and len(whole) > len(start):
-            return whole[len(start) :]
-    if isinstance(given, str):
-        given = tokenizer(given, add_special_tokens=False)["input_ids"]
-    return _tokens(name, given, tokenizer, vocabulary)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from spectheory import Provenance
 from spectheory.core.errors import InputError
 from spectheory.core.files import InUseError, owned, read_text, whole_file, write_whole
-from spectheory.core.record import parse, to_json
+from spectheory.core.json_values import parse, to_json
 
 STAMP = "provenance.json"
 """Name of the file that holds the settings, versions and date of a folder."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from reference.library_sources import standard_library
 from reference.models import SHIPPED, Pair
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
 from spectheory.core.files import read_text
-from spectheory.core.record import RecordError, parse
+from spectheory.core.json_values import parse
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
 

@@ -23,7 +23,7 @@ from reference.tracing import PROMPTS, by_request, ranks
 from spectheory import Acceptance, DrawRule, Provenance
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
-from spectheory.core.record import parse
+from spectheory.core.json_values import parse
 from spectheory.replay import GreedyText, Replayed, Replays
 from spectheory.verify import walk
 

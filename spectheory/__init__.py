@@ -8,7 +8,6 @@ from spectheory import (
     goose,
     gto,
     hardware,
-    lossy,
     otlp,
     planning,
     replay,
@@ -22,9 +21,9 @@ from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, c
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import Record, RecordError, load
+from spectheory.core.record import Record, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
 from spectheory.engines import Engine, diagnose, export, read_report
@@ -38,7 +37,7 @@ from spectheory.planning.plan_record import Plan
 from spectheory.planning.planner import evaluate, plan
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
-from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
+from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.comparison import Comparison
 from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.draft_comparison import DraftComparison
@@ -87,7 +86,6 @@ __all__ = [
     "Eagle2",
     "Engine",
     "Estimate",
-    "Explained",
     "Gpu",
     "GreedyText",
     "InputError",
@@ -144,13 +142,11 @@ __all__ = [
     "engines",
     "evaluate",
     "expected_block_efficiency",
-    "explain",
     "export",
     "goose",
     "gto",
     "hardware",
     "load",
-    "lossy",
     "optimal_acceptance",
     "otlp",
     "plan",

@@ -10,7 +10,7 @@ from math import log1p
 import numpy as np
 
 from benchmarks.validation.protocol import CLASSES, Prediction, class_of
-from spectheory.core.record import to_json
+from spectheory.core.json_values import to_json
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors
 
 MOST = 0.8

@@ -1,1 +1,1 @@
-"""A gallery of published verifiers, certified in the reader's own copies of their repositories."""
+"""Published verifiers, certified in the reader's own copies of their repositories."""

@@ -19,7 +19,7 @@ with app.setup:
 
     import spectheory as st
     from spectheory import engines
-    from spectheory.core.record import parse
+    from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
     from spectheory.planning.break_even import fitting_latencies
     from spectheory.planning.fitting import Fitting

@@ -17,9 +17,7 @@ from spectheory.core.draft import DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 from spectheory.otlp import RRS
 from spectheory.replay import CycleChain, TargetText
-from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
-from spectheory.replay.shape import shape_of
-from spectheory.replay.traversal import kept_by_traversal
+from spectheory.replay.kernels import best_path_ratios, chain_ratios, kept_by_ratio, kept_by_traversal, shape_of
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
 NO_REPLACEMENT = DrawRule.NO_REPLACEMENT

@@ -14,10 +14,8 @@ from reference.replaying import require_undrawn
 from reference.sampling import Sampling
 from spectheory import DrawRule, GreedyText, TargetText, Tree
 from spectheory.core.errors import InputError
-from spectheory.replay.drafted_text import DraftedText, drafted_text, followed_text
-from spectheory.replay.explained_record import drafted
-from spectheory.replay.kernels import Cycle, OneText
-from spectheory.replay.misses import ranks_of
+from spectheory.replay.cycle import Cycle, OneText
+from spectheory.replay.drafted_text import DraftedText, drafted, drafted_text, followed_text, ranks_of
 from spectheory.replay.reliability import ranked
 from spectheory.verify import Greedy, Verifier, name_of, verifier_of
 

@@ -83,7 +83,6 @@ class SelectorComparison(Record):
 
     kind: ClassVar[str] = "selector_comparison"
     derived: ClassVar[tuple[str, ...]] = ("rows",)
-    repair: ClassVar[str] = "evaluate the selector again"
 
     verifier: str
     baseline: str

@@ -45,7 +45,6 @@ class SelectorCard(Record):
     """
 
     kind: ClassVar[str] = "selector"
-    repair: ClassVar[str] = "train the selector again"
 
     space: ActionSpace
     verifier: str

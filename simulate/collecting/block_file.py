@@ -18,7 +18,8 @@ from simulate.collecting.task import Figure, Task
 from spectheory import Provenance
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned
-from spectheory.core.record import check_header, parse
+from spectheory.core.json_values import parse
+from spectheory.core.record import check_header
 
 NAME, LOCK = "blocks.jsonl", "blocks.lock"
 KIND, SCHEMA = "collected_blocks", 1

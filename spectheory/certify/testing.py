@@ -19,8 +19,8 @@ from spectheory.certify.step_certificate import StepCertificate
 from spectheory.certify.verdict import Verdict
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
+from spectheory.core.json_values import to_json
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import to_json
 
 PACKAGES = ("numpy", "scipy", "numba", "hypothesis", "torch", "triton", "jax", "vllm", "sglang", "transformers")
 """The versions of those that are loaded are stored with a certificate."""

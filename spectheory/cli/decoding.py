@@ -87,10 +87,11 @@ def compare(
 
     Set the number of CPU threads with the environment variable OMP_NUM_THREADS.
     """
-    from reference.compare import CompareSettings
+    from reference.compare import RECORD, CompareSettings
     from reference.compare import compare as run
     from spectheory.report.comparison import decoder_rows, decoder_words
 
+    require_free([], Output(out / RECORD, "comparison"))
     degrees = tuple(numbers("--temperatures", temperatures, float))
     settings = CompareSettings(degrees, source.new_tokens, rounds, seed, only)
     source.read(skip, count, least_skip=1)

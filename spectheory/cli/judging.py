@@ -27,7 +27,7 @@ from spectheory.cli.options import (
 from spectheory.cli.output import PAGE, Output, progress, require_free, show_files
 from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.errors import InputError
-from spectheory.core.record import to_json
+from spectheory.core.json_values import to_json
 from spectheory.core.tree import Tree
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.verify import verifier_of

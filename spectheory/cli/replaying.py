@@ -1,11 +1,13 @@
-"""The command `replay`: tau of trees and verifiers on recorded texts."""
+"""The command `replay`: tau of trees and verifiers on recorded texts, and where their cycles end."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from spectheory.cli.options import Json, numbers
@@ -14,43 +16,22 @@ from spectheory.cli.tree_files import tree_file
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.planning.replayed_options import planned_verifiers
-from spectheory.replay import Replays
-from spectheory.replay.chain_records import read_chain_records
+from spectheory.replay import Replays, read_chain_records, where_cycles_end
 from spectheory.verify import name_of
 
 USUAL = [1, 2, 3, 4, 5, 6, 8]
 """Lengths of the chains that are replayed by default."""
 
 
-Source = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SOURCE",
-        help="Folder of a trace, from `spectheory trace`, or a JSON Lines file with the accepted length of a long "
-        "chain at every position, as the simulator of SpecDecode-Bench keeps them.",
-    ),
-]
-Drafter = Annotated[
-    str | None,
-    typer.Option(
-        "--drafter", help="Name of the drafter in a JSON Lines file, such as acc_eagle; needed if the file has several."
-    ),
-]
-
-
-def texts_in(source: Path, drafter: str | None) -> Replays:
-    """The texts of a trace, or of a JSON Lines file with accepted lengths."""
-    if not source.is_dir():
-        return Replays(read_chain_records(source, drafter))
-    from reference.replaying import traced_replays
-
-    if drafter is not None:
-        raise InputError(f"--drafter names a drafter in a JSON Lines file, but {source} is a folder: leave it out")
-    return traced_replays(source)[0]
-
-
 def replay(
-    source: Source,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Folder of a trace, from `spectheory trace`, or a JSON Lines file with the accepted length of a long "
+            "chain at every position, as the simulator of SpecDecode-Bench keeps them.",
+        ),
+    ],
     chains: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +43,23 @@ def replay(
         list[Path] | None,
         typer.Option(help="File of a tree to replay: a plan, or a parent array such as [-1, 0, 0]. May be repeated."),
     ] = None,
-    drafter: Drafter = None,
+    verifier: Annotated[
+        str | None, typer.Option(help="Replay only this verifier, such as Traversal.", show_default="all that suit")
+    ] = None,
+    ends: Annotated[
+        bool,
+        typer.Option(
+            "--ends",
+            help="Also print where cycles end, tau without misses there, and tau of drafts that are closer to the "
+            "target: for each --tree, or for each chain if none is given.",
+        ),
+    ] = False,
+    drafter: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the drafter in a JSON Lines file, such as acc_eagle; needed if the file has several."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Predict tokens per target call of chains and trees, with every verifier, from recorded texts.
@@ -70,27 +67,44 @@ def replay(
     Nothing is assumed about the rates: the cycles that a decoder would make on these texts are counted exactly. The
     intervals are over texts.
     """
-    from spectheory.report.tables import replayed_rows
+    from spectheory.report.tables import cycle_ends_rows, replayed_rows
 
     lengths = USUAL if chains is None else numbers("--chains", chains, int)
     if min(lengths) < 1:
         raise InputError(f"--chains must be numbers of at least 1, got {chains!r}")
     given = [tree_file(file).tree for file in tree or ()]
-    texts = texts_in(source, drafter)
+    texts = _texts_in(source, drafter)
     if chains is None:
         lengths = [length for length in lengths if length <= texts.deepest and texts.can_replay(Tree.chain(length))]
-    shapes = [*map(Tree.chain, lengths), *given]
-    rows = [
-        (
-            shape,
-            "" if texts.recorded else name_of(verifier),
-            texts.replay(shape, verifier, None if texts.greedy else rule),
-        )
-        for shape in shapes
-        for verifier, rule in planned_verifiers(texts, shape)
-    ]
+    replayed, ended = [], []
+    explained = [] if not ends else given or list(map(Tree.chain, lengths))
+    for shape in (*map(Tree.chain, lengths), *given):
+        for by, rule in planned_verifiers(texts, shape):
+            name = "" if texts.recorded else name_of(by)
+            if verifier in (None, name):
+                replayed.append((shape, name, texts.replay(shape, by, rule)))
+                ended.append(where_cycles_end(texts, shape, by, rule) if shape in explained else None)
+    if not replayed:
+        raise InputError(f"--verifier must be one that suits the texts and trees, such as Traversal, got {verifier!r}")
     if as_json:
-        named = [(shape.parent.tolist(), verifier or None, one.to_dict()) for shape, verifier, one in rows]
-        print(json.dumps([{"tree": parent, "verifier": name} | held for parent, name, held in named], indent=1))
-    else:
-        console.print(replayed_rows(rows))
+        rows = [{"tree": one.parent.tolist(), "verifier": by or None} | held.to_dict() for one, by, held in replayed]
+        for row, found in zip(rows, ended, strict=True):
+            if found is not None:
+                row["ends"] = {name: np.asarray(value).tolist() for name, value in asdict(found).items()}
+        print(json.dumps(rows, indent=1))
+        return
+    console.print(replayed_rows(replayed))
+    for (shape, name, _), found in zip(replayed, ended, strict=True):
+        if found is not None:
+            console.print(cycle_ends_rows(shape, name, found))
+
+
+def _texts_in(source: Path, drafter: str | None) -> Replays:
+    """The texts of a trace, or of a JSON Lines file with accepted lengths."""
+    if not source.is_dir():
+        return Replays(read_chain_records(source, drafter))
+    from reference.replaying import traced_replays
+
+    if drafter is not None:
+        raise InputError(f"--drafter names a drafter in a JSON Lines file, but {source} is a folder: leave it out")
+    return traced_replays(source)[0]

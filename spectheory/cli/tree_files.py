@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
-from spectheory.core.record import parse
+from spectheory.core.json_values import parse
 from spectheory.core.tree import Tree
 
 

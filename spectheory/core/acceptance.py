@@ -18,8 +18,6 @@ from spectheory.core.tree import Tree
 
 ROUNDING = 1e-9
 """The sum of a row of rates may be above 1 by this much, because of rounding."""
-THREE_DECIMALS = 0.0005 + ROUNDING
-"""Maximum difference between a rate and hits / trials: a record made by hand may have rates of 3 decimals."""
 
 MIN_TRIALS = 100
 """Default number of trials that a depth needs. Deeper rows of the table are left out."""
@@ -46,7 +44,8 @@ class Acceptance(Record):
     `from_counts`.
 
     Attributes:
-        table: the rates.
+        table: the rates. Where there are counts, it is hits / trials, and what was given is ignored, unless the
+            provenance says that it is smoothed.
         hits: how often the child of rank r of a node at depth d was accepted; None if nothing was counted.
         trials: how often a node at depth d was accepted, so that one of its children could be; None as `hits`.
         cycles_of: the tree whose cycles were counted, such as the chain that an engine ran; None if every position of
@@ -78,23 +77,18 @@ class Acceptance(Record):
                 raise InputError(
                     f"table[{d}] must sum to at most 1 (at most one child of a node is accepted), got {row.sum():.6g}"
                 )
-        if self.provenance.smoothed and (np.diff(table) > ROUNDING).any():
-            d, r = np.argwhere(np.diff(table) > ROUNDING)[0]
-            raise InputError(
-                f"table[{d}] must be non-increasing in rank, because its provenance says that it is smoothed, got "
-                f"{table[d, r]:.6g} before {table[d, r + 1]:.6g}: smooth the measured rates again"
-            )
-        table.setflags(write=False)
-        object.__setattr__(self, "table", table)
         if (self.hits is None) != (self.trials is None):
             raise InputError("hits and trials must be given together")
         if self.hits is not None and self.trials is not None:
             hits, trials = _counts(self.hits, self.trials)
             if hits.shape != table.shape:
                 raise InputError(f"hits must have the shape of the table, {table.shape}, got {hits.shape}")
-            _require_agreement(table, hits, trials, smoothed=self.provenance.smoothed)
+            if not self.provenance.smoothed:
+                table = hits / np.maximum(trials, 1)[:, None]
             object.__setattr__(self, "hits", hits)
             object.__setattr__(self, "trials", trials)
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
 
     @classmethod
     def by_rank(cls, rates: Sequence[float] | Real[np.ndarray, " ranks"]) -> Self:
@@ -257,22 +251,6 @@ def cycle_starts(ranks: Int[np.ndarray, "*depths n"], tree: Tree) -> Int[np.ndar
             node, depth, position = children[rank], depth + 1, position + 1
         position += 1
     return np.array(starts, np.int64)
-
-
-def _require_agreement(table: np.ndarray, hits: np.ndarray, trials: np.ndarray, *, smoothed: bool) -> None:
-    """Check that the table equals hits / trials. Of smoothed rates only the row sums must agree."""
-    counted = hits / np.maximum(trials, 1)[:, None]
-    if smoothed:
-        table, counted = table.sum(1, keepdims=True), counted.sum(1, keepdims=True)
-    bad = np.argwhere(np.abs(table - counted) > THREE_DECIMALS)
-    if len(bad):
-        d, r = bad[0]
-        entry = f"the sum of table[{d}]" if smoothed else f"table[{d}, {r}]"
-        accepted = hits[d].sum() if smoothed else hits[d, r]
-        raise InputError(
-            f"{entry} is {table[d, r]:.6g}, but {accepted:,} hits of {trials[d]:,} trials give {counted[d, r]:.6g}: "
-            "make the rates from their counts with Acceptance.from_counts"
-        )
 
 
 def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The error for input that cannot be used."""
+"""The errors for input that cannot be used."""
 
 from __future__ import annotations
 
@@ -8,3 +8,7 @@ class InputError(ValueError):
 
     Every function of this package that refuses its input raises this class. Any other exception is a bug in spectheory.
     """
+
+
+class RecordError(InputError):
+    """The data are not the expected record: they are damaged, or of another kind or schema version."""

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import platform
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,9 +15,12 @@ from pathlib import PurePath
 from typing import Any, Self
 
 from spectheory.core.errors import InputError
+from spectheory.core.json_values import hints_of, plain, typed
 
 Setting = bool | int | float | str | None
 PLACEMENT = ("device", "dtype", "attention")
+LEAST = {"seed": 0, "temperature": 0, "top_k": 1, "top_p": 0, "batch": 1, "gpus": 1, "requests": 0}
+"""The smallest allowed value of each number."""
 SHIPPED_ROLES = ("target", "head", "draft")
 SHIPPED_PAIR = ("reference", "pair")
 """The last two folders around the shipped models."""
@@ -50,7 +52,7 @@ class Provenance:
             depends on them.
 
     Raises:
-        InputError: a field has a value of the wrong type or out of range.
+        InputError: a number is out of range.
     """
 
     source: str
@@ -77,17 +79,7 @@ class Provenance:
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, hint in _HINTS.items():
-            _require_type(name, hint, getattr(self, name))
-        for name, least in {
-            "seed": 0,
-            "temperature": 0,
-            "top_k": 1,
-            "top_p": 0,
-            "batch": 1,
-            "gpus": 1,
-            "requests": 0,
-        }.items():
+        for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise InputError(f"{name} of the provenance must be at least {least} and finite, got {value!r}")
@@ -112,15 +104,12 @@ class Provenance:
             raise InputError(f"provenance must be an object with the field 'source', got {data!r:.80}")
         if unknown := sorted(set(data) - set(_HINTS)):
             raise InputError(f"provenance has the unknown fields {unknown}: remove them")
-        fields = dict(data)
-        if isinstance(fields.get("assumptions"), list):
-            fields["assumptions"] = tuple(fields["assumptions"])
-        return cls(**fields)
+        return cls(**{name: typed(f"{name} of the provenance", _HINTS[name], value) for name, value in data.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON values. Unknown and empty fields are left out."""
-        values = {name: getattr(self, name) for name in _HINTS}
-        return {name: value for name, value in values.items() if value not in (None, "", (), {}) and value is not False}
+        values = {name: plain(getattr(self, name)) for name in _HINTS}
+        return {name: value for name, value in values.items() if value not in (None, "", [], {}) and value is not False}
 
     def replace(self, **fields: Any) -> Self:
         """A copy of the provenance with new values for these fields."""
@@ -193,7 +182,7 @@ def model_name(name: str) -> str:
     return f"shipped {role}" if (package, folder) == SHIPPED_PAIR and role in SHIPPED_ROLES else name
 
 
-_HINTS: dict[str, Any] = typing.get_type_hints(Provenance)
+_HINTS = hints_of(Provenance)
 
 
 @cache
@@ -202,22 +191,6 @@ def _installed(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
-
-
-def _require_type(name: str, hint: Any, value: Any) -> None:
-    """Check that a field of a provenance has its annotated type."""
-    if hint == dict[str, Setting] or hint == dict[str, str]:
-        kinds = (str,) if hint == dict[str, str] else (bool, int, float, str, type(None))
-        good = isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, kinds) for k, v in value.items())
-    elif hint == tuple[str, ...]:
-        good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-    else:
-        kinds = tuple(kind for kind in typing.get_args(hint) or (hint,))
-        kinds = (*kinds, int) if float in kinds else kinds
-        good = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-    if not good:
-        known = hint.__name__ if isinstance(hint, type) else hint
-        raise InputError(f"{name} of the provenance must be {known}, got {value!r:.80}")
 
 
 UNKNOWN = Provenance("made by hand")

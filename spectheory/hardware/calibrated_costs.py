@@ -74,7 +74,6 @@ class CalibratedCosts(Record):
     kind: ClassVar[str] = "calibrated_costs"
     schema: ClassVar[int] = 2
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals", "deviations")
-    repair: ClassVar[str] = "calibrate again with `spectheory calibrate` or `spectheory.calibrate`"
 
     engine: str
     setup: TimedSetup
@@ -92,12 +91,6 @@ class CalibratedCosts(Record):
         if sorted(self.spreads) != sorted(NAMES) or not all(0 <= v <= WIDEST for v in self.spreads.values()):
             raise InputError(f"spreads must have a number from 0 to {WIDEST:g} for each number of EngineCosts")
         _check_noise(self.noise)
-        try:
-            seconds = [*self.seconds_before, *self.seconds_after]
-        except ArithmeticError as error:
-            raise InputError(f"setup must be models and GPUs with possible sizes: {error}") from error
-        if not all(0 < one < math.inf for one in seconds):
-            raise InputError("setup must be models and GPUs on which every run takes a finite time above 0")
 
     @cached_property
     def seconds_before(self) -> tuple[float, ...]:

@@ -90,20 +90,6 @@ class RooflineInputs:
             **vars(replace(self.place, prefill_tokens=0.0).overheads(self.target, self.draft)),
         }
 
-    def checked_seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
-        """`seconds`, of inputs that may be damaged.
-
-        Raises:
-            InputError: a number is impossible, or the models do not fit into memory.
-        """
-        try:
-            with np.errstate(all="ignore"):
-                if self.fits:
-                    return self.seconds(tokens)
-        except ArithmeticError as error:
-            raise InputError(f"inputs have an impossible number ({error}): compute the latency again") from error
-        raise InputError("inputs must fit into the memory of the GPUs: compute the latency again")
-
     @property
     def fits(self) -> bool:
         """Whether the models and their caches fit into memory."""

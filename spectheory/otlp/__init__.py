@@ -3,7 +3,6 @@
 from spectheory.core.plugins import class_name, plugins
 from spectheory.otlp.argmax import ArgMax
 from spectheory.otlp.estimate import estimated_acceptance
-from spectheory.otlp.global_resolution import GlobalResolution
 from spectheory.otlp.greedy_top_k import GreedyTopK
 from spectheory.otlp.khisti import Khisti
 from spectheory.otlp.naive import Naive
@@ -20,7 +19,6 @@ __all__ = [
     "NSS",
     "RRS",
     "ArgMax",
-    "GlobalResolution",
     "GreedyTopK",
     "Khisti",
     "Naive",
@@ -44,7 +42,6 @@ ALL: tuple[Solver, ...] = (
     GreedyTopK(),
     SpecHub(),
     OptimalTransport(),
-    GlobalResolution(),
 )
 """All lossless solvers of this package, in default settings. `ArgMax` is not among them: it keeps greedy decoding."""
 

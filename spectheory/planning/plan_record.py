@@ -71,7 +71,6 @@ class Plan(Record):
         "plain_seconds",
         "speedup",
     )
-    repair: ClassVar[str] = "to plan with your own tree use `spectheory plan --tree` or `spectheory.evaluate`"
 
     tree: Tree
     acceptance: Acceptance

@@ -32,7 +32,6 @@ class ReplayedTree(Record):
 
     kind: ClassVar[str] = "replayed_tree"
     schema: ClassVar[int] = 2
-    repair: ClassVar[str] = "plan again with the trace"
 
     tree: Tree
     verifier: str

@@ -81,7 +81,6 @@ class Schedule(Record):
         "target_seconds",
         "overhead_seconds",
     )
-    repair: ClassVar[str] = "make the schedule again with `spectheory schedule` or `spectheory.schedule`"
 
     acceptance: Acceptance
     context: int

@@ -40,7 +40,6 @@ class TriedTrees(Record):
     """
 
     kind: ClassVar[str] = "tried_trees"
-    repair: ClassVar[str] = "plan again with the trace"
 
     trees: tuple[Tree, ...]
     verifiers: tuple[str, ...]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int
 
-from spectheory.replay.cycles import CycleChain
-from spectheory.replay.kernels import Cycle, OneText
+from spectheory.core.tree import Tree
+from spectheory.replay.cycle import Cycle, OneText
 from spectheory.replay.reliability import BINS, RANKS, reliability
 from spectheory.replay.replays import _counted, _whole
+from spectheory.replay.text import CycleChain, TargetText
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,3 +77,19 @@ def followed_text(
         tables[depth] = reliability(np.ones(len(there)), promised[row, there], hits[row, there])
     emitted = float(accepted @ np.arange(1, deepest + 2))
     return DraftedText(emitted, float(len(counted)), accepted, None, tables)
+
+
+def drafted(tree: Tree) -> str:
+    """A tree in words."""
+    return f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
+
+
+def ranks_of(text: TargetText) -> Int[np.ndarray, "depths n"]:
+    """Rank of each token of a text among the draft's candidates, the most probable first; -1 if there is none."""
+    tokens = text.tokens[:, None]
+    ranks = []
+    for rows in text.q:
+        own = np.take_along_axis(rows, tokens, 1)
+        before = (rows > own) | ((rows == own) & (np.arange(rows.shape[1]) < tokens))
+        ranks.append(np.where(own[:, 0] > 0, before.sum(1), -1))
+    return np.array(ranks)

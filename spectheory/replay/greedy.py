@@ -1,16 +1,23 @@
-"""Replay of texts on which nothing is left to chance: greedy decoding, and recorded accepted lengths of a chain."""
+"""Texts on which nothing is left to chance: greedy decoding, and recorded accepted lengths of a chain."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
 from spectheory.core.checks import check_array, check_whole
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, RecordError
+from spectheory.core.files import read_text
+from spectheory.core.json_values import parse
 from spectheory.core.tree import Tree
-from spectheory.replay.cycles import compiled
+from spectheory.replay.text import compiled
+
+FIELD = "acc_len"
+"""Field of the lengths in a line of `read_chain_records`: tokens that a cycle emits, one more than it keeps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +93,52 @@ class ChainText:
 
     def __len__(self) -> int:
         return len(self.accepted)
+
+
+def read_chain_records(path: Path, drafter: str | None = None) -> list[ChainText]:
+    """The texts of a JSON Lines file as the simulator of SpecDecode-Bench keeps them, one for each line.
+
+    Each line is an object with the lengths of one request, `{"acc_eagle": {"acc_len": [1, 5, 4, ...]}}`, for one or
+    several drafters. The longest length of the file is taken for the recorded chain.
+
+    Args:
+        path: the file.
+        drafter: name of the field of the drafter, such as `acc_eagle`; None if there is one only.
+
+    Raises:
+        InputError: the file is missing, a line is damaged or lacks the drafter, or several drafters are there and none
+            is named.
+    """
+    lines = enumerate(read_text(path).split("\n"), start=1)
+    rows = [_lengths(line, f"{path}, line {number}", drafter) - 1 for number, line in lines if line.strip()]
+    if not rows:
+        raise InputError(f"{path} holds no record: it must have one JSON object on each line")
+    longest = max(int(row.max()) for row in rows)
+    return [ChainText(row, longest) for row in rows]
+
+
+def _lengths(line: str, where: str, drafter: str | None) -> np.ndarray:
+    """The lengths of a drafter in one line."""
+    like = f'{{"acc_eagle": {{"{FIELD}": [1, 3]}}}}'
+    try:
+        held = parse(line, where)
+    except RecordError as error:
+        raise InputError(f"{error}; a line must be like {like}") from error
+    fields = held if isinstance(held, dict) else {}
+    known = {name: value[FIELD] for name, value in fields.items() if isinstance(value, dict) and FIELD in value}
+    if len(known) != 1 and (drafter is None or not known):
+        raise InputError(
+            f"{where} must have one drafter, got {', '.join(known) or 'none'}: name one of several, like {like}"
+        )
+    name = next(iter(known)) if drafter is None else drafter
+    if name not in known:
+        raise InputError(f"{where} has no drafter {name!r}, it has {', '.join(known)}")
+    lengths: Any = known[name]
+    if not (isinstance(lengths, list) and lengths and all(type(one) is int and 1 <= one < 2**31 for one in lengths)):
+        raise InputError(
+            f"{where}: {name}.{FIELD} must be a list of whole numbers of at least 1, below 2**31, got {lengths!r:.60}"
+        )
+    return np.array(lengths, np.int64)
 
 
 def kept_of_chain(text: ChainText, tree: Tree) -> Shaped[np.ndarray, "n lengths"]:

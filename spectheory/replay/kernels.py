@@ -1,227 +1,391 @@
-"""How each verifier is replayed: the chance that a cycle keeps each node, at every position of one text."""
+"""How much of a text each verifier keeps, in plain Python: for every draw rule, in floats and in Fractions.
+
+`siblings` has the same in compiled loops for children that are drawn without replacement.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
-from spectheory.core.draft import DrawRule
+from spectheory.core.arrays import Vector, accept_ratio, one_of, without
+from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
+from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
-from spectheory.core.world import DrawPolicy, Levels, Paths
-from spectheory.otlp import NSS, RRS, Naive, Solver
-from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
-from spectheory.replay.greedy import ChainText, GreedyText, kept_of_chain, passed_greedily, passed_in_expectation
-from spectheory.replay.shape import Shape, shape_of
-from spectheory.replay.text import TargetText
-from spectheory.replay.top_down import Edges, edges, kept_top_down, passed_top_down
-from spectheory.replay.traversal import kept_by_traversal, passed_by_traversal
-from spectheory.verify import HSD, Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.core.world import DrawPolicy
+from spectheory.otlp import Solver
+from spectheory.replay.text import LEAST, TargetText
+from spectheory.verify.greedy_multi_path import _quotient
+from spectheory.verify.shortfall import coin, shortfall
 
-Text = TargetText | GreedyText | ChainText
-"""What can be replayed."""
-
-
-class OneText:
-    """A text, its draws, and the edges that were computed on it.
-
-    Args:
-        text: the text.
-        seed: seed of the drafts that are drawn in addition to its tokens.
-        samples: number of such draws over which a chance is averaged.
-    """
-
-    def __init__(self, text: Text, seed: list[int], samples: int) -> None:
-        self.text: Any = text
-        self.seed, self.samples = seed, samples
-        self.edges = cache(self._edges)
-        self.siblings = cache(self._siblings)
-
-    def rng(self, *node: int) -> np.random.Generator:
-        """The stream of the drafts at one kind of node, named by numbers, or at all nodes."""
-        return np.random.default_rng([*self.seed, 1, *node])
-
-    def closer(self, share: float) -> OneText:
-        """The text with a draft that is closer to the target, and the same random numbers."""
-        text = self.text
-        return OneText(TargetText(text.tokens, text.p, (1 - share) * text.q + share * text.p), self.seed, self.samples)
-
-    def _siblings(self) -> list[Any]:
-        from spectheory.replay.siblings import Siblings
-
-        return [Siblings(self.text, [*self.seed, 0, sample]) for sample in range(self.samples)]
-
-    def _edges(self, solver: Solver, rule: DrawRule, k: int, depth: int) -> Edges:
-        if (k == 1 or rule is DrawRule.NO_REPLACEMENT) and type(solver) in (NSS, Naive, RRS):
-            tables = [one.edges(solver, k, depth) for one in self.siblings()]
-            return {(place, 1): column for place, column in enumerate(np.mean(tables, 0).T)}
-        return edges(self.text, solver, rule, k, self.rng(k, depth), depth=depth, samples=self.samples)
+LARGEST = 1 / LEAST
+"""Products of likelihood ratios are cut here: they only count where they are below 1."""
+WeightedDrafts = list[tuple[Any, list[int]]]
+Edges = Mapping[tuple[int, int], np.ndarray]
+"""For each (place, hits): (n,) the chance that the token of the text is emitted through the child that was the
+`place`-th distinct draw and was hit by `hits` draws, divided by its probability under p."""
+State = int
+"""The node of a tree; in a policy the number of draws that have hit the node."""
 
 
 @dataclass(frozen=True)
-class Cycle:
-    """What a decoder drafts and how it verifies, in each cycle.
+class Shape:
+    """A tree or a draw policy, as states that a text passes through on its way down.
 
     Attributes:
-        shape: a static tree, or a draw policy.
-        verifier: the verifier.
-        rule: how children of a tree are drawn; None for a policy, and for greedy decoding.
-        perfect: depth of the nodes whose first child is always the token of the text, and is kept; None if there are
-            none.
-        closer: how much closer to the target the draft is than the recorded one, from 0 to 1: sampled text has
-            (1 - closer) q + closer p in place of q, and greedy text has each token ranked first with this probability,
-            whatever its rank was.
-
-    Raises:
-        InputError: the verifier is not lossless for the rule or the shape, or cannot be replayed; or a number is out of
-            range.
+        root: the state at the root.
+        rule: how children are drawn.
+        draws: called with a depth and a state; the number of draws below a node.
+        child: called with the state of a node, and the place among its distinct draws and the number of hits of a
+            child; the state of this child.
     """
 
-    shape: Tree | DrawPolicy
-    verifier: Verifier
-    rule: DrawRule | None = None
-    perfect: int | None = None
-    closer: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.closer <= 1:
-            raise InputError(f"closer must be between 0, the recorded draft, and 1, the target, got {self.closer}")
-        if self.perfect is not None and not (isinstance(self.shape, Tree) and 0 <= self.perfect < self.shape.max_depth):
-            raise InputError(
-                f"perfect must be a depth at which a static tree has nodes with children, got {self.perfect} for "
-                f"{self.shape}"
-            )
-        if not can_replay(self.verifier):
-            raise InputError(
-                f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, HSD, TreeMonteCarlo, "
-                "Traversal, GreedyMultiPathBlock, and TopDown of any node solver"
-            )
-        if isinstance(self.verifier, Greedy):
-            if not isinstance(self.shape, Tree):
-                raise InputError(f"greedy decoding draws nothing, got {self.shape.name}: give a Tree")
-        elif self.states.rule not in self.verifier.rules:
-            named = ", ".join(rule.name for rule in self.verifier.rules)
-            raise InputError(
-                f"rule is {self.states.rule.name}, {self.verifier} is lossless only for {named}: use one of these "
-                "rules, or another verifier"
-            )
-
-    @property
-    def states(self) -> Shape:
-        """The shape as states; see `shape_of`."""
-        return shape_of(self.shape, self.rule)
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the compiled loops over siblings know the shape: trees of children drawn without replacement."""
-        return isinstance(self.shape, Tree) and (self.rule is DrawRule.NO_REPLACEMENT or self.shape.is_chain)
-
-    def passed(self, one: OneText) -> Shaped[np.ndarray, "n nodes"]:
-        """Chance that a cycle from each position keeps each node of a tree; of a policy, each depth."""
-        if self.closer and isinstance(one.text, TargetText):
-            return replace(self, closer=0.0).passed(one.closer(self.closer))
-        return KERNELS[type(self.verifier)](one, self)
-
-    def kept(self, one: OneText) -> Shaped[np.ndarray, "n lengths"]:
-        """Chance that a cycle from each position keeps at least 0..L drafted tokens."""
-        return self.by_depth(self.passed(one))
-
-    def by_depth(self, passed: np.ndarray) -> np.ndarray:
-        """`kept`, from `passed`."""
-        if not isinstance(self.shape, Tree) or self.shape.is_chain:
-            return passed
-        return passed @ (self.shape.depth[:, None] == np.arange(self.shape.max_depth + 1)).astype(np.float64)
+    root: State
+    rule: DrawRule
+    draws: Callable[[int, State], int]
+    child: Callable[[State, int, int], State]
 
 
-def require_kind(text: Text, verifier: Verifier) -> None:
-    """Check that a verifier suits a kind of text. Raises InputError if not."""
-    if isinstance(verifier, Greedy) == isinstance(text, TargetText):
-        wanted = "GreedyText or ChainText" if isinstance(verifier, Greedy) else "TargetText"
-        raise InputError(f"texts for {verifier} must be {wanted}, got {type(text).__name__}")
+def shape_of(shape: Tree | DrawPolicy, rule: DrawRule | None) -> Shape:
+    """`shape` as states. In a tree the distinct tokens drawn at a node fill its children in order; what grows below a
+    node of a policy depends on its depth and on its hits.
+
+    Raises:
+        InputError: a tree without a rule, or a policy with another rule than its own.
+    """
+    if isinstance(shape, DrawPolicy):
+        if rule not in (None, shape.rule):
+            raise InputError(f"rule must be {shape.rule.name}, the rule of the policy, or left out, got {rule}")
+        return Shape(1, shape.rule, shape.draws, lambda state, place, hits: hits)
+    if rule is None:
+        raise InputError("rule must say how the children of a tree are drawn, such as DrawRule.NO_REPLACEMENT")
+    children = shape.child_lists
+    return Shape(0, rule, lambda depth, state: len(children[state]), lambda state, place, hits: children[state][place])
 
 
-def _greedily(one: OneText, cycle: Cycle) -> np.ndarray:
-    text, tree = one.text, cycle.shape
-    assert isinstance(tree, Tree)
-    if isinstance(text, GreedyText):
-        text = text if cycle.perfect is None else text.perfect_at(cycle.perfect)
-        return passed_in_expectation(text, tree, cycle.closer) if cycle.closer else passed_greedily(text, tree)
-    if cycle.perfect is not None or cycle.closer:
-        raise InputError("texts must hold ranks or probabilities for another draft, got recorded lengths only")
-    return kept_of_chain(text, tree)
+def forced_draws(rule: DrawRule, q: Vector, k: int, token: int, rng: RandomSource) -> WeightedDrafts:
+    """Drafts that all contain `token`, each with a weight: the sum of weight * f(drafts) is an unbiased estimate of
+    E[1{token is drafted} f(drafts)], for every f, over k drafts from q by `rule`.
+
+    A token that is unlikely to be drafted costs no variance in this way. It is put at each place in turn, with the
+    probability of that place as the weight; the other drafts are drawn from q without the token. For draws without
+    replacement with S_j the mass drawn before place j, the weight of place r is
+
+        q(token) / (1 - S_r) * product over j < r of (1 - q(token) - S_j) / (1 - S_j).
+
+    For independent draws it is (1 - q(token))^r q(token), and the drafts after place r are drawn from q itself.
+
+    Args:
+        rule: how children are drawn.
+        q: (V,) the draft's distribution.
+        k: number of drafts, at least 1.
+        token: the token that must be among them.
+        rng: a `numpy.random.Generator`, or a `Branch` to enumerate all that can be drawn.
+    """
+    chance = q[token]
+    if not chance > 0:
+        return []
+    if rule is DrawRule.TOP_K:
+        drafts = top_tokens(q, k)
+        return [(one_of(q), drafts)] if token in drafts else []
+    if k == 1:
+        return [(chance, [token])]
+    others = without(q, token)
+    if rule in (DrawRule.IID, DrawRule.IID_APART):
+        free = DrawRule.IID.children(q, k - 1, rng)
+        missing = DrawRule.IID.children(others, k - 1, rng) if chance < 1 else []
+        weights = ((1 - chance) ** place * chance for place in range(len(missing) + 1))
+        return [(weight, [*missing[:place], token, *free[place:]]) for place, weight in enumerate(weights)]
+    if rule is DrawRule.NO_REPLACEMENT:
+        return in_every_place(q, token, DrawRule.NO_REPLACEMENT.children(others, k - 1, rng) if chance < 1 else [])
+    head = top_tokens(q, k - 1)
+    rest = q
+    for top in head:
+        rest = without(rest, top)
+    if rule is DrawRule.TOP_K_THEN_ONE:
+        if token not in head:
+            return [(rest[token], [*head, token])]
+        return [(one_of(q), [*head, *_one_draw(rest, rng)])]
+    (hub,) = head
+    if token != hub:
+        return [(chance, [token, hub]), (q[hub] * rest[token], [hub, token])]
+    other = _one_draw(rest, rng)
+    return [(1 - chance, [*other, hub]), (chance, [hub, *other])] if other else [(one_of(q), [hub])]
 
 
-def _top_down(one: OneText, cycle: Cycle) -> np.ndarray:
-    """Depths that share a distribution share edges."""
-    verifier, states = cycle.verifier, cycle.states
-    assert isinstance(verifier, TopDown)
-    sure: Edges = {(0, 1): np.ones(len(one.text))}
-
-    def below(k: int, depth: int) -> Edges:
-        if depth == cycle.perfect:
-            return sure
-        return one.edges(verifier.solver, states.rule, k, min(depth, len(one.text.q) - 1))
-
-    if isinstance(cycle.shape, Tree):
-        return passed_top_down(one.text, cycle.shape, states, below)
-    return kept_top_down(one.text, states, below)
+def in_every_place(q: Vector, token: int, others: list[int]) -> WeightedDrafts:
+    """`token` at each place among draws without replacement from the others."""
+    weighted, drawn, passed = [], 0, one_of(q)
+    for place in range(len(others) + 1):
+        left = max(1 - drawn, q[token])  # rounding must not leave less than the token's own probability
+        weighted.append((passed * q[token] / left, [*others[:place], token, *others[place:]]))
+        if place < len(others):
+            passed = passed * (left - q[token]) / left
+            drawn = drawn + q[others[place]]
+    return weighted
 
 
-def _traversal(one: OneText, cycle: Cycle) -> np.ndarray:
-    if isinstance(cycle.shape, Tree) and cycle.is_compiled:
-        tree, perfect = cycle.shape, cycle.perfect
-        return np.mean([siblings.traversal(tree, perfect) for siblings in one.siblings()], 0)
-    if isinstance(cycle.shape, Tree):
-        return passed_by_traversal(one.text, cycle.shape, cycle.states, one.rng(), one.samples, cycle.perfect)
-    return kept_by_traversal(one.text, cycle.states, one.rng(), one.samples)
+def _one_draw(q: Vector, rng: RandomSource) -> list[int]:
+    """One draw from q; none where q is all 0."""
+    return DrawRule.NO_REPLACEMENT.children(q, 1, rng)
 
 
-def _block(one: OneText, cycle: Cycle) -> np.ndarray:
-    return _by_ratio(chain_ratios(one.text, _chain_length(cycle)), cycle)
+def kept_by_ratio(ratios: Shaped[np.ndarray, "n length"]) -> Shaped[np.ndarray, "n lengths"]:
+    """The smallest of 1 and the products of the first 1, ..., d of `ratios`, for d = 0 to the length.
+
+    With w_0 = 1, w_d = min(1, w_(d-1) p_d / q_d), block verification keeps d drafted tokens with probability w_d given
+    the path, so that a text t is kept with q(t_1..t_d) w_d / p(t_1..t_d) = min(R_d, the value for d - 1), where R_d is
+    the product of q / p over the first d tokens.
+    """
+    kept = [ratios[:, 0] * 0 + 1]
+    product = kept[0]
+    for ratio in ratios.T:
+        product = _product(product, ratio)
+        kept.append(np.minimum(kept[-1], product))
+    return np.stack(kept, 1)
 
 
-def _best_path(one: OneText, cycle: Cycle) -> np.ndarray:
-    shape = cycle.shape
-    paths = shape if isinstance(shape, Paths) else Paths(1, _chain_length(cycle))
-    return _by_ratio(best_path_ratios(one.text, paths.paths, paths.length, paths.trunk), cycle)
+def _product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The product, floats cut to `LARGEST`: a later factor of 0 must give 0, which it does not after infinity."""
+    if one.dtype == object:
+        return one * other
+    with np.errstate(over="ignore"):
+        return np.minimum(one * other, LARGEST)
 
 
-def _by_ratio(ratios: np.ndarray, cycle: Cycle) -> np.ndarray:
-    """`kept_by_ratio`; a draft that is perfect at one depth has the ratio 1 there."""
-    if cycle.perfect is not None:
-        ratios[:, cycle.perfect] = 1
-    return kept_by_ratio(ratios)
+def chain_ratios(text: TargetText, length: int) -> Shaped[np.ndarray, "n length"]:
+    """Q / p at the token d positions after each position, q that of depth d; 0 after the end."""
+    chance = text.at_tokens(text.p)
+    return np.stack([_from(text.at_tokens(text.draft_rows(depth)) / chance, depth) for depth in range(length)], 1)
 
 
-def _chain_length(cycle: Cycle) -> int:
-    """Number of drafted tokens of a chain; InputError for other shapes."""
-    shape, verifier = cycle.shape, cycle.verifier
-    if isinstance(shape, Tree) and shape.is_chain:
-        return shape.budget
-    if isinstance(shape, Levels) and set(shape.counts) == {1}:
-        return len(shape.counts)
-    if isinstance(shape, Paths) and shape.paths == 1:
-        return shape.trunk + shape.length
-    raise InputError(f"{verifier} verifies {verifier.takes}, got {shape}: give a chain, or verify it with Traversal()")
+def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) -> Shaped[np.ndarray, "n length"]:
+    """As `chain_ratios`, with the distribution of the best of i.i.d. paths after a trunk in place of q.
+
+    That distribution is autoregressive (see GreedyMultiPathBlock). So two numbers of each position suffice: q of the
+    text's token, and the mass of q on the tokens that come before it in the order of p / q.
+    """
+    below, ratios = text.at_tokens(text.p) * 0, []
+    masses = [(text.at_tokens(q), _mass_before(text, q)) for q in text.q]
+    for depth in range(trunk + length):
+        count = 1 if depth < trunk else paths
+        chance, before = (_from(mass, depth) for mass in masses[min(depth, len(masses) - 1)])
+        low, high = (below + (1 - below) * mass for mass in (before, before + chance))
+        best = chance * _quotient(high, low, count) / _quotient(below * 0 + 1, below, count)
+        target = _from(text.at_tokens(text.p), depth)
+        ratios.append(best / (target + (target == 0)))
+        if count > 1:
+            below = low / (high + (high == 0))
+    return np.stack(ratios, 1)
 
 
-KERNELS: dict[type[Verifier], Callable[[OneText, Cycle], np.ndarray]] = {
-    Greedy: _greedily,
-    TopDown: _top_down,
-    Traversal: _traversal,
-    Block: _block,
-    HSD: _block,
-    TreeMonteCarlo: _block,
-    GreedyMultiPathBlock: _best_path,
-}
-"""What computes `Cycle.passed`, for each class of verifier."""
+def _mass_before(text: TargetText, q: Shaped[np.ndarray, "n V"]) -> Shaped[np.ndarray, " n"]:
+    """Mass of q on the tokens that come before the text's in the order of p / q, ties by token."""
+    with np.errstate(over="ignore"):
+        ratio = text.p / (q + (q == 0))
+    own, tokens = text.at_tokens(ratio)[:, None], text.tokens[:, None]
+    before = (ratio < own) | ((ratio == own) & (np.arange(q.shape[1]) < tokens))
+    return (q * before).sum(1)
 
 
-def can_replay(verifier: Verifier) -> bool:
-    """Whether replay knows a verifier: every one of this package but `BottomUp` and `UniVer`."""
-    return type(verifier) in KERNELS
+def _from(column: Shaped[np.ndarray, " n"], depth: int) -> Shaped[np.ndarray, " n"]:
+    """`column` read `depth` positions later; 0 after the end."""
+    later = column * 0
+    later[: max(0, len(column) - depth)] = column[depth:]
+    return later
+
+
+def edges(
+    text: TargetText, solver: Solver, rule: DrawRule, k: int, rng: RandomSource, *, depth: int = 0, samples: int = 1
+) -> Edges:
+    """The edges below a node with k drafts, at every position of a text.
+
+    At position i an edge is E[1{token i is drafted as this child} P(token i is emitted)] / p(token i).
+
+    Args:
+        text: the text.
+        solver: the node solver.
+        rule: how drafts are drawn.
+        k: number of drafts.
+        rng: a `numpy.random.Generator`, or a `Branch`, for the drafts other than the token of the text.
+        depth: of the node in the cycle, for drafts whose distribution depends on it.
+        samples: number of draws of these drafts over which an edge is averaged.
+    """
+    found: dict[tuple[int, int], np.ndarray] = {}
+    rows = text.draft_rows(depth)
+    for position, token in enumerate(text.tokens.tolist()):
+        p, q = text.p[position], rows[position]
+        for _ in range(samples):
+            for weight, drafts in forced_draws(rule, q, k, token, rng):
+                child = child_of(drafts, token, rule)
+                if child not in found:
+                    found[child] = text.at_tokens(text.p) * 0
+                emitted = solver._distribution(p, q, drafts)[token] / p[token]
+                found[child][position] += weight * emitted / samples
+    return found
+
+
+def child_of(drafts: list[int], token: int, rule: DrawRule) -> tuple[int, int]:
+    """(Place among the distinct drafts, number of draws that hit it) of the child through which `token` is emitted."""
+    if rule is DrawRule.IID_APART:
+        return drafts.index(token), 1
+    return list(dict.fromkeys(drafts)).index(token), drafts.count(token)
+
+
+def kept_top_down(
+    text: TargetText, shape: Shape, edges_below: Callable[[int, int], Edges]
+) -> Shaped[np.ndarray, "n lengths"]:
+    """Chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
+
+    Args:
+        text: the text.
+        shape: the tree or the policy.
+        edges_below: the edges below nodes with k drafts at a depth, called with k and the depth.
+    """
+    zero = text.at_tokens(text.p) * 0
+    return np.stack([sum(level.values(), start=zero) for level in _top_down_levels(text, shape, edges_below)], 1)
+
+
+def passed_top_down(
+    text: TargetText, tree: Tree, shape: Shape, edges_below: Callable[[int, int], Edges]
+) -> Shaped[np.ndarray, "n nodes"]:
+    """Chance that a cycle from each position keeps each node of a static tree; see `kept_top_down`."""
+    passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
+    for level in _top_down_levels(text, shape, edges_below):
+        for node, reach in level.items():
+            passed[:, node] = reach
+    return passed
+
+
+def _top_down_levels(
+    text: TargetText, shape: Shape, edges_below: Callable[[int, int], Edges]
+) -> Iterator[Mapping[State, np.ndarray]]:
+    """For each depth the chance, at every position, to reach each state.
+
+    The text walks down the tree as a Markov chain: a node at depth d is reached from position i by an edge at i + d.
+    """
+    n = len(text)
+    level: dict[State, np.ndarray] = {shape.root: text.at_tokens(text.p) * 0 + 1}
+    yield level
+    for depth in range(n):
+        below: dict[State, np.ndarray] = {}
+        for state, reach in level.items():
+            k = shape.draws(depth, state)
+            for (place, hits), edge in edges_below(k, depth).items() if k else ():
+                share = reach * 0
+                share[: n - depth] = reach[: n - depth] * edge[depth:]
+                child = shape.child(state, place, hits)
+                below[child] = below[child] + share if child in below else share
+        if not below:
+            return
+        yield below
+        level = below
+
+
+def kept_by_traversal(
+    text: TargetText, shape: Shape, rng: RandomSource, samples: int = 1
+) -> Shaped[np.ndarray, "n lengths"]:
+    """Chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
+
+    A child that is visited with weight a is kept, itself or something below it, with probability a on average over what
+    is drafted below it. So the children before the text's own are rejected with probability 1 - a each, whatever p and
+    q are below them, and the text alone decides: its child is visited with the weight that these rejections leave. What
+    reaches a node at depth d along the text, times its weight, over p(t_1..t_d), is the chance to keep d tokens.
+
+    Args:
+        text: the text.
+        shape: the tree or the policy.
+        rng: a `numpy.random.Generator`, for the siblings of the text's tokens; a chain needs none.
+        samples: number of draws of these over which the chance is averaged.
+    """
+    found: defaultdict[tuple[int, int], Any] = defaultdict(int)
+    for start in range(len(text)):
+        for _ in range(samples):
+            for depth, level in enumerate(_traversal_levels(text, shape, start, rng)):
+                found[start, depth] += sum(share * weight for _, share, weight in level) / samples
+    kept = np.zeros((len(text), 1 + max((depth for _, depth in found), default=0)), text.p.dtype)
+    for place, mass in found.items():
+        kept[place] = mass
+    return kept
+
+
+def passed_by_traversal(
+    text: TargetText, tree: Tree, shape: Shape, rng: RandomSource, samples: int = 1, perfect: int | None = None
+) -> Shaped[np.ndarray, "n nodes"]:
+    """Chance that a cycle from each position keeps each node of a static tree, itself or some below it.
+
+    Args:
+        text: the text.
+        tree: the tree.
+        shape: the tree as states.
+        rng: see `kept_by_traversal`.
+        samples: see `kept_by_traversal`.
+        perfect: depth of the nodes whose first child is always the token of the text; None if there are none.
+    """
+    passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
+    for start in range(len(text)):
+        for _ in range(samples):
+            for level in _traversal_levels(text, shape, start, rng, perfect):
+                for node, share, weight in level:
+                    passed[start, node] += share * weight / samples
+    return passed
+
+
+Level = list[tuple[State, Any, Any]]
+"""The states at one depth, each with its share, and the weight with which it is visited."""
+
+
+def _traversal_levels(
+    text: TargetText, shape: Shape, start: int, rng: RandomSource, perfect: int | None = None
+) -> Iterator[Level]:
+    """The states that the text visits from one position, for one draw of the siblings, depth by depth."""
+    one = one_of(text.p[start])
+    level: Level = [(shape.root, one, one)]
+    for depth, position in enumerate(range(start, len(text))):
+        yield level
+        if depth == perfect:
+            level = [(shape.child(state, 0, 1), *masses) for state, *masses in level if shape.draws(depth, state)]
+        else:
+            level = [
+                child
+                for state, share, weight in level
+                for child in _children(text, shape, depth, position, state, share, weight, rng)
+            ]
+        if not level:
+            return
+    yield level
+
+
+def _children(
+    text: TargetText, shape: Shape, depth: int, position: int, state: State, share: Any, weight: Any, rng: RandomSource
+) -> list[tuple[State, Any, Any]]:
+    """(State, share, weight) of the children through which the token at `position` may be kept."""
+    k = shape.draws(depth, state)
+    if not k:
+        return []
+    token, p, q, found = int(text.tokens[position]), text.p[position], text.draft_rows(depth)[position], []
+    apart = shape.rule is DrawRule.IID_APART
+    for chance, drafts in forced_draws(shape.rule, q, k, token, rng):
+        siblings = drafts if apart else list(dict.fromkeys(drafts))
+        passed, own = _visited(weight, p, q, siblings[: siblings.index(token)], token, apart)
+        with np.errstate(over="ignore"):
+            parted = min(share * chance * passed / p[token], LARGEST)
+        found.append((shape.child(state, *child_of(drafts, token, shape.rule)), parted, own))
+    return found
+
+
+def _visited(weight: Any, p: Vector, q: Vector, before: list[int], token: int, apart: bool) -> tuple[Any, Any]:
+    """The chance that all of the siblings `before` are rejected, and the weight with which `token` is then visited."""
+    passed = one_of(p)
+    for sibling in before:
+        passed = passed * (1 - accept_ratio(weight * p[sibling], q[sibling]))
+        lacking, p = shortfall(weight, p, q)
+        weight = coin(lacking, weight)
+        q = q if apart else without(q, sibling)
+    return passed, accept_ratio(weight * p[token], q[token])

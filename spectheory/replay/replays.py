@@ -15,10 +15,9 @@ from spectheory.core.ratios import ratio_half_width
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy
-from spectheory.replay.cycles import CycleChain
+from spectheory.replay.cycle import Cycle, OneText, Text, require_kind
 from spectheory.replay.greedy import ChainText
-from spectheory.replay.kernels import Cycle, OneText, Text, require_kind
-from spectheory.replay.text import TargetText
+from spectheory.replay.text import CycleChain, TargetText
 from spectheory.verify import Verifier
 
 ROUNDING = 1e-6
@@ -47,7 +46,6 @@ class Replayed(Record):
     kind: ClassVar[str] = "replayed"
     schema: ClassVar[int] = 2
     derived: ClassVar[tuple[str, ...]] = ("tau",)
-    repair: ClassVar[str] = "plan again with the trace"
 
     emitted: Float[np.ndarray, " texts"]
     cycles: Float[np.ndarray, " texts"]

@@ -1,7 +1,7 @@
 """Siblings of the tokens of a text, drawn without replacement, and the compiled loops over them.
 
 Most of the work of replaying sampled trees is here. The same in plain Python, for every rule and in Fractions, is in
-`forced_draws`, `top_down` and `traversal`; tests compare the two.
+`kernels`; tests compare the two.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jaxtyping import Int, Shaped
 from spectheory.core.compiling import compiler
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, RRS, Solver
-from spectheory.replay.chains import LARGEST
+from spectheory.replay.kernels import LARGEST
 from spectheory.replay.text import TargetText
 
 TINY = 1e-300

@@ -13,7 +13,7 @@ from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.plan_record import Plan
-from spectheory.replay import Replayed
+from spectheory.replay import CycleEnds, Replayed
 from spectheory.results.plan_comparison import Account, PlanComparison
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8)
     deepest = min(most, max(tree.max_depth for tree, _, _ in replayed))
     rows, sections = [], set()
     for number, (tree, verifier, one) in enumerate(replayed):
-        name = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
         if number and tree != replayed[number - 1][0]:
             sections.add(number)
         half = MISSING
@@ -73,7 +72,7 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8)
         shares = [f"{100 * share:.0f}%" for share in kept[:deepest]]
         rows.append(
             (
-                f"{name}, {verifier}" if verifier else name,
+                _drafted(tree, verifier),
                 f"{one.tau:.3f}",
                 half,
                 *shares,
@@ -87,6 +86,29 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8)
         rows=tuple(rows),
         sections=frozenset(sections) if len(sections) + 1 < len(rows) else frozenset(),
         note="1, 2, ...: % of cycles that keep at least that many drafted tokens",
+    )
+
+
+def _drafted(tree: Tree, verifier: str) -> str:
+    name = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
+    return f"{name}, {verifier}" if verifier else name
+
+
+def cycle_ends_rows(tree: Tree, verifier: str, ends: CycleEnds) -> TextTable:
+    """By number of kept tokens: shares of cycles that get there and that end there, and tau without misses there."""
+    rows = []
+    for kept, shares in enumerate(zip(ends.reached, ends.no_child, ends.missed, strict=True)):
+        perfect = [f"{tau:.3f}" for tau in ends.without_misses[kept : kept + 1]]
+        rows.append((f"{kept}", *(f"{100 * share:.1f}%" for share in shares), *(perfect or [""])))
+    note = "% of all cycles. No child: nothing was drafted below. Missed: no child was the next token and was kept."
+    if ends.closer:
+        note += "\nNo misses: tau if the first child there were always the next token, all else as recorded.\n"
+        note += "; ".join(
+            f"a draft {share:.0%} closer to the target: tau {tau:.3f}" for share, tau in ends.closer.items()
+        )
+    header = ("tokens kept", "reached", "no child", "missed", "no misses")
+    return TextTable(
+        f"Where cycles end: {_drafted(tree, verifier)}, tau {ends.tau:.3f}", header, tuple(rows), note=note
     )
 
 

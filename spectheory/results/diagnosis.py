@@ -77,7 +77,6 @@ class Diagnosis(Record):
 
     kind: ClassVar[str] = "diagnosis"
     derived: ClassVar[tuple[str, ...]] = ("speedup", "causes")
-    repair: ClassVar[str] = "diagnose again with `spectheory diagnose`"
 
     engine: str
     report: str

@@ -74,7 +74,6 @@ class DraftComparison(Record):
 
     kind: ClassVar[str] = "draft_comparison"
     derived: ClassVar[tuple[str, ...]] = ("rows",)
-    repair: ClassVar[str] = "evaluate the drafts again"
 
     policy: str
     verifier: str

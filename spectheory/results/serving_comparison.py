@@ -64,7 +64,6 @@ class ServingComparison(Record):
 
     kind: ClassVar[str] = "serving_comparison"
     derived: ClassVar[tuple[str, ...]] = ("differences",)
-    repair: ClassVar[str] = "simulate again with `spectheory simulate` or `simulate.compare_schedules`"
 
     runs: tuple[ServingRun, ...]
     provenance: Provenance = UNKNOWN

@@ -93,7 +93,6 @@ class ServingRun(Record):
 
     kind: ClassVar[str] = "serving_run"
     derived: ClassVar[tuple[str, ...]] = ("tokens_per_second", "requests_per_second", "goodput", "mean_batch")
-    repair: ClassVar[str] = "simulate again with `spectheory simulate` or `simulate.serve`"
 
     name: str
     request: Int[np.ndarray, " requests"]

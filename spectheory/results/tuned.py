@@ -55,7 +55,6 @@ class Tuned(Record):
 
     kind: ClassVar[str] = "tuned"
     derived: ClassVar[tuple[str, ...]] = ("mean_goodput", "best_found", "distance", "distance_low", "distance_high")
-    repair: ClassVar[str] = "tune again with `spectheory tune` or `simulate.tune`"
 
     schedule: Schedule
     names: tuple[str, ...]

@@ -61,7 +61,6 @@ class RequestClasses(Record):
     """
 
     kind: ClassVar[str] = "request_classes"
-    repair: ClassVar[str] = "fit the classes again"
 
     shares: Float[np.ndarray, " classes"]
     rates: Float[np.ndarray, " classes"]

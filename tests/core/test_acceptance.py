@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,32 +93,6 @@ def test_calls_that_are_refused() -> None:
     refuses("given together", st.Acceptance, np.array([[0.5]]), hits=np.array([[5]]))
     refuses("interval needs counts", st.Acceptance.by_rank([0.5]).interval)
     refuses("needs counts", st.block_efficiency_interval, st.Tree.chain(1), st.Acceptance.by_rank([0.5]))
-
-
-def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
-    counted = st.Acceptance.from_counts(np.array([[6500, 1200]]), np.array([10_000]))
-    data = counted.to_dict()
-    for change, message in (
-        (
-            {"table": [[0.1, 0.12]]},
-            r"table\[0, 0\] is 0.1, but 6,500 hits of 10,000 trials give 0.65: make the rates from",
-        ),
-        (
-            {"hits": [[0, 0]], "trials": [0]},
-            r"table\[0, 0\] is 0.65, but 0 hits of 0 trials give 0: make the rates from",
-        ),
-    ):
-        with pytest.raises(st.RecordError, match=message):
-            st.Acceptance.from_dict(data | change)
-    third = counted.to_dict() | {"table": [[0.333]], "hits": [[1000]], "trials": [3000]}
-    assert st.Acceptance.from_dict(third).table.tolist() == [[0.333]], "three decimals do not contradict"
-    rising = st.Acceptance.from_counts(np.array([[1200, 6500]]), np.array([10_000])).smoothed()
-    rising.save(tmp_path / "smoothed.json")
-    assert st.Acceptance.load(tmp_path / "smoothed.json").table.tolist() == [[0.385, 0.385]]
-    with pytest.raises(
-        st.RecordError, match=r"the sum of table\[0\] is 0.5, but 7,700 hits of 10,000 trials give 0.77"
-    ):
-        st.Acceptance.from_dict(rising.to_dict() | {"table": [[0.4, 0.1]]})
 
 
 def test_smoothing_says_what_it_changed() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from spectheory.core.files import write_whole
 from spectheory.core.record import Record
 from tests.refusals import refuses
 
+STAMP = st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3})
 RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))
 LATENCY = st.Latency(
     tokens=np.array([1, 4, 16]),
@@ -20,18 +25,98 @@ LATENCY = st.Latency(
     target_seconds=np.array([[5e-3, 6e-3, 7e-3], [6e-3, 7e-3, 8e-3]]),
     draft_seconds=np.array([[5e-4, 5e-4, 6e-4], [6e-4, 6e-4, 7e-4]]),
     overhead_seconds=3e-4,
+    provenance=STAMP,
 )
 PLAN = st.plan(RATES, LATENCY, max_budget=8)
-TALLY = st.Tally(emitted=np.array([5, 4]), cycles=np.array([2, 2]), accepted_histogram=np.array([1, 1, 2]))
+TALLY = st.Tally(
+    np.array([5, 4]), np.array([2, 2]), np.array([1, 1, 2]), 7, 2.0, 1.0, 0.5, 7, 3.0, 10, 2, 2, 1, PLAN.provenance
+)
 RECORDS: list[Record] = [RATES, LATENCY, PLAN, TALLY]
+EVERY = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+VALUES = [None, True, "x", "", -1, 0, 9.9, 1e300, 10**400, [], [-1, 0, 0], [[0.5]], {}, {"a": 1}]
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value inside a JSON value."""
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from leaves(item, (*path, key))
+
+
+def edited(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The data with another value at `path`; what is beside the path is shared."""
+    if not path:
+        return value
+    changed = data.copy()
+    changed[path[0]] = edited(data[path[0]], path[1:], value)
+    return changed
+
+
+@EVERY
 def test_a_record_comes_back_from_disk_as_it_was(record: Record, tmp_path: Path) -> None:
     record.save(tmp_path / "record.json")
-    again = type(record).load(tmp_path / "record.json")
-    assert again.to_dict() == record.to_dict()
+    for again in (type(record).load(tmp_path / "record.json"), st.load(tmp_path / "record.json")):
+        assert again.to_dict() == record.to_dict()
     assert list(tmp_path.iterdir()) == [tmp_path / "record.json"]
+    assert len(repr(record)) < 400
+
+
+@EVERY
+def test_an_edited_value_is_refused_or_loaded_into_a_record_that_can_be_saved(record: Record) -> None:
+    data = json.loads(json.dumps(record.to_dict()))
+    for turn, path in enumerate(leaves(data)):
+        for value in VALUES if len(path) == 1 else [VALUES[turn % len(VALUES)]]:
+            try:
+                loaded = type(record).from_dict(edited(data, path, value))
+            except st.RecordError:
+                continue
+            saved = json.loads(json.dumps(loaded.to_dict(), allow_nan=False))
+            assert type(record).from_dict(saved).to_dict() == saved, (path, value)
+
+
+@EVERY
+def test_derived_values_are_ignored_on_loading(record: Record) -> None:
+    data = record.to_dict()
+    for changes in (dict.fromkeys(record.derived, "edited"), {}):
+        kept = {name: value for name, value in data.items() if name not in record.derived}
+        assert type(record).from_dict({**kept, **changes}).to_dict() == data
+
+
+def test_counted_rates_are_computed_from_their_counts() -> None:
+    edited_rates = st.Acceptance.from_dict({**RATES.to_dict(), "table": [[0.9, 0.0], [0.5, 0.1]]})
+    assert edited_rates.table.tolist() == RATES.table.tolist()
+    assert st.Acceptance.from_dict(RATES.smoothed().to_dict()).to_dict() == RATES.smoothed().to_dict()
+
+
+def test_an_edited_tree_is_evaluated_again() -> None:
+    tree = st.Tree.chain(1)
+    loaded, own = st.Plan.from_dict({**PLAN.to_dict(), "tree": tree.parent.tolist()}), st.evaluate(tree, RATES, LATENCY)
+    assert (loaded.tree, loaded.block_efficiency, loaded.speedup) == (tree, own.block_efficiency, own.speedup)
+
+
+@EVERY
+def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record) -> None:
+    data = json.loads(json.dumps(record.to_dict()))
+    for name in data:
+        without = {key: value for key, value in data.items() if key != name}
+        if name not in record.derived:
+            with pytest.raises(st.RecordError):
+                type(record).from_dict(without)
+        twice = json.dumps(data)[:-1] + f', "{name}": {json.dumps(data[name])}}}'
+        with pytest.raises(st.RecordError, match=f"the field '{name}' occurs twice"):
+            type(record).from_text(twice, "record.json")
+    with pytest.raises(st.RecordError, match=r"unknown fields \['sauce'\]"):
+        type(record).from_dict({**data, "sauce": 1})
+
+
+@EVERY
+def test_files_of_other_schemas_are_refused_with_the_repair(record: Record) -> None:
+    for change, repair in ((-1, "make the record again with this spectheory"), (1, "upgrade spectheory")):
+        data = {**record.to_dict(), "schema": record.schema + change}
+        with pytest.raises(st.RecordError, match=rf"reads version {record.schema}: {repair}"):
+            type(record).from_dict(data, "file.json")
 
 
 def test_every_record_says_where_it_came_from() -> None:
@@ -47,16 +132,19 @@ def test_every_record_says_where_it_came_from() -> None:
     ("damage", "message"),
     [
         (lambda d: d.update(kind="latency"), "holds a record of kind 'latency', expected 'acceptance'"),
-        (lambda d: d.update(schema=1), r"has schema version 1, .* reads version 3: make the record again"),
         (lambda d: d.update(schema=True), "is not a spectheory record"),
-        (lambda d: d.update(schema=99), r"has schema version 99, .* reads version 3: upgrade spectheory"),
-        (lambda d: d.pop("table"), r"is damaged: missing fields \['table'\]"),
-        (lambda d: d.update(tables=1), r"is damaged: .*unknown fields \['tables'\]"),
-        (lambda d: d.update(table=[[0.5], [0.5, 0.2]]), "is damaged"),
-        (lambda d: d.update(table=[[2.0, 0.0], [0.5, 0.0]]), "is damaged: .*must sum to at most 1"),
-        (lambda d: d.update(provenance={"sauce": "x"}), "is damaged"),
+        (lambda d: d.update(table=[[0.5], [0.5, 0.2]]), "is damaged: table must be a list of numbers"),
+        (lambda d: d.update(table=[[True, False], [0.5, 0.2]]), "is damaged: table must be a list of numbers"),
+        (lambda d: d.update(table=[[2.0, 0.0], [0.5, 0.0]]), r"is damaged: table\[0\] must sum to at most 1"),
+        (lambda d: d.update(hits=[[9000, -5], [0, 0]]), "is damaged: hits must be counts >= 0"),
+        (lambda d: d.update(trials=[1.5, 2.5]), "is damaged: hits and trials must be whole numbers"),
+        (lambda d: d.update(provenance={"sauce": "x"}), "is damaged: provenance must be an object with"),
+        (lambda d: d.update(provenance={"source": "x", "sauce": "y"}), "is damaged: provenance has the unknown fields"),
+        (lambda d: d.update(provenance={"source": "x", "seed": "one"}), "seed of the provenance must be of type int"),
+        (lambda d: d.update(provenance={"source": "x", "seed": -1}), "seed of the provenance must be at least 0"),
         (lambda d: d.pop("kind"), "is not a spectheory record: it needs the fields 'kind' and 'schema'"),
     ],
+    ids=range(12),
 )
 def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path: Path) -> None:
     data = RATES.to_dict()
@@ -67,11 +155,77 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
         st.Acceptance.load(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null"])
+@pytest.mark.parametrize(
+    ("record", "changes", "message"),
+    [
+        (PLAN, {"context": None}, "context must be of type int, got None"),
+        (PLAN, {"tree": [-1, 5]}, "parent must be -1 for node 0"),
+        (PLAN, {"acceptance": {**RATES.to_dict(), "kind": "tally"}}, "expected 'acceptance'"),
+        (PLAN, {"limits": {**PLAN.to_dict()["limits"], "max_depth": 1}}, "max_depth"),
+        (TALLY, {"seconds": "fast"}, "seconds must be of type float, got 'fast'"),
+        (TALLY, {"seconds": 5e-324, "target_seconds": 0.0, "draft_seconds": 0.0}, "seconds must be finite"),
+        (TALLY, {"emitted": [5.5, 4.5]}, "emitted must be a list of counts"),
+        (TALLY, {"emitted": [9, 0]}, ""),
+        (LATENCY, {"contexts": [-64, 256]}, "contexts must be at least 0"),
+        (LATENCY, {"overhead_seconds": 1e308}, "overhead_seconds must be finite"),
+    ],
+    ids=range(10),
+)
+def test_a_field_that_cannot_be_is_refused(record: Record, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(st.RecordError, match=f"is damaged: .*{message}"):
+        type(record).from_dict(json.loads(json.dumps({**record.to_dict(), **changes})))
+
+
+@pytest.mark.parametrize("value", [1e308, -1e-9, math.nan, math.inf, 5e-324])
+def test_no_time_makes_a_speedup_that_is_no_number(value: float) -> None:
+    times = np.full((2, 3), 1e-3)
+    times[1, 2] = value
+    for name in ("target_seconds", "draft_seconds", "target_spread_seconds"):
+        refuses(f"{name} must be finite and", replace, LATENCY, **{name: times})
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (None, "must be a dictionary"),
+        ({3: (0, 0, 0)}, r"\[3\] must have the name of a verifier"),
+        ({"Block": (0, 0)}, "must be three times"),
+        ({"Block": (0, 0, True)}, r"\['Block'\]\[2\] must be a number of seconds, got True"),
+        ({"Block": (0, math.nan, 0)}, r"\['Block'\]\[1\] must be finite and at least 0, got nan"),
+    ],
+    ids=range(5),
+)
+def test_times_of_verifiers_are_three_numbers_by_name(given: Any, named: str) -> None:
+    refuses(f"verifier_seconds.*{named}", replace, LATENCY, verifier_seconds=given)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null", b"[" * 100_000, b'{"schema": ' + b"9" * 6000 + b"}"]
+)
 def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(content)
     refuses("plan.json", st.Plan.load, path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_what_is_no_number_is_refused(number: str) -> None:
+    text = json.dumps(TALLY.to_dict()).replace('"cycles": [2,', f'"cycles": [{number},')
+    with pytest.raises(st.RecordError, match=f"record.json is damaged: not JSON .*{number}"):
+        st.Tally.from_text(text, "record.json")
+
+
+def test_a_lone_surrogate_is_refused() -> None:
+    text = json.dumps(PLAN.to_dict()).replace('"source": "', '"source": "\\ud800')
+    with pytest.raises(st.RecordError, match=r"plan.json is damaged: not JSON"):
+        st.Plan.from_text(text, "plan.json")
+
+
+def test_a_kind_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    for kind in ([], 1, "sauce"):
+        (tmp_path / "record.json").write_text(json.dumps({"kind": kind, "schema": 2}))
+        with pytest.raises(st.RecordError, match=r"record.json holds no known record"):
+            st.load(tmp_path / "record.json")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -86,36 +240,17 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    ("record", "field", "value", "message"),
-    [
-        (PLAN, "provenance", {"source": "x", "seed": "one"}, "seed of the provenance must be int | None, got 'one'"),
-        (PLAN, "context", None, "context must be of type int, got None"),
-        (PLAN, "tree", [-1, 5], "parent must be -1 for node 0"),
-        (TALLY, "seconds", "fast", "seconds must be of type float, got 'fast'"),
-        (TALLY, "emitted", [5.5, 4.5], "emitted must be a list of counts"),
-        (RATES, "hits", [[9000, -5], [0, 0]], "hits must be counts >= 0 that sum to at most trials"),
-        (RATES, "trials", [1.5, 2.5], "hits and trials must be whole numbers"),
-    ],
-)
-def test_a_field_of_another_type_is_refused(
-    record: Record, field: str, value: object, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "record.json"
-    path.write_text(json.dumps({**record.to_dict(), field: value}))
-    with pytest.raises(st.RecordError, match=f"record.json is damaged: {message}"):
-        type(record).load(path)
+def test_tallies_of_different_runs_cannot_be_added() -> None:
+    total = sum([TALLY, TALLY])
+    assert isinstance(total, st.Tally)
+    assert total.tau == TALLY.tau
+    others = {"tree": "0" * 16, "verifier": "Block()", "temperature": 1.0, "target": "big", "draft": "small"}
+    for name, value in others.items():
+        other = replace(TALLY, provenance=TALLY.provenance.replace(**{name: value}))
+        refuses(f"tallies with different {name} cannot be added", sum, [TALLY, other])
 
 
-def test_a_plan_in_a_plan_is_checked_as_well(tmp_path: Path) -> None:
-    data = PLAN.to_dict()
-    data["acceptance"]["kind"] = "tally"
-    (tmp_path / "plan.json").write_text(json.dumps(data))
-    with pytest.raises(st.RecordError, match="expected 'acceptance'"):
-        st.Plan.load(tmp_path / "plan.json")
-
-
-def test_records_and_trees_show_themselves(tmp_path: Path) -> None:
+def test_records_and_trees_show_themselves() -> None:
     assert repr(PLAN) == f"<Plan: {PLAN.summary}>"
     assert len(PLAN.summary.splitlines()) == 2
     planned = st.schedule(RATES, lambda batch: LATENCY, [1, 2, 8], context=64, max_budget=4)
@@ -123,7 +258,3 @@ def test_records_and_trees_show_themselves(tmp_path: Path) -> None:
     drawn = st.Tree.k_ary(2, 2)._repr_html_()
     assert (drawn.count("<line"), drawn.count("<circle")) == (6, 7)
     assert "<svg" not in st.Tree.chain(1000)._repr_html_()
-    for record in (*RECORDS, planned):
-        assert len(repr(record)) < 400
-        record.save(tmp_path / "record.json")
-        assert st.load(tmp_path / "record.json").to_dict() == record.to_dict()

@@ -121,12 +121,6 @@ def test_the_lines_of_a_docstring_that_are_fields(extensions: None) -> None:
     ]
 
 
-def test_the_page_of_formats_is_what_the_records_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(DOCS)
-    formats = import_module("generate_formats")
-    assert formats.PAGE.read_text(encoding="utf-8") == formats.page(), "run python docs/generate_formats.py"
-
-
 def test_every_known_limit_has_the_date_of_its_last_check() -> None:
     """A test or a page that is named exists."""
     page = (DOCS / "limits.md").read_text(encoding="utf-8").partition("## Faults, and what happens")[0]

@@ -9,20 +9,18 @@ import pytest
 import spectheory as st
 from reference.losses import loss_of
 from reference.train.head import HeadRecipe
-from spectheory.cli import explaining, replaying
+from spectheory.cli import replaying
 from spectheory.cli.options import PairOptions
+from spectheory.core.json_values import to_json
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import to_json
 from tests.command_line import Run, refused
 from tests.refusals import refuses
 
 PAIR_COMMANDS = {
     "trace": ("--out", "new"),
     "decode": ("--plan", "plan.json", "--out", "new/tally.json"),
-    "clock": ("--plan", "plan.json", "--out", "new/clock.json"),
-    "matrix": ("--out", "new"),
+    "compare": ("--out", "new"),
     "profile": ("--out", "new/latency.json"),
-    "generate": ("text", "--plan", "plan.json"),
     "demo": ("--out", "new"),
 }
 PROMPTS = [
@@ -42,24 +40,18 @@ SAMPLING = [
     ("--top-p", 0.5, "no effect at temperature 0"),
 ]
 CASES = [
-    *((command, *case) for command in ("trace", "decode", "clock", "matrix") for case in PROMPTS),
-    *((command, *case) for command in ("trace", "decode", "clock", "profile", "generate") for case in SAMPLING),
-    *(
-        (command, "--new-tokens", 0, "must be at least")
-        for command in ("trace", "decode", "clock", "matrix", "generate")
-    ),
+    *((command, *case) for command in ("trace", "decode", "compare") for case in PROMPTS),
+    *((command, *case) for command in ("trace", "profile") for case in SAMPLING),
+    *((command, "--new-tokens", 0, "must be at least") for command in ("trace", "decode", "compare")),
     ("trace", "--candidates", 0, "candidates must be at least 1, got 0"),
     ("trace", "--batch", 0, "batch must be at least 1, got 0"),
-    ("clock", "--rounds", 0, "rounds must be at least 1, got 0"),
+    ("compare", "--rounds", 0, "rounds must be at least 1, got 0"),
     ("profile", "--rounds", 0, "rounds must be at least 1, got 0"),
     ("profile", "--contexts", "0,5", "contexts must be increasing whole numbers"),
     ("profile", "--largest", 0, "--largest must be at least 1, got 0"),
-    ("matrix", "--temperatures", "0,-1", "temperature must be"),
-    ("matrix", "--temperatures", "a", "--temperatures must be numbers"),
-    ("matrix", "--only", "no such verifier", "no combination's name contains --only 'no such verifier'"),
-    ("generate", "--plan", "absent.json", "there is no file absent.json"),
+    ("compare", "--temperatures", "0,-1", "temperature must be"),
+    ("compare", "--temperatures", "a", "--temperatures must be numbers"),
     ("decode", "--plan", "absent.json", "there is no file absent.json"),
-    ("clock", "--plan", "absent.json", "there is no file absent.json"),
 ]
 
 
@@ -81,13 +73,13 @@ def test_an_option_is_checked_before_models_are_loaded(
     no_models: Run, command: str, option: str, value: object, said: str
 ) -> None:
     before = set(Path().rglob("*"))
-    given = {"--skip": 0} if option == "--count" and command != "matrix" else {}
+    given = {"--skip": 0} if option == "--count" and command != "compare" else {}
     extra = [part for pair in given.items() for part in pair]
     refused(no_models(command, *PAIR_COMMANDS[command], *extra, option, value), said)
     assert set(Path().rglob("*")) - before <= {Path("new")}
 
 
-@pytest.mark.parametrize("command", [name for name in PAIR_COMMANDS if name != "generate"])
+@pytest.mark.parametrize("command", PAIR_COMMANDS)
 def test_an_output_is_checked_before_models_are_loaded(no_models: Run, command: str) -> None:
     """Its folder is a file, in which not even the superuser can write."""
     Path("new").write_text("mine")
@@ -95,7 +87,7 @@ def test_an_output_is_checked_before_models_are_loaded(no_models: Run, command: 
     assert Path("new").read_text() == "mine"
 
 
-@pytest.mark.parametrize("command", ["demo", "matrix"])
+@pytest.mark.parametrize("command", ["demo"])
 def test_a_page_of_somebody_else_is_not_replaced(no_models: Run, command: str) -> None:
     Path("new").mkdir()
     Path("new/index.html").write_text("<p>mine</p>")
@@ -146,20 +138,15 @@ def test_heads_and_texts_are_checked_before_models_are_loaded(
     assert set(Path().rglob("*")) == before
 
 
-@pytest.mark.parametrize("command", [("explain", "trace"), ("replay", "trace")])
-def test_a_tree_is_read_before_the_texts(run: Run, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_read_before_the_texts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The texts of a trace above temperature 0 need both models."""
 
     def texts_in(*_: object) -> None:
         raise AssertionError("the texts are read")
 
-    for module in (explaining, replaying):
-        monkeypatch.setattr(module, "texts_in", texts_in)
+    monkeypatch.setattr(replaying, "_texts_in", texts_in)
     Path("tree.json").write_text("[-1, 0, 7]")
-    refused(run(*command, "--tree", "tree.json"), "tree.json must hold a parent array")
-    if command[0] == "explain":
-        refused(run(*command, "--verifier", "none"), "verifier must be one of Greedy, ")
-        refused(run(*command, "--measured", "absent.json"), "there is no file absent.json")
+    refused(run("replay", "trace", "--tree", "tree.json"), "tree.json must hold a parent array")
 
 
 def test_a_selector_is_checked_before_its_labels(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import spectheory as st
-from examples.gallery.running import load_rows
 from simulate.load.trace_files import read_trace
 from spectheory.engines import Conditions, read_runs
 from spectheory.hardware.model_config import read_config
@@ -22,7 +21,6 @@ from tests.engines.test_sglang import BENCH
 from tests.engines.test_sglang_benchmarks import ONE_BATCH
 from tests.engines.test_tensorrt_llm import ITERATION
 from tests.engines.test_vllm_benchmarks import LATENCY, SERVE
-from tests.refusals import refuses
 
 NESTED: list[Any] = []
 for _ in range(60):
@@ -118,11 +116,3 @@ def test_one_hostile_value_is_read_or_refused(tmp_path: Path, name: str, whole: 
             except st.InputError as error:
                 said[str(error)] = path, new
     assert {text: place for text, place in said.items() if len(text) > 1000 or str(file) not in text} == {}
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, "{}", '{"rows": [7]}', '{"rows": [{"subject": "a"}]}', "\xff"])
-def test_a_record_of_the_gallery_is_refused_by_name(tmp_path: Path, text: str) -> None:
-    record = tmp_path / "measured.json"
-    record.write_text(text, encoding="latin-1")
-    refuses("measured.json", load_rows, record)
-    assert record.read_text(encoding="latin-1") == text

@@ -48,10 +48,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "times": ("plan", "--acceptance", "acceptance.json", "--latency", "FILE"),
     "a tree": ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--tree", "FILE"),
     "an output": ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--out", "FILE"),
-    "a plan to compare": ("compare", "--plan", "FILE"),
+    "a plan to compare": ("decode", "--plan", "FILE"),
     "a plan to simulate": ("simulate", "--plan", "FILE"),
     "prompts": ("trace", "--out", "trace", "--prompts", "FILE", "--count", "1"),
-    "recorded text": ("explain", "FILE"),
+    "recorded text": ("replay", "FILE"),
     "costs": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft",
               "ngram", "--costs", "FILE"),
     "a configuration": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--draft", "ngram",
@@ -117,7 +117,7 @@ def test_names_are_printed_without_markup(name: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_text_with_a_lone_surrogate_is_refused(files: Run) -> None:
-    result = files("generate", "a\udc80b", "--plan", "plan.json")
+    result = files("decode", "a\udc80b", "--plan", "plan.json")
     assert (result.exit_code, result.stderr) == (2, "error: TEXT is not text in UTF-8: convert it to UTF-8\n")
 
 

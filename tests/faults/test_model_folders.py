@@ -264,7 +264,7 @@ def test_a_checkpoint_of_the_training_runs_nothing(tmp_path: Path, marker: Path)
 
 
 SAFE = {"torch": ("weights_only", True), "np": ("allow_pickle", False), "numpy": ("allow_pickle", False)}
-RUNS_COPIES = ROOT / "examples" / "gallery" / "copies.py", "exec"
+RUNS_COPIES = ROOT / "examples" / "gallery" / "__main__.py", "exec"
 """The gallery runs functions of files that its user names: that is what it is for."""
 UNSAFE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "jinja2"}
 ROOMS = ("spectheory", "simulate", "reference", "proofs_check", "benchmarks", "examples", "docs", "notebooks")

@@ -23,9 +23,8 @@ from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS, Naive
-from spectheory.replay import ChainText, GreedyText, Replays, TargetText
-from spectheory.replay.chain_records import read_chain_records
-from spectheory.replay.chains import kept_by_ratio
+from spectheory.replay import ChainText, GreedyText, Replays, TargetText, read_chain_records
+from spectheory.replay.kernels import kept_by_ratio
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, Verifier
 from tests.refusals import refuses
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -138,28 +137,12 @@ def test_between_batch_sizes_the_seconds_of_a_dense_model_are_on_a_line() -> Non
     assert between.seconds == pytest.approx(0.75 * one.seconds + 0.25 * two.seconds, rel=1e-12)
 
 
-def test_the_record_comes_back_and_a_contradiction_in_it_is_refused(tmp_path: Path) -> None:
+def test_the_record_comes_back(tmp_path: Path) -> None:
     found = calibrated(*EVERY[:3])
     found.save(tmp_path / "costs.json")
     again = st.load(tmp_path / "costs.json")
     assert isinstance(again, CalibratedCosts)
     assert again.to_dict() == found.to_dict()
-    data = json.loads(json.dumps(found.to_dict()))
-    for path, value in {
-        ("costs", "bandwidth_share"): 0.5,
-        ("shipped", "step_seconds"): 1e-3,
-        ("setup", "gpus"): 2,
-        ("residuals", 0): 0.5,
-        ("noise",): 0.5,
-        ("runs", 0, "seconds"): 0.5,
-    }.items():
-        changed = json.loads(json.dumps(data))
-        place = changed
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
-        with pytest.raises(st.RecordError, match=r"contradicts itself: .* calibrate again with"):
-            CalibratedCosts.from_dict(changed)
 
 
 def test_a_schedule_with_calibrated_costs_says_how_they_were_calibrated() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.core.record import RecordError
+from spectheory.core.errors import RecordError
 from spectheory.engines.statistics import from_positions
 from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits

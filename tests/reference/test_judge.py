@@ -341,10 +341,6 @@ def test_a_record_that_contradicts_itself_is_refused(
     groups = {"a": [PairDraft(tiny)], "b": [Mixture(tiny, 0.5)]}
     found = judge(HeldOutTexts.of_trace(traces(1.0), tiny), groups, JudgeSettings(STATIC[1.0][0]), tmp_path)
     data = json.loads(json.dumps(found.to_dict()))
-    data["rows"][1]["difference"] += 0.1
-    with pytest.raises(st.RecordError, match="contradicts itself: rows is .*evaluate the drafts again"):
-        DraftComparison.from_dict(data)
-    data = json.loads(json.dumps(found.to_dict()))
     data["runs"][1]["emitted"][0] += 1
     with pytest.raises(st.RecordError, match="the sum of emitted of mixture of 0.5 must be"):
         DraftComparison.from_dict(data)

@@ -10,8 +10,7 @@ import pytest
 import spectheory as st
 from reference.models import Pair
 from reference.tracing import TraceSettings, record_trace
-from spectheory.replay import Replays
-from spectheory.replay.chain_records import read_chain_records
+from spectheory.replay import Replays, read_chain_records
 from spectheory.verify import Greedy
 from tests.command_line import Run, succeeded
 from tests.replay.inputs import prompts
@@ -60,6 +59,19 @@ def test_the_command_replays_trees_on_a_trace(tiny: Pair, run: Run, tmp_path: Pa
     wanted = ["Naive", "Block", "Traversal", "RRS"] if temperature else ["Greedy"]
     assert all(f"tree of 2, 1 deep, {name}" in shown.stdout or name == "Block" for name in wanted)
     assert all(f"chain of 2, {name}" in shown.stdout for name in wanted)
+
+
+def test_ends_are_printed_for_the_trees_that_are_given(tiny: Pair, run: Run, tmp_path: Path) -> None:
+    record_trace(tiny, prompts(3), TraceSettings("random", temperature=1.0, new_tokens=20), tmp_path / "trace")
+    (tmp_path / "tree.json").write_text("[-1, 0, 0]")
+    asked = ("replay", tmp_path / "trace", "--tree", tmp_path / "tree.json", "--verifier", "Traversal", "--ends")
+    shown = succeeded(run(*asked)).stdout
+    assert shown.count("Where cycles end: tree of 2, 1 deep, Traversal") == shown.count("Where cycles end") == 1
+    *_, row = json.loads(run(*asked, "--json").stdout)
+    assert row["ends"]["tau"] == pytest.approx(row["tau"])
+    assert row["ends"]["reached"][1] == pytest.approx(row["tau"] - 1)
+    refused = run("replay", tmp_path / "trace", "--verifier", "Greedy")
+    assert "--verifier must be one that suits the texts and trees" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,9 @@ from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, SpecInfer
-from spectheory.replay import ChainText, CycleChain, GreedyText, Replays, TargetText, forced_draws, top_down, traversal
-from spectheory.replay.shape import shape_of
+from spectheory.replay import ChainText, CycleChain, GreedyText, Replays, TargetText, kernels
+from spectheory.replay.kernels import kept_top_down, shape_of
 from spectheory.replay.siblings import Siblings
-from spectheory.replay.top_down import kept_top_down
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 from tests.refusals import refuses
 
@@ -37,14 +36,14 @@ def random_text(seed: int, n: int = 12, vocabulary: int = 7, depths: int = 2) ->
     return TargetText(rng.integers(0, vocabulary, n), p, q)
 
 
-def draws_of(text: TargetText, siblings: Siblings) -> Callable[..., forced_draws.WeightedDrafts]:
+def draws_of(text: TargetText, siblings: Siblings) -> Callable[..., kernels.WeightedDrafts]:
     """`forced_draws` with the siblings that the compiled loops drew, found by the row of q."""
     drawn = siblings.drawn(3)
     place = {text.q[d, i].tobytes(): (d, i) for d in range(len(text.q)) for i in range(len(text))}
 
-    def draws(rule: DrawRule, q: Vector, k: int, token: int, rng: Any) -> forced_draws.WeightedDrafts:
+    def draws(rule: DrawRule, q: Vector, k: int, token: int, rng: Any) -> kernels.WeightedDrafts:
         others = [other for other in drawn[place[q.tobytes()]][: k - 1].tolist() if other >= 0]
-        return forced_draws.in_every_place(q, token, others) if q[token] > 0 else []
+        return kernels.in_every_place(q, token, others) if q[token] > 0 else []
 
     return draws
 
@@ -60,16 +59,15 @@ def test_the_compiled_loops_equal_the_plain_ones(
     replays = Replays([text], seed=seed)
     (found,) = replays.kept(tree, verifier, NO_REPLACEMENT)
     (siblings,) = replays._each[0].siblings()
-    for module in (top_down, traversal):
-        monkeypatch.setattr(module, "forced_draws", draws_of(text, siblings))
+    monkeypatch.setattr(kernels, "forced_draws", draws_of(text, siblings))
     shape = shape_of(tree, NO_REPLACEMENT)
     if isinstance(verifier, TopDown):
         solver = verifier.solver
         plain = kept_top_down(
-            text, shape, lambda k, depth: top_down.edges(text, solver, NO_REPLACEMENT, k, None, depth=depth)
+            text, shape, lambda k, depth: kernels.edges(text, solver, NO_REPLACEMENT, k, None, depth=depth)
         )
     else:
-        plain = traversal.kept_by_traversal(text, shape, None)
+        plain = kernels.kept_by_traversal(text, shape, None)
     assert np.allclose(found[:, : plain.shape[1]], plain, rtol=1e-9, atol=1e-12)
     assert (found[:, plain.shape[1] :] == 0).all()
 

@@ -17,10 +17,15 @@ from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, SpecInfer, solvers
 from spectheory.replay import CycleChain, TargetText
-from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
-from spectheory.replay.shape import shape_of
-from spectheory.replay.top_down import edges, kept_top_down
-from spectheory.replay.traversal import kept_by_traversal
+from spectheory.replay.kernels import (
+    best_path_ratios,
+    chain_ratios,
+    edges,
+    kept_by_ratio,
+    kept_by_traversal,
+    kept_top_down,
+    shape_of,
+)
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
 IID, APART, NO_REPLACEMENT = DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT

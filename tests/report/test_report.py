@@ -84,7 +84,7 @@ def drawings_of_plan(answer: str) -> list[str]:
 
 
 def drawings(answer: str, measured: Tally | None) -> list[str]:
-    comparison = compare(PLANS[answer], measured, measured)
+    comparison = compare(PLANS[answer], measured)
     return [
         *drawings_of_plan(answer),
         figures.tau_figure(comparison),
