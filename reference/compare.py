@@ -16,7 +16,7 @@ import numpy as np
 
 from reference import hugging_face, tracing
 from reference.decode import Decoder, Generation
-from reference.drafters import Drafter, Drawn, PlannedTree, SuffixArray, drafters, incompatibility
+from reference.drafters import Drafter, PlannedTree, SuffixArray, drafters, incompatibility
 from reference.heads import Head
 from reference.measuring import processor, require_cycle
 from reference.models import Pair
@@ -160,7 +160,7 @@ class Traced:
 
     def _replayed(self, drafter: Drafter, verifier: Verifier, sampling: Sampling) -> Replayed | None:
         """The cycles of a decoder on the traced texts; None if replay cannot follow it there."""
-        shape = shape_of(drafter)
+        shape = drafter.shape
         if shape is None:
             try:
                 return replay_drafter(self.pair, drafter, self.prompts, self.tokens, sampling)
@@ -169,13 +169,6 @@ class Traced:
         if not can_replay(verifier) or depth_of(shape) > self.texts.deepest:
             return None
         return self.texts.replay(shape, verifier, None if sampling.greedy else drafter.rule(sampling))
-
-
-def shape_of(drafter: Drafter) -> Tree | DrawPolicy | None:
-    """The shape that a drafter drafts in every cycle; None if it depends on the text."""
-    if isinstance(drafter, PlannedTree):
-        return drafter.tree
-    return drafter.policy if isinstance(drafter, Drawn) else None
 
 
 def depth_of(shape: Tree | DrawPolicy) -> int:
@@ -268,7 +261,9 @@ def _stamp(
     running: Sequence[Entrant],
     settings: CompareSettings,
 ) -> Provenance:
-    decoders = [f"{one} {one.sampling} {one.drafter} {shape_of(one.drafter) if one.drafter else ''}" for one in running]
+    shapes = [one.drafter.shape if one.drafter else None for one in running]
+    shapes = [shape.identity if isinstance(shape, Tree) else shape for shape in shapes]
+    decoders = [f"{one} {one.sampling} {one.drafter} {shape}" for one, shape in zip(running, shapes, strict=True)]
     return Provenance.now(
         "spectheory compare",
         packages=("torch", "transformers", "numpy"),

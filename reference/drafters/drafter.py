@@ -14,7 +14,7 @@ from reference.logits import Peaks
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from spectheory import Draft, DrawRule, Plan, Tree
+from spectheory import Draft, DrawPolicy, DrawRule, Plan, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE
 from spectheory.verify import Verifier
@@ -87,6 +87,11 @@ class Drafter(ABC):
     def paths(self) -> bool:
         """Whether every draft consists of independent paths of one length, which share their common prefixes."""
         return self.chains
+
+    @property
+    def shape(self) -> Tree | DrawPolicy | None:
+        """The shape that it drafts in every cycle; None by default, if it depends on the text."""
+        return None
 
     @abstractmethod
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:

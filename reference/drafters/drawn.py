@@ -27,23 +27,23 @@ class Drawn(Drafter):
     policy: DrawPolicy
 
     def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule."""
         return self.policy.rule
 
     @property
     def chains(self) -> bool:
-        """See Drafter.chains."""
         if isinstance(self.policy, Paths):
             return self.policy.paths == 1
         return isinstance(self.policy, Levels) and set(self.policy.counts) == {1}
 
     @property
     def paths(self) -> bool:
-        """See Drafter.paths."""
         return isinstance(self.policy, Paths) or self.chains
 
+    @property
+    def shape(self) -> DrawPolicy:
+        return self.policy
+
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
-        """See Drafter.start."""
         if sampling.greedy:
             raise InputError(f"{self.policy.name} draws its drafts and temperature 0 draws nothing: use a PlannedTree")
         return DrawnDrafting(pair, sampling, self.policy)
@@ -57,7 +57,7 @@ class DrawnDrafting(PathDrafting):
         self.policy = policy
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. Nodes with the same path (`DrawRule.IID_APART`) share a row of the draft's forward."""
+        """Nodes with the same path (`DrawRule.IID_APART`) share a row of the draft's forward."""
         growth, level = Growth(self.policy.rule, self.pending[-1]), [0]
         for depth in range(room):
             counts = {node: count for node in level if (count := self.policy.draws(depth, growth.hits[node]))}

@@ -43,7 +43,6 @@ class Searched(Drafter):
     search: Search
 
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
-        """See Drafter.start."""
         return SearchedDrafting(pair, sampling, self.search)
 
 
@@ -58,7 +57,7 @@ class SearchedDrafting(PathDrafting):
         self.room = 0
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.DraftModel.expand. Tokens for which the context has no room get probability 0."""
+        """Tokens for which the context has no room get probability 0."""
         q = numpy_on_host(self.sampling.draft_distribution(self.logits(paths)))
         tokens, probabilities = map(to_host, largest(q, min(self.search.budget, q.shape[1])))
         if np.isnan(probabilities[:, 0]).any():
@@ -68,7 +67,6 @@ class SearchedDrafting(PathDrafting):
         return tokens, probabilities
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow."""
         self.room = room
         found = self.search.grow(self)
         tokens = found.tokens.copy()

@@ -46,7 +46,6 @@ class PromptLookup(Drafter):
             raise InputError(f"max_tokens must be at least 1, got {self.max_tokens}")
 
     def start(self, pair: Pair, sampling: Sampling) -> LookupDrafting:
-        """See Drafter.start."""
         return LookupDrafting(self)
 
 
@@ -118,15 +117,12 @@ class LookupDrafting(Drafting):
         self.index = TextIndex(settings.lengths)
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read."""
         self.index.extend(prompt)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit."""
         self.index.extend(emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow."""
         most = min(room, self.settings.max_tokens)
         return chain(self.index.text[-1], self.index.match(most, overlap=self.settings.overlap).tokens)
 
