@@ -37,8 +37,7 @@ PLANNER = (
     "tests/hardware/test_roofline.py",
     "tests/goose/test_goose.py",
     "tests/goose/test_gto.py",
-    "tests/engines/test_vllm.py",
-    "tests/engines/test_sglang.py",
+    "tests/engines/test_exports.py",
 )
 MODELS = ("tests/reference/test_drafters.py", "tests/reference/test_heads_files.py", "tests/reference/test_models.py")
 PARTS = {"planner": (*WITHOUT_TORCH, *PLANNER), "models": MODELS}

@@ -39,7 +39,6 @@ from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.comparison import Comparison
-from spectheory.results.diagnosis import Diagnosis
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.plan_comparison import compare
 from spectheory.results.serving_comparison import ServingComparison
@@ -76,7 +75,6 @@ __all__ = [
     "ChainText",
     "Comparison",
     "Deployment",
-    "Diagnosis",
     "Draft",
     "DraftComparison",
     "DraftModel",

@@ -148,10 +148,6 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
     if not kinds:
         raise st.InputError(f"it is in none of these formats: {', '.join(engines.report_names())}")
     found = st.read_report(text, kinds[0], min_trials=1, assume_constant=length)
-    if not isinstance(found, engines.Statistics):
-        raise st.InputError(
-            f"{kinds[0]} reports measured points without rates: give them to `spectheory calibrate --runs`"
-        )
     if found.acceptance is None:
         raise st.InputError(f"{kinds[0]} has only totals: give the chain length that your engine drafts")
     counted = "" if found.tau is None else f", {found.tau:.2f} tokens per target call"

@@ -17,8 +17,8 @@ from simulate.serving.rules import ACCEPTANCE_GATE
 from simulate.serving.tiers import Rates
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
-from spectheory.engines.exports import release
-from spectheory.engines.tensorrt_llm_config import VERSIONS
+from spectheory.engines.engine import release
+from spectheory.engines.tensorrt_llm import VERSIONS
 
 
 def tensorrt_llm(

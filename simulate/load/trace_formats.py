@@ -10,7 +10,7 @@ Looked up on 2026-11-22:
 - Mooncake, JSON Lines: https://github.com/kvcache-ai/Mooncake, FAST25-release/traces (commit a2a4b18a). Timestamp in
   milliseconds; `hash_ids` name blocks of the prompt, of which caches of prefixes are not simulated. GenAI-Perf and
   AIPerf replay files of this format.
-- AIPerf, JSON Lines `profile_export.jsonl`: as in `spectheory.engines.aiperf`. Records are written when requests end.
+- AIPerf, JSON Lines `profile_export.jsonl`, https://github.com/ai-dynamo/aiperf. Records are written when requests end.
 - `vllm bench serve --save-detailed`, JSON: vllm/benchmarks/serve.py, with `start_times` in seconds.
 """
 

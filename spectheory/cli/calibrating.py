@@ -72,8 +72,7 @@ def calibrate(
     runs: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File of a benchmark: llama-bench, llama-batched-bench, vllm bench serve or latency, SGLang's "
-            "bench_one_batch, bench_speculative or bench_serving, or AIPerf. Can be repeated."
+            help="File of a benchmark: llama-bench, vllm bench serve, or SGLang's bench_serving. Can be repeated."
         ),
     ] = None,
     runs_tau: Annotated[

@@ -1,38 +1,33 @@
-"""The command `diagnose`: why speculation on a server is as fast as it is."""
+"""The command `diagnose`: what speculation does on a server, beside what forward times predict."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from spectheory import engines
-from spectheory.cli.options import ONE_GPU, DeploymentOptions, Force, Json
-from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free, standard_input
+from spectheory.cli.importing import ReportFiles, reports_of
+from spectheory.cli.options import Json
+from spectheory.cli.output import console
 from spectheory.core.errors import InputError
-from spectheory.engines.cycle_parts import Times
-from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import Deployment
 
-REPORTS = ", ".join(name for engine in engines.ALL for name in engine.observers)
+if TYPE_CHECKING:
+    from spectheory.report.tables import TextTable
+
+REPORTS = ", ".join(name for engine in engines.ALL for name, reader in engine.readers.items() if reader.observe)
 """The names of the reports that can be diagnosed."""
 
 
 def diagnose(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"Kind of the files, one of {REPORTS}.")],
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="A log; or one or two scrapes of /metrics, of which the first is subtracted from the second. - reads "
-            "standard input.",
-        ),
-    ],
+    files: ReportFiles,
     plain: Annotated[
         list[Path] | None,
         typer.Option(
@@ -45,126 +40,90 @@ def diagnose(
         typer.Option(help="Value of the label model_name to diagnose.", show_default="every model, each alone"),
     ] = None,
     gpu: Annotated[
-        str | None, typer.Option(help="Key or name of the GPU, for computed forward times; needs --target and --draft.")
+        str | None, typer.Option(help="Key or name of the GPU, for computed times; needs --target and --draft.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Target model: the name of a known model, or the path of its config.json.")
+        str | None, typer.Option(help="Target model, as in `spectheory schedule`; a format follows: llama-3.1-8b-fp8.")
     ] = None,
-    draft: Annotated[
-        str | None, typer.Option(help="Draft, in the same form, or its kind, such as eagle3, mtp or ngram.")
-    ] = None,
-    machine: DeploymentOptions = ONE_GPU,
-    costs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Calibrated costs of the engine, from `spectheory calibrate`.", show_default="costs in the package"
-        ),
-    ] = None,
+    draft: Annotated[str | None, typer.Option(help="Draft, as in `spectheory schedule`.")] = None,
     latency: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Latency record from `spectheory profile`, instead of --gpu. Repeat it for several batch sizes."
+            help="Latency record, from `spectheory profile` or `calibrate --latency-out`, instead of --gpu. Repeat it "
+            "for several batch sizes."
         ),
     ] = None,
-    engine: Annotated[
-        str | None, typer.Option(help="Engine whose costs computed times have.", show_default="engine of SOURCE")
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODES:LEVELS", help="Drafted tokens per cycle and their levels, if the files do not say it: 60:6."
+        ),
     ] = None,
-    nodes: Annotated[int | None, typer.Option(help="Drafted tokens per cycle, if the files do not say it.")] = None,
-    depth: Annotated[int | None, typer.Option(help="Levels of the drafts, if they are trees.")] = None,
     batch: Annotated[
         float | None, typer.Option(help="Sequences that decode together, on average, if the files do not say it.")
     ] = None,
-    context: Annotated[int | None, typer.Option(help="Number of tokens in the KV cache of each sequence.")] = None,
-    min_trials: Annotated[
-        int, typer.Option(min=1, help="Leave out positions of the draft that were reached in fewer cycles than this.")
-    ] = 100,
-    acceptance: Annotated[
-        Path | None,
-        typer.Option("--acceptance-out", help="File for the acceptance record, for `spectheory schedule`."),
-    ] = None,
-    force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say why speculation on a server is as fast as it is, and what to change.
+    """Show the seconds of a server's cycle, its tau and its acceptance rates, beside what is predicted.
 
-    Five causes are checked: few drafted tokens are accepted, the draft is slow, verifying several tokens takes longer
-    than one (verification is not flat), the batch is too large, and overhead. If the files do not tell whether a cause
-    applies, the command says which measurement would tell.
+    With forward times, from --gpu or --latency, it also says how many drafted tokens would be fastest.
     """
-    from spectheory.report.diagnosis import diagnosis_rows, diagnosis_words
-
-    require_free([*files, *(plain or []), *(latency or []), costs], Output(acceptance, "acceptance"), force=force)
-    given = standard_input() if STANDARD_INPUT in files else ""
-    reports = [given if file == STANDARD_INPUT else Path(file) for file in files]
-    times = _times(source, gpu, target, draft, machine, costs, latency, engine, context)
+    named = (gpu, target, draft)
+    if any(named) and (latency or not all(named)):
+        raise InputError("give --gpu, --target and --draft together, or --latency instead of all three")
+    times = None if not latency else [Latency.load(path) for path in latency]
+    if gpu and target and draft:
+        times = Deployment(gpu, target, draft, engine=engines.timed_engine(source))
+    nodes, depth = (None, None) if tree is None else _shape(tree)
     found = engines.diagnose(
-        reports,
-        source,
-        plain=plain,
-        times=times,
-        model=model_label,
-        nodes=nodes,
-        depth=depth,
-        batch=batch,
-        context=None if gpu is not None else context,
-        min_trials=min_trials,
+        reports_of(files), source, plain=plain, times=times, model=model_label, nodes=nodes, depth=depth, batch=batch
     )
-    if acceptance is not None:
-        _save_rates(reports, source, model_label, min_trials, acceptance)
     if as_json:
-        print(json.dumps([each.to_dict() for each in found], indent=1))
+        print(json.dumps([asdict(each) | {"speedup": each.speedup} for each in found], indent=1))
         return
     for each in found:
-        console.print(each.summary, highlight=False, soft_wrap=True)
-        if each.factors:
-            console.print(diagnosis_rows(each))
-        for line in diagnosis_words(each):
-            console.print(line, highlight=False, soft_wrap=True)
-    if acceptance is not None:
-        console.print(f"wrote {acceptance}", highlight=False, soft_wrap=True)
+        for line in (_summary(each), *_rates(each), _seconds(each), *_best(each), *(f"note: {n}" for n in each.notes)):
+            console.print(Text(line) if isinstance(line, str) else line, soft_wrap=True)
 
 
-def _times(
-    source: str,
-    gpu: str | None,
-    target: str | None,
-    draft: str | None,
-    machine: DeploymentOptions,
-    costs: Path | None,
-    records: Sequence[Path] | None,
-    engine: str | None,
-    context: int | None,
-) -> Times | None:
-    """The forward times that the options name, or None."""
-    named = {"--gpu": gpu, "--target": target, "--draft": draft}
-    missing = [name for name, value in named.items() if value is None]
-    if len(missing) == len(named):
-        if costs is not None or engine is not None or machine != ONE_GPU:
-            raise InputError("--costs, --engine and the options of the GPUs need --gpu, --target and --draft")
-        return None if not records else [Latency.load(path) for path in records]
-    if records:
-        raise InputError("--latency must be left out with --gpu, --target and --draft: give one or the other")
-    if gpu is None or target is None or draft is None:
-        raise InputError(f"{', '.join(missing)} must be given too, or none of {', '.join(named)}")
-    calibrated = None if costs is None else CalibratedCosts.load(costs)
-    return Deployment(
-        gpu,
-        target,
-        draft,
-        context=context,
-        engine=engine or (engines.timed_engine(source) if calibrated is None else None),
-        **asdict(machine),
-        costs=calibrated,
-    )
+def _shape(tree: str) -> tuple[int, int]:
+    try:
+        nodes, levels = map(int, tree.split(":"))
+    except ValueError:
+        raise InputError(f"--tree must be NODES:LEVELS, like 60:6, got {tree!r:.60}") from None
+    return nodes, levels
 
 
-def _save_rates(reports: Sequence[str | Path], source: str, model: str | None, min_trials: int, out: Path) -> None:
-    """Save the acceptance rates of the one model that was diagnosed."""
-    seen = engines.observed_in(reports, source, model=model, min_trials=min_trials)
-    if len(seen) > 1:
-        names = ", ".join(each.model for each in seen)
-        raise InputError(f"--acceptance-out needs one model, but {names} were served: choose one with --model-label")
-    rates = seen[0].statistics and seen[0].statistics.acceptance
-    if rates is None:
-        raise InputError(f"{source} has no acceptance rates by position here: leave out --acceptance-out")
-    rates.save(out)
+def _summary(found: engines.Diagnosis) -> str:
+    """One line: tau, the drafts, the batch and the speedup."""
+    said = [f"tau {found.tau:.2f}"]
+    said += [f"{found.nodes:.3g} drafted tokens a cycle"] if found.nodes is not None else []
+    said += [f"{found.batch:.3g} sequences"] if found.batch is not None else []
+    measured = "observed" if found.plain_seconds else "predicted"
+    said += [] if found.speedup is None else [f"{found.speedup:.2f}x of {measured} plain decoding"]
+    return f"{found.engine} {found.model}".strip() + f": {', '.join(said)}"
+
+
+def _rates(found: engines.Diagnosis) -> list[str]:
+    rates = ", ".join(f"{rate:.2f}" for rate in found.rates)
+    return [f"acceptance rates by position: {rates}"] if rates else []
+
+
+def _seconds(found: engines.Diagnosis) -> TextTable:
+    """The seconds of a cycle by its parts, as observed and as predicted."""
+    from spectheory.report.tables import MISSING, TextTable
+
+    predicted = {} if found.predicted is None else asdict(found.predicted)
+    predicted |= {} if found.predicted is None else {"cycle_seconds": found.predicted.cycle_seconds}
+    rows = []
+    for name in ("draft", "verification", "overhead", "prompt", "cycle", "plain"):
+        both = getattr(found, f"{name}_seconds", None), predicted.get(f"{name}_seconds")
+        rows.append((name, *(MISSING if seconds is None else f"{1e3 * seconds:.2f}" for seconds in both)))
+    return TextTable("Milliseconds of a cycle and of a plain step", ("part", "observed", "predicted"), tuple(rows))
+
+
+def _best(found: engines.Diagnosis) -> list[str]:
+    if found.best_length is None:
+        return []
+    what = f"a chain of {found.best_length}" if found.best_length else "no speculation"
+    return [f"fastest by these rates and predicted times, {found.best_speedup:.2f}x as fast as now: {what}"]

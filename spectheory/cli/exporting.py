@@ -11,38 +11,25 @@ import typer
 from spectheory import engines
 from spectheory.cli.output import Output, console, errors
 from spectheory.core.errors import InputError
-from spectheory.engines import Engine, Export
+from spectheory.engines import Export
 from spectheory.planning.fitting import Fitting
 
 
-def found_engines(names: Sequence[str]) -> dict[str, tuple[Engine, str]]:
-    """The engine and its version, or "", for each of `names`, like `vllm` or `vllm@0.31`.
-
-    Raises:
-        InputError: an engine is unknown.
-    """
-    asked = [(name, *name.partition("@")[::2]) for name in names]
-    try:
-        return {name: (engines.engine(engine), version) for name, engine, version in asked}
-    except InputError as error:
-        raise InputError(f"--engine: {error}") from None
-
-
-def names_of(engines: str | None) -> list[str]:
-    """The engines that an option lists."""
-    return [] if engines is None else [name.strip() for name in engines.split(",")]
+def names_of(option: str | None) -> list[str]:
+    """The names that an option lists, with commas between them."""
+    return [] if option is None else [name.strip() for name in option.split(",")]
 
 
 def engines_of(option: str | None) -> list[str]:
-    """The engines that --engine names.
+    """The engines that --engine names, like `vllm` or `vllm@0.31`.
 
     Raises:
         InputError: an engine or its version is unknown, or plans cannot be exported to it.
     """
     names = names_of(option)
-    for name, (engine, version) in found_engines(names).items():
+    for name in names:
         try:
-            engine.check_version(version or None)
+            engines.release_of(name)
         except InputError as error:
             raise InputError(f"--engine: {name}: {error}") from None
     return names
@@ -67,16 +54,13 @@ class Exports:
         """The plan for each engine in `names`, like `vllm` or `vllm@0.31`. Nothing is written yet.
 
         The files will be written next to the file `out` of the plan, or to the working directory if it is None.
-
-        Raises:
-            InputError: an engine is unknown.
         """
-        found = found_engines(names)
         taken: dict[str, Export] = {}
         refused: dict[str, str] = {}
-        for name, (engine, version) in found.items():
+        for name in names:
+            engine, version = engines.release_of(name)
             try:
-                export = engine.export(fitting, version or None)
+                export = engine.export(fitting, version)
                 _check_files(export, taken)
                 taken[name] = export
             except InputError as error:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from spectheory.cli.exporting import Exports, engines_of, found_engines
+from spectheory.cli.exporting import Exports, engines_of
 from spectheory.cli.options import (
     ONE_GPU,
     UNLIMITED,
@@ -237,7 +237,6 @@ def schedule(
     from spectheory.report.terminal import tree_drawing
 
     bounds, batches, engines = limits.checked(), batches_of(batch), engines_of(engine)
-    found_engines(engines)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
     files = [acceptance, costs, *models], Output(out, "schedule"), Output(report, PAGE)
     require_free(*files, force=force)

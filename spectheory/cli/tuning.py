@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.exporting import Exports, engines_of, found_engines
+from spectheory.cli.exporting import Exports, engines_of
 from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft, quick
 from spectheory.cli.output import Output, loaded, progress, require_free, show
 from spectheory.cli.planning import EngineNames
@@ -52,7 +52,6 @@ def tune(
     speculation, and the next best schedules.
     """
     engines = engines_of(engine)
-    found_engines(engines)
     files = [schedule, Path(load.split(",")[0])], Output(out, "schedule")
     require_free(*files, force=force)
     planned = loaded(Schedule, schedule)

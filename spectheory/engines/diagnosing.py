@@ -1,101 +1,126 @@
-"""`diagnose`: why speculation on a server is as fast as it is, from its log or its metrics.
-
-The seconds per token of a sequence are (draft + verification + overhead) / tau, plus the prompts that are read in
-between: `cycle_parts` finds them, and `speed_factors` compares each with its usual value.
-"""
+"""`diagnose`: the seconds of a server's cycle as observed and as predicted, and what would be fastest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
-from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
-from spectheory.engines.cycle_parts import (
-    CycleParts,
-    Times,
-    cycle_parts,
-    cycle_seconds,
-    drafted_tree,
-    fits,
-    forward_times,
-)
-from spectheory.engines.engine import Engine
-from spectheory.engines.observed import Advice, Observed, Observer
-from spectheory.engines.prometheus import Metrics
-from spectheory.engines.reports import texts_of
-from spectheory.engines.speed_factors import Usual, accepted_tokens, factors_of, rates_by_position
+from spectheory.engines.engine import Observed
+from spectheory.engines.statistics import constant_rate
 from spectheory.hardware.latency import Latency
-from spectheory.results.diagnosis import Diagnosis
+from spectheory.planning.deployment import Deployment
+from spectheory.yields import block_efficiency
 
+Times = Deployment | Latency | Sequence[Latency]
 LONGEST = 32
 """Largest number of drafted tokens that is tried as the fastest."""
-GIVE_TIMES = (
-    "give forward times: --gpu, --target and --draft for computed ones, --costs for ones calibrated on this server, or "
-    "--latency with the record of `spectheory profile`"
-)
-GIVE_BATCH = "give the number of sequences that decode together (--batch)"
-GIVE_FITTING = "calibrate the forward times on this server (spectheory calibrate), and give them with --costs"
 
 
-Read = TypeVar("Read")
-SINCE_START = (
-    "a single scrape counts everything since the server started, warm-up included: give two scrapes to see the time "
-    "between them"
-)
+@dataclass(frozen=True)
+class Predicted:
+    """Seconds of a cycle by its parts, and of a plain step with its prompts, by forward times."""
+
+    draft_seconds: float
+    verification_seconds: float
+    overhead_seconds: float
+    prompt_seconds: float
+    plain_seconds: float
+
+    @property
+    def cycle_seconds(self) -> float:
+        """Seconds of a cycle, with the prompts that are read in it."""
+        return self.draft_seconds + self.verification_seconds + self.overhead_seconds + self.prompt_seconds
 
 
-def observe(
-    engine: Engine, kind: str, reports: Sequence[str | Path], *, model: str | None, min_trials: int
-) -> list[Observed]:
-    """What the models of a server did, by a log, or by one or two scrapes of Prometheus.
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What one served model did, beside what forward times predict for it. A figure that is unknown is None.
 
-    Raises:
-        InputError: a report cannot be read, the scrapes are not of one run of a server, or there is no such model.
+    Attributes:
+        engine: title of the engine.
+        model: the label of the model, if the server has several; otherwise "".
+        tau: tokens per target call; 1 if nothing was drafted.
+        rates: the observed acceptance rate of each position, given that those before it were accepted; one rate for all
+            positions if only tau is known; empty if it is unknown how many tokens were drafted.
+        nodes: drafted tokens per cycle, the root excluded; 0 if nothing was drafted.
+        depth: levels of a draft.
+        batch: mean number of sequences that decode together.
+        cycle_seconds: observed seconds of a cycle, with the prompts that are read in it.
+        plain_seconds: the same for a step without speculation.
+        draft_seconds: observed seconds of a cycle in which the draft runs.
+        predicted: the seconds by forward times.
+        best_length: number of drafted tokens of the chain that is fastest by the rates and forward times; 0 is no
+            speculation.
+        best_speedup: how many times as fast as the drafts of now that chain is, by the same rates and times.
+        notes: what the figures contain, and what was assumed.
     """
-    observer = engine.observers[kind]
-    texts = texts_of(engine, reports)
-    if len(texts) > (2 if observer.scraped else 1):
-        wanted = "one scrape, or two of which the first is subtracted" if observer.scraped else "one log"
-        raise InputError(f"{kind} must be {wanted}, got {len(texts)} files")
-    if not observer.scraped:
-        if model is not None:
-            raise InputError(f"model must be left out for {kind}, which does not tell models apart, got {model!r:.60}")
-        (name, text), *_ = texts.items()
-        return [_read(name, lambda content: observer.read(content, min_trials), text)]
-    scrapes = [_read(name, Metrics.parse, text) for name, text in texts.items()]
-    metrics = scrapes[0] if len(scrapes) == 1 else scrapes[1].since(scrapes[0])
-    notes = (SINCE_START,) if len(scrapes) == 1 else ()
-    found = _of_models(observer, metrics, model, min_trials)
-    return [replace(seen, model=name, notes=(*notes, *seen.notes)) for name, seen in found.items()]
+
+    engine: str
+    model: str
+    tau: float
+    rates: tuple[float, ...]
+    nodes: float | None
+    depth: int | None
+    batch: float | None
+    cycle_seconds: float | None
+    plain_seconds: float | None
+    draft_seconds: float | None
+    predicted: Predicted | None
+    best_length: int | None
+    best_speedup: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def speedup(self) -> float | None:
+        """Observed speed divided by the speed without speculation, which is predicted if it was not observed."""
+        plain = self.plain_seconds
+        if plain is None and self.predicted is not None:
+            plain = self.predicted.plain_seconds
+        return self.tau * plain / self.cycle_seconds if plain and self.cycle_seconds else None
 
 
-def _of_models(observer: Observer, metrics: Metrics, model: str | None, min_trials: int) -> dict[str, Observed]:
-    """Each model that decoded, or the given one. The error of the first is raised if none did."""
-    parts = metrics.by_label(observer.label)
-    if model is not None and model not in parts:
-        raise InputError(unknown(f"value of the label {observer.label}", model, [name for name in parts if name]))
-    found, errors = {}, []
-    for name, part in parts.items() if model is None else [(model, parts[model])]:
-        try:
-            found[name] = observer.read(part, min_trials)
-        except InputError as error:
-            errors.append(InputError(f"{name}: {error}" if len(parts) > 1 else str(error)))
-    if not found:
-        raise errors[0]
-    return found
-
-
-def _read(name: str, reader: Callable[[str], Read], text: str) -> Read:
-    try:
-        return reader(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+def diagnosed(
+    engine: str, model: str, seen: Observed, plain: Observed | None, times: Times | None, context: int | None
+) -> Diagnosis:
+    """The diagnosis of one observed model; see `spectheory.diagnose`."""
+    notes = list(seen.notes)
+    tree = _drafted_tree(seen, notes)
+    latency, at = _forward_times(times, seen, context, notes)
+    rates = None if tree is None else _rates(seen, tree)
+    predicted = best = gain = None
+    if latency is not None and tree is not None:
+        predicted = Predicted(
+            latency.draft_levels(tree, at),
+            latency.target(tree.budget + 1, at),
+            latency.overhead(tree),
+            float(latency.prompts(seen.tau)),
+            latency.plain(at),
+        )
+        if rates is not None:
+            best, gain = _fastest(latency, at, rates, tree, seen.tau)
+    table = [] if rates is None or tree is None else rates.table.sum(axis=1).tolist()
+    return Diagnosis(
+        engine,
+        model,
+        seen.tau,
+        tuple(table),
+        seen.nodes,
+        None if tree is None else tree.max_depth,
+        seen.batch,
+        seen.step_seconds,
+        seen.step_seconds if seen.statistics is None else plain.step_seconds if plain else None,
+        seen.draft_seconds,
+        predicted,
+        best,
+        gain,
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def with_given(seen: Observed, nodes: int | None, depth: int | None, batch: float | None) -> Observed:
@@ -104,14 +129,11 @@ def with_given(seen: Observed, nodes: int | None, depth: int | None, batch: floa
     Raises:
         InputError: a figure is out of range, or nodes and depth contradict each other or tau.
     """
-    if nodes is not None:
-        check_whole("nodes", nodes, 1)
-    if depth is not None:
-        check_whole("depth", depth, 1)
+    for name, value in (("nodes", nodes), ("depth", depth)):
+        if value is not None:
+            check_whole(name, value, 1)
     if batch is not None:
         check_not_negative("batch", batch, ": give a number of sequences")
-        if batch < 1:
-            raise InputError(f"batch must be at least 1, got {batch:g}: give the sequences that decode together")
     if nodes is not None and depth is not None and depth > nodes:
         raise InputError(f"depth must be at most nodes={nodes}, got {depth}: a level has at least one node")
     levels = depth if depth is not None else nodes if seen.depth is None else seen.depth
@@ -121,82 +143,67 @@ def with_given(seen: Observed, nodes: int | None, depth: int | None, batch: floa
         seen,
         nodes=seen.nodes if nodes is None else float(nodes),
         depth=seen.depth if depth is None else depth,
-        batch=seen.batch if batch is None else float(batch),
+        batch=seen.batch if batch is None else max(1.0, batch),
     )
 
 
-def diagnosed(
-    seen: Observed,
-    advice: Advice,
-    *,
-    plain: Observed | None = None,
-    times: Times | None = None,
-    context: int | None = None,
-    usual: Usual | None = None,
-) -> Diagnosis:
-    """The diagnosis of one observed model; see `spectheory.diagnose`."""
-    usual = Usual() if usual is None else usual
-    stamp = Provenance.now("spectheory.diagnose", settings={"report": seen.kind})
+def _drafted_tree(seen: Observed, notes: list[str]) -> Tree | None:
+    """A tree with the drafted nodes, spread evenly over the levels; None if their number is unknown."""
     if seen.statistics is None:
-        said = "nothing was drafted, so there is nothing to diagnose: is speculation configured, or off at this load?"
-        return Diagnosis(
-            seen.engine, seen.kind, seen.model, 1.0, 0.0, 0, seen.batch, seen.step_seconds, seen.step_seconds,
-            None, None, None, (), notes=(*seen.notes, said), provenance=stamp,
-        )  # fmt: skip
-    notes = list(seen.notes)
-    tree = drafted_tree(seen, notes)
-    latency, alone, at = forward_times(times, seen, context, notes)
-    wanted = GIVE_TIMES if times is None else GIVE_BATCH
-    if latency is not None and tree is not None and not fits(seen, latency, at, tree, notes):
-        latency, wanted = None, GIVE_FITTING
-    parts = cycle_parts(seen, plain, latency, alone, at, tree, notes)
-    factors = factors_of(seen, parts, tree, advice, usual, wanted)
-    length, gain = _fastest(seen, parts, latency, at, tree)
-    setting = "no speculation at this load"
-    if length != 0:
-        setting = "" if length is None else advice.length.format(length=length, nodes=length + 1)
-    return Diagnosis(
-        seen.engine,
-        seen.kind,
-        seen.model,
-        seen.tau,
-        seen.nodes,
-        None if tree is None else tree.max_depth,
-        seen.batch,
-        cycle_seconds(seen, parts),
-        None if parts.plain is None else parts.plain + parts.prompts[1],
-        parts.draft,
-        parts.verification,
-        parts.overhead,
-        factors,
-        length,
-        gain,
-        setting,
-        tuple(dict.fromkeys(notes)),
-        stamp if latency is None else stamp.assuming(*latency.provenance.assumptions),
-    )
+        notes.append("nothing was drafted: is speculation configured, or off at this load?")
+        return Tree.chain(0)
+    nodes = seen.depth if seen.nodes is None else max(1, round(seen.nodes))
+    if nodes is None:
+        notes.append("the report does not say how many tokens were drafted: give the nodes, and the levels of a tree")
+        return None
+    if seen.depth is None:
+        notes.append(f"drafts are taken as chains of {nodes} tokens: for trees, give their levels")
+    depth = min(nodes, seen.depth or nodes)
+    parent, first = [-1], 0
+    for level in range(depth):
+        width = nodes // depth + (level < nodes % depth)
+        parent += [first] * width
+        first = len(parent) - width
+    return Tree(parent)
 
 
-def _fastest(
-    seen: Observed, parts: CycleParts, latency: Latency | None, at: int, tree: Tree | None
-) -> tuple[int | None, float | None]:
-    """The fastest number of drafted tokens, and how many times as fast as now it is; None, None if it is unknown.
+def _forward_times(
+    times: Times | None, seen: Observed, context: int | None, notes: list[str]
+) -> tuple[Latency | None, int]:
+    """The forward times at the server's batch size, if they are known, and their context."""
+    if times is None:
+        return None, 0
+    if isinstance(times, Deployment):
+        if seen.batch is None:
+            notes.append("the forward times are not used, because the batch size is not known: give it")
+            return None, 0
+        given = (times.prompt_tokens, times.context, times.measured)
+        if all(value is None for value in given) and seen.prompt_tokens is not None and seen.output_tokens:
+            times = replace(times, prompt_tokens=seen.prompt_tokens, output_tokens=seen.output_tokens)
+        return times.latency(max(1, round(seen.batch))), times.planned_context
+    records = [times] if isinstance(times, Latency) else list(times)
+    if not records:
+        raise InputError("times must have at least one latency, got none")
+    batch = seen.batch or records[0].batch
+    near = min(records, key=lambda latency: max(latency.batch / batch, batch / latency.batch))
+    if seen.batch is None or near.batch != round(batch):
+        said = "of the server is not known" if seen.batch is None else f"of the server is {batch:.3g}"
+        notes.append(f"the forward times are of batch size {near.batch}; that {said}")
+    return near, near.context_of(context)
 
-    The rate of the last measured position is used for deeper positions. Overheads beyond those of the forward times
-    stay as they are.
-    """
-    rates = rates_by_position(seen, tree)
-    if latency is None or tree is None or rates is None or not tree.is_chain or parts.plain is None:
-        return None, None
-    extra = (parts.overhead or 0.0) - latency.overhead(tree)
-    scale = 1.0 if not seen.draft_seconds else seen.draft_seconds / max(latency.draft_levels(tree, at), 1e-30)
-    longest = min(LONGEST, 2 * tree.budget, int(latency.tokens[-1]) - 1)
 
-    def per_token(length: int) -> float:
-        chain, known = Tree.chain(length), [*rates, *[rates[-1]] * length][:length]
-        work = scale * latency.draft_levels(chain, at) + latency.target(length + 1, at) + latency.overhead(chain)
-        return (work + extra) / (1 + accepted_tokens(known)) + parts.prompts[0]
+def _rates(seen: Observed, tree: Tree) -> Acceptance | None:
+    """The observed rates by position; one rate for all positions if only tau is known."""
+    if seen.statistics is None or seen.statistics.acceptance is not None:
+        return seen.statistics and seen.statistics.acceptance
+    return Acceptance.by_rank([constant_rate(min(seen.tau, tree.max_depth + 1), tree.max_depth)])
 
-    seconds = {0: parts.plain + parts.prompts[1]} | {n: per_token(n) for n in range(1, longest + 1)}
-    best = min(seconds, key=seconds.__getitem__)
-    return best, per_token(tree.budget) / seconds[best]
+
+def _fastest(latency: Latency, at: int, rates: Acceptance, tree: Tree, tau: float) -> tuple[int, float]:
+    """The length of the fastest chain, and how many times as fast as `tree` it is; 0 is no speculation."""
+    chains = [Tree.chain(n) for n in range(min(LONGEST, int(latency.tokens[-1]) - 1) + 1)]
+    speeds = [
+        latency.speedup(chain, block_efficiency(chain, rates) if n else 1.0, at) for n, chain in enumerate(chains)
+    ]
+    best = int(np.argmax(speeds))
+    return best, speeds[best] / latency.speedup(tree, tau, at)

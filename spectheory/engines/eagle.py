@@ -11,10 +11,9 @@ import json
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.engine import Engine
-from spectheory.engines.exports import Export, release
+from spectheory.engines.engine import Engine, Export, release
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.runnable import Envelope, Runnable, paths
+from spectheory.planning.runnable import Envelope, paths
 
 SETTINGS_FILE = "from_pretrained.json"
 CHOICES_FILE = "choices.py"
@@ -24,7 +23,7 @@ TOP_K = 10
 VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
 
-def export(plan: Runnable, *, version: str) -> Export:
+def export(plan: Envelope | Tree, *, version: str) -> Export:
     """The plan as keyword arguments of `EaModel.from_pretrained`, or as a list of choices.
 
     Args:

@@ -1,25 +1,133 @@
-"""Engine: what spectheory knows about one serving engine."""
+"""Engine: what spectheory knows about one serving engine, and `Export`, a plan as its flags and files."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
 from spectheory.engines.benchmark_file import BenchmarkFormat
-from spectheory.engines.exports import Export, release
-from spectheory.engines.observed import NO_ADVICE, Advice, Observer
-from spectheory.engines.sglang_points import BenchPoint
 from spectheory.engines.statistics import Statistics
 from spectheory.planning.fitting import Fitting, PlainIsFastestError
 
-Exporter = Callable[[Fitting, str], Export]
-"""Exports a schedule for one of the engine's versions. It raises PlainIsFastestError if nothing beats plain decoding,
-and InputError if this version cannot run the schedule."""
-Reader = Callable[[str, int], Statistics | list[BenchPoint]]
-"""Reads the text of a report. Its second argument is `min_trials`: depths reached in fewer cycles are left out. It
-raises InputError if the report cannot be read."""
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class Export:
+    """A plan as the flags and files of an engine.
+
+    Attributes:
+        engine: the engine's title, such as "vLLM".
+        version: the version of the engine that the flags and files are for.
+        args: arguments for the engine's command line, in order.
+        files: text of each file by its name; `args` names the files relative to the working directory.
+        notes: what to know before using the export, such as how much slower it is than the plan.
+    """
+
+    engine: str
+    version: str
+    args: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """`args` as one line, quoted for a shell."""
+        return shlex.join(self.args)
+
+    def after(self, *notes: str) -> Export:
+        """The same export with `notes` added before its own notes."""
+        return replace(self, notes=(*notes, *self.notes))
+
+    def write(self, folder: str | Path, *, overwrite: bool = False) -> tuple[Path, ...]:
+        """Write the files into `folder` and return their paths; an export without files writes nothing.
+
+        Raises:
+            InputError: a file exists with another text and `overwrite` is False, so no file is written; or writing
+                fails.
+        """
+        paths = {Path(folder) / name: text for name, text in self.files.items()}
+        for path, text in paths.items():
+            if not overwrite and path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+                raise InputError(f"{path} already exists: name another folder, or replace it with overwrite=True")
+        for path, text in paths.items():
+            write_whole(path, text)
+        return tuple(paths)
+
+
+def release(engine: str, version: str, table: Mapping[str, Entry], parts: int = 2) -> tuple[str, Entry]:
+    """(key, entry) of `version` in `table`, where a key is the first `parts` numbers of a version.
+
+    Raises:
+        InputError: `version` is not in the table. The message lists the known versions.
+    """
+    numbers = re.match(rf"\s*[vVb]?(\d+(?:\.\d+){{{parts - 1}}})", str(version))
+    key = numbers.group(1) if numbers else ""
+    if key not in table:
+        known = ", ".join(table) if len(table) < 6 else f"{next(iter(table))} to {next(reversed(list(table)))}"
+        raise InputError(
+            f"version must be a version of {engine} that this exporter was written against ({known}), got {version!r}: "
+            "export for the nearest of these, and check the flags"
+        )
+    return key, table[key]
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What one served model did for a while. A figure that the log or the metrics do not have is None.
+
+    Attributes:
+        statistics: what was drafted and accepted; None if the server did not speculate.
+        tau: tokens per target call; 1 without speculation.
+        nodes: drafted tokens per cycle, the root excluded; 0 without speculation.
+        depth: positions or levels of a draft.
+        batch: mean number of sequences that decode together.
+        step_seconds: mean seconds of a cycle, or of a plain step without speculation.
+        draft_seconds: seconds of a cycle in which the draft runs.
+        prompt_tokens: mean tokens of a prompt that are not in the prefix cache.
+        output_tokens: mean tokens of an answer.
+        notes: sentences on what the figures contain, and on what was assumed.
+    """
+
+    statistics: Statistics | None = None
+    tau: float = 1.0
+    nodes: float | None = 0.0
+    depth: int | None = 0
+    batch: float | None = None
+    step_seconds: float | None = None
+    draft_seconds: float | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """How one kind of report is read. Both functions take the report and `min_trials`, and raise InputError.
+
+    The report is its text, or for a Prometheus scrape the `Metrics` of one served model. Depths that were reached in
+    fewer cycles than `min_trials` are left out.
+
+    Attributes:
+        statistics: reads what was drafted and accepted.
+        observe: reads what the server did and how long it took; None if the report has no times.
+        scraped: whether the report is a Prometheus scrape, so that two of them are subtracted.
+    """
+
+    statistics: Callable[[Any, int], Statistics]
+    observe: Callable[[Any, int], Observed] | None = None
+    scraped: bool = False
+
+
+def nothing_decoded() -> InputError:
+    """The error for a report in which the server generated nothing."""
+    return InputError("the report shows no decoding: take scrapes around traffic, or give a log with requests in it")
 
 
 def text_of_file(path: Path) -> str:
@@ -39,13 +147,12 @@ class Engine:
         versions: the versions that the exporter was written against, newest last; each value says what is special in
             this version.
         parts: number of leading parts that tell two versions apart: with 2, version 0.31.2 is looked up as 0.31.
-        exporter: exports a schedule; None for an engine to which plans cannot be exported.
+        exporter: exports a fitted schedule for a version; None for an engine to which plans cannot be exported. It
+            raises PlainIsFastestError if nothing beats plain decoding, and InputError if the version cannot run it.
         readers: the readers of its reports, by names such as "vllm-metrics".
         off: arguments that turn speculation off; empty if leaving out all arguments does this.
         text_of: reads the file of a report as text; set it for an engine whose reports are binary files.
         benchmarks: the formats of its benchmarks' files, by names such as "vllm-serve".
-        observers: how its servers are observed, by names such as "vllm-metrics", for `spectheory.diagnose`.
-        advice: what to change in it, for `spectheory.diagnose`.
 
     Raises:
         InputError: there is an exporter without versions.
@@ -55,13 +162,11 @@ class Engine:
     title: str
     versions: Mapping[str, object] = field(default_factory=dict)
     parts: int = 2
-    exporter: Exporter | None = None
+    exporter: Callable[[Fitting, str], Export] | None = None
     readers: Mapping[str, Reader] = field(default_factory=dict)
     off: tuple[str, ...] = ()
     text_of: Callable[[Path], str] = text_of_file
     benchmarks: Mapping[str, BenchmarkFormat] = field(default_factory=dict)
-    observers: Mapping[str, Observer] = field(default_factory=dict)
-    advice: Advice = NO_ADVICE
 
     def __post_init__(self) -> None:
         if self.exporter is not None and not self.versions:
@@ -72,22 +177,16 @@ class Engine:
         """The last of the versions."""
         return list(self.versions)[-1]
 
-    def check_version(self, version: str | None = None) -> None:
-        """Check that schedules can be exported for a version; default: the newest.
+    def release(self, version: str | None = None) -> str:
+        """The key of a version for which schedules can be exported; default: the newest.
 
         Raises:
             InputError: the engine has no exporter, or the version is unknown.
         """
-        self._exported(version)
-
-    def _exported(self, version: str | None) -> tuple[Callable[[Fitting, str], Export], str]:
-        """The exporter, and the key of a version."""
         if self.exporter is None:
-            raise InputError(
-                f"plans cannot be exported to {self.title}, only its reports can be read: "
-                f"{', '.join([*self.readers, *self.benchmarks])}"
-            )
-        return self.exporter, release(self.title, version or self.newest, self.versions, self.parts)[0]
+            known = ", ".join([*self.readers, *self.benchmarks])
+            raise InputError(f"plans cannot be exported to {self.title}, only its reports can be read: {known}")
+        return release(self.title, version or self.newest, self.versions, self.parts)[0]
 
     def export(self, fitting: Fitting, version: str | None = None) -> Export:
         """Export the schedule of `fitting` for a version; default: the newest. Speculation is off if that is fastest.
@@ -95,9 +194,9 @@ class Engine:
         Raises:
             InputError: the engine has no exporter, the version is unknown, or it cannot run the schedule.
         """
-        exporter, key = self._exported(version)
+        key = self.release(version)
         try:
-            made = exporter(fitting, key)
+            made = self.exporter(fitting, key)  # pyrefly: ignore[not-callable]
         except PlainIsFastestError as reason:
             return Export(self.title, key, self.off, {}, (f"{reason}: start it without speculation",))
         return made.after(*fitting.notes_of_draft(" ".join([*made.args, *made.files.values()])))

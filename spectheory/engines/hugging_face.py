@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 
-from spectheory.engines.engine import Engine
-from spectheory.engines.exports import Export, release
+from spectheory.engines.engine import Engine, Export, release
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.runnable import check_length
 

@@ -1,4 +1,4 @@
-"""llama.cpp: statistics from its log; a chain as flags. Its benchmarks: `llama_cpp_benchmarks`.
+"""llama.cpp: statistics from its log, files of `llama-bench`, and a chain as flags.
 
 Builds b9235 (2026-05-22) to b11382 (2026-10-04), read 2026-11-21. Flags: `--spec-draft-n-max` by PR #22397,
 `--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13). The first build with these names is
@@ -13,25 +13,32 @@ Lines of its statistics count the cycles in `#calls`, and in `#gen drafts` only 
 Log lines of a request, from tools/server/server-context.cpp, where rates by position are always in parentheses:
 `draft acceptance rate = ...` before PR #24536 (2026-06), then `draft acceptance = ..., mean acceptance length = ...,
 acceptance rate per position = (...)`, later `..., mean len = ...` with `acc per pos = (...)` on a line of its own, at
-trace level. Rates without parentheses are read too, although no build is known to write them. The mean length is tau:
-1 + accepted tokens / drafts.
+trace level. The mean length is tau: 1 + accepted tokens / drafts. `eval time = ... ms / ... tokens` is the time of a
+request without its prompt. In `statistics draft-...: #calls(b,g,a) = ..., dur(b,g,a) = ... ms` (common/speculative.cpp)
+the middle figures are the calls that draft and their time, both since the start of the server.
+
+llama-bench, from tools/llama-bench/llama-bench.cpp (stored commit 0104b151 of https://github.com/ggml-org/llama.cpp,
+read 2026-11-22): a test processes `n_prompt` tokens in forwards of at most `n_ubatch`, then `n_gen` tokens one by one,
+of one sequence with `n_depth` tokens in the cache before (older builds: none). `avg_ns` and `samples_ns` are the times
+of the whole test, `avg_ts` is the mean of the rates of the samples. `gpu_info` lists all GPUs of the machine, with ", "
+or, in older builds, "/" between them; `devices` lists those that were chosen, and with `split_mode` none one is used.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from itertools import pairwise
+from statistics import median
+from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.engine import Engine
-from spectheory.engines.exports import Export, release
-from spectheory.engines.llama_cpp_benchmarks import FORMATS
-from spectheory.engines.llama_cpp_observed import ADVICE, observed_in_log
-from spectheory.engines.observed import Observer
+from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.report_values import agree, missing, within
+from spectheory.engines.serving_run import mean_context
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
+from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.runnable import check_length
 
@@ -42,129 +49,6 @@ TYPES = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", 
 LOOKED_UP, LONGEST_LOOKUP = 12, 1024
 """The usual number of tokens that n-gram lookup looks for, and the largest number that it drafts."""
 P_MIN_NOTE = "p-min 0 keeps all drafts at full length; otherwise llama.cpp shortens a draft where the draft is unsure"
-
-_RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
-_TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
-ROUNDED_SHARE = 0.5e-5 + 1e-7
-"""Tolerance for `draft acceptance`, a quotient in single precision with five decimals."""
-_SLOT = r"draft acceptance(?: rate)?\s*=\s*([\d.]+)\s*\(\s*(\d+)\s*accepted\s*/\s*(\d+)\s*generated\s*\)"
-_NOTHING = r"draft acceptance(?: rate)?\s*=.*/\s*0\s*generated"
-_CALLS = r"#calls(?:\(b,g,a\)\s*=\s*\d+\s+|\s*=\s*)(\d+)"
-_TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)"
-
-
-def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of one log line, for a request (`draft acceptance = ...`) or for the server (`statistics draft: ...`).
-
-    The line `acc per pos = ...` that follows the line of a request may be given together with it.
-
-    Raises:
-        InputError: `text` has no such line or several, or the figures contradict each other.
-    """
-    slots, totals = re.findall(_SLOT, text), re.findall(_TOTALS, text)
-    if len(slots) + len(totals) != 1:
-        if slots or totals:
-            raise InputError(
-                f"text must hold one line of statistics, got {len(slots) + len(totals)}: pass a single line"
-            )
-        names = re.findall(r"#?[A-Za-z][\w /]*(?=\s*=)", text)
-        raise missing("the log", ["draft acceptance", "draft acceptance rate", "#gen drafts"], map(str.strip, names))
-    accepted, drafted = (int(n) for n in (slots[0][1:] if slots else (totals[0][3], totals[0][2])))
-    if slots and drafted:
-        agree("draft acceptance", float(slots[0][0]), accepted / drafted, "accepted / generated", ROUNDED_SHARE)
-    if totals:
-        _check_drafts(*(int(n) for n in totals[0]))
-    rates, tau = re.search(_RATES, text), re.search(_TAU, text)
-    if rates and tau:
-        found = [float(rate) for rate in rates.group(1).split(",")]
-        return statistics.from_rounded(
-            "llama.cpp",
-            "log line",
-            tau=float(tau.group(1)),
-            rates=found,
-            accepted=accepted,
-            drafted=drafted,
-            min_trials=min_trials,
-        )
-    if totals:
-        drafts = int(totals[0][0])
-        if tau and drafts:  # by the drafts that were judged, of which #acc drafts are a part
-            low, high = (1 + accepted / max(1, n) for n in (drafts, int(totals[0][1])))
-            within("#mean acc len", float(tau.group(1)), low, high, "1 + #acc tokens / drafts", ROUNDED_TAU)
-        calls = [int(n) for n in re.findall(_CALLS, text)]
-        return statistics.from_totals(
-            "llama.cpp",
-            "log line",
-            drafts=drafts,
-            drafted=drafted,
-            accepted=accepted,
-            min_trials=min_trials,
-            assumed=[f"{calls[0] - drafts} of {calls[0]} cycles drafted nothing and are not counted"]
-            if calls and calls[0] > drafts
-            else [],
-        )
-    length, said = None, "the line does not say how many cycles there were"
-    if tau:
-        length = float(tau.group(1))
-        _check_length(length, drafted, accepted)
-    else:
-        said += ": tau is unknown"
-    return Statistics("llama.cpp", "log line", None, length, None, drafted, accepted, (TOTALS_ONLY, said))
-
-
-def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of a log: the sum over the lines of all requests, or one line with the server's running totals.
-
-    Raises:
-        InputError: the log has no such line, it has several lines of running totals and no line of a request, or the
-            figures contradict each other.
-    """
-    kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
-    starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
-    if len(starts) < 2:
-        return from_log_line(_one_line(text, kept, starts), min_trials=min_trials)
-    parts = ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]
-    read = [(from_log_line(part, min_trials=1), part) for part in parts if not re.search(_NOTHING, part)]
-    drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
-    assumed = [f"{len(read)} lines of the log are added"]
-    assumed += ["lines with running totals are ignored"] if len(kept) < len(text.splitlines()) else []
-    if any(found.acceptance is None for found, _ in read):
-        sentences = (TOTALS_ONLY, *assumed, "some lines do not say how many cycles there were: tau is unknown")
-        return Statistics("llama.cpp", "log", None, None, None, drafted, accepted, sentences)
-    counted = []
-    for found, part in read:
-        rates = [float(rate) for rate in re.findall(_RATES, part)[0].split(",")]
-        counted.append(statistics.counts_behind(rates, found.tau or 1, found.accepted or 0, found.drafted or 0))
-    assumed.append(RECOVERED)
-    total = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
-    drafts = sum(cycles for cycles, _ in counted)
-    return statistics.from_positions(
-        "llama.cpp", "log", total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
-    )
-
-
-def _one_line(text: str, kept: Sequence[str], starts: Sequence[int]) -> str:
-    """The lines of one request, or its line of running totals if only that one has more than totals."""
-    totals = [line for line in text.splitlines() if re.search(_TOTALS, line)]
-    own = "\n".join(kept)
-    if not starts or not totals:
-        return text
-    return totals[0] if len(totals) == 1 and re.search(_RATES, totals[0]) and not re.search(_RATES, own) else own
-
-
-def _check_length(tau: float, drafted: int, accepted: int) -> None:
-    """Check `tau`, which is 1 + accepted / drafts, rounded to two decimals. Each draft has at least one token."""
-    most = 1 + accepted if accepted else 1
-    within("mean acceptance length", tau, 1 + accepted / max(drafted, 1), most, f"{accepted} of {drafted}", ROUNDED_TAU)
-
-
-def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
-    """Check the totals of a server; in `taken` of its `drafts` at least one token was accepted."""
-    if taken > drafts or accepted < taken or drafted < drafts:
-        raise InputError(
-            f"#gen drafts={drafts}, #acc drafts={taken}, #gen tokens={drafted}, #acc tokens={accepted} contradict each "
-            "other: pass the line as the server wrote it"
-        )
 
 
 def export(length: int, *, version: str, model: str | None, spec_type: str = "draft-simple") -> Export:
@@ -225,19 +109,224 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     return made.after(*fitting.notes_of_chain())
 
 
+_RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
+_TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
+ROUNDED_SHARE = 0.5e-5 + 1e-7
+"""Tolerance for `draft acceptance`, a quotient in single precision with five decimals."""
+_SLOT = r"draft acceptance(?: rate)?\s*=\s*([\d.]+)\s*\(\s*(\d+)\s*accepted\s*/\s*(\d+)\s*generated\s*\)"
+_NOTHING = r"draft acceptance(?: rate)?\s*=.*/\s*0\s*generated"
+_CALLS = r"#calls(?:\(b,g,a\)\s*=\s*\d+\s+|\s*=\s*)(\d+)"
+_TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)"
+_EVAL = r"(?<!prompt )\beval time\s*=\s*([\d.]+) ms\s*/\s*(\d+)\s*(?:tokens|runs)"
+_DRAFTING = (
+    r"statistics\s+([\w-]+):\s*#calls\(b,g,a\)\s*=\s*\d+\s+(\d+)\s+\d+"
+    r".*?dur\(b,g,a\)\s*=\s*[\d.]+,\s*([\d.]+),\s*[\d.]+ ms"
+)
+
+
+def from_log(text: str, min_trials: int = 100) -> Statistics:
+    """Statistics of a log: the sum over the lines of all requests, or one line with the server's running totals.
+
+    A request has a line `draft acceptance = ...`, and perhaps a line `acc per pos = ...` that follows it.
+
+    Raises:
+        InputError: the log has no such line, it has several lines of running totals and no line of a request, or the
+            figures contradict each other.
+    """
+    totals = [line for line in text.splitlines() if re.search(_TOTALS, line)]
+    kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
+    starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
+    parts = ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]
+    if not starts or (
+        len(parts) == len(totals) == 1 and re.search(_RATES, totals[0]) and not re.search(_RATES, parts[0])
+    ):
+        if len(totals) != 1:
+            names = re.findall(r"#?[A-Za-z][\w /]*(?=\s*=)", text[:10_000])
+            if totals:
+                raise InputError(f"the log must have one line of running totals, got {len(totals)}: give the last one")
+            raise missing(
+                "the log", ["draft acceptance", "draft acceptance rate", "#gen drafts"], map(str.strip, names)
+            )
+        return _of_server(totals[0], min_trials)
+    if len(parts) == 1:
+        return _of_request(parts[0], min_trials)
+    read = [(_of_request(part, 1), part) for part in parts if not re.search(_NOTHING, part)]
+    drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
+    said = [f"{len(read)} lines of the log are added"]
+    if any(found.acceptance is None for found, _ in read):
+        unknown = "some lines do not say how many cycles there were: tau is unknown"
+        return Statistics(None, None, None, drafted, accepted, (TOTALS_ONLY, *said, unknown))
+    counted = [
+        statistics.counts_behind(_rates(part), found.tau or 1, found.accepted or 0, found.drafted or 0)
+        for found, part in read
+    ]
+    return statistics.from_positions(
+        statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted),
+        drafts=sum(cycles for cycles, _ in counted),
+        drafted=drafted,
+        min_trials=min_trials,
+        assumed=[*said, RECOVERED],
+    )
+
+
+def _rates(text: str) -> list[float]:
+    """The rates by position; empty if there are none."""
+    found = re.search(_RATES, text)
+    return [float(rate) for rate in found[1].split(",")] if found else []
+
+
+def _of_request(text: str, min_trials: int) -> Statistics:
+    """Statistics of the lines of one request."""
+    share, accepted, drafted = re.findall(_SLOT, text)[0]
+    accepted, drafted, tau = int(accepted), int(drafted), re.search(_TAU, text)
+    if drafted:
+        agree("draft acceptance", float(share), accepted / drafted, "accepted / generated", ROUNDED_SHARE)
+    if tau and (rates := _rates(text)):
+        return statistics.from_rounded(
+            tau=float(tau[1]), rates=rates, accepted=accepted, drafted=drafted, min_trials=min_trials
+        )
+    length, said = None, "the line does not say how many cycles there were"
+    if tau:  # each draft has at least one token
+        length, most = float(tau[1]), 1 + accepted
+        least = 1 + accepted / max(drafted, 1)
+        within("mean acceptance length", length, least, most, f"{accepted} of {drafted}", ROUNDED_TAU)
+    return Statistics(None, length, None, drafted, accepted, (TOTALS_ONLY, said))
+
+
+def _of_server(line: str, min_trials: int) -> Statistics:
+    """Statistics of a line of running totals."""
+    drafts, taken, drafted, accepted = map(int, re.findall(_TOTALS, line)[0])
+    if taken > drafts or accepted < taken or drafted < drafts:
+        raise InputError(
+            f"#gen drafts={drafts}, #acc drafts={taken}, #gen tokens={drafted}, #acc tokens={accepted} contradict each "
+            "other: pass the line as the server wrote it"
+        )
+    tau, calls = re.search(_TAU, line), [int(n) for n in re.findall(_CALLS, line)]
+    if tau and (rates := _rates(line)):
+        return statistics.from_rounded(
+            tau=float(tau[1]), rates=rates, accepted=accepted, drafted=drafted, min_trials=min_trials
+        )
+    idle = calls[0] - drafts if calls else 0
+    said = [f"{idle} of {calls[0]} cycles drafted nothing and are not counted"] if idle > 0 else []
+    return statistics.from_totals(
+        drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials, assumed=said
+    )
+
+
+def observe_log(text: str, min_trials: int) -> Observed:
+    """A server by the times of its requests.
+
+    A cycle emits one token more than it accepts, so the cycles of a request are its tokens without those accepted.
+    """
+    timed = [(float(ms) / 1e3, int(tokens)) for ms, tokens in re.findall(_EVAL, text)]
+    seconds, tokens = sum(row[0] for row in timed), sum(row[1] for row in timed)
+    cycles = tokens - sum(int(accepted) for _, accepted, _ in re.findall(_SLOT, text))
+    found = from_log(text, min_trials) if "draft acceptance" in text or "#gen drafts" in text else None
+    if not tokens and found is None:
+        raise nothing_decoded()
+    last = {name: (int(calls), float(ms) / 1e3) for name, calls, ms in re.findall(_DRAFTING, text)}
+    calls = sum(row[0] for row in last.values())
+    timed_cycles = tokens > 0 and cycles > 0
+    return Observed(
+        statistics=found,
+        tau=tokens / cycles if timed_cycles else (found.tau if found and found.tau else 1.0),
+        nodes=found.nodes if found else 0.0,
+        depth=found.positions if found else 0,
+        step_seconds=seconds / cycles if timed_cycles else None,
+        draft_seconds=sum(row[1] for row in last.values()) / calls if calls else None,
+        notes=("the log does not say how many requests decoded together",),
+    )
+
+
+LONGEST_FORWARD = 256
+"""A prompt of at most this many tokens is like the forward of a verified tree; a longer prompt is only a prefill."""
+LAST_LOGITS = "a forward of a prompt computes the logits of its last token only; a verification computes all of them"
+_EXACT = 1e-3
+"""Tolerance for rates that are printed with six digits, as a share."""
+_SIZES = {"Small": "S", "Medium": "M", "Large": "L"}
+
+
+def _bench(entry: Entry, conditions: Conditions) -> Run | str:
+    """The run of a test of `llama-bench`: `tg` is plain steps of batch 1, a short `pp` is a forward.
+
+    Tests `pg`, which time a prompt and generated tokens together, and long prompts are not used, and neither are tests
+    with a part of the model on the CPU. The seconds are the median of the samples.
+    """
+    del conditions
+    prompt, generated = entry.count("n_prompt"), entry.count("n_gen")
+    depth = entry.count("n_depth") if entry.has("n_depth") else 0
+    test = f"pp{prompt}+tg{generated}" if prompt and generated else f"tg{generated}" if generated else f"pp{prompt}"
+    entry = Entry(f"{entry.where} ({test})", entry.data)
+    if reason := _why_not(entry, prompt, generated):
+        return f"{entry.where} {reason}"
+    seconds, named = _test_seconds(entry, prompt + generated), _named(entry) | {"source": entry.where}
+    if generated:
+        return Run("plain", 1, mean_context(depth, generated), seconds / generated, **named)
+    return Run("forward", 1, depth, seconds, tokens=prompt, **named)
+
+
+def _why_not(entry: Entry, prompt: int, generated: int) -> str:
+    """Why a test is not used; empty if it is."""
+    if prompt and generated:
+        return "times a prompt and generated tokens together"
+    if not prompt and not generated:
+        return "processes no tokens"
+    if not generated and prompt > LONGEST_FORWARD:
+        return f"is a prefill of more than {LONGEST_FORWARD} tokens"
+    if not generated and entry.has("n_ubatch") and prompt > entry.count("n_ubatch"):
+        return f"splits its prompt into forwards of n_ubatch={entry.count('n_ubatch')} tokens"
+    if entry.data.get("backends") != "CPU" and entry.data.get("n_gpu_layers") == 0:
+        return "has no layer on the GPU (n_gpu_layers=0)"
+    if entry.has("n_cpu_moe") and entry.count("n_cpu_moe"):
+        return f"has the experts of {entry.count('n_cpu_moe')} layers on the CPU (n_cpu_moe)"
+    return "has the KV cache on the CPU (no_kv_offload)" if entry.data.get("no_kv_offload") is True else ""
+
+
+def _test_seconds(entry: Entry, tokens: int) -> float:
+    """Median seconds of a test of `tokens` tokens, after a check that its figures agree."""
+    mean, rate, samples = entry.positive("avg_ns"), entry.positive("avg_ts"), entry.numbers("samples_ns")
+    times = samples or [mean]
+    rates = [1e9 * tokens / time for time in times]
+    by = "samples_ns" if samples else "avg_ns"
+    within(f"{entry.where}: avg_ns", mean, min(times), max(times), by, 1 + _EXACT * mean)
+    spread = 1 if samples else float("inf")
+    within(f"{entry.where}: avg_ts", rate, min(rates), max(rates) * spread, f"{tokens} tokens and {by}", _EXACT * rate)
+    return median(times) / 1e9
+
+
+def _named(entry: Entry) -> dict[str, Any]:
+    """The deployment of a test, as `llama-bench` names it."""
+    gpus = [name for name in re.split(r"\s*[,/]\s*", entry.text("gpu_info") or "") if name]
+    devices = entry.text("devices")
+    most = 1 if entry.data.get("split_mode") == "none" else len(devices.split("/")) if devices else len(gpus)
+    used = gpus[:most]
+    key, value = entry.text("type_k"), entry.text("type_v")
+    return {
+        "model": entry.text("model_filename"),
+        "gpu": " + ".join(dict.fromkeys(used)) or None,
+        "gpus": len(used) or None,
+        "engine": "llama.cpp",
+        "version": f"b{entry.count('build_number')}" if entry.has("build_number") else None,
+        "quantisation": _quantisation(entry.text("model_type") or ""),
+        "kv_dtype": key if key == value else f"{key}/{value}",
+    }
+
+
+def _quantisation(model_type: str) -> str | None:
+    """The format in a model's description: "llama 8B Q4_K - Medium" is q4_k_m."""
+    found = re.search(r"\b(I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4|NVFP4)(?: - (Small|Medium|Large))?", model_type)
+    if found is None:
+        return None
+    return found[1].lower() + (f"_{_SIZES[found[2]].lower()}" if found[2] else "")
+
+
 ENGINE = Engine(
     name="llama.cpp",
     title="llama.cpp",
     versions=VERSIONS,
     parts=1,
     exporter=_fitted,
-    readers={"llama.cpp-log": lambda text, least: from_log(text, min_trials=least)},
+    readers={"llama.cpp-log": Reader(from_log, observe_log)},
     off=("--spec-type", "none"),
-    benchmarks=FORMATS,
-    observers={
-        "llama.cpp-log": Observer(
-            lambda text, least: observed_in_log(text, lambda: from_log(text, min_trials=least)),
-        )
-    },
-    advice=ADVICE,
+    benchmarks={"llama.cpp-bench": BenchmarkFormat(("n_prompt", "n_gen", "avg_ts"), _bench, assumed=(LAST_LOGITS,))},
 )

@@ -5,8 +5,7 @@ Version 0.32, from the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), r
 
 from __future__ import annotations
 
-from spectheory.engines.engine import Engine
-from spectheory.engines.exports import Export, release
+from spectheory.engines.engine import Engine, Export, release
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.runnable import check_length
 

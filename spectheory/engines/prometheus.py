@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spectheory.core.checks import is_digits
@@ -13,8 +13,6 @@ from spectheory.engines.report_values import count, missing
 
 Key = frozenset[tuple[str, str]]
 """The labels of a series."""
-Samples = dict[str, list[tuple[dict[str, str], float]]]
-"""Samples by name, as (labels, value)."""
 GROWING = ("_total", "_sum", "_count", "_bucket")
 """How the names of samples end that only grow while a server runs."""
 STARTED = ("_created", "process_start_time_seconds")
@@ -24,13 +22,13 @@ NOT_ONE_RUN = "give two scrapes of one run of the server, the earlier scrape fir
 
 @dataclass(frozen=True)
 class Metrics:
-    """Samples by name, as (labels, value). A counter `x` that is exposed as `x_total` is found under `x`.
+    """Samples by name and labels. A counter `x` that is exposed as `x_total` is found under `x`.
 
     `growing` has the names of the samples that only grow while the server runs. `subtracted` says whether the values
     are what happened between two scrapes.
     """
 
-    samples: Samples
+    samples: dict[str, dict[Key, float]]
     growing: frozenset[str] = frozenset()
     subtracted: bool = False
 
@@ -50,23 +48,19 @@ class Metrics:
             raise InputError(
                 f"the metrics must be in Prometheus's text format, as the server gives them: {error or 'a line is not'}"
             ) from None
-        seen: set[tuple[str, Key]] = set()
-        plain: Samples = {}
-        total: Samples = {}
+        exposed: dict[str, dict[Key, float]] = {}
         for name, labels, value, *_ in every:
-            series = name, _key(labels)
-            if series in seen:
-                shown = ",".join(f'{label}="{held}"' for label, held in labels.items())
+            series, key = exposed.setdefault(name, {}), frozenset(labels.items())
+            if key in series:
                 raise InputError(
-                    f"text must hold each series once, got {name}{{{shown}}} twice: pass a single scrape of a "
-                    "server, and give several servers a label that tells them apart"
+                    f"text must hold each series once, got {name} with the labels {labels} twice: pass a single scrape "
+                    "of a server, and give several servers a label that tells them apart"
                 )
-            seen.add(series)
-            into = total if name.endswith("_total") else plain
-            into.setdefault(name.removesuffix("_total"), []).append((dict(labels), float(value)))
+            series[key] = float(value)
+        total = {name.removesuffix("_total"): series for name, series in exposed.items() if name.endswith("_total")}
         typed = re.findall(r"^# TYPE (\S+) counter", text, re.MULTILINE)
-        growing = [*total, *typed, *(name for name in plain if name.endswith(GROWING))]
-        return cls(plain | total, frozenset(growing))
+        growing = [*total, *typed, *(name for name in exposed if name.endswith(GROWING))]
+        return cls(exposed | total, frozenset(growing))
 
     def since(self, earlier: Metrics) -> Metrics:
         """What happened after an earlier scrape of the same run: counters are subtracted, and gauges are averaged.
@@ -74,18 +68,17 @@ class Metrics:
         Raises:
             InputError: the server was started in between, or a counter fell or disappeared.
         """
-        before, now = earlier._series, self._series
-        for name, labels in now.keys() & before.keys():
-            if name.endswith(STARTED) and before[name, labels] != now[name, labels]:
+        for name, before in earlier.samples.items():
+            now = self.samples.get(name, {})
+            if name.endswith(STARTED) and any(now[key] != before[key] for key in now.keys() & before.keys()):
                 raise InputError(f"the server was started between the scrapes ({name} changed): {NOT_ONE_RUN}")
-        for name, labels in before.keys() - now.keys():
-            if name in earlier.growing:
-                raise InputError(f"the later scrape has no {name} with the labels {dict(labels)}: {NOT_ONE_RUN}")
-        samples = {
-            name: [(labels, self._change(name, before.get((name, _key(labels))), value)) for labels, value in rows]
-            for name, rows in self.samples.items()
+            if name in earlier.growing and (gone := before.keys() - now.keys()):
+                raise InputError(f"the later scrape has no {name} with the labels {dict(min(gone))}: {NOT_ONE_RUN}")
+        changed = {
+            name: {key: self._change(name, earlier.samples.get(name, {}).get(key), value) for key, value in now.items()}
+            for name, now in self.samples.items()
         }
-        return Metrics(samples, self.growing, subtracted=True)
+        return Metrics(changed, self.growing, subtracted=True)
 
     def _change(self, name: str, before: float | None, value: float) -> float:
         """The difference of a counter, or the mean of a gauge, with its value in the earlier scrape, if it has one."""
@@ -100,19 +93,14 @@ class Metrics:
             )
         return value - before
 
-    @property
-    def _series(self) -> dict[tuple[str, Key], float]:
-        """The value of each series, by its name and labels."""
-        return {(name, _key(labels)): value for name, rows in self.samples.items() for labels, value in rows}
-
     def by_label(self, label: str) -> dict[str, Metrics]:
         """The samples that have each value of a label, such as `model_name`; all samples under "" if none has it."""
-        values = sorted({labels[label] for rows in self.samples.values() for labels, _ in rows if label in labels})
-        return {value: self._with(label, value) for value in values} or {"": self}
+        values = {value for series in self.samples.values() for key in series for name, value in key if name == label}
+        return {value: self._with((label, value)) for value in sorted(values)} or {"": self}
 
-    def _with(self, label: str, value: str) -> Metrics:
-        kept = {name: [row for row in rows if row[0].get(label) == value] for name, rows in self.samples.items()}
-        return replace(self, samples={name: rows for name, rows in kept.items() if rows})
+    def _with(self, labelled: tuple[str, str]) -> Metrics:
+        kept = {name: {key: v for key, v in series.items() if labelled in key} for name, series in self.samples.items()}
+        return replace(self, samples={name: series for name, series in kept.items() if series})
 
     def mean(self, *names: str) -> float | None:
         """The mean of the first histogram of `names` that has counts, over all label sets; None if none has."""
@@ -126,71 +114,51 @@ class Metrics:
 
     def total(self, name: str) -> float:
         """The sum over all label sets; 0 without samples."""
-        return sum(value for _, value in self.samples.get(name, []))
+        return sum(self.samples.get(name, {}).values())
 
-    def require(self, what: str, names: Iterable[str]) -> None:
+    def require(self, *names: str) -> None:
         """Raise InputError if there are no samples of any of `names`."""
         if not any(name in self.samples for name in names):
-            raise missing(what, names, self.samples)
+            raise missing("the metrics", names, self.samples)
 
-    def counter(self, name: str) -> int | None:
-        """The sum over all label sets; None if there is no sample."""
-        if name not in self.samples:
-            return None
-        self._require_growing(name)
-        return sum(count(name, value) for _, value in self.samples[name])
+    def counter(self, name: str) -> int:
+        """The sum over all label sets; 0 without samples."""
+        return sum(self._counts(name).values())
 
-    def _require_growing(self, name: str) -> None:
-        """Check that differences of two scrapes can be taken of a counter, which its name or its type must tell."""
+    def by_position(self, name: str) -> list[int]:
+        """The sums over all label sets for position 0, 1, ..."""
+        found: dict[int, int] = {}
+        for key, value in self._counts(name).items():
+            place = dict(key).get("position", "")
+            if not is_digits(place):
+                raise InputError(f"{name} must have a label 'position' with a whole number, got the labels {dict(key)}")
+            found[int(place)] = found.get(int(place), 0) + value
+        if sorted(found) != list(range(len(found))):
+            raise InputError(f"{name} must have positions 0, 1, ... without gaps, got {sorted(found)}")
+        return [found[position] for position in range(len(found))]
+
+    def _counts(self, name: str) -> Mapping[Key, int]:
+        """The samples of a counter. Two scrapes can be subtracted only if its name or its type says that it is one."""
         if self.subtracted and name in self.samples and name not in self.growing:
             raise InputError(
                 f"{name} must end in _total, or be declared as a counter, to be subtracted: pass the scrapes as the "
                 "server gives them"
             )
-
-    def by_position(self, name: str) -> list[int]:
-        """The sums over all label sets for position 0, 1, ..."""
-        found: dict[int, int] = {}
-        self._require_growing(name)
-        for labels, value in self.samples.get(name, []):
-            if not is_digits(labels.get("position", "")):
-                raise InputError(f"{name} must have a label 'position' with a whole number, got the labels {labels}")
-            position = int(labels["position"])
-            found[position] = found.get(position, 0) + count(name, value)
-        if sorted(found) != list(range(len(found))):
-            raise InputError(f"{name} must have positions 0, 1, ... without gaps, got {sorted(found)}")
-        return [found[position] for position in range(len(found))]
+        return {key: count(name, value) for key, value in self.samples.get(name, {}).items()}
 
     def gauge(self, name: str) -> float | None:
         """The mean of the values that are not 0; idle ranks report 0.
 
         It is 0 if all values are 0, and None if there is no sample or a value is not finite.
         """
-        values = [value for _, value in self.samples.get(name, [])]
+        values = self.samples.get(name, {}).values()
         if not values or not all(math.isfinite(value) for value in values):
             return None
         busy = [value for value in values if value]
         return sum(busy) / len(busy) if busy else 0.0
 
     def gauge_notes(self, name: str) -> list[str]:
-        """Notes on `gauge`: how many ranks were idle, and over how many the mean is taken."""
-        values = [value for _, value in self.samples.get(name, [])]
-        busy, idle = sum(value != 0 for value in values), values.count(0)
-        notes = (
-            [f"{idle} of {len(values)} gauges are 0, because their ranks are idle, and are left out"]
-            if idle and busy
-            else []
-        )
-        return [*notes, f"tau is the unweighted mean of the gauges of {busy} ranks"] if busy > 1 else notes
-
-    def label_sets(self, name: str) -> list[dict[str, str]]:
-        """The different label sets of `name`, without the label `position`."""
-        found: dict[str, dict[str, str]] = {}
-        for labels, _ in self.samples[name]:
-            rest = {key: value for key, value in sorted(labels.items()) if key != "position"}
-            found[str(rest)] = rest
-        return list(found.values())
-
-
-def _key(labels: Mapping[str, str]) -> Key:
-    return frozenset(labels.items())
+        """A note on `gauge` if it is a mean over several ranks."""
+        values = list(self.samples.get(name, {}).values())
+        idle = f", {values.count(0)} idle ranks left out" if 0 in values else ""
+        return [f"tau is the unweighted mean of the gauges of {len(values)} ranks{idle}"] if len(values) > 1 else []

@@ -11,9 +11,14 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 
+EXACT = 1e-6
+"""Tolerance for a quotient that the engine prints with at least six digits."""
+FLOAT = 1e-9
+"""Tolerance for float64, added to half a unit of the last printed digit."""
 
-def json_value(text: str) -> Any:
-    """The JSON value in `text`, or a list of its values if there are several, one after another, or none.
+
+def json_values(text: str) -> list[Any]:
+    """The JSON values in `text`, one after another; the items of lists are values of their own.
 
     Raises:
         InputError: the text is not JSON.
@@ -24,14 +29,8 @@ def json_value(text: str) -> Any:
             value, at = json.JSONDecoder().raw_decode(text, start.start())
         except (ValueError, RecursionError) as error:
             raise InputError(f"the report must hold JSON: {error}") from None
-        found.append(value)
-    return found[0] if len(found) == 1 else found
-
-
-def json_values(text: str) -> list[Any]:
-    """The JSON values in `text`. If `text` is one JSON list, these are its items."""
-    found = json_value(text)
-    return found if isinstance(found, list) else [found]
+        found += value if isinstance(value, list) else [value]
+    return found
 
 
 def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputError:
@@ -58,8 +57,7 @@ def mapping(what: str, data: Any) -> Mapping[str, Any]:
 
 def mappings(what: str, data: Any) -> list[Mapping[str, Any]]:
     """The dictionaries in `data`, a list of them or a single one."""
-    items = data if isinstance(data, list | tuple) else [data]
-    return [mapping(what, item) for item in items]
+    return [mapping(what, item) for item in (data if isinstance(data, list | tuple) else [data])]
 
 
 def finite(value: Any) -> float | None:
@@ -109,12 +107,6 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
                 "statistic and must be equal: pass the report as the engine wrote it"
             )
     return there[0][1] if there else None
-
-
-EXACT = 1e-6
-"""Tolerance for a quotient that the engine prints with at least six digits."""
-FLOAT = 1e-9
-"""Tolerance for float64, added to half a unit of the last printed digit."""
 
 
 def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:

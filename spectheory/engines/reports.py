@@ -1,135 +1,134 @@
-"""Reading reports of engines from files or texts, and adding several reports."""
+"""Reading the reports of an engine, from files or texts: as statistics, or as what a server did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from spectheory.core.errors import InputError
+from spectheory.core.near_names import unknown
 from spectheory.core.provenance import Provenance
-from spectheory.engines.engine import Engine
-from spectheory.engines.sglang_points import BenchPoint
-from spectheory.engines.statistics import TOTALS_ONLY, Statistics, added, assume_constant, from_positions
+from spectheory.engines.engine import Engine, Observed
+from spectheory.engines.prometheus import Metrics
+from spectheory.engines.statistics import Statistics, assume_constant
 
-ONLY = "the report"
-"""What messages call the only report if it is given as text."""
+Report = str | Path | Sequence[str | Path]
+"""The text of a report or the Path of its file; several logs or responses, which are read as one; or two scrapes."""
+Found = TypeVar("Found")
+MODEL = "model_name"
+"""The label of scrapes that tells the models of a server apart."""
+SINCE_START = (
+    "a single scrape counts everything since the server started, warm-up included: give two scrapes to see the time "
+    "between them"
+)
 
 
 def read(
-    engine: Engine, kind: str, reports: Sequence[str | Path], min_trials: int, constant: int | None
-) -> Statistics | list[BenchPoint]:
+    engine: Engine, kind: str, report: Report, model: str | None, min_trials: int, constant: int | None
+) -> Statistics:
     """As `spectheory.read_report`, with the engine that has a reader for the kind of report."""
-    texts = texts_of(engine, reports)
-    found = _read(engine, kind, texts, min_trials)
-    if not isinstance(found, Statistics):
-        if constant is not None:
-            raise InputError(
-                f"assume_constant is only for reports of totals, {kind} reports measured points: leave it out"
-            )
-        return found
-    found = found if constant is None else assume_constant(found, constant)
-    if found.acceptance is None:
-        return found
-    files = ", ".join(str(report) for report in reports if isinstance(report, Path))
-    stamp = Provenance.now(
-        "spectheory.read_report",
-        settings={"report": kind} | ({"files": files} if files else {}),
-        assumptions=tuple(found.assumed),
-    )
-    return replace(found, acceptance=replace(found.acceptance, provenance=stamp))
+    with _naming(report):
+        found = _of_models(_contents(engine, kind, report), model, min_trials, engine.readers[kind].statistics)
+    if len(found) > 1:
+        raise InputError(
+            f"the scrape is of several models, {', '.join(found)}, whose counts must not be added: name one (model), "
+            f"or give a file with the lines of one (grep '{MODEL}=\"{next(iter(found))}\"')"
+        )
+    (made,) = found.values()
+    made = made if constant is None else assume_constant(made, constant)
+    if made.acceptance is None:
+        return made
+    stamp = Provenance.now("spectheory.read_report", settings={"report": kind} | _files(report))
+    return replace(made, acceptance=replace(made.acceptance, provenance=stamp.assuming(*made.assumed)))
 
 
-def texts_of(engine: Engine, reports: Sequence[str | Path]) -> dict[str, str]:
-    """The text of each report by its name. Raises InputError if a report is given twice."""
-    texts: dict[str, str] = {}
-    contents: dict[bytes, str] = {}
-    for number, report in enumerate(reports, 1):
-        name = str(report) if isinstance(report, Path) else f"report {number}" if len(reports) > 1 else ONLY
-        if not isinstance(report, Path):
-            _require_no_path(report)
-        elif not report.is_file():
+def observe(engine: Engine, kind: str, report: Report, model: str | None, min_trials: int) -> dict[str, Observed]:
+    """As `spectheory.engines.observed_in`, with the engine that has an observer for the kind of report."""
+    reader = engine.readers[kind]
+    if reader.observe is None:
+        raise InputError(f"{kind} has no times: give the log or the metrics of a server")
+    with _naming(report):
+        found = _of_models(_contents(engine, kind, report), model, min_trials, reader.observe)
+    if not reader.scraped or len(_listed(report)) > 1:
+        return found
+    return {name: replace(seen, notes=(SINCE_START, *seen.notes)) for name, seen in found.items()}
+
+
+@contextmanager
+def _naming(report: Report) -> Iterator[None]:
+    """Name the files of a report in errors about it."""
+    try:
+        yield
+    except InputError as error:
+        files = _files(report).get("files", "")
+        raise InputError(str(error) if files in str(error) else f"{files}: {error}") from None
+
+
+def _of_models(
+    contents: dict[str, Any], model: str | None, min_trials: int, read: Callable[[Any, int], Found]
+) -> dict[str, Found]:
+    """What was read for the given model, or for each that can be read. The error of the first is raised if none can."""
+    if model is not None and model not in contents:
+        raise InputError(unknown(f"value of the label {MODEL}", model, [name for name in contents if name]))
+    found, errors = {}, []
+    for name, content in contents.items():
+        try:
+            if model in (None, name):
+                found[name] = read(content, min_trials)
+        except InputError as error:
+            errors.append(InputError(f"{name}: {error}" if len(contents) > 1 else str(error)))
+    if not found:
+        raise errors[0]
+    return found
+
+
+def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
+    """What is read, by the served model: the texts one after another, or `Metrics`, from which a first is subtracted.
+
+    Raises:
+        InputError: a report cannot be read or is given twice, or scrapes are not of one run of a server.
+    """
+    texts = [_text(engine, each) for each in _listed(report)]
+    if len(set(texts)) < len(texts):
+        raise InputError("two of the reports are the same and would count twice: give each once")
+    if not engine.readers[kind].scraped:
+        return {"": "\n".join(texts)}
+    if len(texts) > 2:
+        raise InputError(f"{kind} must be one scrape, or two of which the first is subtracted, got {len(texts)}")
+    scrapes = [Metrics.parse(text) for text in texts]
+    return (scrapes[0] if len(scrapes) == 1 else scrapes[1].since(scrapes[0])).by_label(MODEL)
+
+
+def _text(engine: Engine, report: str | Path) -> str:
+    """The text of one report."""
+    name = "the report"
+    if isinstance(report, Path):
+        name = str(report)
+        if not report.is_file():
             raise InputError(
                 f"{name} is a folder: give a file in it" if report.is_dir() else f"there is no file {name}"
             )
-        content = report.read_bytes() if isinstance(report, Path) else report.encode()
-        if content in contents:
-            raise InputError(f"{name} is the same report as {contents[content]} and would count twice: give it once")
-        contents[content] = name
-        texts[name] = engine.text_of(report) if isinstance(report, Path) else report
-        if not texts[name].strip():
-            raise InputError(f"{name} is empty: give the text that the engine reported")
-    return texts
-
-
-def _require_no_path(text: str) -> None:
-    """Check that `text`, which should be the text of a report, is not the name of a file."""
-    try:
-        named = bool(text) and Path(text).is_file()
-    except (OSError, ValueError):  # too long for the name of a file, or with a null character
-        named = False
-    if named:
+    elif report and len(report) < 256 and "\n" not in report and Path(report).is_file():
         raise InputError(
-            f"report must be a text or a Path, got the name of a file as text: give pathlib.Path({text!r})"
+            f"report must be a text or a Path, got the name of a file as text: give pathlib.Path({report!r})"
         )
+    text = engine.text_of(report) if isinstance(report, Path) else report
+    if not text.strip():
+        raise InputError(f"{name} is empty: give the text that the engine reported")
+    return text
 
 
-def _read(engine: Engine, kind: str, texts: dict[str, str], min_trials: int) -> Statistics | list[BenchPoint]:
-    reader = engine.readers[kind]
-    parts: list[Statistics | list[BenchPoint]] = []
-    for name, text in texts.items():
-        try:
-            parts.append(reader(text, min_trials if len(texts) == 1 else 1))
-        except InputError as error:
-            raise InputError(str(error) if name == ONLY else f"{name}: {error}") from None
-    if len(parts) == 1:
-        return parts[0]
-    reports = [part for part in parts if isinstance(part, Statistics)]
-    if not reports:
-        return [point for part in parts if isinstance(part, list) for point in part]
-    return _added(reports, min_trials)
+def _listed(report: Report) -> list[str | Path]:
+    several = [report] if isinstance(report, str | Path) else list(report)
+    if not several:
+        raise InputError("report must be a text, a Path or a list of them, got an empty list")
+    return several
 
 
-def _added(reports: Sequence[Statistics], min_trials: int) -> Statistics:
-    """The sum of several reports of one engine and kind. Each report must count cycles of its own.
-
-    Counters of one server at two times must not be added: the later counters include the earlier counters.
-
-    Raises:
-        InputError: the reports have no counts, or all together have fewer than `min_trials`.
-    """
-    engine, kind = reports[0].engine, reports[0].kind
-    drafts, drafted, accepted = (_sum(getattr(r, name) for r in reports) for name in ("drafts", "drafted", "accepted"))
-    said = [f"{len(reports)} reports are added, as if each had counted its own cycles"]
-    if all(report.acceptance and report.acceptance.trials is not None for report in reports):
-        found = _from_counts(reports, min_trials)
-        for report in reports:
-            of_counts = _from_counts([report], 1).assumed
-            said += [sentence for sentence in report.assumed if sentence not in of_counts]
-        return replace(found, assumed=tuple(dict.fromkeys((*found.assumed, *said))))
-    if any(report.acceptance for report in reports) or drafted is None or accepted is None:
-        raise InputError(
-            f"several reports can only be added if they have counts, {engine} {kind} has none: pass one report"
-        )
-    tau = None if drafts is None else 1 + accepted / drafts
-    return Statistics(engine, kind, None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *said))
-
-
-def _from_counts(reports: Sequence[Statistics], min_trials: int) -> Statistics:
-    """The sum of reports that have counts by position."""
-    rates = [report.acceptance for report in reports if report.acceptance is not None]
-    rows = [(r.hits[:, 0].tolist(), r.trials.tolist()) for r in rates if r.hits is not None and r.trials is not None]
-    return from_positions(
-        reports[0].engine,
-        reports[0].kind,
-        added(rows),
-        drafts=_sum(report.drafts for report in reports) or 0,
-        drafted=_sum(report.drafted for report in reports),
-        min_trials=min_trials,
-    )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of `values`; None if one of them is None."""
-    every = list(values)
-    return None if None in every else sum(value or 0 for value in every)
+def _files(report: Report) -> dict[str, str]:
+    """The names of the files of a report, for its provenance."""
+    names = ", ".join(str(each) for each in _listed(report) if isinstance(each, Path))
+    return {"files": names} if names else {}

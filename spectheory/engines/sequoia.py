@@ -16,7 +16,7 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
-from spectheory.engines.engine import Engine
+from spectheory.engines.engine import Engine, Reader
 from spectheory.engines.statistics import Statistics
 
 SUM_IS_ONE = 1e-4
@@ -46,54 +46,38 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     if rates.size > 1 and whole:
         assumed.append(f"the last entry, {rates[-1]:.4g}, is how often no child was accepted: the entries sum to 1")
         rates = rates[:-1]
-    return Statistics("Sequoia", "vector", Acceptance.by_rank(rates), None, None, None, None, tuple(assumed))
+    return Statistics(Acceptance.by_rank(rates), None, assumed=tuple(assumed))
 
 
-def from_text(text: str, *, where: str = "text") -> Statistics:
-    """`from_vector` for a text of numbers, separated by commas or blanks. Errors call this text `where`."""
+def from_text(text: str, min_trials: int = 100) -> Statistics:
+    """`from_vector` for a text of numbers, separated by commas or blanks."""
+    del min_trials
     try:
         return from_vector([float(word) for word in text.replace(",", " ").split()])
     except ValueError as error:
-        raise InputError(f"{where} must hold only numbers, which are rates: {error}") from None
-
-
-def from_file(path: str | Path) -> Statistics:
-    """`from_vector` for a .npy file, or `from_text` for a .csv or .txt file.
-
-    Raises:
-        InputError: the file has another ending. A .pt file of PyTorch cannot be read without torch.
-    """
-    return from_text(text_of(Path(path)), where=str(path))
+        raise InputError(f"the vector must hold only numbers, which are rates: {error}") from None
 
 
 def text_of(path: Path) -> str:
     """The numbers in a .npy, .csv or .txt file as text.
 
     Raises:
-        InputError: as `from_file`.
+        InputError: the file has another ending. A .pt file of PyTorch cannot be read without torch.
     """
-    if path.suffix == ".npy":
-        return " ".join(map(str, _vector(path).tolist()))
     if path.suffix in (".csv", ".txt"):
         return read_text(path)
-    if path.suffix in (".pt", ".pth"):
-        repair = "import numpy, torch; numpy.save('vector.npy', torch.load('vector.pt').numpy())"
+    if path.suffix != ".npy":
         raise InputError(
-            f"path must end in .npy, .csv or .txt, got {path}, which only torch reads: convert it by {repair}"
+            f"path must end in .npy, .csv or .txt, got {path}: a .pt file is converted by import numpy, torch; "
+            "numpy.save('vector.npy', torch.load('vector.pt').numpy())"
         )
-    raise InputError(f"path must end in .npy, .csv or .txt, got {path}")
-
-
-def _vector(path: Path) -> np.ndarray:
     try:
         vector = np.load(path, allow_pickle=False)
     except ValueError as error:
         raise InputError(f"{path} must hold an array of numbers as numpy.save writes it: {error}") from None
     if vector.ndim != 1:
         raise InputError(f"{path} must hold a row of rates, got shape {vector.shape}")
-    return vector
+    return " ".join(map(str, vector.tolist()))
 
 
-ENGINE = Engine(
-    name="sequoia", title="Sequoia", readers={"sequoia-vector": lambda text, _: from_text(text)}, text_of=text_of
-)
+ENGINE = Engine(name="sequoia", title="Sequoia", readers={"sequoia-vector": Reader(from_text)}, text_of=text_of)

@@ -1,55 +1,176 @@
-"""SGLang: the engine, and its statistics from responses, Prometheus and a benchmark. Its flags: `sglang_flags`.
+"""SGLang: its statistics from responses, Prometheus and the log, files of `bench_serving`, and its flags.
 
-The names are from the wheels of 0.5.12, 0.5.15 and 0.5.23, and the older names from stored source, read 2026-11-21.
-0.5.12 renamed most of `meta_info` and kept some old names next to the new names; 0.5.23 has only the new names.
+Responses: the names are from the wheels of 0.5.12, 0.5.15 and 0.5.23, and the older names from stored source, read
+2026-11-21. 0.5.12 renamed most of `meta_info` and kept some old names next to the new names; 0.5.23 has only the new
+names. Metrics and log: from sglang/srt/observability and the scheduler's log of 0.5.x, read 2026-11-23. The sum of
+`sglang:inter_token_latency_seconds` is seconds and its count is tokens, so its mean is the time per token, also with
+speculation. The throughput of a line `Decode batch` is the tokens since the previous such line by the time since then.
+
+bench_serving: python/sglang/benchmark/serving.py (stored commit 00f9ec47 of https://github.com/sgl-project/sglang, read
+2026-11-22) appends JSON Lines with means over requests. `accept_length` is the server's mean since its start, and
+`server_info` has the server's arguments.
+
+Flags: versions 0.5.12 to 0.5.23, from the wheels of 0.5.12, 0.5.15, 0.5.18 and 0.5.23, read 2026-11-22
+(server_args.py, arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). NEXTN is another name of EAGLE.
+Batch sizes as keys of the adaptive config: PR #24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and are
+assumed not to have them. `--speculative-num-draft-tokens` counts the root: it is n + 1 for n drafted nodes. Levels and
+steps are the same. Keys of the adaptive config are lower bounds: batch size b, padded to a captured CUDA graph, uses
+the largest key <= b.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.engine import Engine
-from spectheory.engines.exports import Export
-from spectheory.engines.observed import Observer
+from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import (
     EXACT,
     agree,
     count,
     counts,
-    json_value,
+    json_values,
     mapping,
     mappings,
     missing,
     number,
     pick,
-    within,
 )
-from spectheory.engines.sglang_benchmarks import FORMATS
-from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, ONE_CHAIN, VERSIONS, export
-from spectheory.engines.sglang_observed import ADVICE, observed_in_log, observed_in_metrics
-from spectheory.engines.sglang_points import BenchPoint, from_bench_speculative
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Speculation, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length
+from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
 
-__all__ = ["ENGINE", "VERSIONS", "BenchPoint", "export", "from_bench_speculative", "from_meta_info", "from_metrics"]
+ALGORITHMS = {
+    "model": "STANDALONE",
+    "eagle": "EAGLE",
+    "eagle3": "EAGLE3",
+    "mtp": "NEXTN",
+    "dflash": "DFLASH",
+    "dspark": "DSPARK",
+    "ngram": "NGRAM",
+}
+"""The algorithm of SGLang for each family of drafts."""
+ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN")
+ONE_CHAIN = {"NGRAM": ("--speculative-ngram-max-bfs-breadth", "1"), "DFLASH": (), "DSPARK": ()}
+"""The algorithms that draft one chain of the same length at all batch sizes, and flags that they need for this."""
+FIRST_DSPARK = 18
+"""The first version 0.5.patch that has DSPARK, of those that were read: 0.5.15 does not have it."""
+ADAPTIVE_FILE = "adaptive.json"
+VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
+"""The versions, and whether their adaptive config takes batch sizes."""
+
+
+def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: str, model: str | None) -> Export:
+    """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
+
+    Args:
+        plan: envelope, or chains by batch size.
+        version: version of SGLang, such as "0.5.23".
+        algorithm: drafting algorithm of SGLang, such as "EAGLE3".
+        model: draft model; None if the target has a draft of its own.
+
+    Raises:
+        InputError: the version cannot run the plan, or an argument is out of its bounds.
+    """
+    key, by_batch = release("SGLang", version, VERSIONS, parts=3)
+    if algorithm not in ALGORITHMS.values():
+        raise InputError(f"algorithm must be one of {', '.join(ALGORITHMS.values())}, got {algorithm!r}")
+    if algorithm == "DSPARK" and int(key.split(".")[2]) < FIRST_DSPARK:
+        raise InputError(
+            f"algorithm must be another than DSPARK for SGLang {key}: it needs 0.5.{FIRST_DSPARK} or newer"
+        )
+    args = ["--speculative-algorithm", algorithm]
+    args += [] if model is None else ["--speculative-draft-model-path", model]
+    if isinstance(plan, Envelope):
+        if algorithm in ONE_CHAIN:
+            raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang, got {plan}: it drafts one chain")
+        return _envelope(plan, key, args)
+    ranges = checked_ranges(plan)
+    length = ranges[0].length
+    if algorithm in ONE_CHAIN:
+        if len(ranges) > 1:
+            raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang, got {len(ranges)}")
+        args += ["--speculative-num-draft-tokens", str(length + 1), *ONE_CHAIN[algorithm]]
+        return Export("SGLang", key, tuple(args))
+    if len(ranges) == 1:
+        return _envelope(Envelope(length, 1, length), key, args)
+    if not by_batch:
+        raise InputError(
+            f"plan must have a single range for SGLang {key}, got {len(ranges)}: "
+            "its adaptive config has no batch sizes; use SGLang 0.5.15 or newer (PR #24055)"
+        )
+    if algorithm not in ADAPTIVE_ALGORITHMS:
+        raise InputError(f"algorithm must be EAGLE, EAGLE3 or NEXTN for chains by batch size, got {algorithm!r}")
+    return _adaptive(ranges, key, args)
+
+
+def _flags(steps: int, topk: int, nodes: int) -> list[str]:
+    """All three flags, because SGLang requires all or none. SGLang counts the root as a draft token."""
+    return [
+        *("--speculative-num-steps", str(steps)),
+        *("--speculative-eagle-topk", str(topk)),
+        *("--speculative-num-draft-tokens", str(nodes + 1)),
+    ]
+
+
+def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
+    if plan.branching == 1 and plan.nodes != plan.levels:
+        raise InputError(
+            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang always "
+            "verifies steps + 1 tokens"
+        )
+    notes = ()
+    if plan.branching > 1:
+        notes = ("topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton",)
+    return Export("SGLang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
+
+
+def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export:
+    longest = max(item.length for item in ranges)
+    config = {str(item.first_batch): {"candidate_steps": [item.length]} for item in ranges}
+    args += [*_flags(longest, 1, longest), "--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
+    notes = (
+        "a batch is padded to the next captured CUDA graph before its range is looked up: capture the last batch size "
+        f"of each range, {', '.join(str(item.last_batch) for item in ranges)} (--cuda-graph-bs)",
+        f"above batch size {ranges[-1].last_batch} SGLang continues with {ranges[-1].length} steps",
+        "with attention DP, two-batch overlap, pdmux or multi-layer EAGLE, SGLang falls back to fixed steps",
+    )
+    return Export("SGLang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest envelope, or the fastest chains that the version can run."""
+    algorithm = fitting.of_family(ALGORITHMS)
+    model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
+    longest = fitting.speeds.longest
+    if algorithm in ONE_CHAIN:
+        found = fitting.chains(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
+        notes = fitting.notes(found)
+    elif (VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS) or len(set(fitting.speeds.chain_lengths)) == 1:
+        found, notes = fitting.better(at_most(longest), "SGLang takes by batch size")
+    else:
+        what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
+        found, notes = fitting.better(one_length(longest), what)
+    return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
+
 
 CYCLES = ("spec_verify_ct",)
 ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
 DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
 HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
-LENGTH = ("spec_accept_length",)
 RATE = ("spec_accept_rate",)
-LONGEST = 32
-"""Maximum number of accepted tokens per cycle if the report does not say how many were drafted; SGLang's defaults
-are below 20."""
 
 
-def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
+def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
     """Statistics of one response, or the sum over several. Each is a `meta_info`, or a response that contains one.
 
     Names of all versions of SGLang are understood. Responses in which nothing was verified are left out.
@@ -65,24 +186,16 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
     rows = [_read(info) for info in used]
     drafts, accepted = sum(row[0] for row in rows), sum(row[1] for row in rows)
     drafted = sum(row[2] or 0 for row in rows) if rows and all(row[2] is not None for row in rows) else None
-    histograms = [row[3] for row in rows]
+    histograms = [row[3] for row in rows if row[3] is not None]
     said = [f"{len(rows)} responses are added"] if len(rows) > 1 else []
-    if not rows or any(histogram is None for histogram in histograms):
+    if not rows or len(histograms) < len(rows):
         return statistics.from_totals(
-            "SGLang",
-            "meta_info",
-            drafts=drafts,
-            drafted=drafted,
-            accepted=accepted,
-            min_trials=min_trials,
-            assumed=said,
+            drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials, assumed=said
         )
-    width = max(2, *(len(histogram or ()) for histogram in histograms))
-    total = [sum(h[j] for h in histograms if h is not None and j < len(h)) for j in range(width)]
+    width = max(2, *map(len, histograms))
+    total = [sum(row[j] for row in histograms if j < len(row)) for j in range(width)]
     counted = statistics.from_histograms({width - 1: total})
-    return statistics.from_positions(
-        "SGLang", "meta_info", counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=said
-    )
+    return statistics.from_positions(counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=said)
 
 
 def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | None]:
@@ -90,91 +203,144 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
     histogram, drafted, accepted, cycles = (pick(info, names) for names in (HISTOGRAM, DRAFTED, ACCEPTED, CYCLES))
     if histogram is not None:
         histogram = counts(HISTOGRAM[0], histogram)
-        for name, value, expected in (
-            (CYCLES[0], cycles, sum(histogram)),
-            (ACCEPTED[0], accepted, sum(j * n for j, n in enumerate(histogram))),
-        ):
+        totals = {CYCLES[0]: sum(histogram), ACCEPTED[0]: sum(j * n for j, n in enumerate(histogram))}
+        for (name, expected), value in zip(totals.items(), (cycles, accepted), strict=True):
             if value is not None:
                 agree(name, count(name, value), expected, "the histogram", 0)
-        cycles, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
+        cycles, accepted = totals.values()
     if cycles is None or accepted is None:
-        wanted = (*CYCLES,) if cycles is None else ACCEPTED
-        raise missing("meta_info", wanted, info)
+        raise missing("meta_info", CYCLES if cycles is None else ACCEPTED, info)
     cycles, accepted = count(CYCLES[0], cycles), count(ACCEPTED[0], accepted)
-    drafted = None if drafted is None else count(DRAFTED[0], drafted)
-    rate, length = pick(info, RATE), pick(info, LENGTH)
+    drafted, rate = None if drafted is None else count(DRAFTED[0], drafted), pick(info, RATE)
     if rate is not None and drafted and drafted >= accepted:
         agree(RATE[0], number(RATE[0], rate), accepted / drafted, f"accepted={accepted} of drafted={drafted}", EXACT)
-    if length is not None and cycles:
-        _check_length(info, number(LENGTH[0], length), cycles, accepted, _longest(cycles, accepted, drafted, histogram))
     return cycles, accepted, drafted, histogram
 
 
-def _longest(cycles: int, accepted: int, drafted: int | None, histogram: list[int] | None) -> int:
-    """Maximum number of tokens that the last cycle can have accepted."""
-    if histogram is not None:
-        return max(j for j, n in enumerate(histogram) if n)
-    return min(accepted, LONGEST if drafted is None else drafted // cycles)
+LENGTH = "sglang:spec_accept_length"
+LATENCY = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
+BETWEEN = "the time of a step contains prompts that are read between two steps"
 
 
-def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted: int, longest: int) -> None:
-    """Check `length`, tokens of the answer per cycle: prefill and retractions add one each, the end may cut some."""
-    retractions = count("num_retractions", info.get("num_retractions") or 0)
-    most = cycles + accepted + 1 + retractions
-    why = f"{cycles} cycles with {accepted} accepted, one token from the prefill and at most {longest} cut at the end,"
-    within(LENGTH[0], length, (cycles + accepted - longest) / cycles, most / cycles, why, EXACT)
-
-
-def from_metrics(text: str) -> Statistics:
+def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
     """Statistics of `/metrics`: gauges of the last batches, and the number of cycles since the server started.
 
     They have no acceptance rates, because SGLang has no counters of drafted and accepted tokens here. Use `meta_info`.
     """
-    metrics, length = Metrics.parse(text), "sglang:spec_accept_length"
-    metrics.require("the metrics", [length])
-    tau = metrics.gauge(length)
+    del min_trials
+    metrics.require(LENGTH)
+    tau, nodes = metrics.gauge(LENGTH), metrics.gauge("sglang:spec_num_draft_tokens")
     if not tau:
-        raise InputError(f"{length} must be a finite number above 0, got {tau}: nothing has been verified yet")
-    nodes = metrics.gauge("sglang:spec_num_draft_tokens")
+        raise InputError(f"{LENGTH} must be a finite number above 0, got {tau}: nothing has been verified yet")
     if nodes and tau > nodes + EXACT:
-        raise InputError(f"{length} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: pass a single scrape")
-    drafts = metrics.counter("sglang:spec_verify_calls")
-    sentences = [TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start"]
-    sentences += metrics.gauge_notes(length)
-    return Statistics("SGLang", "metrics", None, tau, drafts or None, None, None, tuple(sentences))
+        raise InputError(f"{LENGTH} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: pass a single scrape")
+    said = (TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start", *metrics.gauge_notes(LENGTH))
+    return Statistics(None, tau, metrics.counter("sglang:spec_verify_calls") or None, assumed=said)
 
 
-FAMILY_ALGORITHMS = {
-    "model": "STANDALONE",
-    "eagle": "EAGLE",
-    "eagle3": "EAGLE3",
-    "mtp": "NEXTN",
-    "dflash": "DFLASH",
-    "dspark": "DSPARK",
-    "ngram": "NGRAM",
-}
-"""The algorithm of SGLang for each family of drafts."""
+def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
+    """A model in a scrape, or in the difference of two. tau and the batch are gauges, in the mean of the scrapes."""
+    seconds = metrics.mean(*LATENCY)
+    if seconds is None:
+        metrics.require(*(f"{name}_count" for name in LATENCY))
+        raise nothing_decoded()
+    counted, requests = metrics.gauge("sglang:spec_num_draft_tokens"), "sglang:num_requests"
+    found = from_metrics(metrics, min_trials) if metrics.gauge(LENGTH) else None
+    tau = 1.0 if found is None else found.tau or 1.0
+    prompt = metrics.quotient("sglang:prompt_tokens", requests)
+    cached = metrics.quotient("sglang:cached_tokens", "sglang:prompt_tokens") or 0.0
+    return Observed(
+        statistics=found,
+        tau=tau,
+        nodes=0.0 if found is None else counted - 1 if counted else None,
+        depth=0 if found is None else None,
+        batch=metrics.gauge("sglang:num_running_reqs") or None,
+        step_seconds=seconds * tau,
+        prompt_tokens=None if prompt is None else prompt * (1 - cached),
+        output_tokens=metrics.quotient("sglang:generation_tokens", requests),
+        notes=("tau and the batch are gauges of the last batches", BETWEEN),
+    )
 
 
-def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest envelope, or the fastest chains that the version can run."""
-    algorithm = fitting.of_family(FAMILY_ALGORITHMS)
-    model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
-    if algorithm in ONE_CHAIN:
-        chains = fitting.chains(
-            one_length(fitting.speeds.longest), f"SGLang takes with {algorithm}, one for all batch sizes"
-        )
-        made = export(chains.runs, version=version, algorithm=algorithm, model=model)
-        return made.after(*fitting.notes(chains))
-    by_batch = VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS
-    if by_batch or len(set(fitting.speeds.chain_lengths)) == 1:
-        found, notes = fitting.better(at_most(fitting.speeds.longest), "SGLang takes by batch size")
-    else:
-        what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
-        found, notes = fitting.better(one_length(fitting.speeds.longest), what)
-    return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
+_RUNNING = r"#running-req:\s*(\d+)"
+_RATE = r"gen throughput \(token/s\):\s*([\d.]+)"
+_LENGTH = r"accept len:\s*([\d.]+)"
+_SHARE = r"accept rate:\s*([\d.]+)"
 
 
+def observe_log(text: str, min_trials: int) -> Observed:
+    """A server by its lines `Decode batch` in which requests ran."""
+    del min_trials
+    rows, shapes = [], []
+    for line in text.splitlines():
+        running, rate, length, share = (re.search(form, line) for form in (_RUNNING, _RATE, _LENGTH, _SHARE))
+        if running and rate and int(running[1]) and float(rate[1]):
+            tau = max(float(length[1]), 1.0) if length else 1.0
+            rows.append((int(running[1]), float(rate[1]), tau))
+            if share and float(share[1]):
+                shapes.append((tau - 1) / float(share[1]))
+    if not rows:
+        raise nothing_decoded()
+    cycles, running = sum(rate / tau for _, rate, tau in rows), sum(running for running, *_ in rows)
+    tau, speculating = sum(rate for _, rate, _ in rows) / cycles, _LENGTH[:10] in text
+    said = (TOTALS_ONLY, f"{len(rows)} lines of the log are read")
+    return Observed(
+        statistics=Statistics(None, tau, assumed=said) if speculating else None,
+        tau=tau,
+        nodes=(sum(shapes) / len(shapes) if shapes else None) if speculating else 0.0,
+        depth=None if speculating else 0,
+        batch=running / len(rows),
+        step_seconds=running / cycles,
+        notes=(said[1], BETWEEN),
+    )
+
+
+def from_log(text: str, min_trials: int = 100) -> Statistics:
+    """Tau of a log, without rates by position, which its lines do not have."""
+    found = observe_log(text, min_trials).statistics
+    if found is None:
+        raise InputError(f"nothing was drafted: no line has {_LENGTH[:10]}")
+    return found
+
+
+def _served(entry: Entry, conditions: Conditions) -> Run:
+    """The run of a line of `bench_serving`. See `serving_run` for batch, context and seconds."""
+    info, backend = _server(entry), entry.text("backend") or ""
+    return served_run(
+        entry,
+        _speculation(entry, info),
+        conditions,
+        model=info.text("model_path"),
+        draft=info.text("speculative_draft_model_path"),
+        gpus=info.count("tp_size", least=1) if info.has("tp_size") else None,
+        engine=next((name for name in ("sglang", "vllm") if backend.startswith(name)), None),
+        version=info.text("version"),
+        quantisation=info.text("quantization"),
+        kv_dtype=info.text("kv_cache_dtype"),
+    )
+
+
+def _server(entry: Entry) -> Entry:
+    """The arguments of the server; of the first decoding server if it serves prefill and decoding apart."""
+    info = entry.inside("server_info")
+    decoding = info.data.get("decode")
+    servers = decoding if isinstance(decoding, list) else []
+    return next((Entry(entry.where, server) for server in servers if isinstance(server, Mapping)), info)
+
+
+def _speculation(entry: Entry, info: Entry) -> Speculation | None:
+    """Tau and the shape of the tree; None if the server does not speculate. SGLang counts the root as a draft token."""
+    if not entry.has("accept_length") and info.text("speculative_algorithm") is None:
+        return None
+    tau = entry.number("accept_length", least=1) if entry.has("accept_length") else None
+    steps, nodes = (
+        info.count(name, least=least) if info.has(name) else None
+        for name, least in (("speculative_num_steps", 1), ("speculative_num_draft_tokens", 2))
+    )
+    return Speculation(tau, None if nodes is None else nodes - 1, steps)
+
+
+SINCE_START = "accept_length is the server's mean since its start, not that of the benchmark"
 ENGINE = Engine(
     name="sglang",
     title="SGLang",
@@ -182,14 +348,13 @@ ENGINE = Engine(
     parts=3,
     exporter=_fitted,
     readers={
-        "sglang-response": lambda text, least: from_meta_info(json_value(text), min_trials=least),
-        "sglang-metrics": lambda text, _: from_metrics(text),
-        "sglang-bench": lambda text, _: from_bench_speculative(text),
+        "sglang-response": Reader(lambda text, least: from_meta_info(json_values(text), least)),
+        "sglang-metrics": Reader(from_metrics, observe_metrics, scraped=True),
+        "sglang-log": Reader(from_log, observe_log),
     },
-    benchmarks=FORMATS,
-    observers={
-        "sglang-metrics": Observer(lambda metrics, _: observed_in_metrics(metrics), scraped=True),
-        "sglang-log": Observer(lambda text, _: observed_in_log(text)),
+    benchmarks={
+        "sglang-serving": BenchmarkFormat(
+            ("accept_length", "mean_tpot_ms", "total_output_tokens"), _served, CONDITIONS, (ASSUMED, SINCE_START)
+        )
     },
-    advice=ADVICE,
 )

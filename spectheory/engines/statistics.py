@@ -14,12 +14,12 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
-from spectheory.engines.report_values import FLOAT, agree, within
+from spectheory.engines.report_values import FLOAT, agree
 
 RECOVERED = "the line has only rounded rates: cycles and counts by position are recovered from them"
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
-ROUNDED_TAU, ROUNDED_RATE, ROUNDED_PERCENT = 0.005 + FLOAT, 0.0005 + FLOAT, 0.05 + FLOAT
-"""Half a unit of the last digit in log lines, in which tau has two decimals, rates three, and a percentage one."""
+ROUNDED_TAU, ROUNDED_RATE = 0.005 + FLOAT, 0.0005 + FLOAT
+"""Half a unit of the last digit in log lines, in which tau has two decimals and rates have three."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
 Counted = tuple[Sequence[int], Sequence[int]]
 """(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
@@ -31,8 +31,6 @@ class Statistics:
     """What an engine reports about its speculation, counted as in spectheory. A figure that is unknown is None.
 
     Attributes:
-        engine: the title of the engine, such as "vLLM".
-        kind: the kind of its report.
         acceptance: rates at which a child is accepted if its parent is, with counts if the report has them; None if
             only totals are reported.
         tau: tokens per target call: accepted tokens plus one.
@@ -41,21 +39,19 @@ class Statistics:
         assumed: sentences on what was assumed because the report does not say it.
 
     Raises:
-        InputError: the totals contradict each other.
+        InputError: nothing was drafted, or the totals contradict each other.
     """
 
-    engine: str
-    kind: str
     acceptance: Acceptance | None
     tau: float | None
-    drafts: int | None
-    drafted: int | None
-    accepted: int | None
+    drafts: int | None = None
+    drafted: int | None = None
+    accepted: int | None = None
     assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.drafts == 0 or self.drafted == 0:
-            raise _nothing_drafted(self.engine, self.drafts, self.drafted)
+            raise _nothing_drafted(self.drafts, self.drafted)
         if self.accepted is not None and self.drafted is not None and self.accepted > self.drafted:
             raise InputError(
                 f"accepted={self.accepted} must be at most drafted={self.drafted}: pass the figures of one report"
@@ -67,50 +63,45 @@ class Statistics:
         if self.tau is not None and self.drafts and self.accepted is not None:
             agree("tau", self.tau, 1 + self.accepted / self.drafts, "1 + accepted / drafts", ROUNDED_TAU)
 
+    @property
+    def nodes(self) -> float | None:
+        """Mean number of drafted tokens per cycle."""
+        return self.drafted / self.drafts if self.drafted and self.drafts else None
+
+    @property
+    def positions(self) -> int | None:
+        """Number of positions of a draft that are counted."""
+        chain = self.acceptance and self.acceptance.cycles_of
+        return chain.budget if chain else None
+
 
 def from_totals(
-    engine: str,
-    kind: str,
-    *,
-    drafts: int,
-    drafted: int | None,
-    accepted: int,
-    min_trials: int,
-    assumed: Sequence[str] = (),
+    *, drafts: int, drafted: int | None, accepted: int, min_trials: int, assumed: Sequence[str] = ()
 ) -> Statistics:
     """Statistics of a report of totals. They have rates only if every draft has one token."""
     if drafted == drafts and drafts > 0:
-        counted = [accepted], [drafts]
         return from_positions(
-            engine, kind, counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+            ([accepted], [drafts]), drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
         )
     tau = 1 + accepted / drafts if drafts else None
-    return Statistics(engine, kind, None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
+    return Statistics(None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
 
 
 def from_positions(
-    engine: str,
-    kind: str,
-    counted: Counted,
-    *,
-    drafts: int,
-    drafted: int | None,
-    min_trials: int,
-    assumed: Sequence[str] = (),
+    counted: Counted, *, drafts: int, drafted: int | None, min_trials: int, assumed: Sequence[str] = ()
 ) -> Statistics:
     """Statistics of chains from their counts by position."""
     hits, trials = counted
     if drafts == 0 or drafted == 0 or not hits:
-        raise _nothing_drafted(engine, drafts, drafted)
+        raise _nothing_drafted(drafts, drafted)
     for d, (hit, trial) in enumerate(zip(hits, trials, strict=True)):
         if hit > trial:
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
             raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not increase")
-    provenance = Provenance.now("spectheory.engines", settings={"report": f"{engine} {kind}"})
     chain, counts = Tree.chain(len(hits)), (np.array(hits)[:, None], np.array(trials))
-    acceptance = Acceptance.from_counts(*counts, provenance, min_trials=min_trials, cycles_of=chain)
-    accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
-    sentences.append(f"the rate at depth {acceptance.depths} is used for all deeper depths")
+    stamp = Provenance.now("spectheory.engines")
+    acceptance = Acceptance.from_counts(*counts, stamp, min_trials=min_trials, cycles_of=chain)
+    sentences = [RANK_0_ONLY, *assumed, f"the rate at depth {acceptance.depths} is used for all deeper depths"]
     mean = drafted / drafts if drafted is not None and drafts else len(hits)
     if mean > len(hits) + 1e-9:
         sentences.append(
@@ -122,19 +113,20 @@ def from_positions(
             f"{mean:.4g} tokens were drafted per cycle for {len(hits)} positions: a position that was not drafted "
             "counts as rejected, so that deeper rates are too low"
         )
-    return Statistics(engine, kind, acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
+    accepted = sum(hits)
+    return Statistics(acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
 
 
 def added(rows: Iterable[Counted]) -> Counted:
-    """The sum of the counts of several reports. A report adds only to the positions that it has."""
+    """The sum of several counts. Each adds only to the positions that it has."""
     hits, trials = ([sum(column) for column in zip_longest(*part, fillvalue=0)] for part in zip(*rows, strict=True))
     return hits, trials
 
 
-def _nothing_drafted(engine: str, drafts: int | None, drafted: int | None) -> InputError:
+def _nothing_drafted(drafts: int | None, drafted: int | None) -> InputError:
     known = {"drafts": drafts, "drafted": drafted}
     figures = ", ".join(f"{name}={value}" for name, value in known.items() if value is not None)
-    return InputError(f"{engine} has drafted nothing yet: {figures}")
+    return InputError(f"nothing was drafted yet: {figures}")
 
 
 def assume_constant(found: Statistics, length: int) -> Statistics:
@@ -147,26 +139,23 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
         InputError: the report has rates by position, tau is unknown, or no rate from 0 to 1 gives tau.
     """
     if found.acceptance is not None:
-        raise InputError(f"assume_constant must be left out: {found.engine} {found.kind} reports rates by position")
+        raise InputError("assume_constant must be left out: the report has rates by position")
     tau, why = found.tau, ""
     if tau is None:
         if not found.drafted or found.accepted is None:
-            raise InputError(
-                f"assume_constant needs tau, which {found.engine} {found.kind} does not report here: leave it out"
-            )
+            raise InputError("assume_constant needs tau, which is not reported here: leave it out")
         tau, why = 1 + length * found.accepted / found.drafted, " in every cycle"
-    if found.drafts and found.drafted and found.drafted > length * found.drafts:
+    if found.nodes is not None and found.nodes > length:
         raise InputError(
-            f"assume_constant must be at least {found.drafted / found.drafts:.4g}, the tokens drafted per cycle, got "
-            f"{length}"
+            f"assume_constant must be at least {found.nodes:.4g}, the tokens drafted per cycle, got {length}"
         )
     if not 1 <= tau <= length + 1:
         raise InputError(
             f"tau must be from 1 to {length + 1} for assume_constant={length}, got {tau:.4g}: assume longer chains"
         )
-    high = constant_rate(tau, length)
-    said = f"the rate is {high:.4f} at every position, which gives tau {tau:.4g} with {length} drafted tokens{why}"
-    return replace(found, acceptance=Acceptance.by_rank([high]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
+    rate = constant_rate(tau, length)
+    said = f"the rate is {rate:.4f} at every position, which gives tau {tau:.4g} with {length} drafted tokens{why}"
+    return replace(found, acceptance=Acceptance.by_rank([rate]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
 
 
 def constant_rate(tau: float, length: int) -> float:
@@ -196,20 +185,12 @@ def from_histograms(by_length: Mapping[int, Sequence[int]]) -> Counted:
 
 
 def from_rounded(
-    engine: str,
-    kind: str,
-    *,
-    tau: float,
-    rates: Sequence[float],
-    accepted: int | None,
-    drafted: int | None,
-    min_trials: int,
-    percent: float | None = None,
+    *, tau: float, rates: Sequence[float], accepted: int | None, drafted: int | None, min_trials: int
 ) -> Statistics:
     """Statistics of a log line with rounded figures.
 
     `tau` has two decimals. `rates[d]` is the share of drafts whose first d + 1 tokens were all accepted, with three
-    decimals. `percent` is the percentage of drafted tokens that were accepted, None if the line does not have it.
+    decimals.
     """
     for d, rate in enumerate(rates):
         if not 0 <= rate <= (rates[d - 1] if d else 1):
@@ -220,34 +201,14 @@ def from_rounded(
             )
     slack = ROUNDED_TAU + ROUNDED_RATE * len(rates)
     agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", slack)
-    if percent is not None:
-        _check_percent(percent, rates, accepted, drafted)
     if accepted is None or drafted is None:
         table = [[rate / before if before else 0.0] for rate, before in zip(rates, [1, *rates], strict=False)]
         sentences = (RANK_0_ONLY, "the line has no counts, so the rates have no intervals")
-        return Statistics(engine, kind, Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
+        return Statistics(Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
     drafts, found = counts_behind(rates, tau, accepted, drafted)
     counted = from_prefix_counts(found, drafts)
-    made = from_positions(
-        engine, kind, counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=[RECOVERED]
-    )
-    return Statistics(engine, kind, made.acceptance, tau, drafts, drafted, accepted, made.assumed)
-
-
-def _check_percent(percent: float, rates: Sequence[float], accepted: int | None, drafted: int | None) -> None:
-    """Check the percentage of drafted tokens that were accepted, against the counts or, without counts, the rates.
-
-    It is lowest if every draft has full length, and highest if every draft is only as long as its accepted part, or one
-    token.
-    """
-    name = "Avg Draft acceptance rate in %"
-    if accepted is not None and drafted:
-        agree(name, percent, 100 * accepted / drafted, f"Accepted={accepted} / Drafted={drafted}", ROUNDED_PERCENT)
-        return
-    low, high = (max(0.0, sum(rates) + sign * ROUNDED_RATE * len(rates)) for sign in (-1, 1))
-    most = min(1.0, high / max(1.0, 1 + sum(rates[1:]) - ROUNDED_RATE * len(rates)))
-    shown = ", ".join(f"{rate:g}" for rate in rates)
-    within(name, percent, 100 * low / len(rates), 100 * most, f"the rates {shown}", ROUNDED_PERCENT)
+    made = from_positions(counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=[RECOVERED])
+    return replace(made, tau=tau)
 
 
 def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:

@@ -1,116 +1,174 @@
-"""TensorRT-LLM: the engine, and its statistics from iterations and Prometheus. Its config: `tensorrt_llm_config`.
+"""TensorRT-LLM: its statistics from iterations and Prometheus, and its `speculative_config` in YAML.
 
 The names are from cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21.
 `acceptanceLength` is the mean over requests that drafted, so accepted + requests = acceptanceLength * requests.
+`iterLatencyMS` of an iteration is its whole time, and the one of `specDecodingStats` is the time of its drafting.
+
+Versions of the config, read 2026-11-21 (tensorrt_llm/llmapi/llm_args.py, https://nvidia.github.io/TensorRT-LLM/):
+
+- 1.2: the batch sizes in `draft_len_schedule` are lower bounds. {1: 4, 8: 0} drafts 4 tokens from batch size 1 on, and
+  none from 8 on. 1 must be a key (PR #8194).
+- 1.3, 1.4: they are upper bounds. {4: 4, 8: 2} drafts 4 tokens up to batch size 4, 2 up to 8, and none above (PR
+  #10860, merged 2026-03-13).
+- Dynamic trees: in 1.3.0rc27 and 1.4.0rc1 (PR #13081, merged 2026-04). Static trees (`eagle_choices`, removed in 1.4
+  by PR #18210) are not exported.
+- MTP: `num_nextn_predict_layers` is the number of drafted tokens in 1.2. The last candidates of 1.3 rename it to
+  `max_draft_len`, which the first ones overwrite with 1, and accept the old name. 1.4 has the new name.
+- NGram: `max_draft_len`, without the overlap scheduler.
+- Which versions change the draft length of MTP with the batch size is not known, and none does for NGram
+  (`support_dynamic_draft_len`), so both get one length. `max_concurrency` is the last batch size with drafts.
+
+The root is not counted. A dynamic tree needs max_draft_len <= max_total_draft_tokens <= topK * max_draft_len.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.engine import Engine
-from spectheory.engines.exports import Export
-from spectheory.engines.observed import Observer
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, mappings, missing, number, pick
+from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
-from spectheory.engines.tensorrt_llm_config import VERSIONS, WITHOUT_MODEL, export, export_without_model
-from spectheory.engines.tensorrt_llm_observed import ADVICE, BLOCK, observed_in_iterations
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import first_is_longest, one_length_then_off
-
-__all__ = ["ENGINE", "VERSIONS", "export", "export_without_model", "from_iteration_stats", "from_metrics"]
+from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
 
 DECODING_TYPES = {"eagle3": "Eagle3", "mtp": "MTP", "ngram": "NGram"}
 """The values of `decoding_type` by family of the draft."""
-
-DRAFTED = ("numDraftTokens", "num_draft_tokens")
-ACCEPTED = ("numAcceptedTokens", "num_accepted_tokens")
-REQUESTS = ("numRequestsWithDraftTokens", "num_requests_with_draft_tokens")
-LENGTH = ("acceptanceLength", "acceptance_length")
+FILE = "speculative_config.yaml"
+Lines = dict[str, str]
 
 
-def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """Statistics of one iteration, or the sum over several, as `LLM.get_stats` or `/metrics` report them.
+@dataclass(frozen=True)
+class Features:
+    """What a version can run, and whether the batch sizes in its schedule are upper bounds."""
 
-    Iterations without drafts are left out. With attention DP, only rank 0 counts, because other ranks report copies.
+    dynamic_tree: bool
+    upper_bounds: bool
+    mtp_length: str
+
+
+VERSIONS = {
+    "1.2": Features(dynamic_tree=False, upper_bounds=False, mtp_length="num_nextn_predict_layers"),
+    "1.3": Features(dynamic_tree=True, upper_bounds=True, mtp_length="num_nextn_predict_layers"),
+    "1.4": Features(dynamic_tree=True, upper_bounds=True, mtp_length="max_draft_len"),
+}
+WITHOUT_MODEL = ("MTP", "NGram")
+"""The values of `decoding_type` that load no draft: the module in the target's checkpoint, and n-gram lookup."""
+
+
+def export(plan: Envelope | Sequence[ChainRange], *, version: str, model: str) -> Export:
+    """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with EAGLE-3.
+
+    Args:
+        plan: envelope, or chains by batch size.
+        version: version of TensorRT-LLM, such as "1.4.0rc1".
+        model: EAGLE-3 head that drafts.
+
+    Raises:
+        InputError: the version cannot run the plan, or the plan exceeds a limit of the engine.
     """
-    rows = mappings("data", data)
-    blocks = [(mapping(BLOCK[0], pick(row, BLOCK) or {}), row) for row in rows]
-    if not any(block for block, _ in blocks):
-        inner = [row for row in rows if any(name in row for name in (*DRAFTED, *ACCEPTED))]
-        if not inner:
-            raise missing("the iteration stats", BLOCK, (name for row in rows for name in row))
-        blocks = [(row, row) for row in inner]
-    used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
-    read = [_read(block) for block in used]
-    totals = [sum(row[i] or 0 for row in read) for i in range(3)]
-    drafted, accepted, drafts = totals
-    said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
-    if any(row[2] is None for row in read):
-        sentences = (TOTALS_ONLY, "the report does not count the requests with drafts: tau is unknown", *said)
-        return Statistics("TensorRT-LLM", "iteration stats", None, None, None, drafted, accepted, sentences)
-    return statistics.from_totals(
-        "TensorRT-LLM",
-        "iteration stats",
-        drafts=drafts,
-        drafted=drafted,
-        accepted=accepted,
-        min_trials=min_trials,
-        assumed=said,
-    )
+    key, features = release("TensorRT-LLM", version, VERSIONS)
+    if isinstance(plan, Envelope):
+        lines, notes = _envelope(plan, key, features)
+    else:
+        lines, notes = _ranges(checked_ranges(plan), features)
+    return _export(key, {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines, notes)
 
 
-def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    """(drafted tokens, accepted tokens, requests that drafted or None if unknown) of one iteration."""
-    for names in (DRAFTED, ACCEPTED):
-        if pick(block, names) is None:
-            raise missing("specDecodingStats", names, block)
-    drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
-    if accepted > drafted:
+def export_without_model(ranges: Sequence[ChainRange], *, version: str, decoding_type: str) -> Export:
+    """Chains of one length, up to a batch size, as a YAML file for `trtllm-serve`, without a draft to load.
+
+    Args:
+        ranges: one range with drafts, and at most one without drafts for the larger batch sizes.
+        version: version of TensorRT-LLM, such as "1.4.0rc1".
+        decoding_type: "MTP" for the multi-token-prediction module in the target's checkpoint, "NGram" for n-gram
+            lookup.
+
+    Raises:
+        InputError: the ranges have two lengths, speculation is off at small batch sizes, or the version or the type is
+            unknown.
+    """
+    key, features = release("TensorRT-LLM", version, VERSIONS)
+    if decoding_type not in WITHOUT_MODEL:
+        raise InputError(f"decoding_type must be one of {', '.join(WITHOUT_MODEL)}, got {decoding_type!r:.60}")
+    first, *others = checked_ranges(ranges)
+    if first.length == 0 or len(others) > 1 or any(item.length for item in others):
         raise InputError(
-            f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: pass the stats as reported"
+            f"ranges must be one length, and no speculation above a batch size, for {decoding_type} in TensorRT-LLM, "
+            f"got {', '.join(f'{item.length} up to batch {item.last_batch}' for item in (first, *others))}: choose one "
+            "length"
         )
-    requests, length = pick(block, REQUESTS), pick(block, LENGTH)
-    if drafted == 0:
-        return 0, 0, 0
-    length = None if length is None else number(LENGTH[0], length)
-    if requests is None and (length is None or accepted == 0):
-        if length is not None:
-            agree(LENGTH[0], length, 1, "numAcceptedTokens=0", EXACT)
-        return drafted, accepted, None
-    named = REQUESTS[0] if requests is not None else f"the number of requests, by {LENGTH[0]}={length:g},"
-    if requests is None:
-        requests = round(accepted / (length - 1)) if length is not None and length > 1 else 0
-    requests = count(REQUESTS[0], requests)
-    if not 1 <= requests <= drafted:
+    named = features.mtp_length if decoding_type == "MTP" else "max_draft_len"
+    lines = {"decoding_type": decoding_type, named: str(first.length)}
+    if others:
+        lines["max_concurrency"] = str(first.last_batch)
+    if decoding_type == "MTP":
+        return _export(key, lines, ("the checkpoint of the target must contain the module",))
+    size = "max_matching_ngram_size has its default: count the acceptance with the same size"
+    return _export(key, lines, (size,), {"disable_overlap_scheduler": "true"})
+
+
+def _export(version: str, lines: Lines, notes: tuple[str, ...], others: Lines | None = None) -> Export:
+    """The export of the lines of `speculative_config`, and of `others` beside it."""
+    text = "speculative_config:\n" + "".join(f"  {name}: {value}\n" for name, value in lines.items())
+    text += "".join(f"{name}: {value}\n" for name, value in (others or {}).items())
+    return Export("TensorRT-LLM", version, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
+
+
+def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
+    if not features.dynamic_tree:
         raise InputError(
-            f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each request drafted a token, got {requests}: pass "
-            "the stats as reported"
+            f"plan must be a list of ChainRange for TensorRT-LLM {version}, got an Envelope: dynamic trees need 1.3 or "
+            "newer (PR #13081)"
         )
-    if length is not None:
-        agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
-    return drafted, accepted, requests
+    most = plan.branching * plan.levels
+    if not plan.levels <= plan.nodes <= most:
+        raise InputError(
+            f"nodes must be between levels={plan.levels} and branching * levels={most} for TensorRT-LLM, "
+            f"got {plan.nodes}: raise branching or lower nodes"
+        )
+    lines = {
+        "max_draft_len": str(plan.levels),
+        "use_dynamic_tree": "true",
+        "dynamic_tree_max_topK": str(plan.branching),
+        "max_total_draft_tokens": str(plan.nodes),
+    }
+    return lines, ("not for targets with MLA or sliding-window attention",)
 
 
-def from_metrics(text: str) -> Statistics:
-    """Statistics of Prometheus metrics: token counters since the start, and the last iteration's acceptance length."""
-    metrics, prefix = Metrics.parse(text), "trtllm_spec_decode_"
-    names = [prefix + "num_draft_tokens", prefix + "num_accepted_tokens"]
-    for name in names:
-        metrics.require("the metrics", [name])
-    drafted, accepted = (metrics.counter(name) or 0 for name in names)
-    tau = metrics.gauge(prefix + "acceptance_length")
-    sentences = [TOTALS_ONLY, "the counters do not say how many cycles there were"]
-    if tau is not None:
-        sentences.append("tau is a gauge of the last iteration, not a mean since the start")
-        sentences += metrics.gauge_notes(prefix + "acceptance_length")
-    return Statistics("TensorRT-LLM", "metrics", None, tau or None, None, drafted, accepted, tuple(sentences))
+def _ranges(ranges: list[ChainRange], features: Features) -> tuple[Lines, tuple[str, ...]]:
+    longest = max(item.length for item in ranges)
+    if ranges[0].length != longest:
+        raise InputError(
+            f"length of the first range must be the longest of all, got {ranges[0].length} where another range has "
+            f"{longest}: TensorRT-LLM uses the length at batch size 1 as max_draft_len; shorten the other ranges, or "
+            f"set the first length to {longest}"
+        )
+    lines = {"max_draft_len": str(longest)}
+    last = ranges[-1]
+    if len(ranges) == 1 and not features.upper_bounds:
+        return lines, (f"TensorRT-LLM drafts {longest} token{'s' * (longest > 1)} at every batch size",)
+    if features.upper_bounds:
+        table = {item.last_batch: item.length for item in ranges if item != last or item.length > 0}
+        notes = [
+            f"above batch size {max(table)} this version does not speculate; before PR #10860 (2026-03-13), in "
+            "early candidates of 1.3, keys were lower bounds"
+        ]
+        notes.append(
+            "while drafting is off, the state of the draft goes stale, lowering acceptance (#16888, open in 2026-07)"
+        )
+    else:
+        table = {item.first_batch: item.length for item in ranges}
+        notes = [f"above batch size {last.last_batch} this version continues to draft {last.length} tokens"]
+    lines["draft_len_schedule"] = "{" + ", ".join(f"{batch}: {length}" for batch, length in table.items()) + "}"
+    return lines, tuple(notes)
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
@@ -146,21 +204,134 @@ def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
     return (f"only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target.name}",)
 
 
+BLOCK = ("specDecodingStats", "spec_decoding_stats")
+LATENCY = ("iterLatencyMS", "iter_latency_ms")
+BATCHING = ("inflightBatchingStats", "inflight_batching_stats")
+GENERATING = ("numGenRequests", "num_gen_requests")
+ACTIVE = ("numActiveRequests", "num_active_requests")
+DRAFTED = ("numDraftTokens", "num_draft_tokens")
+ACCEPTED = ("numAcceptedTokens", "num_accepted_tokens")
+REQUESTS = ("numRequestsWithDraftTokens", "num_requests_with_draft_tokens")
+LENGTH = ("acceptanceLength", "acceptance_length")
+
+
+def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
+    """Statistics of one iteration, or the sum over several, as `LLM.get_stats` or `/metrics` report them.
+
+    Iterations without drafts are left out. With attention DP, only rank 0 counts, because other ranks report copies.
+    """
+    rows = mappings("data", data)
+    blocks = [(_block(row), row) for row in rows]
+    if not any(block for block, _ in blocks):
+        inner = [row for row in rows if any(name in row for name in (*DRAFTED, *ACCEPTED))]
+        if not inner:
+            raise missing("the iteration stats", BLOCK, (name for row in rows for name in row))
+        blocks = [(row, row) for row in inner]
+    used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
+    read = [_read(block) for block in used]
+    totals = [sum(row[i] or 0 for row in read) for i in range(3)]
+    drafted, accepted, drafts = totals
+    said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
+    if any(row[2] is None for row in read):
+        sentences = (TOTALS_ONLY, "the report does not count the requests with drafts: tau is unknown", *said)
+        return Statistics(None, None, None, drafted, accepted, sentences)
+    return statistics.from_totals(
+        drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials, assumed=said
+    )
+
+
+def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
+    """(drafted tokens, accepted tokens, requests that drafted or None if unknown) of one iteration."""
+    for names in (DRAFTED, ACCEPTED):
+        if pick(block, names) is None:
+            raise missing("specDecodingStats", names, block)
+    drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
+    if accepted > drafted:
+        raise InputError(
+            f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: pass the stats as reported"
+        )
+    requests, length = pick(block, REQUESTS), pick(block, LENGTH)
+    if drafted == 0:
+        return 0, 0, 0
+    length = None if length is None else number(LENGTH[0], length)
+    if requests is None and (length is None or accepted == 0):
+        if length is not None:
+            agree(LENGTH[0], length, 1, "numAcceptedTokens=0", EXACT)
+        return drafted, accepted, None
+    named = REQUESTS[0] if requests is not None else f"the number of requests, by {LENGTH[0]}={length:g},"
+    if requests is None:
+        requests = round(accepted / (length - 1)) if length is not None and length > 1 else 0
+    requests = count(REQUESTS[0], requests)
+    if not 1 <= requests <= drafted:
+        raise InputError(
+            f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each request drafted a token, got {requests}: pass "
+            "the stats as reported"
+        )
+    if length is not None:
+        agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
+    return drafted, accepted, requests
+
+
+def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
+    """Statistics of Prometheus metrics: token counters since the start, and the last iteration's acceptance length."""
+    del min_trials
+    prefix = "trtllm_spec_decode_"
+    names = [prefix + "num_draft_tokens", prefix + "num_accepted_tokens"]
+    for name in names:
+        metrics.require(name)
+    drafted, accepted = map(metrics.counter, names)
+    tau = metrics.gauge(prefix + "acceptance_length")
+    sentences = [TOTALS_ONLY, "the counters do not say how many cycles there were"]
+    if tau is not None:
+        sentences.append("tau is a gauge of the last iteration, not a mean since the start")
+        sentences += metrics.gauge_notes(prefix + "acceptance_length")
+    return Statistics(None, tau or None, None, drafted, accepted, tuple(sentences))
+
+
+def observe_iterations(text: str, min_trials: int) -> Observed:
+    """A server by its iterations: those with drafts, or all iterations if none has.
+
+    Raises:
+        InputError: there is no iteration with its time and requests that decode.
+    """
+    data = json_values(text)
+    rows = [row for row in mappings("data", data) if not row.get("attentionDpRank")]
+    drafting = [row for row in rows if pick(_block(row), DRAFTED)]
+    chosen = [row for row in drafting or rows if pick(row, LATENCY) and _decoding(row)]
+    if not chosen and not drafting:
+        raise nothing_decoded()
+    seconds = [number(LATENCY[0], pick(row, LATENCY)) / 1e3 for row in chosen]
+    drafts = [pick(_block(row), LATENCY) for row in chosen]
+    found = from_iteration_stats(data, min_trials) if drafting else None
+    return Observed(
+        statistics=found,
+        tau=1.0 if found is None else found.tau or 1.0,
+        nodes=found.nodes if found else 0.0,
+        depth=None if found else 0,
+        batch=sum(map(_decoding, chosen)) / len(chosen) if chosen else None,
+        step_seconds=sum(seconds) / len(seconds) if chosen else None,
+        draft_seconds=sum(drafts) / len(drafts) / 1e3 if chosen and all(drafts) and found else None,
+        notes=("the time of an iteration contains the prompts that are read in it",),
+    )
+
+
+def _block(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(BLOCK[0], pick(row, BLOCK) or {})
+
+
+def _decoding(row: Mapping[str, Any]) -> float:
+    """The number of requests that decode in an iteration."""
+    inner = mapping(BATCHING[0], pick(row, BATCHING) or {})
+    return number(GENERATING[0], pick(inner, GENERATING) or pick(row, ACTIVE) or 0)
+
+
 ENGINE = Engine(
     name="trtllm",
     title="TensorRT-LLM",
     versions=VERSIONS,
     exporter=_fitted,
     readers={
-        "trtllm-stats": lambda text, least: from_iteration_stats(json_value(text), min_trials=least),
-        "trtllm-metrics": lambda text, _: from_metrics(text),
+        "trtllm-stats": Reader(lambda text, least: from_iteration_stats(json_values(text), least), observe_iterations),
+        "trtllm-metrics": Reader(from_metrics, scraped=True),
     },
-    observers={
-        "trtllm-stats": Observer(
-            lambda text, least: observed_in_iterations(
-                json_value(text), partial(from_iteration_stats, min_trials=least)
-            )
-        )
-    },
-    advice=ADVICE,
 )

@@ -1,41 +1,45 @@
-"""vLLM: the engine, and its statistics from Prometheus, the log and single responses. Its config: `vllm_config`.
+"""vLLM: its statistics from Prometheus, the log and single responses, files of `vllm bench serve`, and its config.
 
-The names are from vllm/v1/spec_decode/metrics.py and https://docs.vllm.ai/en/v0.32.0/features/speculative_decoding/,
-read 2026-11-21. Metrics of single requests came with 0.29 (PR #48915). llama.cpp uses the same definitions.
+The names are from vllm/v1/spec_decode/metrics.py, vllm/v1/metrics/{stats,loggers}.py, vllm/benchmarks/serve.py (stored
+commit 009e6d4a) and https://docs.vllm.ai/en/v0.32.0/features/speculative_decoding/, read 2026-11-21 to 2026-11-23.
+Metrics of single requests came with 0.29 (PR #48915). llama.cpp uses the same definitions.
+
+`vllm:inter_token_latency_seconds` is observed once for each request and step, not for each token, so its mean is the
+time of a cycle. `vllm:iteration_tokens_total` is observed once for each step, so its count is the number of steps. In
+files of `vllm bench serve`, `mean_tpot_ms` is the mean over requests of (latency - time to first token) / (output
+tokens - 1), and `mean_itl_ms` the mean time between two chunks of a stream, of tau tokens with speculation. The fields
+`spec_decode_*` are differences of the server's counters, and are there only if the server has speculated.
+
+Speculative config: versions 0.11 to 0.32, from vllm/config/speculative.py at 002e77c1 and v1/worker/gpu_model_runner.py
+of the source distributions of 0.11.0, 0.11.2, 0.12.0, 0.14.0, 0.15.1, 0.16.0 to 0.20.0, 0.24.0, 0.25.0 and 0.32.0, read
+2026-11-21. `MAX_SPEC_LEN` in v1/sample/rejection_sampler.py is 128 in all of these. `mlp_speculator` is a name that the
+config knows but the V1 runner refuses, so it is refused here. In which version each `*_mtp` came is not checked: most
+releases add some, and all of them accept `mtp`. vLLM counts drafted tokens without the root, as spectheory does.
+Trees were drafted up to 0.20 but verified as chains (PR #20401, removed by PR #42121), so only chains are exported.
+`num_speculative_tokens_per_batch_size`: PR #32374 (merged 2026-06-14), first in the release notes of 0.24.0.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.engine import Engine
-from spectheory.engines.exports import Export
-from spectheory.engines.observed import Observer
+from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
+from spectheory.engines.report_values import agree, count, counts, json_values, mapping, missing, within
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Speculation, draft_length, served_run
 from spectheory.engines.statistics import RECOVERED, Counted, Statistics
-from spectheory.engines.vllm_benchmarks import FORMATS
-from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, WITHOUT_MODEL, export
-from spectheory.engines.vllm_observed import ADVICE, PREFIX, observed_in_log, observed_in_metrics
+from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length
-
-__all__ = [
-    "ENGINE",
-    "VERSIONS",
-    "export",
-    "from_log",
-    "from_log_line",
-    "from_prometheus",
-    "from_request_metrics",
-]
+from spectheory.planning.runnable import ChainRange, checked_ranges
 
 METHODS = {
     "model": "draft_model",
@@ -51,129 +55,225 @@ METHODS = {
     "suffix": "suffix",
 }
 """The method of vLLM for each family of drafts."""
+WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "dflash", "dspark")
+WITHOUT_MODEL = ("mtp", "suffix", "ngram", "ngram_gpu")
+FIRST = {"suffix": 12, "draft_model": 15, "ngram_gpu": 18, "dflash": 20, "dspark": 25}
+"""For each method that came after 0.11, the minor number of the first version 0.minor that has it.
+
+- suffix: in 0.11.2, not in 0.11.0, counted from 0.12 on.
+- draft_model: PR #24322; up to 0.14 NotImplementedError (https://github.com/vllm-project/vllm/issues/31883).
+- ngram_gpu: PR #29184, not in 0.17.0.
+- dflash: not in 0.19.0.
+- dspark: PR #46995, not in 0.24.0.
+"""
 PARALLEL = ("p-eagle", "pard")
 """The families that share the method of others, but draft all tokens in one forward."""
-FORMS = {
-    "Mean acceptance length": r"Mean acceptance length:\s*([\d.]+)",
-    "Per-position acceptance rate": r"Per-position acceptance rate:\s*\[?([\d.]+(?:,\s*[\d.]+)*)",
-    "Accepted": r"\bAccepted:\s*(\d+) tokens",
-    "Drafted": r"\bDrafted:\s*(\d+) tokens",
-    "Avg Draft acceptance rate": r"Avg Draft acceptance rate:\s*([\d.]+)\s*%",
-}
-"""The figures in a log line: name and pattern of each."""
+FIRST_PARALLEL = 16
+"""The minor number of the first version 0.minor that drafts all tokens in one forward of an EAGLE-3 head (P-EAGLE) or
+of a draft model (PARD), with the key `parallel_drafting`: PR #32887, in the release notes of 0.16.0.
+"""
+MAX_SPEC_LEN = 128
+VERSIONS = {f"0.{minor}": minor >= 24 for minor in range(11, 33)}
+"""The versions, and whether they take lengths by batch size."""
 
 
-def from_prometheus(text: str | Metrics, *, min_trials: int = 100) -> Statistics:
-    """Statistics of `/metrics`: counters since the server started, summed over label sets.
+def export(
+    ranges: Sequence[ChainRange], *, version: str, method: str, model: str | None, parallel: bool = False
+) -> Export:
+    """Chains by batch size as `--speculative-config`.
 
-    For the time between two scrapes, pass `Metrics.parse(later).since(Metrics.parse(earlier))`.
+    Args:
+        ranges: the chains.
+        version: version of vLLM, such as "0.32.0".
+        method: drafting method of vLLM, such as "eagle3".
+        model: draft model or head; None for `mtp`, `suffix` and `ngram`.
+        parallel: whether one forward of an EAGLE-3 head or of a draft model drafts all tokens (P-EAGLE, PARD).
+
+    Raises:
+        InputError: the version cannot run the plan, or an argument is out of range.
+    """
+    key, by_batch = release("vLLM", version, VERSIONS)
+    ranges = checked_ranges(ranges)
+    _check_method(method, model, key)
+    config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
+    if parallel:
+        config["parallel_drafting"] = True
+        if method not in ("eagle3", "draft_model") or int(key.split(".")[1]) < FIRST_PARALLEL:
+            raise InputError(
+                f"parallel must be False for method={method!r} of vLLM {key}: eagle3 and draft_model have it from "
+                f"0.{FIRST_PARALLEL} on (PR #32887)"
+            )
+    longest = max(item.length for item in ranges)
+    if longest > MAX_SPEC_LEN:
+        raise InputError(f"length must be at most MAX_SPEC_LEN={MAX_SPEC_LEN} of vLLM's sampler, got {longest}")
+    config["num_speculative_tokens"] = longest
+    notes = [f"vLLM drafts {longest} token{'s' * (longest > 1)} at every batch size"]
+    if len(ranges) > 1:
+        if not by_batch:
+            raise InputError(
+                f"plan must have a single range for vLLM {key}, got {len(ranges)}: "
+                "num_speculative_tokens_per_batch_size needs 0.24 or newer (PR #32374)"
+            )
+        table = [[item.first_batch, item.last_batch, item.length] for item in ranges]
+        config["num_speculative_tokens_per_batch_size"] = table
+        notes = [
+            "vLLM ignores the table when data parallel > 1; full CUDA graphs need Model Runner V2",
+            "Model Runner V2 ignored the table and drafted the longest chain (#51510, fix #57053 open in 2026-09)",
+        ]
+        if any(item.length == 0 for item in ranges):
+            notes.append("a user saw throughput collapse at the batch size where the table turns to 0 (#49548, open)")
+    if method.startswith("ngram"):
+        notes.append("add prompt_lookup_max, and prompt_lookup_min, to the config")
+    return Export("vLLM", key, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
+
+
+def _check_method(method: str, model: str | None, version: str) -> None:
+    without = method in WITHOUT_MODEL or method.endswith("_mtp")
+    if method not in WITH_MODEL and not without:
+        raise InputError(f"method must be one of {', '.join(WITH_MODEL + WITHOUT_MODEL)} or *_mtp, got {method!r}")
+    if int(version.split(".")[1]) < FIRST.get(method, 0):
+        raise InputError(f"method {method!r} needs vLLM 0.{FIRST[method]} or newer, got {version}")
+    if model is None and not without:
+        raise InputError(f"model must name the draft for method={method!r}, got None")
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest chains that the version can run."""
+    method = fitting.of_family(METHODS)
+    found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
+    if len(found.runs) > 1 and not VERSIONS[version]:
+        found = fitting.chains(one_length(MAX_SPEC_LEN), f"vLLM {version} takes, one length for all batch sizes")
+    model = None if method in WITHOUT_MODEL else fitting.model
+    model = fitting.module if method == "mtp" else model
+    made = export(found.runs, version=version, method=method, model=model, parallel=fitting.family in PARALLEL)
+    return made.after(*fitting.notes(found))
+
+
+PREFIX = "vllm:spec_decode_num_"
+PER_POSITION = PREFIX + "accepted_tokens_per_pos"
+LATENCY = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+PROMPTS_TOO = "the time of a step contains the prompts that are read in the same step"
+_GENERATED = r"Avg generation throughput:\s*([\d.]+) tokens/s.*?Running:\s*(\d+) reqs"
+
+
+def from_metrics(metrics: Metrics, min_trials: int) -> Statistics:
+    """Statistics of `/metrics`: counters since the server started, or between two scrapes, summed over label sets.
 
     Raises:
         InputError: the counters are missing, contradict each other, or count fewer than `min_trials` cycles.
     """
-    metrics, per_position = Metrics.parse(text) if isinstance(text, str) else text, PREFIX + "accepted_tokens_per_pos"
     wanted = [PREFIX + name for name in ("drafts", "draft_tokens", "accepted_tokens")]
-    for name in (*wanted, per_position):
-        metrics.require("the metrics", [name])
-    drafts, drafted, accepted = (metrics.counter(name) or 0 for name in wanted)
-    found = metrics.by_position(per_position)
-    agree(wanted[2], accepted, sum(found), f"the sum of {per_position}", 0)
-    sets = metrics.label_sets(per_position)
-    shown = "; ".join(", ".join(f"{key}={value}" for key, value in labels.items()) for labels in sets)
-    assumed = [f"the counters of {len(sets)} label sets are summed: {shown}"] if len(sets) > 1 else []
+    for name in (*wanted, PER_POSITION):
+        metrics.require(name)
+    drafts, drafted, accepted = map(metrics.counter, wanted)
+    found = metrics.by_position(PER_POSITION)
+    agree(wanted[2], accepted, sum(found), f"the sum of {PER_POSITION}", 0)
+    ranks = len(metrics.samples[wanted[0]])
+    said = [f"the counters of {ranks} label sets are summed"] if ranks > 1 else []
     counted = statistics.from_prefix_counts(found, drafts)
-    return statistics.from_positions(
-        "vLLM", "prometheus", counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+    return statistics.from_positions(counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=said)
+
+
+def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
+    """A model in a scrape, or in the difference of two."""
+    seconds, drafts = metrics.mean(*LATENCY), metrics.total(PREFIX + "drafts")
+    if seconds is None and not drafts:
+        metrics.require(*(f"{name}_count" for name in LATENCY))
+        raise nothing_decoded()
+    steps = metrics.total("vllm:iteration_tokens_total_count")
+    waits = max(metrics.total(f"{name}_count") for name in LATENCY)
+    batch = waits / steps if steps and waits else metrics.gauge("vllm:num_requests_running") or None
+    prompt = metrics.mean("vllm:request_prompt_tokens")
+    cached = metrics.quotient("vllm:prefix_cache_hits", "vllm:prefix_cache_queries") or 0.0
+    seen = Observed(
+        batch=None if batch is None else max(batch, 1.0),
+        step_seconds=seconds,
+        prompt_tokens=None if prompt is None else prompt * (1 - cached),
+        output_tokens=metrics.mean("vllm:request_generation_tokens"),
+        notes=(PROMPTS_TOO,) if seconds is not None else (),
     )
+    return _with_drafts(seen, from_metrics(metrics, min_trials)) if drafts else seen
 
 
-@dataclass(frozen=True)
-class _Line:
-    """The figures of one log line. A figure that the line does not have is None."""
-
-    tau: float
-    rates: list[float]
-    accepted: int | None
-    drafted: int | None
-    percent: float | None
-
-    @classmethod
-    def parse(cls, line: str) -> _Line:
-        found = {name: re.findall(form, line) for name, form in FORMS.items()}
-        for name in list(FORMS)[:2]:
-            if len(found[name]) != 1:
-                if not found[name]:
-                    wanted = [name for name in list(FORMS)[:2] if not found[name]]
-                    raise missing("the line", wanted, re.findall(r"([A-Za-z][\w -]*):", line))
-                raise InputError(
-                    f"line must have {name!r} once, got it {len(found[name])} times: use from_log for several lines"
-                )
-        tau, rates, accepted, drafted, percent = found.values()
-        return cls(
-            tau=float(tau[0]),
-            rates=[float(rate) for rate in rates[0].split(",")],
-            accepted=int(accepted[0]) if accepted and drafted else None,
-            drafted=int(drafted[0]) if accepted and drafted else None,
-            percent=float(percent[0]) if percent else None,
-        )
-
-    def statistics(self, min_trials: int) -> Statistics:
-        return statistics.from_rounded("vLLM", "log line", min_trials=min_trials, **vars(self))
+def _with_drafts(seen: Observed, found: Statistics) -> Observed:
+    """What was observed, with the statistics of the drafts."""
+    depth = found.positions if found.positions is not None or found.nodes is None else round(found.nodes)
+    notes = (*seen.notes, *found.assumed)
+    return replace(seen, statistics=found, tau=found.tau or 1.0, nodes=found.nodes, depth=depth, notes=notes)
 
 
-def from_log_line(line: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of one log line `SpecDecoding metrics: ...`. It covers the time since the previous such line."""
-    return _Line.parse(line).statistics(min_trials)
+def _figures(line: str) -> dict[str, Any]:
+    """The figures of a log line `SpecDecoding metrics`, None for counts that it does not have."""
+    tau = re.search(r"Mean acceptance length:\s*([\d.]+)", line)
+    rates = re.search(r"Per-position acceptance rate:\s*\[?([\d.]+(?:,\s*[\d.]+)*)", line)
+    if tau is None or rates is None:
+        wanted = ["Mean acceptance length"] if tau is None else ["Per-position acceptance rate"]
+        raise missing("the line", wanted, re.findall(r"([A-Za-z][\w -]*):", line))
+    totals = {name: re.search(rf"\b{name}:\s*(\d+) tokens", line) for name in ("Accepted", "Drafted")}
+    accepted, drafted = (int(found[1]) if found else None for found in totals.values())
+    shares = list(map(float, rates[1].split(",")))
+    return {"tau": float(tau[1]), "rates": shares, "accepted": accepted, "drafted": drafted}
 
 
-def from_log(text: str, *, min_trials: int = 100) -> Statistics:
+def from_log(text: str, min_trials: int = 100) -> Statistics:
     """Statistics of a log: the sum over all lines `SpecDecoding metrics: ...`. Other lines are ignored.
 
-    A line with the mean nan, because nothing was drafted, adds nothing. A line adds only to the positions that it has.
+    A line covers the time since the previous such line. A line with the mean nan, because nothing was drafted, adds
+    nothing. A line adds only to the positions that it has.
 
     Raises:
         InputError: there is no such line, a line contradicts itself, or one of several lines has no counts.
     """
-    every = text.splitlines()
+    every = [line for line in text.splitlines() if "Mean acceptance length" in line]
     lines = [line for line in every if "Mean acceptance length: nan" not in line]
-    if len(lines) < len(every) and not any("Mean acceptance length" in line for line in lines):
-        raise InputError("vLLM has drafted nothing yet: the mean acceptance length is nan in every line")
-    found = [line for line in lines if re.search(FORMS["Mean acceptance length"], line)]
-    if len(found) < 2:
-        return from_log_line(found[0] if found else text, min_trials=min_trials)
+    if every and not lines:
+        raise InputError("nothing was drafted yet: the mean acceptance length is nan in every line")
+    read = [_figures(line) for line in lines or [text[-10_000:]]]
+    if len(read) == 1:
+        return statistics.from_rounded(**read[0], min_trials=min_trials)
     rows, drafts, drafted = [], 0, 0
-    for i, line in enumerate(found, 1):
-        part = _Line.parse(line)
-        part.statistics(1)
-        if part.accepted is None or part.drafted is None:
-            raise InputError(
-                f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass this line alone"
-            )
-        cycles, counted = statistics.counts_behind(part.rates, part.tau, part.accepted, part.drafted)
+    for i, line in enumerate(read, 1):
+        if line["accepted"] is None or line["drafted"] is None:
+            raise InputError(f"line {i} of {len(read)} must have Accepted and Drafted to be added: pass it alone")
+        statistics.from_rounded(**line, min_trials=1)
+        cycles, counted = statistics.counts_behind(**line)
         rows.append(statistics.from_prefix_counts(counted, cycles))
-        drafts, drafted = drafts + cycles, drafted + part.drafted
-    total, assumed = statistics.added(rows), [f"{len(found)} lines of the log are added", RECOVERED]
-    return statistics.from_positions(
-        "vLLM", "log", total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
-    )
+        drafts, drafted = drafts + cycles, drafted + line["drafted"]
+    total, said = statistics.added(rows), [f"{len(read)} lines of the log are added", RECOVERED]
+    return statistics.from_positions(total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=said)
 
 
-def from_request_metrics(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """Statistics of a server's response, or the sum over several responses.
+def observe_log(text: str, min_trials: int) -> Observed:
+    """A server by its lines of throughput, and by its lines `SpecDecoding metrics` if there are any."""
+    lines = [(float(rate), int(running)) for rate, running in re.findall(_GENERATED, text)]
+    busy = [(rate, running) for rate, running in lines if rate > 0 and running > 0]
+    found = from_log(text, min_trials) if "Mean acceptance length" in text else None
+    if not busy and found is None:
+        raise nothing_decoded()
+    seen = Observed()
+    if busy:
+        rate, running = (sum(row[i] for row in busy) for i in (0, 1))
+        tau = 1.0 if found is None else found.tau or 1.0
+        said = "the batch is the number of running requests when a line was written, in the mean of the busy lines"
+        notes = (said, PROMPTS_TOO)
+        seen = Observed(batch=running / len(busy), step_seconds=running * tau / rate, notes=notes)
+    return seen if found is None else _with_drafts(seen, found)
+
+
+def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
+    """Statistics of a server's responses, which are added.
 
     The server must run with `--per-request-spec-decode-metrics summary` or `detailed`. Each item of `data` is a
     response, its `metrics`, or the value under `speculative_decoding` in these. Items without drafted tokens are left
     out. Drafts of different lengths do not bias the rates if the response has histograms by draft length, or the steps
     of `detailed`. One request has few cycles: lower `min_trials`, and expect wide intervals.
     """
-    read = [_request(item) for item in ([data] if isinstance(data, Mapping) else data)]
+    read = [_request(item) for item in data]
     used = [row for row in read if row[1]] or read[:1]
     if not used:
         raise InputError("data must hold at least one response, got none: pass the server's responses")
     counted, drafts, drafted = zip(*used, strict=True)
     return statistics.from_positions(
-        "vLLM",
-        "request metrics",
         statistics.added(counted),
         drafts=sum(drafts),
         drafted=None if None in drafted else sum(drafted),
@@ -194,43 +294,13 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
     by_length, source = _by_length(inner)
     counted = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
     agree(f"the sum of {source}", sum(counted[0]), accepted, "acceptance_histogram", 0)
-    for name, expected in (
-        ("num_spec_steps", drafts),
-        ("num_accepted_draft_tokens", accepted),
-        ("num_spec_tokens", len(histogram) - 1),
-    ):
+    for name, expected in (("num_spec_steps", drafts), ("num_accepted_draft_tokens", accepted)):
         if inner.get(name) is not None:
             agree(name, count(name, inner[name]), expected, "acceptance_histogram", 0)
-    if inner.get("mean_acceptance_length") is not None and drafts:
-        tau = number("mean_acceptance_length", inner["mean_acceptance_length"])
-        agree("mean_acceptance_length", tau, 1 + accepted / drafts, "acceptance_histogram", EXACT)
-    return counted, drafts, _drafted(inner, by_length, drafts * (len(histogram) - 1), accepted)
-
-
-def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:
-    """`num_draft_tokens`, after a check against the histograms by length, or else against its maximum `most`.
-
-    None if the response does not have it.
-    """
-    if inner.get("num_draft_tokens") is None:
-        return None
-    drafted = count("num_draft_tokens", inner["num_draft_tokens"])
-    if drafted < accepted:
-        raise InputError(
-            f"num_draft_tokens={drafted} must be at least accepted={accepted}: pass the response as the server sent it"
-        )
     if by_length:
-        said = sum(k * sum(row) for k, row in by_length.items())
-        agree("num_draft_tokens", drafted, said, "the steps by draft length", 0)
-    elif drafted > most:
-        raise InputError(
-            f"num_draft_tokens must be at most {most}, the longest draft in every step of acceptance_histogram, got "
-            f"{drafted}: pass the response as the server sent it"
-        )
-    if inner.get("draft_acceptance_rate") is not None and drafted:
-        rate = number("draft_acceptance_rate", inner["draft_acceptance_rate"])
-        agree("draft_acceptance_rate", rate, accepted / drafted, f"{accepted} accepted of {drafted} drafted", EXACT)
-    return drafted
+        return counted, drafts, sum(k * sum(row) for k, row in by_length.items())
+    drafted = inner.get("num_draft_tokens")
+    return counted, drafts, None if drafted is None else count("num_draft_tokens", drafted)
 
 
 def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
@@ -238,36 +308,45 @@ def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
     name = "acceptance_histogram_by_draft_length"
     made: dict[int, list[int]] = {}
     for k, row in mapping(name, inner.get(name) or {}).items():
-        if not is_digits(k):
-            raise InputError(f"{name} must have draft lengths as keys, such as '3', got {k!r:.40}")
-        made[int(k)] = counts(f"{name}[{k}]", row)
-        if len(row) != int(k) + 1:
-            raise InputError(f"{name}[{k}] must have {int(k) + 1} entries, got {len(row)}")
+        made[int(k) if is_digits(k) else -1] = counts(f"{name}[{k}]", row)
+        if not is_digits(k) or len(row) != int(k) + 1:
+            raise InputError(f"{name} must have k + 1 counts for each draft length k, got {len(row)} under {k!r:.40}")
     if made:
         return made, name
     accepted, drafted = (counts(key, inner.get(key) or []) for key in ("per_step_accepted", "per_step_drafted"))
-    if len(accepted) != len(drafted):
+    if len(accepted) != len(drafted) or any(j > k for j, k in zip(accepted, drafted, strict=True)):
         raise InputError(
-            f"per_step_accepted and per_step_drafted must be equally long, got {len(accepted)} and {len(drafted)}: "
+            "per_step_accepted and per_step_drafted must be equally long, with at most as many accepted as drafted: "
             "pass both as the response has them"
         )
     for j, k in zip(accepted, drafted, strict=True):
-        if j > k:
-            raise InputError(f"per_step_accepted must be at most per_step_drafted={k}, got {j}")
         made.setdefault(k, [0] * (k + 1))[j] += 1
     return made, "per_step_accepted"
 
 
-def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chains that the version can run."""
-    method = fitting.of_family(METHODS)
-    found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
-    if len(found.runs) > 1 and not VERSIONS[version].schedule:
-        found = fitting.chains(one_length(MAX_SPEC_LEN), f"vLLM {version} takes, one length for all batch sizes")
-    model = None if method in WITHOUT_MODEL else fitting.model
-    model = fitting.module if method == "mtp" else model
-    made = export(found.runs, version=version, method=method, model=model, parallel=fitting.family in PARALLEL)
-    return made.after(*fitting.notes(found))
+def _served(entry: Entry, conditions: Conditions) -> Run:
+    """The run of a result of `vllm bench serve`. See `serving_run` for batch, context and seconds.
+
+    The draft is a chain of as many tokens as the server drafted per cycle. Other engines may have been measured, so the
+    engine is named only if the backend is vllm, or if vLLM's counters are there.
+    """
+    found, backend = _counted(entry), entry.text("backend") or entry.text("endpoint_type") or ""
+    engine = "vllm" if found is not None or backend.startswith("vllm") else None
+    return served_run(entry, found, conditions, model=entry.text("model_id"), engine=engine)
+
+
+def _counted(entry: Entry) -> Speculation | None:
+    """Tau and the chain length by the server's counters; None if it has not speculated."""
+    if not entry.has("spec_decode_acceptance_length"):
+        return None
+    tau = entry.number("spec_decode_acceptance_length", least=1)
+    if not entry.has("spec_decode_num_drafts") or not entry.has("spec_decode_draft_tokens"):
+        return Speculation(tau)
+    drafts, drafted = entry.count("spec_decode_num_drafts", least=1), entry.count("spec_decode_draft_tokens", least=1)
+    if entry.has("spec_decode_accepted_tokens"):
+        expected = 1 + entry.count("spec_decode_accepted_tokens") / drafts
+        within(f"{entry.where}: spec_decode_acceptance_length", tau, expected, expected, "1 + accepted / drafts", 0.01)
+    return Speculation(tau, draft_length(drafted / drafts))
 
 
 ENGINE = Engine(
@@ -276,17 +355,13 @@ ENGINE = Engine(
     versions=VERSIONS,
     exporter=_fitted,
     readers={
-        "vllm-metrics": lambda text, least: from_prometheus(text, min_trials=least),
-        "vllm-log": lambda text, least: from_log(text, min_trials=least),
-        "vllm-response": lambda text, least: from_request_metrics(json_values(text), min_trials=least),
+        "vllm-metrics": Reader(from_metrics, observe_metrics, scraped=True),
+        "vllm-log": Reader(from_log, observe_log),
+        "vllm-response": Reader(lambda text, least: from_request_metrics(json_values(text), least)),
     },
-    benchmarks=FORMATS,
-    observers={
-        "vllm-metrics": Observer(
-            lambda metrics, least: observed_in_metrics(metrics, partial(from_prometheus, metrics, min_trials=least)),
-            scraped=True,
-        ),
-        "vllm-log": Observer(lambda text, least: observed_in_log(text, partial(from_log, text, min_trials=least))),
+    benchmarks={
+        "vllm-serve": BenchmarkFormat(
+            ("model_id", "mean_tpot_ms", "total_output_tokens"), _served, CONDITIONS, (ASSUMED,)
+        )
     },
-    advice=ADVICE,
 )

@@ -1,50 +1,26 @@
-"""`spectheory import`: what engines report."""
+"""`spectheory import` and `spectheory diagnose`, on the sample files of the pages."""
 
 from __future__ import annotations
 
-import itertools
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import spectheory as st
-from spectheory.engines import report_names
-from tests.command_line import Run, refused, succeeded
-from tests.engines.test_llama_cpp import OLD_SERVER, SERVER, SLOT
-from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
-from tests.engines.test_tensorrt_llm import ITERATION
-from tests.engines.test_vllm_statistics import LOG, PROMETHEUS, REQUEST
+from tests.command_line import HEAD, Run, refused, succeeded
+from tests.engines.examples import ITERATION, LOG, PROMETHEUS
 
-TRTLLM_METRICS = "trtllm_spec_decode_num_draft_tokens_total 300\ntrtllm_spec_decode_num_accepted_tokens_total 150\n"
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+SCRAPES = ("vllm-metrics", "vllm-before.prom", "vllm-after.prom")
 
 
-REPORTS = {
-    "vllm-metrics": (PROMETHEUS, 1000, 2.5, [0.8, 0.625, 0.4]),
-    "vllm-log": (LOG, 37, 3.49, [28 / 37, 23 / 28, 16 / 23]),
-    "vllm-response": (json.dumps({"metrics": {"speculative_decoding": REQUEST}}), 43, 53 / 43, [4 / 43, 3 / 4, 1]),
-    "sglang-response": (json.dumps(NEW, indent=1) + json.dumps(NEW), 200, 2.5, [0.8, 0.5, 0.75]),
-    "sglang-metrics": (SGLANG_METRICS, 40, 2.5, None),
-    "trtllm-stats": (json.dumps([ITERATION, ITERATION]), 16, 2.5, None),
-    "trtllm-metrics": (TRTLLM_METRICS, None, None, None),
-    "llama.cpp-log": (SERVER, 87, 2.92, [70 / 87, 55 / 70, 42 / 55]),
-    "sequoia-vector": ("0 0.6 0.2 0.05 0.15", None, None, [0.6]),
-}
-
-
-@pytest.mark.parametrize("source", REPORTS)
-def test_every_report_is_read(run: Run, source: str) -> None:
-    text, drafts, tau, rates = REPORTS[source]
-    result = succeeded(run("import", source, "-", "--json", "--min-trials", 1, given=text))
-    found = json.loads(result.stdout)
-    assert (found["drafts"], found["tau"]) == (drafts, tau)
-    assert found["assumed"]
-    table = found["acceptance"] and [row[0] for row in found["acceptance"]["table"]]
-    assert table is None if rates is None else table[: len(rates)] == pytest.approx(rates)
-
-
-def test_every_source_is_tested() -> None:
-    assert sorted(report_names()) == sorted([*REPORTS, "sglang-bench"])
+@pytest.fixture
+def samples(run: Run) -> Run:
+    """Run the command line in a folder with the sample files."""
+    shutil.copytree(SAMPLES, Path.cwd(), dirs_exist_ok=True)
+    return run
 
 
 def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> None:
@@ -55,129 +31,62 @@ def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> N
         ["2", "62.5", "62.5", "800"],
         ["3+", "40.0", "40.0", "500"],
     ]
-    assert "tau 2.500, 1,000 cycles, 3,000 tokens drafted, 1,500 accepted" in result.stdout
+    assert "vllm-metrics: tau 2.500, 1,000 cycles, 3,000 tokens drafted, 1,500 accepted" in result.stdout
     assert "assumed: chain statistics give rank 0 only: rates of other ranks are unknown" in result.stdout
-    assert "label sets are summed: engine=0, model_name=m, {x}" in result.stdout
     assert result.stdout.endswith("wrote acceptance.json\n")
-    provenance = st.Acceptance.load("acceptance.json").provenance
-    assert provenance.source == "spectheory.read_report"
-    assert provenance.settings["report"] == "vllm-metrics"
-    assert provenance.settings["files"] == "metrics.txt"
-    assert provenance.assumptions[0].startswith("chain statistics give rank 0 only")
+    assert st.Acceptance.load("acceptance.json").provenance.settings["files"] == "metrics.txt"
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
-    planned = run("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--out", "plan.json")
-    assert planned.exit_code == 0
-    assert st.Plan.load("plan.json").answer == "chain"
+    succeeded(run("plan", "--acceptance", "acceptance.json", "--latency", "latency.json"))
 
 
-def test_vectors_are_read_from_files_also(run: Run) -> None:
-    Path("vector.csv").write_text("0, 0.6, 0.2, 0.05, 0.15")
-    result = run("import", "sequoia-vector", "vector.csv", "--out", "acceptance.json")
-    assert "Sequoia vector: no totals" in result.stdout
-    assert st.Acceptance.load("acceptance.json").table.tolist() == [[0.6, 0.2, 0.05]]
-
-
-def test_measured_points_are_a_table(run: Run) -> None:
-    shown = run("import", "sglang-bench", "-", given=BENCH).stdout.splitlines()
-    assert [line.split() for line in shown[3:6]] == [
-        ["1", "-", "-", "-", "1.000", "10.00", "100.0"],
-        ["1", "3", "4", "7", "2.500", "12.50", "200.0"],
-        ["8", "3", "1", "3", "2.200", "20.00", "110.0"],
-    ]
-    points = json.loads(run("import", "sglang-bench", "-", "--json", given=BENCH).stdout)
-    assert points[0]["envelope"] is None
-    assert points[1] == {
-        "batch_size": 1,
-        "envelope": {"levels": 3, "branching": 4, "nodes": 7},
-        "tau": 2.5,
-        "step_seconds": 0.0125,
-        "tokens_per_second": 200.0,
-    }
-
-
-@pytest.mark.parametrize(
-    ("source", "text", "message"),
-    [
-        ("vllm", PROMETHEUS, "unknown report 'vllm': did you mean vllm-log"),
-        ("sglang-metrics", PROMETHEUS, "none of sglang:spec_accept_length; the nearest found are vllm:spec_decode_num"),
-        ("vllm-metrics", "", "the report is empty: give the text that the engine reported"),
-        ("vllm-log", LOG + LOG, "line must have 'Mean acceptance length' once, got it 2"),
-        ("vllm-log", LOG + "\n" + LOG, "trials[0] is 74, fewer than min_trials=100"),
-        ("vllm-log", LOG, "trials[0] is 37, fewer than min_trials=100"),
-        ("sglang-response", '{"id": 1}\n{"id": }', "the report must hold JSON: Expecting value: line 2 column 8"),
-        ("sglang-response", '{"id": 1}\n{"id": 2}', "meta_info has none of spec_verify_ct"),
-        ("sglang-bench", BENCH, "sglang-bench reports no acceptance rates by position here: leave out --out"),
-        ("llama.cpp-log", OLD_SERVER, "llama.cpp-log reports no acceptance rates by position here: leave out --out"),
-        ("sequoia-vector", "0.6 half", "text must hold only numbers"),
-    ],
-)
-def test_reports_that_give_no_rates_are_refused_and_nothing_is_written(
-    run: Run, source: str, text: str, message: str
-) -> None:
-    refused(run("import", source, "-", "--out", "acceptance.json", given=text), message)
+def test_totals_are_shown_and_saved_only_with_an_assumed_length(run: Run) -> None:
+    text, out = json.dumps(ITERATION), ("--out", "made.json")
+    assert "trtllm-stats: tau 2.500, 8 cycles" in succeeded(run("import", "trtllm-stats", "-", given=text)).stdout
+    refused(run("import", "trtllm-stats", "-", *out, given=text), "give the number of tokens in each draft with --ass")
     assert not list(Path().iterdir())
+    succeeded(run("import", "trtllm-stats", "-", "--assume-constant", 3, *out, given=text))
+    assert st.Acceptance.load("made.json").table.shape == (1, 1)
 
 
-def test_several_reports_add_up(run: Run) -> None:
-    for source, text, one in (
-        ("llama.cpp-log", SLOT + "\n" + SLOT, SLOT),
-        ("llama.cpp-log", "\n".join((SLOT, OLD_SERVER, SLOT, OLD_SERVER)), SLOT),
-        ("vllm-response", json.dumps(REQUEST) + "\n" + json.dumps(REQUEST), json.dumps(REQUEST)),
-    ):
-        single, both = (
-            json.loads(run("import", source, "-", "--min-trials", 1, "--json", given=report).stdout)
-            for report in (one, text)
-        )
-        assert [both[name] for name in ("drafts", "drafted", "accepted")] == [
-            2 * single[name] for name in ("drafts", "drafted", "accepted")
-        ]
-        assert both["acceptance"]["table"] == single["acceptance"]["table"]
-        assert both["acceptance"]["trials"] == [2 * trials for trials in single["acceptance"]["trials"]]
-        assert any(" are added" in sentence for sentence in both["assumed"])
-
-
-def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> None:
-    for source, text in (
-        ("sglang-metrics", SGLANG_METRICS),
-        ("trtllm-stats", json.dumps(ITERATION)),
-        ("sglang-response", '{"spec_verify_ct": 200, "spec_accept_token_num": 300, "spec_draft_token_num": 600}'),
-        ("llama.cpp-log", "draft acceptance rate = 0.50000 (  300 accepted /   600 generated)"),
-    ):
-        result = succeeded(run("import", source, "-", "--assume-constant", 3, "--out", "made.json", given=text))
-        made = st.Acceptance.load("made.json")
-        rate = made.table[0, 0]
-        assert made.table.shape == (1, 1)
-        assert 1 + rate + rate**2 + rate**3 == pytest.approx(2.5)
-        assert f"the rate is {rate:.4f} at every position, which gives tau 2.5 with 3" in result.stdout
-        assert made.provenance.assumptions[-1].startswith("the rate is ")
-    for source, text, length, message in (
-        ("vllm-metrics", PROMETHEUS, 3, "assume_constant must be left out: vLLM prometheus reports rates by position"),
-        ("sglang-bench", BENCH, 3, "assume_constant is only for reports of totals, sglang-bench reports measured"),
-        ("sglang-metrics", SGLANG_METRICS, 1, "tau must be from 1 to 2 for assume_constant=1, got 2.5"),
-        (
-            "trtllm-stats",
-            json.dumps(ITERATION),
-            1,
-            "assume_constant must be at least 3, the tokens drafted per cycle, got 1",
-        ),
-    ):
-        refused(run("import", source, "-", "--assume-constant", length, given=text), message)
-
-
-def test_empty_reports_and_too_few_trials_are_refused_with_the_repair(run: Run) -> None:
-    for source, nothing in itertools.product(report_names(), ("", " \n")):
-        refused(
-            run("import", source, "-", given=nothing), "the report is empty: give the text that the engine reported"
-        )
-    Path("empty.txt").touch()
-    refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt is empty: give the text that the engine reported")
+def test_what_cannot_be_imported_is_refused_in_one_line(run: Run) -> None:
+    refused(run("import", "vllm", "-", given=LOG), "unknown report 'vllm': did you mean vllm-log")
     refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower min_t")
-    out = ("--out", "made.json")
-    refused(
-        run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "in each draft with --assume-constant"
+    refused(run("import", "vllm-log", "-", given=""), "the report is empty: give the text that the engine reported")
+    refused(run("import", "sequoia-vector", "absent.npy"), "there is no file absent.npy")
+
+
+def test_two_scrapes_are_subtracted(samples: Run) -> None:
+    result = succeeded(samples("import", *SCRAPES, "--out", "rates.json"))
+    assert "wrote rates.json" in result.stdout
+    rates = st.Acceptance.load("rates.json")
+    assert rates.table[:, 0] == pytest.approx([0.78, 0.74, 0.71], abs=0.04), "those of the simulated server"
+
+
+def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
+    result = succeeded(
+        samples("diagnose", "llama.cpp-log", "llama-server.log", "--batch", 1, *HEAD[:5], "llama-3.2-1b")
     )
+    shown = result.stdout
+    assert shown.startswith("llama.cpp: tau 2.67, 8 drafted tokens a cycle, 1 sequences, 0.")
+    assert "acceptance rates by position: 0.65, 0.64, 0.60" in shown
+    assert [line.split()[0] for line in shown.splitlines()[5:11]] == [
+        *("draft", "verification", "overhead", "prompt", "cycle", "plain")
+    ]
+    assert "fastest by these rates and predicted times, " in shown
+    plain = [value for side in ("before", "after") for value in ("--plain", f"vllm-off-{side}.prom")]
+    (found,) = json.loads(succeeded(samples("diagnose", *SCRAPES, *plain, "--json")).stdout)
+    assert found["speedup"] == pytest.approx(found["tau"] * found["plain_seconds"] / found["cycle_seconds"])
+    assert found["predicted"] is None
 
 
-def test_a_file_that_is_not_there_is_named(run: Run) -> None:
-    for source in ("vllm-metrics", "sequoia-vector"):
-        refused(run("import", source, "absent.npy"), "there is no file absent.npy")
+def test_forward_times_come_from_records_or_from_models_and_not_from_both(samples: Run) -> None:
+    st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3").latency(8).save("8.json")
+    log = ("sglang-log", "sglang.log", "--tree", "15:5")
+    (found,) = json.loads(succeeded(samples("diagnose", *log, "--latency", "8.json", "--json")).stdout)
+    assert (found["nodes"], found["depth"]) == (15, 5)
+    assert found["predicted"]["draft_seconds"] > 0
+    message = "give --gpu, --target and --draft together, or --latency instead of all three"
+    refused(samples("diagnose", *log, *HEAD, "--latency", "8.json"), message)
+    refused(samples("diagnose", *log, "--gpu", "h100_sxm"), message)
+    refused(samples("diagnose", *log[:-1], "15"), "--tree must be NODES:LEVELS, like 60:6, got '15'")
+    refused(samples("diagnose", "vllm-metrics", "sglang.log"), "the metrics must be in Prometheus's text format")

@@ -26,8 +26,8 @@ from spectheory.planning.break_even import break_even_map, fitting_latencies, wi
 from spectheory.planning.candidates import Candidates, Limits
 from spectheory.search.shapes import shapes
 from spectheory.yields import falling_rates
-from tests.cli.test_cli_import import REPORTS
 from tests.command_line import Run, refused
+from tests.engines.examples import REPORTS
 from tests.known import known
 from tests.refusals import refuses
 

@@ -19,31 +19,29 @@ RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
 TIMES = replace(st.Latency.constant(draft_seconds=0.1), provenance=st.Provenance.now("test", draft="my/draft", batch=2))
 PLAN = st.plan(RATES, TIMES, max_budget=12)
 TOY = """
-from spectheory.engines import BenchmarkRuns, Engine, Export, Run, Statistics
+from spectheory.engines import Engine, Export, Reader, Run, Statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat
 
 def export(fitting, version):
     return Export("Toy", version, ("--draft", fitting.model, "--length", str(fitting.chain)), {"toy.txt": "plan"})
 
 def read(text, min_trials):
-    return Statistics("Toy", "count", None, float(text), None, None, None, ("a toy",))
+    return Statistics(None, float(text), assumed=("a toy",))
 
-def runs(file, conditions):
-    return BenchmarkRuns.collect(file, lambda entry: [Run("plain", 1, 0, entry.positive("toy_seconds"))])
+def run(entry, conditions):
+    return Run("plain", 1, 0, entry.positive("toy_seconds"))
 
-FORMATS = {"toy-bench": BenchmarkFormat(("toy_seconds",), runs)}
-ENGINE = Engine("toy", "Toy", {"1": None, "2": None}, 1, export, {"toy-tau": read}, benchmarks=FORMATS)
+FORMATS = {"toy-bench": BenchmarkFormat(("toy_seconds",), run)}
+ENGINE = Engine("toy", "Toy", {"1": None, "2": None}, 1, export, {"toy-tau": Reader(read)}, benchmarks=FORMATS)
 """
 
 
 def test_names_are_unique_and_a_report_is_called_after_its_engine() -> None:
     assert st.engines.names() == [engine.name for engine in ALL]
     assert len(set(st.engines.names())) == len({engine.title for engine in ALL}) == len(ALL)
-    assert all(name.startswith(f"{engine.name}-") for engine in ALL for name in engine.readers)
-    assert all(name.startswith(f"{engine.name}-") for engine in ALL for name in engine.benchmarks)
-    assert len(st.engines.benchmark_names()) == len(set(st.engines.benchmark_names()))
+    assert all(name.startswith(f"{each.name}-") for each in ALL for name in (*each.readers, *each.benchmarks))
     assert all(st.engines.engine(engine.name) is engine for engine in ALL)
-    assert len(st.engines.report_names()) == len(set(st.engines.report_names()))
+    assert st.engines.timed_engine("vllm-log") == "vllm"
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ALL if engine.exporter], ids=lambda engine: engine.name)
@@ -99,12 +97,6 @@ def test_what_cannot_be_exported_is_refused() -> None:
     refuses(
         "plans cannot be exported to Sequoia, only its reports can be read: sequoia-vector", st.export, PLAN, "sequoia"
     )
-    refuses(
-        "plans cannot be exported to AIPerf, only its reports can be read: aiperf-summary, aiperf-records",
-        st.export,
-        PLAN,
-        "aiperf",
-    )
     refuses(r"version must be a version of vLLM .* \(0.11 to 0.32\)", st.export, PLAN, "vllm", version="0.9")
     refuses("it drafts only at batch size 1, the plan starts at 2", st.export, PLAN, "hf")
     refuses("does not name the draft model: name it with the argument", st.export, PLAN, "vllm", draft="")
@@ -140,9 +132,7 @@ def test_an_engine_of_another_package_is_found_by_its_name(
     made = st.export(PLAN, "toy", version="v1.4")
     assert made.command == f"--draft my/draft --length {PLAN.by_budget.chain_speedup.argmax()}"
     assert made.version == "1"
-    found = st.read_report("2.5", "toy-tau")
-    assert isinstance(found, st.engines.Statistics)
-    assert found.tau == 2.5
+    assert st.read_report("2.5", "toy-tau").tau == 2.5
     assert st.engines.benchmark_names()[-1] == "toy-bench"
     (tmp_path / "bench.json").write_text('{"toy_seconds": 0.5}')
     assert st.engines.read_runs(tmp_path / "bench.json").runs == (st.engines.Run("plain", 1, 0, 0.5),)

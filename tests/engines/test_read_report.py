@@ -1,93 +1,74 @@
-"""Reports read from Python."""
+"""Reports read from Python: files, several reports, totals."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.engines import Statistics
-from tests.engines.examples import acceptance
-from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
-from tests.engines.test_vllm_statistics import PROMETHEUS
+from tests.engines.examples import ITERATION, LOG, META_INFO, PROMETHEUS, SGLANG_METRICS, SLOT, acceptance
 from tests.refusals import refuses
 
-
-def read(*arguments: Any, **options: Any) -> Statistics:
-    found = st.read_report(*arguments, **options)
-    assert isinstance(found, Statistics)
-    return found
+read = st.read_report
 
 
 def test_a_text_and_its_file_give_the_same_record(tmp_path: Path) -> None:
-    (tmp_path / "metrics.txt").write_text(PROMETHEUS)
-    given, saved = read(PROMETHEUS, "vllm-metrics"), read(tmp_path / "metrics.txt", "vllm-metrics")
-    assert (given.engine, given.kind, given.tau) == ("vLLM", "prometheus", 2.5)
+    file = tmp_path / "metrics.txt"
+    file.write_text(PROMETHEUS)
+    given, saved = read(PROMETHEUS, "vllm-metrics"), read(file, "vllm-metrics")
     assert acceptance(given).table.tolist() == acceptance(saved).table.tolist()
     stamp = acceptance(saved).provenance
-    assert stamp.assumptions == saved.assumed
-    assert stamp.settings == {"report": "vllm-metrics", "files": str(tmp_path / "metrics.txt")}
-    assert acceptance(given).provenance.settings == {"report": "vllm-metrics"}
+    assert (stamp.source, stamp.assumptions) == ("spectheory.read_report", saved.assumed)
+    assert stamp.settings == {"report": "vllm-metrics", "files": str(file)}
     assert st.plan(acceptance(given), st.Latency.constant(draft_seconds=0.1)).answer == "chain"
 
 
-def test_several_reports_are_added_from_files_and_texts_alike(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps(NEW))
-    both = read([tmp_path / "a.json", json.dumps([NEW])], "sglang-response")
-    assert (both.drafts, both.accepted) == (200, 300)
-    assert "2 reports are added" in " ".join(acceptance(both).provenance.assumptions)
-    points = st.read_report([BENCH, BENCH + "\n"], "sglang-bench")
-    assert isinstance(points, list)
-    assert len(points) == 6
-
-
-def test_the_least_trials_and_a_constant_rate_are_passed_on() -> None:
-    assert len(acceptance(read(json.dumps(NEW), "sglang-response", min_trials=1)).table) == 3
-    constant = read(SGLANG_METRICS, "sglang-metrics", assume_constant=3)
-    rate = acceptance(constant).table[0, 0]
-    assert 1 + rate + rate**2 + rate**3 == pytest.approx(2.5)
-    assert acceptance(constant).provenance.assumptions == constant.assumed
-    assert read(SGLANG_METRICS, "sglang-metrics").acceptance is None
-
-
-def test_a_binary_file_is_read_as_its_engine_writes_it(tmp_path: Path) -> None:
-    np.save(tmp_path / "vector.npy", np.array([0.0, 0.6, 0.1, 0.3], np.float32))
-    found = acceptance(read(tmp_path / "vector.npy", "sequoia-vector")).table
-    assert np.array_equal(found[0], np.array([0.6, 0.1], np.float32).astype(np.float64)), "not a digit is lost"
-
-
-def test_what_cannot_be_read_is_refused() -> None:
-    refuses("unknown report 'vllm-metric': did you mean vllm-metrics", st.read_report, "x", "vllm-metric")
-    refuses("report must be a text, a Path or a list of them, got an empty list", st.read_report, [], "vllm-log")
-    refuses("the report is empty: give the text that the engine reported", st.read_report, "\n", "vllm-log")
-    refuses("there is no file absent", st.read_report, Path("absent"), "vllm-log")
-    refuses(r"\. is a folder: give a file in it", st.read_report, Path(), "vllm-log")
-    refuses(r"got the name of a file as text: give pathlib.Path\('.*.py'\)", st.read_report, __file__, "vllm-log")
-    refuses("report 2: the metrics must be in Prometheus's", st.read_report, [PROMETHEUS, "{"], "vllm-metrics")
-    refuses("report 2 is the same report as report 1", st.read_report, [BENCH, BENCH], "sglang-bench")
-    refuses("assume_constant is only for reports of", st.read_report, BENCH, "sglang-bench", assume_constant=3)
-
-
 @pytest.mark.parametrize(
-    "text", ["HTTP/1.1 200 OK", "{", "}", "x{", "x{a=} 1", 'x{a="b} 1', "x", "x one", "x 1_0", '{"a": 3}', "<html>"]
+    ("kind", "text"),
+    [
+        ("vllm-log", LOG),
+        ("llama.cpp-log", SLOT),
+        ("sglang-response", json.dumps(META_INFO)),
+        ("trtllm-stats", json.dumps([ITERATION])),
+    ],
 )
-def test_text_that_is_not_prometheus_gives_an_input_error(text: str) -> None:
-    refuses("the metrics", st.read_report, text, "trtllm-metrics")
+def test_several_reports_are_read_as_one(tmp_path: Path, kind: str, text: str) -> None:
+    (tmp_path / "a").write_text(text + "\n")
+    one, both = read(text, kind, min_trials=1), read([tmp_path / "a", text], kind, min_trials=1)
+    for name in ("drafts", "drafted", "accepted"):
+        assert getattr(both, name) == 2 * getattr(one, name)
+    assert any(" are added" in sentence for sentence in both.assumed)
+    if one.acceptance is not None:
+        assert acceptance(both).table.tolist() == one.acceptance.table.tolist()
+    refuses("two of the reports are the same and would count twice", read, [text, text], kind)
 
 
-def test_metrics_are_read_with_and_without_types_totals_and_timestamps() -> None:
-    draft, accepted = "trtllm_spec_decode_num_draft_tokens", "trtllm_spec_decode_num_accepted_tokens"
-    for text in (
-        f"{draft} 300\n{accepted} 150\n",
-        f"{draft}_total 300.0\n{accepted}_total 1.5e2\r\n\n",
-        f"# HELP {draft} text\n# TYPE {draft} counter\n{draft} 300 1700000000000\n{accepted}{{}} 150\n",
-        f"# HELP {draft}_total text\n# TYPE {draft}_total counter\n{draft}_total 300\n{accepted}_total 150\n",
-        f'{draft}{{a="b, {{c}} \\"d\\""}} 200\n{draft}{{a="e",}} 100\n{accepted}_total{{a="="}} 150\nother NaN\n',
-        f'{draft}{{a="b"}} 200\n# TYPE {draft} counter\n{draft} 100\n{accepted} 150\n',
+def test_a_constant_rate_stands_in_for_rates_that_are_not_reported() -> None:
+    for kind, text in (
+        ("sglang-metrics", SGLANG_METRICS),
+        ("trtllm-stats", json.dumps(ITERATION)),
+        ("sglang-response", '{"spec_verify_ct": 200, "spec_accept_token_num": 300, "spec_draft_token_num": 600}'),
+        ("llama.cpp-log", "draft acceptance rate = 0.50000 (  300 accepted /   600 generated)"),
     ):
-        found = read(text, "trtllm-metrics")
-        assert (found.drafted, found.accepted) == (300, 150)
+        found = read(text, kind, assume_constant=3)
+        rate = acceptance(found).table[0, 0]
+        assert acceptance(found).table.shape == (1, 1)
+        assert 1 + rate + rate**2 + rate**3 == pytest.approx(2.5)
+        assert found.assumed[-1].startswith(f"the rate is {rate:.4f} at every position, which gives tau 2.5 with 3")
+    for kind, text, length, message in (
+        ("vllm-metrics", PROMETHEUS, 3, "assume_constant must be left out: the report has rates by position"),
+        ("sglang-metrics", SGLANG_METRICS, 1, "tau must be from 1 to 2 for assume_constant=1, got 2.5"),
+        ("trtllm-stats", json.dumps(ITERATION), 1, "assume_constant must be at least 3, the tokens drafted per cycle"),
+    ):
+        refuses(message, read, text, kind, assume_constant=length)
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    refuses("unknown report 'vllm-metric': did you mean vllm-metrics", read, "x", "vllm-metric")
+    refuses("report must be a text, a Path or a list of them, got an empty list", read, [], "vllm-log")
+    refuses("there is no file absent", read, Path("absent"), "vllm-log")
+    refuses("is a folder: give a file in it", read, tmp_path, "vllm-log")
+    refuses(r"got the name of a file as text: give pathlib.Path\('.*.py'\)", read, __file__, "vllm-log")
+    refuses("trials.0. is 37, fewer than min_trials=100", read, LOG, "vllm-log")

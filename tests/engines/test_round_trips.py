@@ -92,12 +92,6 @@ def test_envelopes_come_back(plan: Envelope) -> None:
 @given(trees)
 def test_static_trees_come_back(tree: st.Tree) -> None:
     same = st.Tree.from_paths(tree.to_paths())
-    assert st.Tree.from_paths(medusa.choices(tree)) == same
-    config = json.loads(vllm.export(tree, version="0.20", method="eagle", model="d").args[1])
-    assert st.Tree.from_paths(ast.literal_eval(config["speculative_token_tree"])) == same
-    assert config["num_speculative_tokens"] == tree.budget
     if tree.max_depth > 1 and tree.rank.max() < 10:
-        text = eagle.export(tree, version="1").files["choices.py"]
-        assert st.Tree.from_paths(ast.literal_eval(text.split(" = ")[1])) == same
-        stored = yaml.safe_load(tensorrt_llm.export(tree, version="1.3", model="d").files["speculative_config.yaml"])
-        assert st.Tree.from_paths(stored["speculative_config"]["eagle_choices"]) == same
+        for made in (eagle.export(tree, version="1"), medusa.export(tree, version="1.0")):
+            assert st.Tree.from_paths(ast.literal_eval(made.files["choices.py"].split(" = ")[1])) == same

@@ -35,45 +35,23 @@ def test_the_throughput_of_a_run_is_the_one_it_was_made_from(rate: float, batch:
     assert run.tokens_per_second == pytest.approx(rate, rel=1e-12)
 
 
-def plain(**changes: Any) -> Run:
-    given: dict[str, Any] = {"kind": "plain", "batch": 1, "context": 8, "seconds": 0.01, "source": "a.json"}
-    return Run(**(given | changes))
-
-
-def cycle(**changes: Any) -> Run:
-    return plain(**(CYCLE | {"tau": 2.5} | changes))
-
-
 def test_impossible_runs_and_conditions_are_refused() -> None:
-    refuses("a.json: kind must be one of plain, forward, speculative, got 'prefill'", plain, kind="prefill")
-    refuses("a.json: batch must be a number of at least 1, got 0.5", plain, batch=0.5)
-    refuses("a.json: batch must be a number of at least 1, got True", plain, batch=True)
-    refuses("a.json: context must be a number of at least 0, got -1", plain, context=-1)
-    refuses("a.json: context must be a number of at least 0, got inf", plain, context=float("inf"))
-    refuses("a.json: prefill_tokens must be a number of at least 0", plain, prefill_tokens=-1)
-    refuses("a.json: seconds must be a number from 1e-30 to 1e.30, got 0", plain, seconds=0)
-    refuses("a.json: seconds must be a number from .* got nan", plain, seconds=float("nan"))
-    refuses("a.json: seconds must be a number from .* got '1'", plain, seconds="1")
-    refuses("a.json: gpus must be at least 1, got 0", plain, gpus=0)
-    refuses("a.json: model must be a name, or None if it is unknown, got ''", plain, model="")
-    refuses("a.json: tokens of a plain step must be 1, got 2: use kind 'forward'", plain, tokens=2)
-    refuses("a.json: depth and tau are for kind 'speculative', got depth=1, tau=None with kind", plain, depth=1)
-    refuses("depth and tau are for kind 'speculative', got depth=0, tau=2.0", plain, kind="forward", tau=2.0)
-    refuses(
-        r"a.json: tau of a speculative run is missing, .* the seconds per cycle = batch \* tau / throughput are "
-        "unknown: give the mean number of tokens per cycle",
-        cycle,
-        tau=None,
-    )
-    refuses("a.json: depth of a speculative run must be between 1 and .* tokens - 1 = 3, got 0", cycle, depth=0)
-    refuses("a.json: depth of a speculative run must be between 1 and .* tokens - 1 = 3, got 4", cycle, depth=4)
-    refuses("a.json: tau must be a number of at least 1, got 0.9", cycle, tau=0.9)
-    refuses("a.json: tau must be at most 4, one token per level and one more, got 4.1", cycle, tau=4.1)
+    for change, message in (
+        ({"kind": "prefill"}, "kind must be one of plain, forward, speculative, got 'prefill'"),
+        ({"batch": True}, "batch must be a number of at least 1, got True"),
+        ({"context": float("inf")}, "context must be a number of at least 0, got inf"),
+        ({"seconds": 0}, "seconds must be a number from 1e-30 to 1e.30, got 0"),
+        ({"gpus": 0}, "gpus must be at least 1, got 0"),
+        ({"model": ""}, "model must be a name, or None if it is unknown, got ''"),
+        ({"tokens": 2}, "tokens of a plain step must be 1, got 2: use kind 'forward'"),
+        ({"depth": 1}, "depth and tau are for kind 'speculative', got depth=1, tau=None with kind"),
+        (CYCLE, r"tau of a speculative run is missing, .* batch \* tau / throughput are unknown: give the mean number"),
+        (CYCLE | {"tau": 2.5, "depth": 4}, "depth of a speculative run must be between 1 and .* tokens - 1 = 3, got 4"),
+        (CYCLE | {"tau": 4.1}, "tau must be at most 4, one token per level and one more, got 4.1"),
+    ):
+        given: dict[str, Any] = {"kind": "plain", "batch": 1, "context": 8, "seconds": 0.01, "source": "a.json"}
+        refuses(f"a.json: {message}", Run, **(given | change))
     refuses("b: tokens_per_second must be a number from", Run.from_throughput, 0, context=1, source="b")
-    refuses("^tokens_per_second must be a number from .* got -2.0", Run.from_throughput, -2.0, context=1)
-    refuses("b: tau of a speculative run is missing", Run.from_throughput, 9.0, source="b", **CYCLE)
-    refuses("^batch must be a number of at least 1", Run.from_throughput, 9.0, **{**CYCLE, "batch": "4"})
-    refuses("^batch must be a number of at least 1, got 0", Conditions, batch=0)
     refuses("^tau must be a number of at least 1, got nan", Conditions, tau=float("nan"))
     refuses("^nodes must be at least 1, got 0: for plain decoding leave it out", Conditions, nodes=0)
     refuses("speculative=False contradicts tau, depth: leave", Conditions, speculative=False, tau=2.0, depth=2)

@@ -14,13 +14,9 @@ import pytest
 
 import spectheory as st
 from simulate.load.trace_files import read_trace
-from spectheory.engines import Conditions, read_runs
+from spectheory.engines import read_runs
 from spectheory.hardware.model_config import read_config
-from tests.engines.test_llama_cpp_benchmarks import TEST
-from tests.engines.test_sglang import BENCH
-from tests.engines.test_sglang_benchmarks import ONE_BATCH
-from tests.engines.test_tensorrt_llm import ITERATION
-from tests.engines.test_vllm_benchmarks import LATENCY, SERVE
+from tests.engines.examples import BENCH, ITERATION, SERVE, SERVING
 
 NESTED: list[Any] = []
 for _ in range(60):
@@ -45,10 +41,6 @@ def report(kind: str) -> Callable[[Path], object]:
     return lambda file: st.read_report(file, kind, min_trials=1)
 
 
-def runs(**said: Any) -> Callable[[Path], object]:
-    return lambda file: read_runs(file, Conditions(**said))
-
-
 Read = Callable[[Path], object]
 FILES: dict[str, tuple[Read, Values]] = {
     "configuration of experts": (read_model, shipped("deepseek-v3")),
@@ -64,12 +56,10 @@ FILES: dict[str, tuple[Read, Values]] = {
             "spec_accept_rate": 0.5,
         },
     ),
-    "points of SGLang": (report("sglang-bench"), json.loads(BENCH.splitlines()[1])),
     "statistics of TensorRT-LLM": (report("trtllm-stats"), ITERATION),
-    "llama-bench": (runs(), TEST),
-    "vllm bench serve": (runs(), SERVE),
-    "bench_one_batch": (runs(), ONE_BATCH),
-    "vllm bench latency": (runs(batch=4.0, input_tokens=100.0, output_tokens=200.0), LATENCY),
+    "llama-bench": (read_runs, BENCH),
+    "vllm bench serve": (read_runs, SERVE),
+    "bench_serving": (read_runs, SERVING),
     "trace of Mooncake": (read_trace, {"timestamp": 10, "input_length": 10, "output_length": 5, "hash_ids": [1]}),
     "trace of vllm bench serve": (
         read_trace,

@@ -1,0 +1,242 @@
+"""Files of benchmarks: vllm bench serve, SGLang's bench_serving and llama-bench."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+import spectheory as st
+from spectheory.engines import Conditions, Run, benchmark_names, read_runs
+from spectheory.engines.benchmark_file import Entry
+from spectheory.engines.llama_cpp import LAST_LOGITS
+from spectheory.engines.serving_run import ASSUMED, Speculation, served_run
+from tests.engines.examples import BENCH, SERVE, SERVING, read, require_refused
+from tests.refusals import refuses
+
+DRAFTS = {
+    "mean_itl_ms": 39.0,
+    "spec_decode_acceptance_length": 2.5,
+    "spec_decode_num_drafts": 1000,
+    "spec_decode_draft_tokens": 2990,
+    "spec_decode_accepted_tokens": 1500,
+}
+EAGLE = {
+    "speculative_algorithm": "EAGLE3",
+    "speculative_draft_model_path": "owner/draft",
+    "speculative_num_steps": 3,
+    "speculative_num_draft_tokens": 8,
+}
+SERVED = SERVING | {"server_info": SERVING["server_info"] | EAGLE}  # pyrefly: ignore[unsupported-operation]
+PROMPT = {"n_prompt": 8, "n_gen": 0, "avg_ns": 16_000_000, "avg_ts": 500.0, "samples_ns": [16_000_000]}
+EXAMPLES: dict[str, dict[str, Any]] = {"vllm-serve": SERVE, "sglang-serving": SERVING, "llama.cpp-bench": BENCH}
+
+
+def test_vllm_bench_serve(tmp_path: Path) -> None:
+    step: dict[str, Any] = {"batch": 4, "context": 575.5, "model": "owner/target", "engine": "vllm"}
+    cycle: dict[str, Any] = {"tokens": 4, "depth": 3, "tau": 2.5, "prefill_tokens": 40}
+    found, where = read(tmp_path, [SERVE, SERVE | DRAFTS]), f"{tmp_path / 'bench'}, line "
+    assert found.runs == (
+        Run("plain", seconds=0.015625, prefill_tokens=16, source=f"{where}1", **step),
+        Run("speculative", seconds=0.0390625, source=f"{where}2", **cycle, **step),
+    )
+    assert (found.assumed, found.format) == ((ASSUMED,), "vllm-serve")
+    for change, engine in (({}, None), (DRAFTS, "vllm")):
+        assert read(tmp_path, [SERVE | change | {"backend": "openai"}]).runs[0].engine == engine
+    for change, batch in (({"max_concurrency": None}, 4), ({"max_concurrency": 3.9}, 3.9), ({"mean_tpot_ms": 1.5}, 1)):
+        assert read(tmp_path, [SERVE | {"mean_itl_ms": None} | change]).runs[0].batch == batch
+    older = SERVE | {"mean_itl_ms": 39.0}
+    (tree,) = read(tmp_path, [older], tau=2.5, nodes=8, depth=3, batch=6).runs
+    assert (tree.kind, tree.seconds, tree.tokens, tree.depth, tree.batch) == ("speculative", 0.0390625, 9, 3, 6)
+    assert read(tmp_path, [older], speculative=False).runs[0].kind == "plain"
+
+
+def test_sglang_bench_serving(tmp_path: Path) -> None:
+    file = str(tmp_path / "bench")
+    names: dict[str, Any] = {"gpus": 2, "engine": "sglang", "version": "0.5.15", "quantisation": "fp8", "source": file}
+    names["model"] = "owner/target"
+    assert read(tmp_path, [SERVING]).runs == (Run("plain", 4, 575.5, 0.015625, prefill_tokens=16, **names),)
+    shape: dict[str, Any] = {"tokens": 8, "depth": 3, "tau": 2.5, "draft": "owner/draft"}
+    cycle = Run("speculative", 4, 575.5, 0.0390625, prefill_tokens=40, **shape, **names)
+    speculative = SERVED | {"accept_length": 2.5}
+    assert read(tmp_path, [speculative]).runs == (cycle,), "SGLang counts the root"
+    apart = speculative | {"server_info": {"prefill": [{}], "decode": [SERVED["server_info"]]}}
+    assert read(tmp_path, [apart]).runs == (cycle,)
+    assert read(tmp_path, [SERVED], tau=2.5).runs == (cycle,)
+    assert read(tmp_path, [SERVED | {"accept_length": 4.1}]).runs[0].tau == 4, "the token of the prefill is cut off"
+
+
+def test_llama_bench(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"model": "models/m-q4_k_m.gguf", "gpu": "NVIDIA GeForce RTX 3090", "gpus": 1}
+    names |= {"engine": "llama.cpp", "version": "b9300", "quantisation": "q4_k_m", "kv_dtype": "f16"}
+    found = read(tmp_path, json.dumps([BENCH, BENCH | PROMPT, BENCH | PROMPT | {"n_prompt": 512, "avg_ts": 32000.0}]))
+    where = f"{tmp_path / 'bench'}, entry "
+    assert found.runs == (
+        Run("plain", 1, 450, 0.01, source=f"{where}1 (tg101)", **names),
+        Run("forward", 1, 400, 0.016, tokens=8, source=f"{where}2 (pp8)", **names),
+    )
+    assert found.ignored == (f"{where}3 (pp512) is a prefill of more than 256 tokens",)
+    assert found.assumed == (LAST_LOGITS,)
+    slow = {"samples_ns": [1e9, 1e9, 4e9], "avg_ns": 2_000_000_000, "avg_ts": (101 + 101 + 25.25) / 3}
+    assert read(tmp_path, [BENCH | slow]).runs[0].seconds == pytest.approx(1 / 101, rel=1e-12), "the median counts"
+    old = {name: value for name, value in BENCH.items() if name not in ("n_depth", "samples_ns", "devices")}
+    (run,) = read(tmp_path, [old]).runs
+    assert (run.context, run.seconds) == (50, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"model_type": "llama 70B IQ3_XXS - 3.0625 bpw"}, {"quantisation": "iq3_xxs"}),
+        ({"model_type": "llama 8B"}, {"quantisation": None}),
+        ({"type_v": "q8_0"}, {"kv_dtype": "f16/q8_0"}),
+        ({"gpu_info": "A/A/A"}, {"gpu": "A", "gpus": 3}),
+        ({"gpu_info": "A, A", "split_mode": "none"}, {"gpu": "A", "gpus": 1}),
+        ({"gpu_info": "A, A, A", "devices": "CUDA0/CUDA1"}, {"gpu": "A", "gpus": 2}),
+        ({"gpu_info": "A, B"}, {"gpu": "A + B", "gpus": 2}),
+        ({"gpu_info": "", "backends": "CPU", "n_gpu_layers": 0}, {"gpu": None, "gpus": None}),
+    ],
+)
+def test_llama_bench_names_the_deployment(tmp_path: Path, change: dict[str, Any], names: dict[str, Any]) -> None:
+    (run,) = read(tmp_path, [BENCH | change]).runs
+    assert {name: getattr(run, name) for name in names} == names
+
+
+UNUSED = [
+    ({"n_prompt": 8}, r"\(pp8\+tg101\) times a prompt and generated tokens together"),
+    ({"n_gen": 0}, "processes no tokens"),
+    (PROMPT | {"n_ubatch": 4}, "splits its prompt into forwards of n_ubatch=4 tokens"),
+    ({"n_gpu_layers": 0}, r"has no layer on the GPU \(n_gpu_layers=0\)"),
+    ({"n_cpu_moe": 3}, "has the experts of 3 layers on the CPU"),
+    ({"no_kv_offload": True}, "has the KV cache on the CPU"),
+]
+REFUSED = [
+    *((BENCH, change, {}, f"has no run that can be used: .*{reason}") for change, reason in UNUSED),
+    (SERVE, {"mean_itl_ms": 39.0}, {}, "between two chunks is 2.5 times the time per token, .* give tau and nodes"),
+    (SERVE, {}, {"nodes": 3}, r"tau of a speculative run is missing, .* batch \* tau / throughput"),
+    (SERVE, {}, {"tau": 2.0}, "does not say how many nodes are drafted per cycle, .* give nodes, and depth unless"),
+    (SERVE, DRAFTS, {"speculative": False}, "has figures of speculation, but speculative=False was given"),
+    (SERVE, DRAFTS, {"tau": 2.0}, "tau is 2.5 in the file, but 2 was given: leave it out"),
+    (SERVE, DRAFTS | {"spec_decode_draft_tokens": 2500}, {}, "drafts had several sizes: give nodes"),
+    (SERVE, DRAFTS | {"spec_decode_acceptance_length": 3.5}, {}, r"is 3.5, but 1 \+ accepted / drafts makes it 2.5"),
+    (SERVE, {"mean_tpot_ms": 0.0}, {}, "mean_tpot_ms must be above 0, got 0: nothing was measured"),
+    (SERVE, {"output_throughput": 300.0}, {}, "output_throughput is 300, but tokens / duration makes it 258: these"),
+    (
+        SERVE,
+        {"max_concurrency": 2},
+        {},
+        "4 requests are decoding at a time, but the concurrency is 2: these contradict",
+    ),
+    (SERVE, {"total_output_tokens": 100, "output_throughput": 2.0}, {}, "answers of 1 tokens have no decoding steps"),
+    (SERVED, {}, {}, "tau of a speculative run is missing"),
+    (SERVED, {"accept_length": 5.0}, {}, "tau must be at most 4, one token per level and one more, got 5"),
+    (BENCH, {"avg_ts": float("nan")}, {}, r"\(tg101\): avg_ts must be a number of at least 0, got nan: pass the file"),
+    (BENCH, {"avg_ts": 10**400}, {}, "avg_ts must be a number of at least 0, got 1000"),
+    (BENCH, {"avg_ts": 120.0}, {}, "avg_ts is 120, but 101 tokens and samples_ns makes it 100: these contradict"),
+    (BENCH, {"avg_ns": 2e9}, {}, r"avg_ns is 2e\+09, but samples_ns makes it 1.01e\+09: these contradict"),
+    (BENCH, {"samples_ns": [1e9, 0]}, {}, r"samples_ns\[1\] must be above 0"),
+    (BENCH, {"n_gen": 1.5}, {}, "n_gen must be a whole number, got 1.5"),
+    (BENCH, {}, {"tau": 2.0}, "tau cannot be given for a file of llama.cpp-bench, which has all values that are used"),
+]
+
+
+@pytest.mark.parametrize(("entry", "change", "given", "message"), REFUSED)
+def test_results_that_cannot_be_used_are_refused(
+    tmp_path: Path, entry: dict[str, Any], change: dict[str, Any], given: dict[str, Any], message: str
+) -> None:
+    require_refused(tmp_path, [entry | change], message, **given)
+
+
+@pytest.mark.parametrize("name", ["model_filename", "gpu_info", "build_number", "type_k", "model_type"])
+def test_a_file_measures_one_deployment(tmp_path: Path, name: str) -> None:
+    other = {"build_number": 9301, "model_type": "llama 8B Q8_0"}.get(name, "other")
+    message = r"line 2 \(tg101\): \w+ is .*, but .* in .*line 1 \(tg101\): a file must measure one deployment"
+    require_refused(tmp_path, [BENCH, BENCH | {name: other}], message)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_format_is_recognised_by_its_fields_alone(tmp_path: Path, name: str) -> None:
+    assert benchmark_names() == list(EXAMPLES)
+    entry = Entry("a", EXAMPLES[name])
+    formats = {key: form for engine in st.engines.ALL for key, form in engine.benchmarks.items()}
+    assert [key for key, form in formats.items() if form.matches(entry)] == [name]
+    lines = read(tmp_path, f"a line of a log\n{json.dumps(EXAMPLES[name])}\n\n")
+    assert (lines.format, ", line 2" in lines.runs[0].source) == (name, True)
+    require_refused(tmp_path, json.dumps(EXAMPLES[name])[:-5], "damaged or cut off")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (" \n ", "bench is empty: pass the file as the benchmark wrote it"),
+        ("[]", "bench has no entries"),
+        ("[{}, 3]", "entry 2 must be a JSON object, got int"),
+        ("tokens per second: 3", "must be JSON or JSON Lines, and is not JSON .Expecting value"),
+        ("[" * 100_000, "must be JSON or JSON Lines"),
+        ("{}", "is in no known format: pass the file .* Known are vllm-serve .fields model_id, mean_tpot_ms"),
+        (json.dumps([BENCH, SERVE]), "several formats: llama.cpp-bench .*entry 1. and vllm-serve .*entry 2."),
+        (json.dumps(BENCH) + '\n"n_prompt": 3}', "line 2: the JSON is damaged or cut off: copy the file again"),
+        (json.dumps([BENCH, {"a": 1}]), "entry 2 has none of n_prompt"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, content: str, message: str) -> None:
+    require_refused(tmp_path, content, message)
+    refuses("there is no file .*x.json: check the path", read_runs, tmp_path / "x.json")
+
+
+@given(
+    rate=hs.floats(0.01, 100),
+    seconds=hs.floats(1e-4, 1),
+    prompt=hs.integers(0, 10**5),
+    answer=hs.integers(2, 10**5),
+    tau=hs.floats(1, 5),
+)
+def test_speculation_scales_the_seconds_of_a_run_and_nothing_that_was_counted(
+    rate: float, seconds: float, prompt: int, answer: int, tau: float
+) -> None:
+    counted = {"completed": 1, "total_input_tokens": prompt, "total_output_tokens": answer}
+    times = {"duration": 1 / rate, "output_throughput": answer * rate, "mean_tpot_ms": 1e3 * seconds}
+    entry = Entry("a", counted | times)
+    plain, cycle = (served_run(entry, found, Conditions()) for found in (None, Speculation(tau, 4, 4)))
+    assert (plain.batch, plain.context) == (cycle.batch, cycle.context)
+    assert cycle.seconds == pytest.approx(tau * plain.seconds, rel=1e-12)
+    assert plain.tokens_per_second == pytest.approx(cycle.tokens_per_second, rel=1e-12)
+    if plain.batch > 1:
+        assert plain.tokens_per_second == pytest.approx(rate * (answer - 1), rel=1e-9)
+        steps = plain.tokens_per_second / plain.batch
+        assert plain.prefill_tokens * steps == pytest.approx(rate * prompt, rel=1e-9), "all prompts are prefilled"
+
+
+VALUES = hs.recursive(
+    hs.none() | hs.booleans() | hs.integers() | hs.floats() | hs.text(max_size=5),
+    lambda inner: hs.lists(inner, max_size=3) | hs.dictionaries(hs.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(data=hs.data())
+def test_a_damaged_field_is_refused_or_harmless(tmp_path_factory: pytest.TempPathFactory, data: hs.DataObject) -> None:
+    """Any value in place of any field gives runs or an InputError that names the file, and no other exception."""
+    entry = dict(EXAMPLES[data.draw(hs.sampled_from(sorted(EXAMPLES)))])
+    entry[data.draw(hs.sampled_from(sorted(entry)))] = data.draw(VALUES)
+    folder = tmp_path_factory.mktemp("damaged")
+    with contextlib.suppress(NamedError):
+        assert read_or_named(folder, entry)
+
+
+class NamedError(Exception):
+    """An InputError that names the file."""
+
+
+def read_or_named(folder: Path, entry: dict[str, Any]) -> tuple[Run, ...]:
+    try:
+        return read(folder, [entry]).runs
+    except st.InputError as error:
+        if str(folder / "bench") in str(error):
+            raise NamedError from error
+        raise

@@ -1,0 +1,375 @@
+"""What each engine's log, metrics and responses say about its drafts, and what contradicts itself."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+import spectheory as st
+from spectheory.engines import llama_cpp, report_names, sequoia, sglang, tensorrt_llm, vllm
+from spectheory.engines.report_values import missing
+from spectheory.engines.statistics import RANK_0_ONLY, from_histograms
+from tests.engines.examples import (
+    ITERATION,
+    LOG,
+    META_INFO,
+    PROMETHEUS,
+    REPORTS,
+    REQUEST,
+    SERVER,
+    SGLANG_METRICS,
+    SLOT,
+    TRTLLM_METRICS,
+    acceptance,
+)
+from tests.known import known
+from tests.refusals import refuses
+
+chains = hs.lists(hs.floats(0.3, 1), min_size=1, max_size=6)
+"""Rates of acceptance by depth."""
+read = partial(st.read_report, min_trials=1)
+
+
+def chain_counts(rates: list[float], drafts: int) -> list[int]:
+    """Number of drafts whose first d + 1 tokens were all accepted, for each d."""
+    return [int(drafts * np.prod(rates[: d + 1])) for d in range(len(rates))]
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_every_report_is_read(kind: str) -> None:
+    text, drafts, tau, rates = REPORTS[kind]
+    found = read(text, kind)
+    assert (found.drafts, found.tau) == (drafts, tau)
+    assert found.assumed
+    assert (found.acceptance is None) == (rates is None)
+    if rates is not None:
+        assert acceptance(found).table[: len(rates), 0].tolist() == pytest.approx(rates)
+    assert sorted(report_names()) == sorted(REPORTS)
+    refuses("the report is empty: give the text that the engine reported", read, " \n", kind)
+
+
+def test_vllm_counters() -> None:
+    for text in (PROMETHEUS, PROMETHEUS.replace("_total", "")):
+        found = read(text, "vllm-metrics")
+        assert (found.drafts, found.drafted, found.accepted, found.tau) == (1000, 3000, 1500, 2.5)
+        assert known(acceptance(found).trials).tolist() == [1000, 800, 500]
+        assert found.assumed[0] == RANK_0_ONLY
+        assert "2 label sets are summed" in found.assumed[1]
+        assert "the rate at depth 3 is used for all deeper depths" in found.assumed[2]
+    mixed = read(PROMETHEUS.replace("} 1200.0", "} 800.0"), "vllm-metrics")
+    assert "a position that was not drafted counts as rejected" in str(mixed.assumed)
+
+
+@given(chains, hs.integers(10_000, 10**7))
+def test_counters_of_a_chain_give_back_its_rates(rates: list[float], drafts: int) -> None:
+    counts = chain_counts(rates, drafts)
+    lines = [f"vllm:spec_decode_num_drafts_total {drafts}"]
+    lines += [f"vllm:spec_decode_num_draft_tokens_total {drafts * len(rates)}"]
+    lines += [f"vllm:spec_decode_num_accepted_tokens_total {sum(counts)}"]
+    lines += [f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{i}"}} {n}' for i, n in enumerate(counts)]
+    found = read("\n".join(lines), "vllm-metrics")
+    table = acceptance(found).table[:, 0]
+    reached = np.array([drafts, *counts])[: len(table)]
+    assert np.all(np.abs(table - rates[: len(table)]) <= 1.001 / reached), "the counts are rounded down"
+    if len(table) == len(rates):
+        assert st.block_efficiency(st.Tree.chain(len(rates)), acceptance(found)) == pytest.approx(known(found.tau))
+
+
+def log_line(drafts: int, counts: list[int]) -> str:
+    accepted, drafted = sum(counts), drafts * len(counts)
+    return (
+        f"INFO SpecDecoding metrics: Mean acceptance length: {1 + accepted / drafts:.2f}, Accepted: {accepted} tokens, "
+        f"Drafted: {drafted} tokens, Per-position acceptance rate: {', '.join(f'{n / drafts:.3f}' for n in counts)}"
+    )
+
+
+SHORT = "SpecDecoding metrics: Mean acceptance length: 2.20, Per-position acceptance rate: 0.600, 0.400, 0.200"
+
+
+def test_vllm_logs() -> None:
+    found = read(LOG, "vllm-log")
+    assert (found.drafts, found.drafted, found.accepted, found.tau) == (37, 259, 92, 3.49)
+    assert known(acceptance(found).hits)[:, 0].tolist() == [28, 23, 16, 12, 7, 4, 2]
+    rates = read(SHORT, "vllm-log")
+    assert acceptance(rates).table.ravel().tolist() == pytest.approx([0.6, 2 / 3, 0.5])
+    assert (rates.drafts, rates.accepted, acceptance(rates).trials) == (None, None, None)
+    idle = "INFO SpecDecoding metrics: Mean acceptance length: nan, Accepted: 0 tokens, Drafted: 0 tokens"
+    lines = [log_line(100, [80, 50]), "INFO Engine 000: Avg prompt throughput", idle, log_line(60, [30, 20, 10])]
+    both = read("\n".join(lines), "vllm-log")
+    assert (both.drafts, both.drafted, both.accepted) == (160, 380, 190)
+    assert known(acceptance(both).hits)[:, 0].tolist() == [110, 70, 10]
+    assert known(acceptance(both).trials).tolist() == [160, 110, 20], "position 2 counts in the line that has it"
+    refuses("nothing was drafted yet: the mean acceptance length is nan in every line", read, idle, "vllm-log")
+    refuses("line 2 of 2 must have Accepted and Drafted", read, f"{lines[0]}\n{SHORT}", "vllm-log")
+
+
+@given(chains, hs.integers(1, 5000))
+def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> None:
+    counts = chain_counts(rates, drafts)
+    found = read(log_line(drafts, counts), "vllm-log")
+    assert (found.drafts, found.accepted, found.drafted) == (drafts, sum(counts), drafts * len(rates))
+    kept = known(acceptance(found).hits)
+    assert np.all(np.abs(kept[:, 0] - counts[: len(kept)]) <= 0.001 * drafts), "exact below 1000 cycles"
+
+
+def test_vllm_responses() -> None:
+    for data in (REQUEST, {"speculative_decoding": REQUEST}, {"metrics": {"speculative_decoding": REQUEST}}):
+        found = vllm.from_request_metrics([data], min_trials=1)
+        assert (found.drafts, found.drafted, found.accepted, found.tau) == (43, 129, 10, pytest.approx(53 / 43))
+    histogram = {"acceptance_histogram": [5, 30, 20]}
+    mixed = {"acceptance_histogram_by_draft_length": {"1": [3, 20], "2": [2, 10, 20]}}
+    detailed = {
+        "per_step_accepted": [0] * 3 + [1] * 20 + [0] * 2 + [1] * 10 + [2] * 20,
+        "per_step_drafted": [1] * 23 + [2] * 32,
+    }
+    for lengths in (mixed, detailed):
+        table = acceptance(read(json.dumps(histogram | lengths), "vllm-response")).table.ravel()
+        assert table.tolist() == pytest.approx([50 / 55, 20 / 30]), "position 1 counts only where it was drafted"
+
+
+ALIASES = [
+    ("spec_num_correct_drafts", "spec_num_proposed_drafts", "spec_correct_drafts_histogram"),
+    ("spec_accepted_drafts", "spec_proposed_drafts", "spec_accept_histogram"),
+    ("spec_accept_token_num", "spec_draft_token_num", "spec_accept_histogram"),
+]
+
+
+@pytest.mark.parametrize("names", ALIASES, ids=["new", "middle", "old"])
+def test_sglang_responses_under_all_their_names(names: tuple[str, ...]) -> None:
+    info = {dict(zip(ALIASES[0], names, strict=True)).get(name, name): value for name, value in META_INFO.items()}
+    found = sglang.from_meta_info(info)
+    assert (found.drafts, found.drafted, found.accepted, found.tau) == (100, 300, 150, 2.5)
+    assert acceptance(found).table.tolist() == [[0.8]], "rows of fewer than 100 trials are left out"
+    idle = {"meta_info": {"id": "b", "spec_verify_ct": 0}}
+    both = sglang.from_meta_info([{"text": "x", "meta_info": info}, info, idle])
+    assert (both.drafts, both.accepted, both.tau) == (200, 300, 2.5)
+    del info[names[2]]
+    totals = sglang.from_meta_info(info)
+    assert (totals.acceptance, totals.tau) == (None, 2.5)
+    mtp = {"spec_verify_ct": 200, names[0]: 150, names[1]: 200}
+    assert acceptance(sglang.from_meta_info(mtp)).table.tolist() == [[0.75]], "one token in each draft"
+    tree = sglang.from_meta_info(META_INFO | {"spec_num_proposed_drafts": 1500, "spec_accept_rate": 0.1})
+    assert "15 tokens were drafted per cycle, but only 3 positions" in str(tree.assumed)
+
+
+def test_gauges_of_several_ranks_are_averaged_without_the_idle() -> None:
+    ranks = SGLANG_METRICS + 'sglang:spec_accept_length{tp_rank="1"} 0.0\nsglang:spec_accept_length{tp_rank="2"} 3.5\n'
+    found = read(ranks, "sglang-metrics")
+    assert found.tau == 3.0
+    assert found.assumed[2] == "tau is the unweighted mean of the gauges of 3 ranks, 1 idle ranks left out"
+
+
+def iteration(**changed: Any) -> dict[str, Any]:
+    block = ITERATION["specDecodingStats"] | changed
+    return ITERATION | {"specDecodingStats": {name: value for name, value in block.items() if value is not None}}
+
+
+UNCOUNTED: dict[str, Any] = {"numRequestsWithDraftTokens": None}
+
+
+def test_tensorrt_llm_iterations() -> None:
+    context = iteration(numDraftTokens=0, numAcceptedTokens=0, numRequestsWithDraftTokens=0, acceptanceLength=0.0)
+    copy = ITERATION | {"attentionDpRank": 1}
+    found = tensorrt_llm.from_iteration_stats([ITERATION, context, copy, {"iter": 8}, ITERATION])
+    assert (found.drafts, found.drafted, found.accepted, found.tau) == (16, 48, 24, 2.5)
+    unnamed = tensorrt_llm.from_iteration_stats(iteration(**UNCOUNTED))
+    assert unnamed.drafts == 8, "accepted = (acceptanceLength - 1) * requests"
+    assert tensorrt_llm.from_iteration_stats(ITERATION["specDecodingStats"]).tau == 2.5
+    unknown = tensorrt_llm.from_iteration_stats(iteration(acceptanceLength=None, **UNCOUNTED))
+    assert (unknown.tau, unknown.accepted) == (None, 12)
+
+
+NEWER = SLOT.split(", mean acceptance")[0] + ", mean len =  2.92"
+OLD_SERVER = "statistics draft: #calls = 10, #gen drafts = 10, #acc drafts = 10, #gen tokens = 110, #acc tokens = 98"
+LOOKUP = "statistics ngram_simple: #calls = 15, #gen drafts = 5, #acc drafts = 5, #gen tokens = 187, #acc tokens = 73"
+TRACE = NEWER + "\n0.06.9 T slot print_timing: id  1 | task 0 |      acc per pos = (0.805, 0.632, 0.483)"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [SLOT, SERVER, TRACE, f"{SLOT}\n{SERVER}\n", f"{NEWER}\n{SERVER}\n", f"{SLOT}\n{OLD_SERVER}\n{LOOKUP}"],
+)
+def test_llama_cpp_logs_of_all_builds(log: str) -> None:
+    """The line with rates by position is read, and a request does not count twice."""
+    found = read(log, "llama.cpp-log")
+    assert (found.drafts, found.drafted, found.accepted, found.tau) == (87, 259, 167, 2.92)
+    assert known(acceptance(found).hits)[:, 0].tolist() == [70, 55, 42]
+
+
+def test_llama_cpp_logs_without_positions() -> None:
+    for log, figures in {
+        OLD_SERVER: (10, 110, 98, 10.8),
+        LOOKUP: (5, 187, 73, 15.6),
+        "draft acceptance rate = 0.57576 (  171 accepted /   297 generated)": (None, 297, 171, None),
+        NEWER: (None, 259, 167, 2.92),
+        f"{NEWER}\n{OLD_SERVER}\n{LOOKUP}": (None, 259, 167, 2.92),
+        f"{SLOT}\n{OLD_SERVER}\n{SLOT}\n{OLD_SERVER}": (174, 518, 334, pytest.approx(2 * 167 / 174 + 1)),
+    }.items():
+        found = read(log, "llama.cpp-log")
+        assert (found.drafts, found.drafted, found.accepted, found.tau) == figures
+    assert "10 of 15 cycles drafted nothing and are not counted" in read(LOOKUP, "llama.cpp-log").assumed
+    refuses("one line of running totals, got 2", read, f"{OLD_SERVER}\n{LOOKUP}", "llama.cpp-log")
+
+
+def test_sequoia_vectors(tmp_path: Path) -> None:
+    measured = [0.0, 0.6, 0.2, 0.05, 0.15]
+    for vector in (measured, measured[:-1], measured[1:], measured[1:-1], np.array(measured, np.float32)):
+        assert acceptance(sequoia.from_vector(vector)).table[0].tolist() == pytest.approx([0.6, 0.2, 0.05], abs=1e-6)
+    assert "the last entry, 0.15, is how often no child was accepted" in sequoia.from_vector(measured).assumed[-1]
+    np.save(tmp_path / "v.npy", np.array([0.0, 0.6, 0.1, 0.3], np.float32))
+    found = acceptance(read(tmp_path / "v.npy", "sequoia-vector")).table[0]
+    assert np.array_equal(found, np.array([0.6, 0.1], np.float32).astype(np.float64)), "not a digit is lost"
+    (tmp_path / "v.csv").write_text("0,0.6, 0.2\n0.05,0.15\n")
+    assert acceptance(read(tmp_path / "v.csv", "sequoia-vector")).ranks == 3
+    (tmp_path / "v.pt").touch()
+    refuses("end in .npy, .csv or .txt, got .*.pt: .*numpy.save", read, tmp_path / "v.pt", "sequoia-vector")
+    np.save(tmp_path / "w.npy", np.array([[0.6]]))
+    refuses(r"must hold a row of rates, got shape \(1, 1\)", read, tmp_path / "w.npy", "sequoia-vector")
+
+
+@given(hs.lists(hs.floats(0.01, 1), min_size=2, max_size=8))
+def test_a_vector_as_sequoia_saves_it_gives_back_its_rates(weights: list[float]) -> None:
+    shares = np.array(weights) / sum(weights)
+    found = acceptance(sequoia.from_vector(np.concatenate([[0], shares]).astype(np.float32)))
+    assert found.table[0] == pytest.approx(shares[:-1], abs=1e-6)
+
+
+@given(hs.dictionaries(hs.integers(1, 5), hs.lists(hs.integers(0, 50), min_size=6, max_size=6), min_size=1))
+def test_histograms_count_every_cycle_at_every_position_it_drafted(rows: dict[int, list[int]]) -> None:
+    by_length = {k: row[: k + 1] for k, row in rows.items()}
+    hits, trials = from_histograms(by_length)
+    for d in range(max(by_length)):
+        cycles = [(k, j) for k, row in by_length.items() for j, n in enumerate(row) for _ in range(n)]
+        assert trials[d] == sum(k > d and j >= d for k, j in cycles)
+        assert hits[d] == sum(k > d and j > d for k, j in cycles)
+
+
+def prometheus(old: str, new: str) -> tuple[str, str]:
+    return "vllm-metrics", PROMETHEUS.replace(old, new)
+
+
+def response(**change: Any) -> tuple[str, str]:
+    return "vllm-response", json.dumps(REQUEST | change)
+
+
+def meta_info(**change: Any) -> tuple[str, str]:
+    return "sglang-response", json.dumps(META_INFO | change)
+
+
+def statistics(**change: Any) -> tuple[str, str]:
+    return "trtllm-stats", json.dumps(iteration(**change))
+
+
+def log(text: str) -> tuple[str, str]:
+    return "llama.cpp-log", text
+
+
+CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
+    (prometheus("num_accepted_tokens_per_pos_total", "num_taken_per_pos"), "has none of vllm:spec_decode_num_accepted"),
+    (prometheus("vllm:spec_decode_", "vllm:speculation_"), "nearest found are vllm:speculation_num_drafts"),
+    (prometheus('position="0"} 500.0', 'position="0"} 700.0'), "is 1500, but the sum of .* makes it 1700"),
+    (prometheus('position="2"', 'position="4"'), r"must have positions 0, 1, ... without gaps, got \[0, 1, 4\]"),
+    (prometheus('position="0"', 'place="0"'), "must have a label 'position' with a whole number"),
+    (prometheus("1200.0", "-1200"), "must be a count, got -1200"),
+    (prometheus("1200.0", "NaN"), "must be a finite number, got nan"),
+    (prometheus("600.0\n", "600.0\n" + PROMETHEUS), "each series once, got vllm:spec_decode_num_drafts_total .* twice"),
+    (prometheus(PROMETHEUS, "vllm:spec_decode_num_drafts_total abc"), "Prometheus's text format, .* could not convert"),
+    (("vllm-log", LOG.replace("Mean acceptance", "Mean accepted")), "the line has none of Mean acceptance length"),
+    (("vllm-log", LOG.replace("3.49", "4.49")), "is 4.49, but 1 . the sum of the rates makes it 3.486"),
+    (("vllm-log", LOG.replace("0.622", "0.822")), "position 1 must be between 0 and the rate of position 0, 0.757, go"),
+    (("vllm-log", LOG.replace("92 tokens", "98 tokens")), "accepted=98 of drafted=259, tau=3.49 .* fit no number"),
+    (response(acceptance_histogram=None), "the response has acceptance_histogram, but no number for it"),
+    (response(acceptance_histogram=3), "acceptance_histogram must be a list of counts, got 3"),
+    (response(acceptance_histogram=[39, -1, 0, 3]), r"acceptance_histogram\[1\] must be a count, got -1"),
+    (response(num_spec_steps=44), "num_spec_steps is 44, but acceptance_histogram makes it 43"),
+    (response(acceptance_histogram_by_draft_length={"x": [1]}), "must have k . 1 counts for each .* got 1 under 'x'"),
+    (response(acceptance_histogram_by_draft_length={"2": [39, 1, 0, 3]}), "for each draft length k, got 4 under '2'"),
+    (response(acceptance_histogram_by_draft_length={"3": [39, 2, 0, 2]}), "by_draft_length is 8, but .* makes it 10"),
+    (response(acceptance_histogram_by_draft_length=None, num_draft_tokens=9), "accepted=10 must be at most drafted=9"),
+    (
+        response(acceptance_histogram_by_draft_length=None, per_step_accepted=[0, 1], per_step_drafted=[3]),
+        "per_step_accepted and per_step_drafted must be equally long",
+    ),
+    (("vllm-response", "[[{}]]"), "data must be a dictionary, got list"),
+    (meta_info(spec_num_correct_drafts=151), "spec_num_correct_drafts is 151, but the histogram makes it 150"),
+    (meta_info(spec_verify_ct=99), "spec_verify_ct is 99, but the histogram makes it 100"),
+    (meta_info(spec_accepted_drafts=140), "=150 and spec_accepted_drafts=140 are two names of the same statistic"),
+    (meta_info(spec_num_proposed_drafts=100), "accepted=150 must be at most drafted=100"),
+    (meta_info(spec_accept_rate=0.1), "spec_accept_rate is 0.1, but accepted=150 of drafted=300 makes it 0.5"),
+    (meta_info(spec_verify_ct=0, spec_correct_drafts_histogram=None), "nothing was drafted yet: drafts=0$"),
+    (meta_info(spec_verify_ct=None, spec_correct_drafts_histogram=None), "meta_info has spec_verify_ct, but no number"),
+    (("sglang-response", '{"spec_verify_count": 3}'), "none of spec_verify_ct, .* found are spec_verify_count"),
+    (("sglang-response", '{"id": 1}\n{"id": }'), "the report must hold JSON: Expecting value: line 2 column 8"),
+    (("sglang-metrics", SGLANG_METRICS.replace("2.5", "0.0")), "got 0.0: nothing has been verified yet"),
+    (("sglang-metrics", SGLANG_METRICS.replace("2.5", "4.5")), "is 4.5, more than sglang:spec_num_draft_tokens=4"),
+    (("sglang-metrics", SGLANG_METRICS.replace("2.5", "0.4")), "tau must be at least 1, .* got 0.4"),
+    (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted: no line has accept len"),
+    (statistics(numAcceptedTokens=25), "numAcceptedTokens=25 must be at most numDraftTokens=24"),
+    (statistics(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5"),
+    (statistics(acceptanceLength=2.6, **UNCOUNTED), "acceptanceLength is 2.6, but"),
+    (
+        statistics(numRequestsWithDraftTokens=25, acceptanceLength=None),
+        "must be from 1 to numDraftTokens=24, .* got 25",
+    ),
+    (statistics(numAcceptedTokens=0, **UNCOUNTED), "acceptanceLength is 2.5, but numAcceptedTokens=0 makes it 1"),
+    (statistics(numDraftTokens=None), "specDecodingStats has none of numDraftTokens, .* found are .*numAcceptedTokens"),
+    (
+        ("trtllm-stats", '{"specDecodeStats": {}}'),
+        "none of specDecodingStats, .* the nearest found are specDecodeStats",
+    ),
+    (("trtllm-metrics", TRTLLM_METRICS.replace("150", "350")), "accepted=350 must be at most drafted=300"),
+    (log(OLD_SERVER.replace("#acc drafts = 10", "#acc drafts = 11")), "#gen drafts=10, #acc drafts=11, .* contradict"),
+    (log(SLOT.replace("0.64479", "0.7")), "draft acceptance is 0.7, but accepted / generated makes it 0.644788"),
+    (log(SLOT.replace("2.92", "3.92")), "mean acceptance length is 3.92, but"),
+    (log(NEWER.replace("2.92", "1.2")), "mean acceptance length is 1.2, but 167 of 259 makes it 1.64479 to 168"),
+    (log("draft acceptance ratio = 0.5"), "the log has none of draft acceptance, .* found are draft acceptance ratio"),
+    (log("draft acceptance = 0.0 (0 accepted / 0 generated)"), "nothing was drafted yet: drafted=0"),
+    (("sequoia-vector", "0.6 half"), "the vector must hold only numbers, which are rates: .*half"),
+    (("sequoia-vector", "0.6 0.6"), "must hold only numbers, which are rates: .* sum to at most 1"),
+]
+
+
+@pytest.mark.parametrize(("report", "message"), CONTRADICTIONS)
+def test_reports_that_contradict_themselves_are_refused(report: tuple[str, str], message: str) -> None:
+    kind, text = report
+    refuses(message, read, text, kind)
+    assert "a, b; nothing found" in str(missing("x", ["a", "b"], []))
+
+
+def test_counts_that_rise_and_too_few_counts_are_refused() -> None:
+    risen = PROMETHEUS.replace('position="1"} 300', 'position="1"} 700').replace(
+        '_tokens_total{engine="0",model_name="m, {x}"} 900', '_tokens_total{engine="0",model_name="m, {x}"} 1300'
+    )
+    refuses("position 1 has 900 accepted, but position 0 has 800: .* must not increase", read, risen, "vllm-metrics")
+    refuses("1000, fewer than min_trials=2000", st.read_report, PROMETHEUS, "vllm-metrics", min_trials=2000)
+    idle = "".join(f"{line.rsplit(' ', 1)[0]} 0.0\n" for line in PROMETHEUS.splitlines() if line[0] != "#")
+    refuses("nothing was drafted yet: drafts=0, drafted=0", read, idle, "vllm-metrics")
+
+
+@pytest.mark.parametrize("text", ["HTTP/1.1 200 OK", "{", "x{a=} 1", 'x{a="b} 1', "x", "x one", "x 1_0", "<html>"])
+def test_text_that_is_not_prometheus_gives_an_input_error(text: str) -> None:
+    refuses("the metrics", read, text, "trtllm-metrics")
+
+
+def test_metrics_are_read_with_and_without_types_totals_and_timestamps() -> None:
+    draft, accepted = "trtllm_spec_decode_num_draft_tokens", "trtllm_spec_decode_num_accepted_tokens"
+    for text in (
+        f"{draft} 300\n{accepted} 150\n",
+        f"{draft}_total 300.0\n{accepted}_total 1.5e2\r\n\n",
+        f"# HELP {draft} text\n# TYPE {draft} counter\n{draft} 300 1700000000000\n{accepted}{{}} 150\n",
+        f'{draft}{{a="b, {{c}} \\"d\\""}} 200\n{draft}{{a="e",}} 100\n{accepted}_total{{a="="}} 150\nother NaN\n',
+    ):
+        found = read(text, "trtllm-metrics")
+        assert (found.drafted, found.accepted) == (300, 150)
+
+
+def test_a_log_of_requests_with_and_without_rates_keeps_the_totals() -> None:
+    found = llama_cpp.from_log(f"{SLOT}\n{NEWER}")
+    assert (found.acceptance, found.drafted, found.accepted, found.tau) == (None, 518, 334, None)
