@@ -6,7 +6,7 @@ Tau is predicted by replay on texts of other prompts and measured; tokens a seco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -143,20 +143,20 @@ class Traced:
     def predicted(self, one: Entrant) -> Compared:
         """A decoder with its predictions."""
         plan, drafter, verifier = self.plan, one.drafter, one.verifier
-        known = one.name, verifier and name_of(verifier), one.sampling.temperature
         if drafter is None or verifier is None:
-            return Compared(*known)
-        tree = drafter.tree if isinstance(drafter, PlannedTree) else None
+            return Compared(one.name, None, one.sampling.temperature)
+        known = Compared(one.name, name_of(verifier), one.sampling.temperature)
+        tree = drafter.shape if isinstance(drafter.shape, Tree) else None
         if tree is not None and not tree.budget:
-            return Compared(*known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds)
+            return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds)
         found = self._replayed(drafter, verifier, one.sampling)
         if found is None:
-            return Compared(*known)
-        limits = found.tau_interval() if clusters(found.cycles) > 1 else (None, None)
+            return known
+        low, high = found.tau_interval() if clusters(found.cycles) > 1 else (None, None)
         speed = None
         if tree is not None:
             speed = plan.latency.speedup(tree, found.tau, plan.context, name_of(verifier)) / plan.plain_seconds
-        return Compared(*known, found.tau, *limits, speed)
+        return replace(known, tau=found.tau, tau_low=low, tau_high=high, speed=speed)
 
     def _replayed(self, drafter: Drafter, verifier: Verifier, sampling: Sampling) -> Replayed | None:
         """The cycles of a decoder on the traced texts; None if replay cannot follow it there."""

@@ -50,8 +50,8 @@ def demo(
             chosen, tally = loop(models, *rows, folder, **settings, **measuring, done=done)
         runs.append(Run(heading, Acceptance.load(folder / RATES), compared(chosen, tally)))
         if latency is None:
-            latency = chosen.latency
-            console.print(latency_rows(latency))
+            console.print(latency_rows(chosen.latency))
+        latency = latency or chosen.latency
         console.print(acceptance_rows(runs[-1].acceptance), plan_summary(chosen))
         console.print(
             tree_drawing(chosen.tree, chosen.reach, chosen.reach_source), comparison_rows(runs[-1].comparison)
@@ -61,5 +61,6 @@ def demo(
         found = compare(out, models, *rows, CompareSettings((0.0,), **settings), done=done)
     words = list(decoder_words(found))
     console.print(decoder_rows(found), *words, sep="\n")
+    assert latency is not None
     write_whole(out / "index.html", html_page("spectheory demo", latency, runs, words))
     print(f"wrote {out / 'index.html'} and the records beside it; {time.perf_counter() - started:.0f} s in all")

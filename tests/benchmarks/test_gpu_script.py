@@ -34,7 +34,8 @@ def test_the_timed_forward_is_that_of_transformers(name: str, tokens: int) -> No
     forward = Forward(ours, 2, 7, tokens, torch.Generator().manual_seed(1))
     cache = DynamicCache(config=stock.config)
     for layer in range(stock.config.num_hidden_layers):
-        cache.update(*(states[layer, :, :, :7].clone() for states in forward.states), layer)
+        keys, values = (states[layer, :, :, :7].clone() for states in forward.states)
+        cache.update(keys, values, layer)
     theirs = stock(forward.tokens, past_key_values=cache).logits
     for _ in range(2):  # a second run sees the same context
         torch.testing.assert_close(forward(), theirs, rtol=1e-4, atol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,7 @@ def test_an_interrupted_comparison_goes_on_after_the_last_whole_prompt(tiny: Pai
     refuses("new_tokens must be at least 2, got 1", replace, settings, new_tokens=1)
 
 
-def made_up(ratios: list[list[float]]) -> Comparison:
+def made_up(ratios: Sequence[Sequence[float]]) -> Comparison:
     """Four decoders at these speeds beside the first, with 100 tokens in a second."""
     seconds = 1 / np.array(ratios)
     whole = np.ones_like(seconds, int)
