@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from reference.compare import RECORD, CompareSettings, compare
 from reference.losses import Eagle
 from reference.measuring import decoded, measure
 from reference.models import Pair
@@ -21,10 +20,8 @@ from reference.tracing import TraceSettings, by_request, record_trace
 from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import write_own_texts
-from spectheory.results.comparison import Comparison
 from tests.faults.code_that_ends import POSIX
 from tests.faults.killing import killed
-from tests.reference.test_compare import CORPUS, MANY
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
@@ -65,16 +62,6 @@ def trace_of(folder: Path) -> object:
     return [ranks.tolist() for column in ("target_token", "target_rank") for ranks in by_request(folder, column)]
 
 
-def compared(pair: Pair, folder: Path, seed: int) -> None:
-    settings = CompareSettings((0.0,), new_tokens=12, seed=seed, only="chain of 5")
-    compare(folder, pair, MANY, PROMPTS[:3], settings, corpus=CORPUS)
-
-
-def comparison_of(folder: Path) -> object:
-    record = Comparison.load(folder / RECORD)
-    return record.tokens.tolist(), record.cycles.tolist(), record.emitted.tolist()
-
-
 def texts(pair: Pair, folder: Path, seed: int) -> None:
     write_own_texts(pair, corpus(pair), replace(SETTINGS, seed=seed), folder)
 
@@ -96,7 +83,6 @@ COMMANDS = {
     "train head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),
-    "compare": Command(compared, comparison_of),
 }
 
 
