@@ -109,9 +109,7 @@ def _loading(role: str, folder: Path) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         if "scaled_dot_product_attention" in reason:
-            raise PairError(
-                f"{role} {folder} has no SDPA: use load_pair(..., attention='eager') or --attention eager"
-            ) from error
+            raise PairError(f"{role} {folder} has no SDPA: use load_pair(..., attention='eager')") from error
         raise PairError(
             f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.600}"
         ) from error

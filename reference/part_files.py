@@ -52,23 +52,16 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
-    """Context manager that reserves `folder` as `claim` does, and makes this process its only writer.
-
-    Raises:
-        InputError: as `claim`.
-        InUseError: another process writes to the folder.
-        ForeignFolderError: as `claim`.
-    """
+    """Context manager that reserves `folder` as `claim` does, and makes this process its only writer."""
     with only_writer(folder):
         yield _stamped(folder, what, **fields)
 
 
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
-    """Reserve `folder` for `what`, such as "matrix", and return the provenance that has these `fields`.
+    """Reserve `folder` for `what`, such as "trace", and return the provenance that has these `fields`.
 
-    Other processes may write to the folder meanwhile, and afterwards.
-
-    Processes that share the folder may claim it at the same time: each waits for the others, up to a second.
+    Other processes may write to the folder meanwhile, and afterwards. Those that claim it at the same time wait for
+    each other, up to a second.
 
     Raises:
         InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
@@ -93,14 +86,13 @@ def require_kind(folder: Path, what: str) -> None:
 
 
 def _locked(folder: Path) -> AbstractContextManager[None]:
-    """Context manager that makes this process the only writer of `folder`; its errors are those of `claimed`."""
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
     return owned(folder, folder / LOCK, "name another folder")
 
 
 def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:
-    """The provenance of a folder, which is written first if the folder has none; its errors are those of `claim`."""
+    """The provenance of a folder, which is written first if the folder has none."""
     here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields)
     if not (folder / STAMP).exists():
         if found := next((file for kind in KEPT for file in sorted(folder.glob(kind))), None):

@@ -13,11 +13,11 @@ from jaxtyping import Float
 
 from reference.cached_model import CachedModel
 from reference.drafters import Drafter
+from reference.forced_logits import forced_texts
 from reference.logits import settle
 from reference.models import Attention, Pair, load_pair
 from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
-from reference.teacher_forcing import forced_texts
 from reference.token_checks import check_continued
 from reference.tracing import PROMPTS, by_request, ranks
 from spectheory import Acceptance, DrawRule, Provenance
@@ -38,7 +38,8 @@ def traced_replays(folder: Path, rates: Acceptance | None = None) -> tuple[Repla
         rates: acceptance rates that are used with these texts.
 
     Raises:
-        InputError: as `replays` and `traced_pair`; or `rates` were counted with another sampling than the trace's.
+        InputError: as `replays`; the pair is no longer where the trace names it; or `rates` were counted with another
+            sampling than that of the trace.
     """
     by_request(folder, "target_token")
     stamp = stamp_of(folder)
@@ -51,15 +52,14 @@ def traced_replays(folder: Path, rates: Acceptance | None = None) -> tuple[Repla
 
 
 def traced_pair(stamp: Provenance) -> Pair:
-    """The pair of a trace, loaded from the folders that its provenance names, as it was when it was recorded.
-
-    Raises:
-        InputError: the pair is no longer in these folders.
-    """
-    dtype = getattr(torch, (stamp.dtype or "float32").removeprefix("torch."))
-    attention = cast(Attention, stamp.attention or "sdpa")
-    folders = str(stamp.target), str(stamp.draft)
-    return load_pair(*folders, device=stamp.device or "cpu", dtype=dtype, attention=attention)
+    """The pair of a trace, loaded from the folders that its provenance names, as it was when it was recorded."""
+    return load_pair(
+        str(stamp.target),
+        str(stamp.draft),
+        device=stamp.device or "cpu",
+        dtype=getattr(torch, (stamp.dtype or "float32").removeprefix("torch.")),
+        attention=cast(Attention, stamp.attention or "sdpa"),
+    )
 
 
 def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: int = 1) -> Replays:

@@ -1,35 +1,106 @@
-"""Traces: the rank of the target's token among the draft's candidates, at every position of a text.
+"""Traces: the text of the target, and the rank of each of its tokens among the draft's candidates.
 
-The text is the target's own continuation of each prompt, and every position has a row. At temperature 0 the candidates
-are the draft's top k. Above it they are drawn without replacement, and the naive solver emits the next token given the
-candidates. The solver is lossless, so the text has the target's distribution, and the row has the rank of the token
-among the candidates.
-
-The candidates of a draft head depend on how many of the last tokens the cycle has drafted, so a row has a rank for each
-depth. There the target writes the text first, and the candidates are drawn given the text: see `candidates_given`.
+The text is the target's own continuation of each prompt, and every position has a row. The target writes the texts
+first, then one forward of each model reads them. At temperature 0 the candidates are the draft's top k. Above it they
+are drawn without replacement, given that the naive solver emitted the token of the text: see `candidates_given`. The
+candidates of a draft head depend on how many of the last tokens the cycle has drafted, so its rows have a rank for each
+depth.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+from transformers import DynamicCache
 
+from reference.candidates import child_tokens
+from reference.forced_logits import BATCH, DEPTHS, ForcedBatch, draft_logits, normalised, target_rows
 from reference.heads import Head
+from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
-from reference.trace_rows import DEEPER, TraceSettings, columns_of, trace_rows
-from spectheory import Acceptance, Tree
+from reference.random_streams import Uniforms
+from reference.sampling import Sampling, require_drawing
+from spectheory import Acceptance, DrawRule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
 PROMPTS = "prompts.json"
 """File of the prompts, a list of token ids for each request."""
+COLUMNS = pa.schema(
+    [
+        ("request_id", pa.int32()),
+        ("pos", pa.int32()),
+        ("target_token", pa.int32()),
+        ("draft_topk_ids", pa.list_(pa.int32())),
+        ("draft_topk_logprob", pa.list_(pa.float32())),
+        ("target_rank", pa.int16()),
+        ("target_top_rank", pa.int16()),
+        ("target_logprob", pa.float32()),
+        ("draft_entropy", pa.float32()),
+        ("ctx_len", pa.int32()),
+    ]
+)
+"""One row per position; logarithms are natural. `target_rank` is the rank of the token among the k candidates, and
+`target_top_rank` its rank among the draft's k most probable tokens; -1 if it is not one of them."""
+DEEPER = {"target_rank": "deeper_ranks", "target_top_rank": "deeper_top_ranks"}
+"""Columns of draft heads only: the same ranks where the cycle has drafted the last 1, 2, ... tokens."""
+
+
+@dataclass(frozen=True)
+class TraceSettings:
+    """Settings of a trace: `dataset` names the prompts, `candidates` is the number of candidates at each position.
+
+    `temperature`, `top_k` and `top_p` are those of `Sampling`. `batch` is the number of prompts that are decoded
+    together and written to one file. `depths` is the number of depths of a cycle at which a draft head's candidates are
+    recorded; it has no effect on a draft model, whose candidates do not depend on the depth.
+    """
+
+    dataset: str
+    temperature: float = 0.0
+    candidates: int = 16
+    new_tokens: int = 128
+    batch: int = 8
+    seed: int = 0
+    top_k: int | None = None
+    top_p: float = 1.0
+    depths: int = DEPTHS
+
+    def __post_init__(self) -> None:
+        for name in ("candidates", "new_tokens", "batch", "depths"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require_drawing(self.sampling)
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the text is sampled."""
+        return Sampling(self.temperature, self.top_k, self.top_p)
+
+    def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
+        """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
+        settings = {**asdict(self), **inputs, "depths": pair.depths_of(self.depths)}
+        if pair.deepest is not None:
+            settings["deepest"] = pair.deepest
+        for name in ("temperature", "top_k", "top_p", "seed", *(() if isinstance(pair.draft, Head) else ("depths",))):
+            del settings[name]
+        return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}
+
+
+def _columns_of(depths: int) -> pa.Schema:
+    """The columns of a trace with candidates at some depths."""
+    deeper = pa.list_(pa.int16(), depths - 1)
+    return pa.schema([*COLUMNS, *((name, deeper) for name in DEEPER.values())]) if depths > 1 else COLUMNS
 
 
 def record_trace(
@@ -56,36 +127,162 @@ def record_trace(
     length = lengths.pop()
     if length < 2 and isinstance(pair.draft, Head):
         raise InputError("prompts must have at least 2 tokens for a draft head, which drafts nothing after the first")
-    need = length + settings.new_tokens
-    if need > pair.context:
+    if (need := length + settings.new_tokens) > pair.context:
         raise InputError(
             f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
         )
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
+    columns = _columns_of(pair.depths_of(settings.depths))
     with claimed(folder, "trace", **settings.provenance(pair, inputs)):
-        _write_prompts(folder / PROMPTS, json.dumps(prompts))
+        if not (folder / PROMPTS).exists() or (folder / PROMPTS).read_text() != json.dumps(prompts):
+            write_whole(folder / PROMPTS, json.dumps(prompts))
         firsts = range(0, len(prompts), settings.batch)
         lacking = [first for first in firsts if not (folder / _part_name(first)).exists()]
-        batches = [prompts[first : first + settings.batch] for first in lacking]
-        finished, total = 0, settings.new_tokens * sum(map(len, batches))
-        for first, rows in zip(lacking, batches, strict=True):
-            step = partial(_report, done, finished, len(rows), total)
-            found = trace_rows(pair, rows, settings, first, step)
-            write_part(folder / _part_name(first), found, settings.columns(pair))
+        total = settings.new_tokens * sum(len(prompts[first : first + settings.batch]) for first in lacking)
+        finished = 0
+        for first in lacking:
+            rows = prompts[first : first + settings.batch]
+
+            def tell(tokens: int, finished: int = finished) -> None:
+                done(finished + tokens, total)
+
+            write_part(folder / _part_name(first), _rows(pair, rows, settings, first, tell), columns)
             finished += settings.new_tokens * len(rows)
 
 
-def _report(done: Callable[[int, int], None], finished: int, rows: int, total: int, place: int) -> None:
-    """Report that `rows` prompts have `place` tokens each, after `finished` tokens of other batches."""
-    done(finished + rows * place, total)
+@torch.inference_mode()
+def _rows(
+    pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int, done: Callable[[int], None]
+) -> Iterator[dict[str, Any]]:
+    """The rows of one batch of prompts, whose first has the number `first`. `done` gets the number of finished tokens:
+    a text counts half when it is written, and whole when it is read.
+    """
+    seeds = map(int, np.random.SeedSequence([settings.seed, first]).generate_state(2))
+    candidates, rng = (
+        Generator(place).manual_seed(seed) for place, seed in zip(("cpu", pair.device), seeds, strict=True)
+    )
+    texts = _continued(pair, prompts, settings, first, rng, lambda step: done(len(prompts) * step // 2))
+    requests, uniforms = list(zip(prompts, texts, strict=True)), Uniforms(candidates)
+    for start in range(0, len(requests), BATCH):
+        batch = ForcedBatch(pair, requests[start : start + BATCH], first + start, features=isinstance(pair.draft, Head))
+        offered = draft_logits(pair, batch, settings.depths)
+        for place, (prompt, text) in enumerate(batch.requests):
+            span = batch.span(place)
+            columns = _text_columns(
+                pair, batch.target_logits[place, span], offered[:, place, span], text, settings, uniforms
+            )
+            for step in range(len(text)):
+                where = {"request_id": first + start + place, "pos": step, "ctx_len": len(prompt) + step}
+                yield where | {name: values[step] for name, values in columns.items()}
+        done(settings.new_tokens * (len(requests) + start + len(batch.requests)) // 2)
 
 
-def _write_prompts(file: Path, text: str) -> None:
-    """Write the prompts, unless the file holds them."""
-    if not file.exists() or file.read_bytes() != text.encode():
-        write_whole(file, text)
+def _continued(
+    pair: Pair,
+    prompts: list[list[int]],
+    settings: TraceSettings,
+    first: int,
+    rng: Generator,
+    done: Callable[[int], None],
+) -> list[list[int]]:
+    """The target's own text after each prompt, up to its first stop token."""
+    model: Any = pair.target
+    cache, peaks = DynamicCache(), Peaks(f"target {pair.names[0]}", model.dtype)
+    tokens, texts = torch.tensor(prompts, device=pair.device), [[] for _ in prompts]
+    for step in range(settings.new_tokens):
+        out = model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        logits, read = out.logits[:, -1, : pair.vocab_size].float(), len(prompts[0]) + step
+        peaks.see(logits, lambda row, read=read: f"after token {read} of request {first + row}")
+        settle(peaks)
+        tokens = logits.argmax(-1, keepdim=True)
+        if not settings.sampling.greedy:
+            tokens = torch.multinomial(settings.sampling.distribution(logits), 1, generator=rng)
+        for text, token in zip(texts, tokens[:, 0].tolist(), strict=True):
+            if not text or text[-1] not in pair.stop_tokens:
+                text.append(token)
+        done(step + 1)
+    return texts
+
+
+def _text_columns(
+    pair: Pair,
+    wanted: Float[Tensor, "n V"],
+    offered: Float[Tensor, "D n V"],
+    text: list[int],
+    settings: TraceSettings,
+    uniforms: Uniforms,
+) -> dict[str, Any]:
+    """The columns of one text, by name; each has one entry per position."""
+    sampling, scale, emitted = settings.sampling, settings.temperature or 1.0, torch.tensor(text, device=pair.device)
+    p = None if sampling.greedy else target_rows(wanted, text, sampling, pair.target.dtype)
+    found: dict[str, Any] = {}
+    ranks: dict[str, list[list[int]]] = {name: [] for name in DEEPER}
+    for depth, logits in enumerate(offered):
+        q = normalised(sampling.draft_distribution(logits))
+        if p is None:
+            drawn = child_tokens(q, settings.candidates, DrawRule.TOP_K, None)
+        else:
+            drawn = candidates_given(p, q, np.array(text), settings.candidates, uniforms)
+        offers = torch.as_tensor(drawn, device=pair.device)
+        if depth == 0:
+            found = _columns(wanted / scale, logits / scale, offers, emitted)
+        else:
+            for name, values in _ranks(logits, offers, emitted).items():
+                ranks[name].append(values)
+    deeper = {DEEPER[name]: list(zip(*values, strict=True)) for name, values in ranks.items() if values}
+    return found | deeper
+
+
+def candidates_given(
+    p: Float[np.ndarray, "n V"],
+    q: Float[np.ndarray, "n V"],
+    emitted: Int[np.ndarray, " n"],
+    candidates: int,
+    uniforms: Uniforms,
+) -> Int[np.ndarray, "n candidates"]:
+    """Candidates drawn from q without replacement, given that the naive solver emitted these tokens of p.
+
+    The solver emits its first candidate x with probability min(1, p(x) / q(x)). So it emits token t as its first
+    candidate with probability min(p(t), q(t)), which is a share min(1, q(t) / p(t)) of p(t). Else it rejected the first
+    candidate, which then has the distribution N((q - p)+), whatever t is. In both cases the other candidates are drawn
+    from q without the first one, and t does not depend on them.
+
+    Returns:
+        Tokens in draw order; a row ends with -1 where fewer tokens have a probability above 0.
+    """
+    rows, excess = np.arange(len(q)), np.maximum(q - p, 0)
+    accepted = (uniforms.take(len(q)) * p[rows, emitted] < q[rows, emitted]) | ~excess.any(1)
+    rejected = child_tokens(excess, 1, DrawRule.IID, uniforms)[:, 0]
+    first = np.where(accepted, emitted, rejected)
+    rest = q.copy()
+    rest[rows, first] = 0
+    others = child_tokens(rest, max(1, candidates - 1), DrawRule.NO_REPLACEMENT, uniforms)
+    return np.column_stack([first, others])[:, :candidates]
+
+
+def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
+    """The columns of one position or of one text, by name; each list has one entry per row."""
+    offered_log = torch.log_softmax(offered, -1)
+    values = {
+        "target_token": emitted,
+        "draft_topk_ids": offers,
+        "draft_topk_logprob": offered_log.gather(1, offers.clamp(min=0)).masked_fill(offers < 0, -torch.inf),
+        "target_logprob": torch.log_softmax(wanted, -1).gather(1, emitted[:, None])[:, 0],
+        "draft_entropy": -(offered_log.exp() * offered_log).nansum(1),
+    }
+    return {name: value.tolist() for name, value in values.items()} | _ranks(offered, offers, emitted)
+
+
+def _ranks(offered: Float[Tensor, "n V"], offers: Int[Tensor, "n k"], emitted: Int[Tensor, " n"]) -> dict[str, Any]:
+    """Ranks of the emitted tokens among the candidates, and among as many of the draft's most probable tokens."""
+    among, own = offers == emitted[:, None], offered.gather(1, emitted[:, None])
+    above = (offered > own).sum(1)
+    return {
+        "target_rank": torch.where(among.any(1), among.int().argmax(1), -1).tolist(),
+        "target_top_rank": torch.where((above < offers.shape[1]) & own[:, 0].isfinite(), above, -1).tolist(),
+    }
 
 
 def acceptance(
@@ -131,19 +328,11 @@ def ranks(folder: Path, *, top: bool = False) -> list[Int[np.ndarray, "*depths n
     """
     column = "target_top_rank" if top else "target_rank"
     found = by_request(folder, column)
-    if _depths(folder) == 1:
+    if stamp_of(folder).settings.get("depths", 1) == 1:
         return found
     return [
         np.column_stack([own, *below.T]).T for own, below in zip(found, by_request(folder, DEEPER[column]), strict=True)
     ]
-
-
-def _depths(folder: Path) -> int:
-    """At how many depths the candidates of a trace were recorded: 1 for a draft model."""
-    depths = stamp_of(folder).settings.get("depths", 1)
-    if not isinstance(depths, int) or depths < 1:
-        raise InputError(f"{folder / STAMP} has depths {depths!r:.60}: record the trace again")
-    return depths
 
 
 def by_request(folder: Path, column: str) -> list[Int[np.ndarray, "n ..."]]:
@@ -151,50 +340,21 @@ def by_request(folder: Path, column: str) -> list[Int[np.ndarray, "n ..."]]:
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
         raise InputError(f"{folder} holds no trace: record one with `spectheory trace`")
-    stamp = stamp_of(folder)
-    batch, new_tokens, candidates = (stamp.settings.get(name) for name in ("batch", "new_tokens", "candidates"))
-    if not (isinstance(batch, int) and isinstance(new_tokens, int) and isinstance(candidates, int)):
+    batch = stamp_of(folder).settings.get("batch")
+    if not isinstance(batch, int):
         raise InputError(f"{folder / STAMP} is not of a trace: record the trace again")
-    allowed = range(np.iinfo(np.int32).max) if column == "target_token" else range(-1, candidates)
     texts: list[np.ndarray] = []
     for part, first in zip(parts, count(0, batch), strict=False):
         if part.name != (name := _part_name(first)):
             raise InputError(f"{folder} lacks {name}: repeat `spectheory trace` to have it recorded")
-        found = _texts_of(part, first, column, new_tokens, allowed, _depths(folder))
-        if found is None or len(found) > batch or (len(found) < batch and part is not parts[-1]):
-            raise InputError(
-                f"{part} does not hold the requests from {first} on, position by position, with values from "
-                f"{allowed.start} to {allowed.stop - 1} as {column}: remove it and record again"
-            )
-        texts += found
+        table = read_part(part, ["request_id", column])
+        values, request = table[column].to_numpy(), table["request_id"].to_numpy()
+        values = np.stack(values) if values.dtype == object else values
+        if request[0] != first:
+            raise InputError(f"{part} does not hold the requests from {first} on: remove it and record again")
+        texts += [values[request == number] for number in np.unique(request)]
     return texts
 
 
 def _part_name(first: int) -> str:
     return f"part-{first:06d}.parquet"
-
-
-def _texts_of(
-    part: Path, first: int, column: str, new_tokens: int, allowed: range, depths: int
-) -> list[np.ndarray] | None:
-    """A column of one part by request; None if requests, positions or values cannot be those of this part."""
-    names, known = ["request_id", "pos", column], columns_of(depths)
-    table = read_part(part, names)
-    if any(table[name].type != known.field(name).type or table[name].null_count for name in names):
-        return None
-    request, positions = (table[name].to_numpy() for name in names[:2])
-    values = table[column].to_numpy()
-    if column in DEEPER.values():
-        flat = table[column].combine_chunks().flatten()
-        if flat.null_count:
-            return None
-        values = flat.to_numpy().reshape(-1, depths - 1)
-    numbers = np.unique(request)
-    if numbers.tolist() != list(range(first, first + len(numbers))) or not len(numbers):
-        return None
-    if values.min() < allowed.start or values.max() >= allowed.stop:
-        return None
-    places = [positions[request == number] for number in numbers]
-    if any(len(place) > new_tokens or (place != np.arange(len(place))).any() for place in places):
-        return None
-    return [values[request == number] for number in numbers]

@@ -49,6 +49,14 @@ def run(
     return walks.tally(Provenance.now("simulate.run", seed=seed, tree=plan.tree.identity, requests=requests))
 
 
+def walk(
+    seed: int, plan: Plan, cycles: int = 2_000, world: SimulatedWorld | Acceptance | None = None
+) -> dict[str, int]:
+    """`run` as the function of a `simulate.Task`: the emitted tokens and the cycles of one block."""
+    tally = run(plan, cycles=cycles, requests=2, seed=seed, world=world)
+    return {"emitted": int(tally.emitted.sum()), "cycles": int(tally.cycles.sum())}
+
+
 def _world(plan: Plan, world: SimulatedWorld | Acceptance | None) -> SimulatedWorld:
     """The world that is given, or the one from which the plan predicts its tau."""
     if isinstance(world, SimulatedWorld):

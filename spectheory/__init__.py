@@ -1,6 +1,5 @@
 """Theory, simulation and planning of tree-based speculative decoding."""
 
-import spectheory.core.starting as _starting  # noqa: F401  (must be the first import)
 from spectheory import (
     certify,
     core,
@@ -44,7 +43,6 @@ from spectheory.results.plan_comparison import compare
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
-from spectheory.results.tuned import Tuned
 from spectheory.search import (
     Drafted,
     DraftModel,
@@ -114,7 +112,6 @@ __all__ = [
     "Tally",
     "TargetText",
     "Tree",
-    "Tuned",
     "Verdict",
     "Verifier",
     "World",

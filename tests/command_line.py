@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import spectheory as st
-from spectheory.cli import app, output
+from spectheory.cli import app
 
 Run = Callable[..., Result]
 HEAD = ("--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "eagle3-llama-3.1-8b")
@@ -20,7 +20,6 @@ MODEL = (*HEAD[:5], "llama-3.2-1b")
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(output, "SOON", 3600.0)  # what is printed does not depend on the speed of the machine
 
     def call(*arguments: object, given: str | None = None) -> Result:
         return CliRunner().invoke(app, [*map(str, arguments)], input=given)

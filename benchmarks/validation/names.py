@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from spectheory import InputError, ModelConfig
-from spectheory.hardware.draft_heads import draft_of_kind, kind_and_target, kind_named
 from spectheory.hardware.gpus import gpu
-from spectheory.hardware.head_weights import AT_ONCE
-from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of as library_draft_of
+from spectheory.hardware.hf_config import AT_ONCE
+from spectheory.hardware.models import draft_of as library_draft_of
+from spectheory.hardware.models import draft_of_kind, kind_and_target, kind_named, model
 
 gpu_of = cache(gpu)
 HEAD_PACKED = ("trt-edge",)

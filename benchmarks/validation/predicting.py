@@ -8,9 +8,7 @@ from functools import cache
 
 from benchmarks.validation.names import draft_of, drafts_at_once, gpu_of, target_of
 from benchmarks.validation.rows import Placement, Row, sources_at
-from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.kernel_curves import KernelCurve, kernel_curves
-from spectheory.hardware.placement import Parallel
+from spectheory.hardware.engine_costs import EngineCosts, KernelCurve, Parallel, kernel_curves
 from spectheory.hardware.runs import Step
 from spectheory.hardware.timed_setup import TimedSetup
 

@@ -9,12 +9,11 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from reference.drafters import Drafter
-from reference.forced_logits import ForcedBatch, draft_logits
+from reference.forced_logits import DEPTHS, ForcedBatch, draft_logits
 from reference.heads import Head
 from reference.models import Pair, weights_hash
 from reference.replaying import followed
 from reference.sampling import Sampling
-from reference.teacher_forcing import DEPTHS
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE

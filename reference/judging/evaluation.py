@@ -13,13 +13,12 @@ import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
 
-from reference.forced_logits import BATCH, ForcedBatch
+from reference.forced_logits import BATCH, ForcedBatch, normalised, rounding_errors, target_rows
 from reference.judging.drafts import ForcedDraft
 from reference.judging.policies import ForcedRows, JudgedPolicy
 from reference.judging.texts import HeldOutTexts
 from reference.part_files import claimed, only_writer, read_part, write_part
 from reference.sampling import Sampling
-from reference.teacher_forcing import normalised, rounding_errors, target_rows
 from spectheory import Provenance, TargetText
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError

@@ -18,6 +18,7 @@ from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
 from reference.candidates import child_tokens
+from reference.forced_logits import normalised
 from reference.host_arrays import numpy_on_host
 from reference.judging import HeldOutTexts
 from reference.models import Pair
@@ -28,7 +29,6 @@ from reference.selector.actions import ActionSpace
 from reference.selector.features import KNOWN, Features, known_scalars
 from reference.selector.pair_facts import PairFacts
 from reference.selector.shared_draws import SharedDraws, Trie
-from reference.teacher_forcing import normalised
 from spectheory import DrawRule, Provenance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError

@@ -1,4 +1,4 @@
-"""Synthetic loads: Poisson arrivals, bursts, rates that change, and closed loops.
+"""Synthetic loads: Poisson arrivals, bursts, rates that follow a course, and closed loops.
 
 Arrivals, prompts, answers and classes have random streams of their own, so with the same seed a change of one leaves
 the others as they are. With the same seed a higher rate has the same arrivals, closer together.
@@ -7,12 +7,13 @@ the others as they are. With the same seed a higher rate has the same arrivals, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from simulate.load.lengths import Lengths, check_cv, check_positive, lengths_of
-from simulate.load.requests import Requests
+from simulate.load.requests import LONGEST, Requests, check_positive
 from spectheory.core.checks import check_array, check_whole
 from spectheory.core.errors import InputError
 
@@ -22,8 +23,56 @@ MOST_REQUESTS = 10_000_000
 """Most requests of a synthetic load: a simulation of them takes gigabytes of memory."""
 MOST_RATE = 1e12
 """Most requests a second."""
-ARRIVALS, PROMPTS, OUTPUTS, PAIRS, KINDS, STATES = range(6)
+LARGEST_CV = 100.0
+"""Beyond it, nearly all numbers of tokens and times between arrivals are 0."""
+ARRIVALS, PROMPTS, OUTPUTS, _, KINDS = range(5)
 """The numbers of the random streams."""
+FORMS = "a whole number, lognormal:MEAN:CV, lognormal:MEAN:CV:MOST, geometric:MEAN or geometric:MEAN:MOST"
+"""The texts that `parse_lengths` reads."""
+
+
+@dataclass(frozen=True)
+class Lognormal:
+    """Lengths whose logarithm is normal, rounded to whole numbers of at least 1.
+
+    Attributes:
+        mean: mean number of tokens, before rounding.
+        cv: coefficient of variation, standard deviation / mean, before rounding.
+        most: longer draws are cut to this number, as by an engine's max_tokens.
+    """
+
+    mean: float
+    cv: float
+    most: int = LONGEST
+
+    def __post_init__(self) -> None:
+        _check_mean(self.mean, self.most)
+        check_positive("cv", self.cv, most=LARGEST_CV)
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """(count,) int64 independent lengths."""
+        spread = sqrt(log(1 + self.cv**2))
+        draws = self.mean * np.exp(spread * rng.standard_normal(count) - spread**2 / 2)
+        return np.clip(np.rint(draws), 1, self.most).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """Lengths of answers that end after each token with probability 1 / `mean`; see `Lognormal`."""
+
+    mean: float
+    most: int = LONGEST
+
+    def __post_init__(self) -> None:
+        _check_mean(self.mean, self.most)
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """(count,) int64 independent lengths."""
+        return np.minimum(rng.geometric(1 / self.mean, count), self.most).astype(np.int64)
+
+
+Lengths = int | Lognormal | Geometric
+"""Numbers of tokens: all equal, or drawn from a distribution."""
 
 
 class Contents(TypedDict, total=False):
@@ -32,13 +81,11 @@ class Contents(TypedDict, total=False):
     Attributes:
         prompt: tokens of each prompt, or their distribution; 1024 by default.
         output: tokens of each answer, or their distribution; 256 by default.
-        like: draw prompt and answer together from these requests, in place of `prompt` and `output`.
         shares: the probability of each class of acceptance; by default all requests are of class 0.
     """
 
-    prompt: int | Lengths
-    output: int | Lengths
-    like: Requests
+    prompt: Lengths
+    output: Lengths
     shares: Sequence[float]
 
 
@@ -54,10 +101,7 @@ def poisson(rate: float, count: int, *, seed: int = 0, **contents: Unpack[Conten
     Raises:
         InputError: an argument is out of range.
     """
-    _check_rate(rate)
-    _check(count, seed)
-    gaps = _rng(seed, ARRIVALS).standard_exponential(count)
-    return _requests(np.cumsum(gaps) / rate, contents, seed)
+    return bursts(rate, count, cv=1.0, seed=seed, **contents)
 
 
 def bursts(rate: float, count: int, *, cv: float, seed: int = 0, **contents: Unpack[Contents]) -> Requests:
@@ -68,57 +112,19 @@ def bursts(rate: float, count: int, *, cv: float, seed: int = 0, **contents: Unp
     Args:
         rate: mean number of requests that arrive in a second.
         count: number of requests.
+        seed: seed of all random numbers.
+        contents: see `Contents`.
         cv: coefficient of variation of the time between two arrivals, standard deviation / mean; its square is the
             squared coefficient of variation of queueing theory. 1 is a Poisson process.
-        seed: seed of all random numbers.
-        contents: lengths and classes of the requests, see `Contents`.
 
     Raises:
         InputError: an argument is out of range.
     """
-    _check_rate(rate)
-    check_cv(cv)
-    _check(count, seed)
-    gaps = _rng(seed, ARRIVALS).standard_gamma(cv**-2, count) * cv**2
+    check_positive("rate", rate, most=MOST_RATE)
+    check_positive("cv", cv, most=LARGEST_CV)
+    rng = _checked_rng(count, seed)
+    gaps = rng.standard_exponential(count) if cv == 1 else rng.standard_gamma(cv**-2, count) * cv**2
     return _requests(np.cumsum(gaps) / rate, contents, seed)
-
-
-def modulated(
-    rates: Sequence[float], seconds: Sequence[float], count: int, *, seed: int = 0, **contents: Unpack[Contents]
-) -> Requests:
-    """A Markov-modulated Poisson process: the rate stays at one of several values for exponential times.
-
-    After each time the next rate follows in the order given, the first after the last. The first one is drawn by the
-    share of time that it has in the long run, so the process is stationary.
-
-    Args:
-        rates: mean numbers of requests that arrive in a second; they may be 0, but not all.
-        seconds: mean time for which each rate holds.
-        count: number of requests.
-        seed: seed of all random numbers.
-        contents: lengths and classes of the requests, see `Contents`.
-
-    Raises:
-        InputError: an argument is out of range.
-    """
-    rate, mean = _rates(rates, seconds)
-    _check(count, seed)
-    if (changes := count * len(mean) / (rate @ mean)) > MOST_REQUESTS:
-        raise InputError(
-            f"seconds must let the rate change at most {MOST_REQUESTS:,} times, got {changes:.3g} expected changes: "
-            "raise the rates or the seconds, or give fewer requests"
-        )
-    rng = _rng(seed, STATES)
-    first = int(rng.choice(len(mean), p=mean / mean.sum()))
-    work = np.cumsum(_rng(seed, ARRIVALS).standard_exponential(count))
-    times, reached = [np.zeros(1)], [np.zeros(1)]
-    while reached[-1][-1] <= work[-1]:
-        states = (first + np.arange(len(mean) * 64)) % len(mean)
-        stays = rng.standard_exponential(len(states)) * mean[states]
-        times.append(times[-1][-1] + np.cumsum(stays))
-        reached.append(reached[-1][-1] + np.cumsum(stays * rate[states]))
-    arrivals = _when(work, np.concatenate(times), np.concatenate(reached))
-    return _requests(arrivals, contents, seed)
 
 
 def profile(
@@ -132,30 +138,31 @@ def profile(
         rates: mean numbers of requests that arrive in a second, one after the other; they may be 0, but not all.
         seconds: how long each rate holds.
         seed: seed of all random numbers.
-        contents: lengths and classes of the requests, see `Contents`.
+        contents: see `Contents`.
 
     Raises:
         InputError: an argument is out of range, or no request arrives.
     """
-    rate, stays = _rates(rates, seconds)
-    _check(1, seed)
-    if (expected := float(rate @ stays)) > MOST_REQUESTS:
+    rate, stays = (check_array(name, given) for name, given in (("rates", rates), ("seconds", seconds)))
+    if rate.ndim != 1 or rate.shape != stays.shape or {rate.dtype.kind, stays.dtype.kind} - set("iuf"):
+        raise InputError(f"rates and seconds must be equally many numbers, got {rates!r:.60} and {seconds!r:.60}")
+    expected = float(rate @ stays)
+    if not (rate >= 0).all() or not (stays > 0).all() or not 0 < expected <= MOST_REQUESTS:
         raise InputError(
-            f"rates and seconds must let at most {MOST_REQUESTS:,} requests arrive, got {expected:.3g} expected: lower "
-            "them"
+            f"rates must be at least 0, seconds above 0, and at most {MOST_REQUESTS:,} requests be expected, got "
+            f"{expected:.3g} from {rate.tolist()} and {stays.tolist()}"
         )
-    rng, reached = _rng(seed, ARRIVALS), np.append(0, np.cumsum(rate * stays))
+    rng = _checked_rng(1, seed)
     work = np.cumsum(rng.standard_exponential(64))
-    while work[-1] < reached[-1]:
+    while work[-1] < expected:
         work = np.append(work, work[-1] + np.cumsum(rng.standard_exponential(len(work))))
-    work = work[work < reached[-1]]
+    work = work[work < expected]
     if not work.size:
-        raise InputError(
-            f"rates and seconds must let requests arrive, but with seed {seed} none of {reached[-1]:.3g} expected "
-            "does: raise them"
-        )
-    arrivals = _when(work, np.append(0, np.cumsum(stays)), reached)
-    return _requests(arrivals, contents, seed)
+        raise InputError(f"rates and seconds let no request arrive with seed {seed}: raise them")
+    ends, reached = np.append(0, np.cumsum(stays)), np.append(0, np.cumsum(rate * stays))
+    part = np.searchsorted(reached, work, side="right") - 1
+    share = (work - reached[part]) / (reached[part + 1] - reached[part])
+    return _requests(ends[part] + share * (ends[part + 1] - ends[part]), contents, seed)
 
 
 def closed(concurrency: int, count: int, *, seed: int = 0, **contents: Unpack[Contents]) -> Requests:
@@ -165,82 +172,68 @@ def closed(concurrency: int, count: int, *, seed: int = 0, **contents: Unpack[Co
         concurrency: number of open requests.
         count: number of requests.
         seed: seed of all random numbers.
-        contents: lengths and classes of the requests, see `Contents`.
+        contents: see `Contents`.
 
     Raises:
         InputError: an argument is out of range.
     """
     check_whole("concurrency", concurrency, 1)
-    _check(count, seed)
+    _checked_rng(count, seed)
     return _requests(np.zeros(count), contents, seed, concurrency)
 
 
-def _check(count: int, seed: int) -> None:
+def parse_lengths(name: str, text: str) -> Lengths:
+    """The distribution that `text` describes, such as `512`, `lognormal:512:1.5` or `geometric:256:4096`.
+
+    Raises:
+        InputError: the text is none of `FORMS`, or a number in it is out of range. The message names the option `name`.
+    """
+    kind, *numbers = text.split(":")
+    try:
+        if kind == "lognormal" and 2 <= len(numbers) <= 3:
+            return Lognormal(float(numbers[0]), float(numbers[1]), *map(int, numbers[2:]))
+        if kind == "geometric" and 1 <= len(numbers) <= 2:
+            return Geometric(float(numbers[0]), *map(int, numbers[1:]))
+        if not numbers:
+            check_whole(name, int(kind), 1, most=LONGEST)
+            return int(kind)
+    except InputError as error:
+        raise InputError(f"{name}={text}: {error}") from error
+    except ValueError:
+        pass
+    raise InputError(f"{name} must be {FORMS}, got {text!r:.60}")
+
+
+def _check_mean(mean: float, most: int) -> None:
+    check_positive("mean", mean)
+    check_whole("most", most, 1, most=LONGEST)
+    if mean < 1:
+        raise InputError(f"mean must be at least 1 token, got {mean}")
+
+
+def _checked_rng(count: int, seed: int) -> np.random.Generator:
     check_whole("count", count, 1, ": simulate a part of the load", most=MOST_REQUESTS)
     check_whole("seed", seed, 0)
+    return np.random.default_rng([seed, ARRIVALS])
 
 
-def _check_rate(rate: float) -> None:
-    check_positive("rate", rate)
-    if rate > MOST_RATE:
-        raise InputError(f"rate must be at most {MOST_RATE:g} requests a second, got {rate:g}: lower it")
-
-
-def _rng(seed: int, stream: int) -> np.random.Generator:
-    return np.random.default_rng([seed, stream])
-
-
-def _rates(rates: Sequence[float], seconds: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Rates and times as arrays, after a check."""
-    rate, stays = check_array("rates", rates), check_array("seconds", seconds)
-    if rate.ndim != 1 or not rate.size or rate.shape != stays.shape or {rate.dtype.kind, stays.dtype.kind} - set("iuf"):
-        raise InputError(
-            f"rates and seconds must have the same number of entries, at least one, got {rates!r:.60} and "
-            f"{seconds!r:.60}"
-        )
-    rate, stays = rate.astype(np.float64), stays.astype(np.float64)
-    if not ((rate <= MOST_RATE) & (rate >= 0)).all() or not rate.any():
-        raise InputError(f"rates must be from 0 to {MOST_RATE:g} a second and not all 0, got {rate.tolist()}")
-    if not (np.isfinite(stays) & (stays > 0)).all():
-        raise InputError(f"seconds must be finite and above 0, got {stays.tolist()}")
-    return rate, stays
-
-
-def _when(work: np.ndarray, times: np.ndarray, reached: np.ndarray) -> np.ndarray:
-    """The times at which the expected number of arrivals, `reached` at `times`, is `work`."""
-    segment = np.searchsorted(reached, work, side="right") - 1
-    share = (work - reached[segment]) / (reached[segment + 1] - reached[segment])
-    return times[segment] + share * (times[segment + 1] - times[segment])
-
-
-def _requests(
-    arrivals: np.ndarray,
-    contents: Contents,
-    seed: int,
-    concurrency: int | None = None,
-) -> Requests:
+def _requests(arrivals: np.ndarray, contents: Contents, seed: int, concurrency: int | None = None) -> Requests:
     """Requests at these times, with lengths and classes drawn from streams of their own."""
-    count, like = len(arrivals), contents.get("like")
+    count = len(arrivals)
     if unknown := set(contents) - set(Contents.__annotations__):
         raise InputError(f"{min(unknown)} must be one of {', '.join(Contents.__annotations__)}: check its name")
-    if like is None:
-        prompts = lengths_of("prompt", contents.get("prompt", PROMPT)).draw(_rng(seed, PROMPTS), count)
-        outputs = lengths_of("output", contents.get("output", OUTPUT)).draw(_rng(seed, OUTPUTS), count)
-    elif "prompt" in contents or "output" in contents:
-        raise InputError("like must be left out if prompt or output is given: like has the lengths of both")
-    else:
-        row = _rng(seed, PAIRS).integers(0, len(like), count)
-        prompts, outputs = like.prompt_tokens[row], like.output_tokens[row]
-    return Requests(arrivals, prompts, outputs, _classes(contents.get("shares"), seed, count), concurrency)
+    prompts = _drawn("prompt", contents.get("prompt", PROMPT), [seed, PROMPTS], count)
+    outputs = _drawn("output", contents.get("output", OUTPUT), [seed, OUTPUTS], count)
+    shares = check_array("shares", contents.get("shares", [1.0]))
+    if shares.ndim != 1 or shares.dtype.kind not in "iuf" or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
+        raise InputError(f"shares must be a probability for each class and sum to 1, got {shares!r:.80}")
+    drawn = np.random.default_rng([seed, KINDS]).random(count)
+    kinds = np.searchsorted(np.cumsum(shares)[:-1], drawn, side="right").astype(np.int64)
+    return Requests(arrivals, prompts, outputs, kinds, concurrency)
 
 
-def _classes(shares: Sequence[float] | None, seed: int, count: int) -> np.ndarray:
-    """(count,) class of each request."""
-    if shares is None:
-        return np.zeros(count, np.int64)
-    given = check_array("shares", shares)
-    if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf" or not (given >= 0).all():
-        raise InputError(f"shares must be a probability for each class, got {shares!r:.80}")
-    if abs(given.sum() - 1) > 1e-9:
-        raise InputError(f"shares must sum to 1, got {given.sum():.6g}: divide each by the sum")
-    return np.searchsorted(np.cumsum(given)[:-1], _rng(seed, KINDS).random(count), side="right").astype(np.int64)
+def _drawn(name: str, lengths: Any, seed: list[int], count: int) -> np.ndarray:
+    if isinstance(lengths, Lognormal | Geometric):
+        return lengths.draw(np.random.default_rng(seed), count)
+    check_whole(name, lengths, 1, ": or give a distribution such as Lognormal or Geometric", most=LONGEST)
+    return np.full(count, lengths, np.int64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from jaxtyping import Float64, Int64
 from spectheory.core.checks import SHORTEST, check_array, check_whole
 from spectheory.core.errors import InputError
 
-MOST_TOKENS = 2**31 - 1
+LONGEST = 2**31 - 1
 """Maximum number of tokens of a prompt or of an answer."""
 LATEST = 1e9
 """The latest arrival in seconds, 32 years: the clock of a simulation then still counts tenths of a microsecond."""
@@ -44,22 +45,31 @@ class Requests:
     def __post_init__(self) -> None:
         arrivals = check_array("arrival_seconds", self.arrival_seconds)
         if arrivals.ndim != 1 or not arrivals.size or arrivals.dtype.kind not in "iuf":
+            raise InputError(f"arrival_seconds must be a time for each request, got an array of shape {arrivals.shape}")
+        if not ((arrivals >= 0) & (arrivals <= LATEST)).all() or (np.diff(arrivals) < 0).any():
             raise InputError(
-                f"arrival_seconds must be a time for each request, at least one, got an array of shape "
-                f"{arrivals.shape} and type {arrivals.dtype}"
+                f"arrival_seconds must be in order and from 0 to {LATEST:g} seconds, got {arrivals!s:.80}: sort the "
+                "requests by arrival, or raise the rate"
             )
-        _set(self, "arrival_seconds", _ordered(arrivals.astype(np.float64)))
+        columns = {"arrival_seconds": np.where(arrivals < SHORTEST, 0.0, arrivals)}
         if self.kinds is None:
-            _set(self, "kinds", np.zeros(len(arrivals), np.int64))
+            object.__setattr__(self, "kinds", np.zeros(len(arrivals), np.int64))
         for name, least in (("prompt_tokens", 1), ("output_tokens", 1), ("kinds", 0)):
-            _set(self, name, _whole(name, getattr(self, name), least, len(arrivals)))
+            values = check_array(name, getattr(self, name))
+            whole = values.shape == arrivals.shape and values.dtype.kind in "iu"
+            if not whole or values.min() < least or values.max() > LONGEST:
+                raise InputError(
+                    f"{name} must be a whole number from {least} to {LONGEST:,} for each of the {len(arrivals)} "
+                    f"requests, got {values.dtype} of shape {values.shape}: {values!s:.80}"
+                )
+            columns[name] = values.astype(np.int64)
+        for name, values in columns.items():
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
         if self.concurrency is not None:
             check_whole("concurrency", self.concurrency, 1)
             if self.arrival_seconds.any():
-                raise InputError(
-                    "arrival_seconds must be 0 in a closed loop, in which a request arrives when an earlier one "
-                    "completes: give zeros, or leave concurrency out"
-                )
+                raise InputError("arrival_seconds must be 0 in a closed loop: give zeros, or leave concurrency out")
 
     def __len__(self) -> int:
         return len(self.arrival_seconds)
@@ -76,40 +86,33 @@ class Requests:
         count = len(check_array("output_tokens", output_tokens))
         return cls(np.zeros(count), prompt_tokens, output_tokens, kinds, concurrency)
 
+    def at_rate(self, rate: float) -> Self:
+        """The same requests with all times stretched, so that `rate` of them arrive in a second on average.
 
-def _set(requests: Requests, name: str, value: np.ndarray) -> None:
-    value.setflags(write=False)
-    object.__setattr__(requests, name, value)
+        Raises:
+            InputError: `rate` is not above 0, or the requests have no rate: they are a closed loop, or arrive at once.
+        """
+        check_positive("rate", rate)
+        if self.rate is None:
+            raise InputError("requests must arrive over time to have another rate, but they are a closed loop or batch")
+        return replace(self, arrival_seconds=self.arrival_seconds * (self.rate / rate))
 
-
-def _ordered(arrivals: np.ndarray) -> np.ndarray:
-    """The arrival times after a check."""
-    wrong = ~((arrivals >= 0) & (arrivals <= LATEST))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(
-            f"arrival_seconds[{row}] must be from 0 to {LATEST:g} seconds, got {arrivals[row]:g}: raise the rate, or "
-            "leave out later requests"
+    def until(self, seconds: float) -> Self:
+        """The requests that arrive before `seconds`. Raises InputError if none does, or in a closed loop."""
+        check_positive("seconds", seconds)
+        keep = self.arrival_seconds < seconds
+        if self.concurrency is not None or not keep.any():
+            raise InputError(
+                f"seconds must let some of {len(self):,} requests arrive, and be left out in a closed loop, got "
+                f"{seconds:g}"
+            )
+        return type(self)(
+            self.arrival_seconds[keep], self.prompt_tokens[keep], self.output_tokens[keep], self.kinds[keep]
         )
-    if (falls := np.diff(arrivals) < 0).any():
-        row = int(falls.argmax()) + 1
-        raise InputError(
-            f"arrival_seconds must be in order, got {arrivals[row]:g} at {row} after {arrivals[row - 1]:g}: sort the "
-            "requests by arrival"
-        )
-    return np.where(arrivals < SHORTEST, 0.0, arrivals)
 
 
-def _whole(name: str, given: Any, least: int, count: int) -> np.ndarray:
-    """(count,) whole numbers of at least `least`, after a check."""
-    values = check_array(name, given)
-    if values.shape != (count,) or values.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} must be a whole number for each of the {count} requests, got an array of shape {values.shape} and "
-            f"type {values.dtype}"
-        )
-    wrong = (values < least) | (values > MOST_TOKENS)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(f"{name}[{row}] must be from {least} to {MOST_TOKENS:,}, got {values[row]}")
-    return values.astype(np.int64)
+def check_positive(name: str, value: Any, *, most: float = float("inf")) -> None:
+    """Refuse a value that is not a finite number above 0 and at most `most`."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0 < value <= most or not isfinite(value):
+        raise InputError(f"{name} must be a finite number above 0, at most {most:g}, got {value!r:.80}")

@@ -1,19 +1,18 @@
-"""`compare_schedules`: one load with several schedules, on the same random numbers."""
+"""Several schedules under one load, on the same random numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from simulate.load import Requests
-from simulate.serving.controllers import Controller, Served
+from simulate.serving.controllers import Rates, Served, Tier, tiers_of
 from simulate.serving.server import Server, controller_for, own_server, serve
 from simulate.serving.stability import Work
-from simulate.serving.tiers import Rates, Tier, tiers_of
 from spectheory import Plan, Provenance, Schedule, ServingRun
-from spectheory.core.errors import InputError
 from spectheory.results.serving_comparison import ServingComparison
 
 
@@ -23,10 +22,7 @@ def compare_schedules(
     *,
     server: Server | None = None,
     rates: Rates | None = None,
-    seed: int = 0,
-    until_seconds: float | None = None,
-    slo_ttft_seconds: float | None = None,
-    slo_tpot_seconds: float | None = None,
+    **options: Any,
 ) -> ServingComparison:
     """Serve the same requests with each of several schedules, on the same uniform numbers.
 
@@ -35,33 +31,21 @@ def compare_schedules(
 
     Args:
         schedules: each schedule by its name, as for `serve`. The others are compared with the first one.
-        requests: see `serve`, also for the arguments below.
+        requests: the load.
         server: times and limits of the engine; None means the times of the first schedule or plan.
         rates: true rates of acceptance.
-        seed: seed of the acceptance.
-        until_seconds: time at which the simulation stops.
-        slo_ttft_seconds: limit on the time to the first token.
-        slo_tpot_seconds: limit on the time per output token.
+        options: further arguments of `serve`.
 
     Raises:
         InputError: see `serve`, or there is no schedule.
     """
-    timed = next((one for one in schedules.values() if isinstance(one, Schedule | Plan)), None)
-    server = own_server(timed) if server is None else server
-    runs = []
-    for name, schedule in schedules.items():
-        run = serve(
-            schedule,
-            requests,
-            server=server,
-            rates=rates,
-            seed=seed,
-            until_seconds=until_seconds,
-            slo_ttft_seconds=slo_ttft_seconds,
-            slo_tpot_seconds=slo_tpot_seconds,
-            name=name,
-        )
-        runs.append(_with_limits(run, schedule, requests, server, rates))
+    if server is None:
+        server = own_server(next((one for one in schedules.values() if isinstance(one, Schedule | Plan)), None))
+    given = {"server": server, "rates": rates}
+    runs = [
+        _with_limits(serve(schedule, requests, name=name, **given, **options), schedule, requests, **given)
+        for name, schedule in schedules.items()
+    ]
     stamp = Provenance.merged([run.provenance for run in runs]) if runs else Provenance("simulate.compare_schedules")
     return ServingComparison(tuple(runs), stamp)
 
@@ -79,29 +63,6 @@ def schedules_in(source: Schedule | Plan) -> dict[str, Schedule | Plan | Tier | 
             name = tier.name if tier.name not in found else f"{tier.name}, number {number}"
             found[name] = tier
     return found
-
-
-def require_sustained(
-    schedules: Mapping[str, Served], requests: Requests, *, server: Server, rates: Rates | None = None
-) -> None:
-    """Check that every schedule sustains the rate of a load, before it is simulated for as long as it has requests.
-
-    Raises:
-        InputError: the rate is above the stability limit of a schedule, so that its queue grows for as long as requests
-            arrive, and its figures depend on how many do. Schedules that depend on what ran before have no known limit.
-    """
-    if requests.rate is None:
-        return
-    for name, schedule in schedules.items():
-        if isinstance(schedule, Controller) and schedule.has_memory:
-            continue
-        limit = float(Work.of(schedule, requests, server, rates).rates().max())
-        if requests.rate > limit:
-            raise InputError(
-                f"load must be at most {limit:.3g} requests a second, which {name!r} sustains, got "
-                f"{requests.rate:.3g}: its queue would grow for as long as requests arrive. Lower the rate, or say "
-                "when to stop: give the number of requests or the seconds"
-            )
 
 
 def _with_limits(

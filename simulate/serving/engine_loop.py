@@ -16,6 +16,9 @@ tokens that the request has emitted, so that all schedules meet the same numbers
 
 from __future__ import annotations
 
+import numpy as np
+from jaxtyping import UInt64
+
 from simulate.serving.engine_state import (
     ACCEPTED,
     ADMITTED,
@@ -23,7 +26,6 @@ from simulate.serving.engine_state import (
     ARRIVED,
     COMPLETED,
     CONTEXT,
-    CYCLES,
     DECODING,
     DONE,
     DRAFTED,
@@ -40,10 +42,65 @@ from simulate.serving.engine_state import (
     Steps,
     Work,
 )
-from simulate.serving.rules import ACCEPTANCE_GATE, SURVIVAL_BUDGET, choose_tier, completed, remember
-from simulate.serving.step_budget import INLINED, INNER, NOTHING, budget_seconds, choose_budget, verified
-from simulate.serving.uniform_numbers import uniform
+from simulate.serving.rules import choose_tier, remember
 from spectheory.core.compiling import compiler
+
+INLINED = compiler(cache=True, inline="always")
+INNER = compiler(cache=True, no_cpython_wrapper=True)
+"""For functions that only compiled functions call: the wrapper for calls from Python is not compiled."""
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+UNIT = 2.0**-53
+
+
+@compiler(cache=True)
+def hashed(value: np.uint64) -> np.uint64:
+    """The hash of splitmix64."""
+    value = (value ^ (value >> SHIFTS[0])) * FIRST
+    value = (value ^ (value >> SHIFTS[1])) * SECOND
+    return value ^ (value >> SHIFTS[2])
+
+
+@compiler(cache=True)
+def uniform(key: np.uint64, position: int) -> float:
+    """The uniform number of a request at a position of its answer."""
+    return float(hashed(key + GOLDEN * np.uint64(position)) >> SHIFTS[3]) * UNIT
+
+
+@compiler(cache=True)
+def keys_of(seed: int, count: int) -> UInt64[np.ndarray, " count"]:
+    """Keys of the uniform numbers of each request."""
+    start, keys = hashed(np.uint64(seed) + GOLDEN), np.empty(count, np.uint64)
+    for request in range(count):
+        keys[request] = hashed(start + GOLDEN * np.uint64(request + 1))
+    return keys
+
+
+@INNER
+def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
+    """The interval of `grid` that holds `at`, and the share of the interval before it; the ends beyond the grid."""
+    if len(grid) == 1 or at <= grid[0]:
+        return 0, 0.0
+    interval = 0
+    while interval < len(grid) - 2 and at > grid[interval + 1]:
+        interval += 1
+    return interval, min(1.0, (at - grid[interval]) / (grid[interval + 1] - grid[interval]))
+
+
+@INLINED
+def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt: int) -> float:
+    """Seconds of a step, linear between the entries of the table."""
+    table = machine.seconds[tier, batch]
+    row, share = position_on(machine.contexts, context)
+    below = min(row + 1, len(machine.contexts) - 1)
+    if prompt == 0:
+        return table[row, 0] + share * (table[below, 0] - table[row, 0])
+    column, part = position_on(machine.prefills, float(prompt))
+    beside = min(column + 1, len(machine.prefills) - 1)
+    upper = table[row, column] + part * (table[row, beside] - table[row, column])
+    lower = table[below, column] + part * (table[below, beside] - table[below, column])
+    return upper + share * (lower - upper)
 
 
 @INLINED
@@ -88,10 +145,8 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
 @INLINED
 def decode(work: Work, machine: Machine, state: State, tier: int, now: float) -> tuple[int, int]:
     """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
-    counts, limited = state.counts, machine.rule == SURVIVAL_BUDGET
-    survival = machine.survival[-1 if limited else tier]
+    counts, survival = state.counts, machine.survival[tier]
     slot, total, kept = 0, 0, 0
-    counts[CYCLES] += 1
     while slot < counts[DECODING]:
         request = state.decoding[slot]
         position = state.emitted[request]
@@ -100,8 +155,6 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
         accepted = 0
         for level in range(1, len(row)):
             accepted += drawn < row[level]
-        if limited:
-            accepted = min(accepted, verified(state, work.kinds[request]))
         left = work.outputs[request] - position
         emitted = min(accepted + 1, left)
         total += emitted
@@ -110,31 +163,12 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
         if emitted == left:
             counts[CONTEXT] -= work.prompts[request] + work.outputs[request] - 1
             complete(work, machine, state, request, now)
-            state.classes[work.kinds[request]] -= 1
             counts[DECODING] -= 1
             state.decoding[slot] = state.decoding[counts[DECODING]]
-            state.decoding[counts[DECODING]] = request
         else:
             slot += 1
     counts[CONTEXT] += total
     return total, kept
-
-
-@INNER
-def report_completed(work: Work, machine: Machine, state: State, batch: int) -> None:
-    """Give the rule the requests that completed in `decode`, which has put them after the decoding ones."""
-    for place in range(batch - 1, state.counts[DECODING] - 1, -1):
-        request = state.decoding[place]
-        cycles = state.counts[CYCLES] - state.began[request]
-        completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)
-
-
-@INNER
-def report_single_tokens(work: Work, machine: Machine, state: State, first: int) -> None:
-    """Give the rule requests from `first` on whose answer of one token has come with their prompt."""
-    for request in range(first, state.counts[PREFILLING]):
-        if work.outputs[request] == 1:
-            completed(machine.rule, machine.numbers, state.memory, work.outputs[request], NOTHING)
 
 
 @INLINED
@@ -152,13 +186,11 @@ def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float)
         counts[PREFILLING] += 1
         state.first[request] = now
         state.emitted[request] = 1
-        state.began[request] = counts[CYCLES]
         if work.outputs[request] == 1:
             complete(work, machine, state, request, now)
         else:
             state.decoding[counts[DECODING]] = request
             counts[DECODING] += 1
-            state.classes[work.kinds[request]] += 1
             counts[CONTEXT] += work.prompts[request]
 
 
@@ -191,19 +223,14 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
         left, context = machine.batched_tokens, float(counts[PREFILLED])
         if batch:
             context = counts[CONTEXT] / batch
-            if machine.rule == SURVIVAL_BUDGET:
-                drafted = choose_budget(machine, state, batch, context)
-                tier = (drafted + batch - 1) // batch
-            else:
-                tier = choose_tier(machine.rule, machine.table, machine.numbers, state.memory, batch)
-                drafted = batch * machine.nodes[tier]
+            tier = choose_tier(machine.rule, machine.table, machine.numbers, state.memory, batch)
             if tier < 0:
                 counts[GAP_BATCH] = batch
                 return step, NO_TIER
+            drafted = batch * machine.nodes[tier]
             left -= batch + drafted
         prompt = waiting_prompts(work, state, left) if left > 0 else 0
-        verifying = drafted if machine.rule == SURVIVAL_BUDGET else tier * batch
-        seconds = budget_seconds(machine, verifying, batch, context, prompt)
+        seconds = step_seconds(machine, tier, batch, context, prompt)
         now = clock[NOW] + seconds
         clock[AREA] += seconds * (counts[ARRIVED] - counts[COMPLETED])
         clock[NOW] = now
@@ -212,13 +239,8 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
             emitted, kept = decode(work, machine, state, tier, now)
             counts[ACCEPTED] += kept
             counts[DRAFTED] += drafted
-            remember(machine.rule, machine.numbers, state.memory, batch, tier, kept, seconds)
-        reading = counts[PREFILLING]
-        if machine.rule == ACCEPTANCE_GATE:
-            report_completed(work, machine, state, batch)
+            remember(machine.rule, machine.numbers, state.memory, batch, tier, kept)
         prefill(work, machine, state, prompt, now)
-        if machine.rule == ACCEPTANCE_GATE:
-            report_single_tokens(work, machine, state, reading)
         steps.end[step], steps.seconds[step] = now, seconds
         steps.batch[step], steps.tier[step] = batch, tier
         steps.emitted[step], steps.prompt[step] = emitted, prompt

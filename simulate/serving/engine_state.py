@@ -9,8 +9,10 @@ from jaxtyping import Float, Float64, Int, Int64, UInt64
 
 FULL, DONE, TIME_OVER, NO_TIER = range(4)
 """Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
-ARRIVED, ADMITTED, PREFILLING, DECODING, COMPLETED, KV_USED, CONTEXT, ACCEPTED, PREFILLED, GAP_BATCH = range(10)
-CYCLES, DRAFTED = range(10, 12)
+COUNTS = 11
+ARRIVED, ADMITTED, PREFILLING, DECODING, COMPLETED, KV_USED, CONTEXT, ACCEPTED, PREFILLED, GAP_BATCH, DRAFTED = range(
+    COUNTS
+)
 """Places in `State.counts`. Requests from `PREFILLING` up to `ADMITTED` read their prompts, `PREFILLED` tokens of the
 first one are read. `CONTEXT` is the number of tokens in the caches of all decoding sequences."""
 NOW, AREA = range(2)
@@ -69,26 +71,18 @@ class State(NamedTuple):
         counts: see `ARRIVED`.
         decoding: the requests that decode; the first `counts[DECODING]` entries count.
         emitted: tokens that each request has emitted.
-        began: decoding steps before the first one of each request.
         arrival, first, last: times of the arrival, the first token and the last token of each request.
         memory: memory of the controller.
-        classes: decoding requests of each class.
-        most: drafted tokens that are verified of each request of a class, by `choose_budget`.
-        more: requests of a class of which one more is verified.
     """
 
     clock: Float64[np.ndarray, 2]
-    counts: Int64[np.ndarray, 12]
+    counts: Int64[np.ndarray, 11]
     decoding: Int64[np.ndarray, " sequences"]
     emitted: Int64[np.ndarray, " requests"]
-    began: Int64[np.ndarray, " requests"]
     arrival: Float64[np.ndarray, " requests"]
     first: Float64[np.ndarray, " requests"]
     last: Float64[np.ndarray, " requests"]
     memory: Float64[np.ndarray, " memory"]
-    classes: Int64[np.ndarray, " classes"]
-    most: Int64[np.ndarray, " classes"]
-    more: Int64[np.ndarray, " classes"]
 
 
 class Steps(NamedTuple):

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulate.load import Requests
-from simulate.serving.controllers import GAP, Controller, Served
+from simulate.serving.controllers import GAP, Controller, Rates, Served, Tier
 from simulate.serving.engine_state import (
     ACCEPTED,
     AREA,
     ARRIVED,
     COMPLETED,
+    COUNTS,
     DRAFTED,
     FULL,
     GAP_BATCH,
@@ -24,7 +25,6 @@ from simulate.serving.engine_state import (
     Work,
 )
 from simulate.serving.step_times import StepTimes
-from simulate.serving.tiers import Rates, Tier
 from spectheory import Latency, Plan, Provenance, Schedule
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
@@ -218,7 +218,7 @@ def prepared(
     controller: Controller, requests: Requests, server: Server, seed: int, until: float
 ) -> tuple[Work, Machine, State]:
     """The arrays of the loop: the requests, the engine, and the state in which it starts."""
-    from simulate.serving.uniform_numbers import keys_of
+    from simulate.serving.engine_loop import keys_of
 
     count, largest = len(requests), server.sequences
     seconds, contexts, prompts = server.times.table(controller.tiers, largest, server.batched_tokens)
@@ -247,17 +247,13 @@ def prepared(
     )
     state = State(
         clock=np.array([requests.arrival_seconds[0], 0.0]),
-        counts=np.zeros(12, np.int64),
+        counts=np.zeros(COUNTS, np.int64),
         decoding=np.zeros(largest, np.int64),
         emitted=np.zeros(count, np.int64),
-        began=np.zeros(count, np.int64),
         arrival=np.full(count, -1.0),
         first=np.full(count, -1.0),
         last=np.full(count, -1.0),
         memory=controller.memory.copy(),
-        classes=np.zeros(controller.classes, np.int64),
-        most=np.zeros(controller.classes, np.int64),
-        more=np.zeros(controller.classes, np.int64),
     )
     work = Work(
         arrivals=requests.arrival_seconds.copy(),

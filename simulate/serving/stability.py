@@ -19,14 +19,10 @@ import numpy as np
 from jaxtyping import Float
 
 from simulate.load import Requests
-from simulate.serving.controllers import Controller, Served
+from simulate.serving.controllers import Controller, Rates, Served, Tier
 from simulate.serving.engine_state import Machine
-from simulate.serving.server import Server, _simulated, controller_for, prepared
-from simulate.serving.tiers import Rates, Tier
+from simulate.serving.server import Server, controller_for, prepared
 from spectheory.core.errors import InputError
-
-MIDDLE = 0.25, 0.75
-"""Shares of the completions of a saturated run between which its rate is counted."""
 
 
 @dataclass(frozen=True)
@@ -88,32 +84,6 @@ class SelfConsistent:
         return lower[-1] if lower and lower[-1].is_stable else None
 
 
-@dataclass(frozen=True, eq=False)
-class Capacity:
-    """The largest rate of requests that a server sustains.
-
-    Attributes:
-        saturated: requests per second that are completed while more always wait, simulated.
-        by_sequences: (S,) requests per second that are completed if 1, 2, ..., S sequences are always admitted: one
-            divided by the mean seconds of work that a request is.
-    """
-
-    saturated: float
-    by_sequences: np.ndarray
-
-    @property
-    def best_sequences(self) -> int:
-        """The number of sequences with which a request is the least work."""
-        return int(self.by_sequences.argmax()) + 1
-
-    @property
-    def stability_limit(self) -> float:
-        """Requests per second with the best number of sequences. At any larger rate the queue grows; and at a rate
-        above `saturated`, it does once the server has got into saturation.
-        """
-        return float(self.by_sequences.max())
-
-
 def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> Float[np.ndarray, " answers"]:
     """Mean number of cycles that answers of these numbers of tokens take, exactly.
 
@@ -159,33 +129,6 @@ def self_consistent(
     if rate is None or not 0 < rate < np.inf:
         raise InputError(f"rate must be above 0 and finite, got {rate}: give the requests per second")
     return Work.of(schedule, requests, server, rates).self_consistent(rate)
-
-
-def capacity(
-    schedule: Served, requests: Requests, *, server: Server | None = None, rates: Rates | None = None, seed: int = 0
-) -> Capacity:
-    """The largest rate of requests of this kind that a server sustains.
-
-    Args:
-        schedule: see `self_consistent`.
-        requests: the load, of which the lengths and the classes count. All of them wait from the start; the rate of
-            their completion is counted between the first and the last quarter of them.
-        server: see `serve`.
-        rates: see `serve`.
-        seed: see `serve`.
-
-    Raises:
-        InputError: see `self_consistent`.
-    """
-    work = Work.of(schedule, requests, server, rates)
-    lengths = requests.prompt_tokens, requests.output_tokens, requests.kinds
-    waiting = Requests.closed(len(requests), *lengths)
-    state, _ = _simulated(work.controller, waiting, work.server, seed, np.inf)
-    ends = np.sort(state.last)
-    first, last = (int(share * (len(ends) - 1)) for share in MIDDLE)
-    seconds = ends[last] - ends[first]
-    saturated = float((last - first) / seconds) if seconds > 0 else len(ends) / float(ends[-1])
-    return Capacity(saturated, work.rates())
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,20 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from simulate.serving.tiers import Tier
-from spectheory import Deployment, Latency, Plan, Provenance, Schedule, Tree
+from simulate.serving.controllers import Tier
+from spectheory import Deployment, Latency, Plan, Schedule
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.hardware.gpus import gpu
-from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of
-from spectheory.hardware.placement import DEFAULT_ENGINE
-from spectheory.hardware.roofline import Roofline
-from spectheory.hardware.roofline_inputs import RooflineInputs
+from spectheory.hardware.roofline import RooflineInputs
 
 LARGEST_KV = 10**9
 """Most tokens of KV memory; a cache that does not grow with the context holds as many."""
@@ -66,13 +60,6 @@ class StepTimes:
                 f"batches must increase from 1 on, got {batches.tolist()!s:.60}: the times of the smaller batch sizes "
                 "are needed too, as in `spectheory schedule --batch 1:64`"
             )
-        if not contexts.size or (np.diff(contexts) <= 0).any():
-            raise InputError(f"contexts must increase, got {contexts.tolist()!s:.60}")
-        if len(self.latencies) != len(batches) or {len(row) for row in self.latencies} != {len(contexts)}:
-            raise InputError(
-                f"latencies must have a row for each of the {len(batches)} batch sizes with a latency for each of the "
-                f"{len(contexts)} contexts"
-            )
         object.__setattr__(self, "batches", batches.astype(np.int64))
         object.__setattr__(self, "contexts", contexts)
 
@@ -98,7 +85,7 @@ class StepTimes:
         """The times of one latency for each batch size, at the contexts that they have."""
         contexts = np.unique(np.concatenate([latency.contexts for latency in latencies]))
         rows = tuple((latency,) * len(contexts) for latency in latencies)
-        return cls(np.asarray(batches), contexts, rows, known_kv_tokens(latencies[0].provenance))
+        return cls(np.asarray(batches), contexts, rows)
 
     @classmethod
     def computed(
@@ -163,8 +150,14 @@ class StepTimes:
         prompts = np.array([0, *growing(FEWEST_PROMPT_TOKENS, batched_tokens, 2.0), batched_tokens])
         prompts = np.unique(prompts[prompts <= batched_tokens])
         used = self.batches[: int(np.searchsorted(self.batches, largest)) + 1]
-        drafting = any(tier.drafted.budget for tier in tiers)
-        timed = np.array([self._cycles(tier, len(used), prompts, drafting) for tier in tiers])
+        drafting = any(tier.tree.budget for tier in tiers)
+        cycles = list(zip(used.tolist(), self.latencies, strict=False))
+        timed = np.array(
+            [
+                [_by_context(row, self.contexts, tier, batch, prompts, drafting) for batch, row in cycles]
+                for tier in tiers
+            ]
+        )
         alone = [
             _prompts(latency, int(context), prompts, drafting)
             for latency, context in zip(self.latencies[0], self.contexts, strict=True)
@@ -179,31 +172,19 @@ class StepTimes:
         seconds[:, 1:] = timed[:, before] * (1 - weight) + timed[:, after] * weight
         return seconds, self.contexts, prompts.astype(np.float64)
 
-    def _cycles(self, tier: Tier, count: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
-        """(count, contexts, prompts) seconds of a cycle of a tier at the first `count` batch sizes, computed once."""
-        key = tier.tree, tier.drafted, tier.verifier, count, prompts.tobytes(), drafting
-        if key not in self._known:
-            self._known[key] = np.array(
-                [
-                    [
-                        _cycles(latency, tier, int(batch), int(context), prompts, drafting)
-                        for latency, context in zip(row, self.contexts, strict=True)
-                    ]
-                    for batch, row in zip(self.batches[:count], self.latencies, strict=False)
-                ]
-            )
-        return self._known[key]
 
-    @cached_property
-    def _known(self) -> dict[tuple[Tree, Tree, str | None, int, bytes, bool], np.ndarray]:
-        """The cycles that were computed."""
-        return {}
+def _by_context(
+    row: Sequence[Latency], contexts: np.ndarray, tier: Tier, batch: int, prompts: np.ndarray, drafting: bool
+) -> np.ndarray:
+    """(contexts, prompts) seconds of the cycles of a tier at a batch size."""
+    timed = zip(row, contexts, strict=True)
+    return np.array([_cycles(latency, tier, batch, int(context), prompts, drafting) for latency, context in timed])
 
 
 def _cycles(latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
     """Seconds of a cycle of `batch` sequences that reads each number of prompt tokens besides."""
-    tokens, drafted = tier.tree.budget + 1, tier.drafted.budget + 1
-    base = latency.cycle(tier.drafted, context, tier.verifier) - latency.target(drafted, context)
+    tokens = tier.tree.budget + 1
+    base = latency.cycle(tier.tree, context, tier.verifier) - latency.target(tokens, context)
     more = latency._at(latency.target_seconds, tokens + prompts / batch, context)
     if drafting:
         more += latency._at(latency.draft_seconds, 1 + prompts / batch, context) - latency.draft(1, context)
@@ -241,54 +222,27 @@ def kv_tokens_of(inputs: RooflineInputs) -> int:
     return bisect_left(range(1, LARGEST_KV), True, key=misses)
 
 
-def known_kv_tokens(stamp: Provenance) -> int | None:
-    """`kv_tokens_of` by the names of GPU and models in the provenance of a latency; None if they are not known."""
-    if stamp.gpu is None or stamp.target is None:
-        return None
-    try:
-        target = model(stamp.target)
-        place = Roofline(gpu(stamp.gpu), stamp.gpus or 1)
-        return kv_tokens_of(
-            RooflineInputs.checked(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE, given=False)
-        )
-    except InputError:
-        return None
-
-
 def _place_of(source: Schedule) -> Deployment | None:
-    """The deployment that gives the times of a schedule; None if none is known that does.
-
-    It is made from the names in the provenance, and used only if it gives every time that the schedule has.
-    """
+    """The deployment that the provenance of a schedule names, if it gives the times that the schedule has."""
     stamp = source.latencies[0].provenance
     engine = stamp.settings.get("engine")
     if stamp.gpu is None or stamp.target is None or stamp.draft is None or not isinstance(engine, str):
-        return None
-    if source.batches[0] != 1 or not source.computed.all():
         return None
     try:
         place = Deployment(
             stamp.gpu, stamp.target, stamp.draft, gpus=stamp.gpus or 1, context=source.context, engine=engine
         )
-        again = place.latency(1)
+        found = [place.latency(int(source.batches[at])) for at in (0, -1)]
     except InputError:
         return None
-    if again.inputs is None or any(latency.drafting != again.drafting for latency in source.latencies):
-        return None
-    batches = source.batches.tolist()
-    same = (_gives(again.inputs.at(batch), latency) for batch, latency in zip(batches, source.latencies, strict=True))
-    return place if all(same) else None
-
-
-def _gives(inputs: RooflineInputs, latency: Latency) -> bool:
-    """Whether a roofline computes these seconds of a latency, those of prompts aside."""
-    found = inputs.seconds(latency.tokens.tolist())
-    names = [name for name in found if name not in ("prompt_seconds", "draft_prompt_seconds")]
-    return not latency.verifier_seconds and all(
-        np.shape(found[name]) == np.shape(getattr(latency, name))
-        and np.allclose(found[name], getattr(latency, name), rtol=SAME, atol=0)
-        for name in names
+    same = all(
+        one.inputs is not None
+        and one.drafting == planned.drafting
+        and np.shape(one.target_seconds) == np.shape(planned.target_seconds)
+        and np.allclose(one.target_seconds, planned.target_seconds, rtol=SAME, atol=0)
+        for one, planned in zip(found, (source.latencies[0], source.latencies[-1]), strict=True)
     )
+    return place if same and source.batches[0] == 1 else None
 
 
 def _inputs(latency: Latency) -> RooflineInputs:

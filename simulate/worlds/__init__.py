@@ -3,13 +3,10 @@
 How to choose:
 
 - `RateWorld`: a table of acceptance rates is all that is known, and all contexts are alike.
-- `ClassWorld`: an engine's counts by depth show easy and hard requests.
 - `ReachWorld`: one tree, with the share of the cycles that accept each node, such as a plan from a trace predicts.
-- `TwoSourceWorld`: Goose's trees of a spine and branches.
 - `MarkovWorld`: verifiers and policies are to be compared, dynamic ones too; every token is drafted and verified.
-- `RecordedWorld`: there is a trace; cycles are drawn as they would fall on its texts.
 
-Rates belong to one verifier and cannot tell it from others, so the first four refuse to be asked about another one.
+Rates belong to one verifier and cannot tell it from others, so the first two refuse to be asked about another one.
 
 >>> import numpy as np
 >>> import spectheory as st
@@ -23,23 +20,8 @@ Rates belong to one verifier and cannot tell it from others, so the first four r
 '3.107'
 """
 
-from simulate.worlds.classes import ClassWorld
-from simulate.worlds.emitted import EmittedTokens
 from simulate.worlds.markov import MarkovWorld
 from simulate.worlds.rates import RateWorld, ReachWorld
-from simulate.worlds.recorded import RecordedWorld
-from simulate.worlds.simulated_world import SimulatedWorld
-from simulate.worlds.two_sources import TwoSourceWorld
-from simulate.worlds.walks import Walks
+from simulate.worlds.world import SimulatedWorld, Walks
 
-__all__ = [
-    "ClassWorld",
-    "EmittedTokens",
-    "MarkovWorld",
-    "RateWorld",
-    "ReachWorld",
-    "RecordedWorld",
-    "SimulatedWorld",
-    "TwoSourceWorld",
-    "Walks",
-]
+__all__ = ["MarkovWorld", "RateWorld", "ReachWorld", "SimulatedWorld", "Walks"]

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
-from simulate.worlds.drafting import Shape, check_shape, drawn, every
-from simulate.worlds.emitted import EmittedTokens
-from simulate.worlds.simulated_world import SimulatedWorld
-from simulate.worlds.walks import Walks, check_sizes
-from spectheory import DrawRule, InputError, MarkovDraft, Tree, Verifier, World
+from simulate.worlds.world import SimulatedWorld, Walks, check_sizes
+from spectheory import Draft, DrawPolicy, DrawRule, InputError, MarkovDraft, Tree, Verifier, World, branches
 from spectheory.core.arrays import check_distribution
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_array
+from spectheory.core.random_source import RandomSource
+from spectheory.core.world import Growth
+from spectheory.search.policy_comparison import Policy
+from spectheory.yields.expected import MOST_DRAFTS
+
+Shape = Tree | DrawPolicy | Policy
+"""What is drafted: a static tree, a policy that draws, or a policy that searches a draft model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +99,12 @@ class MarkovWorld(SimulatedWorld):
         node, following = verifier.sample(draft, world.target(draft), verifying)
         return int(draft.tree.depth[node]), following, draft.tree.max_depth
 
-    def block_efficiency(self, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None) -> Any:
-        """See SimulatedWorld.block_efficiency."""
-        return self.emitted_tokens(shape, verifier, rule).block_efficiency
-
     def emitted_tokens(
         self, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None
-    ) -> EmittedTokens:
+    ) -> Shaped[np.ndarray, " lengths"]:
         """See SimulatedWorld.emitted_tokens. Consecutive cycles are not independent of each other in this world."""
         joint = self.cycle_outcomes(shape, verifier, rule)
-        starts = stationary(joint.sum(1), "the chain of cycle starts")
-        return EmittedTokens(starts[:1] * 0 + 1, (starts @ joint.sum(2))[None])
+        return stationary(joint.sum(1), "the chain of cycle starts") @ joint.sum(2)
 
     def tau_of_first(
         self, cycles: int, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None
@@ -204,3 +205,56 @@ def _closed_classes(steps: np.ndarray) -> list[np.ndarray]:
     count, label = connected_components(possible, connection="strong")
     leaves = {int(label[a]) for a, b in np.argwhere(possible) if label[a] != label[b]}
     return [np.flatnonzero(label == number) for number in range(count) if number not in leaves]
+
+
+def check_shape(shape: Any, rule: DrawRule | None) -> None:
+    """Refuse what is not a shape, a tree without a rule, and a rule given with a policy. Raises InputError."""
+    if isinstance(shape, Tree):
+        if rule is None:
+            raise InputError("rule must say how the children of a tree are drawn, such as DrawRule.NO_REPLACEMENT")
+    elif not isinstance(shape, DrawPolicy) and not callable(getattr(shape, "grow", None)):
+        raise InputError(
+            f"shape must be a Tree, a DrawPolicy such as Levels, or a policy such as OptTree(16), got {shape!r:.60}"
+        )
+    elif rule not in (None, own := shape.rule if isinstance(shape, DrawPolicy) else DrawRule.TOP_K):
+        raise InputError(f"rule must be left out for a policy, or be the rule of the policy, {own.name}, got {rule}")
+
+
+def drawn(shape: Shape, rule: DrawRule | None, world: World, draft: MarkovDraft, rng: RandomSource) -> Draft:
+    """Draw one draft. `rng` is a `numpy.random.Generator`, or a `Branch` to enumerate all drafts."""
+    if isinstance(shape, Tree):
+        assert rule
+        return _filled(shape, rule, world, draft.start, rng)
+    if isinstance(shape, DrawPolicy):
+        return shape.grow(world, rng)
+    found = shape.grow(draft)
+    tokens = found.tokens.copy()
+    tokens[0] = draft.start
+    distributions = [world.q((int(token),)) for token in tokens]
+    return Draft(found.tree, tokens, distributions, found.tree.child_lists, DrawRule.TOP_K)
+
+
+def every(shape: Shape, rule: DrawRule | None, world: World, draft: MarkovDraft) -> list[tuple[Draft, Fraction]]:
+    """Every draft with its probability.
+
+    Raises:
+        InputError: there are more than `MOST_DRAFTS`.
+    """
+    found = list(islice(branches(lambda rng: drawn(shape, rule, world, draft, rng)), MOST_DRAFTS + 1))
+    if len(found) > MOST_DRAFTS:
+        raise InputError(
+            f"shape {shape} has more than {MOST_DRAFTS:,} drafts in this world: take a smaller one for exact values; "
+            "walks have no such limit"
+        )
+    return [(one, chance) for one, chance in found if chance]
+
+
+def _filled(tree: Tree, rule: DrawRule, world: World, start: int, rng: RandomSource) -> Draft:
+    """A static tree filled with tokens. Distinct draws fill the children in order; nodes without one are left out."""
+    growth, planned = Growth(rule, start), [0]
+    for node, place in enumerate(planned):  # the list grows during the loop
+        q, children = world.q(growth.contexts[node]), tree.child_lists[place]
+        if children:
+            new = growth.add(node, q, rule.children(q, len(children), rng))
+            planned += children[: len(new)]
+    return growth.draft()

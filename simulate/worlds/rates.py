@@ -1,4 +1,4 @@
-"""`RateWorld`, acceptance rates by depth and rank, and `ReachWorld`, the reach of each node of one tree."""
+"""Worlds of rates: by depth and rank, and by the reach of each node of one tree."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from simulate.worlds.emitted import EmittedTokens
-from simulate.worlds.simulated_world import SimulatedWorld, require_own_verifier
-from simulate.worlds.walks import Walks, by_edges, descend, require_tree
-from spectheory import Acceptance, DrawRule, InputError, Tree, Verifier, block_efficiency, reach
+from simulate.worlds.world import (
+    SimulatedWorld,
+    Walks,
+    by_edges,
+    descend,
+    require_own_verifier,
+    require_tree,
+)
+from spectheory import Acceptance, DrawRule, InputError, Tree, Verifier
 from spectheory.core.tree import along_paths
 
 
@@ -24,6 +29,17 @@ class _EdgeWorld(SimulatedWorld):
     @abstractmethod
     def edges(self, tree: Tree) -> Shaped[np.ndarray, " nodes"]:
         """Probability that each node is accepted once its parent is; 1 for the root."""
+
+    def emitted_tokens(
+        self, shape: Tree, verifier: Verifier | None = None, rule: DrawRule | None = None
+    ) -> Shaped[np.ndarray, " lengths"]:
+        """See SimulatedWorld.emitted_tokens."""
+        tree = self._checked(shape, verifier, rule)
+        reach = along_paths(tree.parent, self.edges(tree), np.multiply)
+        stop = reach.copy()
+        np.subtract.at(stop, tree.parent[1:], reach[1:])
+        by_depth = np.array([stop[tree.depth == depth].sum() for depth in range(tree.max_depth + 1)])
+        return by_depth if stop.dtype == object else np.maximum(by_depth, 0) / np.maximum(by_depth, 0).sum()
 
     def _walks(
         self, shape: Tree, verifier: Any, rule: DrawRule | None, requests: int, cycles: int, rng: np.random.Generator
@@ -61,17 +77,6 @@ class RateWorld(_EdgeWorld):
             ]
         )
 
-    def block_efficiency(self, shape: Tree, verifier: Verifier | None = None, rule: DrawRule | None = None) -> float:
-        """See SimulatedWorld.block_efficiency."""
-        return block_efficiency(self._checked(shape, verifier, rule), self.acceptance)
-
-    def emitted_tokens(
-        self, shape: Tree, verifier: Verifier | None = None, rule: DrawRule | None = None
-    ) -> EmittedTokens:
-        """See SimulatedWorld.emitted_tokens."""
-        tree = self._checked(shape, verifier, rule)
-        return EmittedTokens.of_reach(tree, reach(tree, self.acceptance))
-
 
 @dataclass(frozen=True, eq=False)
 class ReachWorld(_EdgeWorld):
@@ -107,14 +112,3 @@ class ReachWorld(_EdgeWorld):
         if shape != self.tree:
             raise InputError(f"shape must be {self.tree}, the tree whose reach is known, got {shape!r:.80}")
         return super()._checked(shape, verifier, rule)
-
-    def block_efficiency(self, shape: Tree, verifier: Verifier | None = None, rule: DrawRule | None = None) -> float:
-        """See SimulatedWorld.block_efficiency."""
-        return float(self.emitted_tokens(shape, verifier, rule).block_efficiency)
-
-    def emitted_tokens(
-        self, shape: Tree, verifier: Verifier | None = None, rule: DrawRule | None = None
-    ) -> EmittedTokens:
-        """See SimulatedWorld.emitted_tokens."""
-        tree = self._checked(shape, verifier, rule)
-        return EmittedTokens.of_reach(tree, along_paths(tree.parent, self.edges(tree), np.multiply))

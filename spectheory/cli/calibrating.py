@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.options import ONE_GPU, DeploymentOptions, Force, GpuName, Json, TargetModel
-from spectheory.cli.output import Output, console, require_free, show, warn
+from spectheory.cli.output import console, require_free, show, warn
 from spectheory.core.errors import InputError
 from spectheory.engines import read_runs
 from spectheory.hardware.calibrated_costs import calibrate as calibrated
@@ -110,7 +110,7 @@ def calibrate(
     if batch is not None and latency_out is None:
         raise InputError("--batch is the batch size of --latency-out: give --latency-out too, or leave out --batch")
     shape, files = _shape(chain, tree), runs or []
-    require_free(files, Output(out, "calibrated_costs"), Output(latency_out, "latency"), force=force)
+    require_free(files, out, latency_out, force=force)
     measured = [(text, _numbers("--speculative", text, SPECULATIVE, 3)) for text in speculative or []]
     _require_used(plain, speculative, runs, shape, runs_tau)
     given = [_plain(text, context) for text in plain or []]
@@ -132,7 +132,7 @@ def calibrate(
     notes = [Text(f"assumed: {sentence}") for sentence in found.provenance.assumptions]
     for sentence in (*(f"not used: {line}" for one in read for line in one.ignored), *found.warnings):
         warn(sentence)
-    show(found, run_rows(found), moved_rows(found), *notes, as_json=as_json, out=out, force=force)
+    show(found, run_rows(found), moved_rows(found), *notes, as_json=as_json, out=out)
     if latency is not None and latency_out is not None:
         latency.save(latency_out)
         if not as_json:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.options import Json, Seed, numbers, quick
-from spectheory.cli.output import PAGE, Output, console, errors, progress, require_free
+from spectheory.cli.options import Json, Seed, numbers
+from spectheory.cli.output import console, errors, progress, require_free
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -43,11 +43,8 @@ _ZERO = (
     "exactly 0. Without this option, that is only noted."
 )
 
-STAGES = {
-    "worlds": ("worlds", "lower --cases", "cases"),
-    "runs": ("runs, at most", "lower --max-samples, or raise --tv,", "max_samples"),
-}
-"""For each kind of progress: the name of the stage, what shortens it, and the option that --quick lowers."""
+STAGES = {"worlds": "worlds", "runs": "runs, at most"}
+"""For each kind of progress, the name of the stage."""
 
 
 def _rule(text: str) -> DrawRule:
@@ -57,7 +54,6 @@ def _rule(text: str) -> DrawRule:
         raise typer.BadParameter(f"must be one of {_RULE_NAMES}, got {text!r}") from None
 
 
-@quick(cases=60, max_samples=100_000)
 def certify(
     name: Annotated[str, typer.Argument(metavar="MODULE:OBJECT", help=_OBJECT)],
     exact: Annotated[bool, typer.Option("--exact", help=_EXACT)] = False,
@@ -87,7 +83,7 @@ def certify(
         raise InputError(f"--seconds must be finite and above 0, got {seconds}")
     if black_box and len(shape or []) > 1:
         raise InputError(f"--black-box takes only one --shape, got {' and '.join(shape or [])}")
-    require_free([], Output(report, PAGE))
+    require_free([], report)
     request = Request(
         name=name,
         exact=exact,
@@ -136,5 +132,5 @@ class _Stages(ExitStack):
         ((stage, finished),) = message.items()
         if stage not in self.tell:
             self.close()
-            self.tell[stage] = self.enter_context(progress(*STAGES[stage], announced=True))
+            self.tell[stage] = self.enter_context(progress(STAGES[stage]))
         self.tell[stage](finished, self.totals[stage])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectheory.cli.options import Json
-from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.output import console, progress, require_free
 from spectheory.core.files import write_whole
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def check(
     from proofs_check.checked import check_claim
     from proofs_check.claims import in_order, named
 
-    require_free([], Output(report, PAGE))
+    require_free([], report)
     chosen = [one for name in claims for one in named(name, CLAIMS)] if claims else in_order(CLAIMS)
     found = []
-    with progress("claims", "name fewer claims, or leave out --exhaustive,") as tell:
+    with progress("claims") as tell:
         for done, name in enumerate(chosen):
             tell(done, len(chosen))
             found.append(check_claim(name, effort=2 if exhaustive else 1))

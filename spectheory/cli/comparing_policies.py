@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.options import Force, Json, RatesFile, Smooth, rates_of
-from spectheory.cli.output import PAGE, Output, progress, require_free, show
+from spectheory.cli.output import progress, require_free, show
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
 from spectheory.hardware.latency import Latency
 from spectheory.search import RatesDraft
 from spectheory.search.policy_comparison import compare_policies
@@ -53,17 +52,14 @@ def policies(
 
     if budget < 1:
         raise InputError(f"--budget must be at least 1 drafted node, got {budget}")
-    written = Output(out, "policy_comparison"), Output(report, PAGE)
-    require_free([acceptance, latency], *written, force=force)
+    require_free([acceptance, latency], out, report, force=force)
     rates, seconds = rates_of(acceptance), Latency.load(latency) if latency else None
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed() if seconds else None
     draft, timing = RatesDraft(rates), {"latency": seconds, "context": context}
-    with progress("policies", "lower --budget") as tell:
+    with progress("policies") as tell:
         found = compare_policies(draft, standard_policies(draft, budget, **timing), progress=tell, **timing)
     notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
-    if report is not None:
-        write_whole(report, policy_page(f"Policies on the rates of {acceptance.name}", found, notes))
-    show(found, policy_rows(found), *notes, as_json=as_json, out=out, force=force)
-    if report is not None and not as_json:
-        print(f"wrote {report}")
+    title = f"Policies on the rates of {acceptance.name}"
+    pages = {} if report is None else {report: policy_page(title, found, notes)}
+    show(found, policy_rows(found), *notes, as_json=as_json, out=out, pages=pages)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, Json, PairOptions, PromptOptions, Seed, numbers
-from spectheory.cli.output import Output, console, errors, only_writer, progress, require_free, show
+from spectheory.cli.output import console, errors, progress, require_free, show
 from spectheory.core.errors import InputError
+from spectheory.core.files import owned
 from spectheory.planning.plan_record import Plan
 
 SkipTraced = Annotated[
@@ -43,7 +45,7 @@ def decode(
     from spectheory.report.tables import comparison_rows
     from spectheory.results.plan_comparison import compare as compared
 
-    require_free([plan], Output(out, "tally"))
+    require_free([plan], out, force=True)
     planned = Plan.load(plan)
     require_cycle(source.new_tokens)
     if text != text.encode(errors="ignore").decode():
@@ -62,7 +64,7 @@ def decode(
         if text and not as_json:
             print(models.tokenizer.decode(rows[0] + written.tokens))  # type: ignore[attr-defined]
 
-    with only_writer(out), progress("decode") as done:
+    with nullcontext() if out is None else owned(out), progress("decode") as done:
         tally = decoded(
             models, planned, rows, new_tokens=source.new_tokens, seed=seed, skip=skip, out=out, watch=watch, done=done
         )
@@ -91,7 +93,7 @@ def compare(
     from reference.compare import compare as run
     from spectheory.report.comparison import decoder_rows, decoder_words
 
-    require_free([], Output(out / RECORD, "comparison"))
+    require_free([], out / RECORD, force=True)
     degrees = tuple(numbers("--temperatures", temperatures, float))
     settings = CompareSettings(degrees, source.new_tokens, rounds, seed, only)
     source.read(skip, count, least_skip=1)

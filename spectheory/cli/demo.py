@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
-from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.output import console, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
 from spectheory.core.provenance import model_name
@@ -36,7 +36,7 @@ def demo(
     from spectheory.report.terminal import plan_summary, tree_drawing
     from spectheory.results.plan_comparison import compare as compared
 
-    require_free([], Output(out / "index.html", PAGE))
+    require_free([], out / "index.html", force=True)
     started, models, runs, latency = time.perf_counter(), pair.load(), [], None
     console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
     prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(models, 0, traced + count)

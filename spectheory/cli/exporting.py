@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from spectheory import engines
-from spectheory.cli.output import Output, console, errors
+from spectheory.cli.output import console, errors
 from spectheory.core.errors import InputError
 from spectheory.engines import Export
 from spectheory.planning.fitting import Fitting
@@ -68,10 +68,10 @@ class Exports:
         return cls(taken, refused, out.parent if out else Path())
 
     @property
-    def files(self) -> list[Output]:
+    def files(self) -> list[Path]:
         """The files that `write` writes."""
         texts = {self.folder / file: text for export in self.taken.values() for file, text in export.files.items()}
-        return [Output(path, None, text) for path, text in texts.items()]
+        return [path for path, text in texts.items()]
 
     def write(self, *, aside: bool) -> None:
         """Write the files, and print how to start each engine: on standard error if `aside`, else on standard output.

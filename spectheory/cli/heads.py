@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from spectheory.cli.options import Force, Json
-from spectheory.cli.output import Output, require_free
+from spectheory.cli.output import require_free
 
 if TYPE_CHECKING:
     from reference.heads import HeadConfig, HeadFile
@@ -50,7 +50,7 @@ def convert(
     from reference.heads import FILES, convert_head
 
     sources = [folder / name for name in FILES]
-    require_free(sources, *(Output(out / name, None) for name in FILES), force=force)
+    require_free(sources, *(out / name for name in FILES), force=force)
     for path in convert_head(folder, layout, out, overwrite=True):
         print(f"wrote {path}")
 

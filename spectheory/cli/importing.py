@@ -11,7 +11,7 @@ from rich.text import Text
 
 from spectheory import engines
 from spectheory.cli.options import Force
-from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free, standard_input
+from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.errors import InputError
 
 REPORTS = ", ".join(name for engine in engines.ALL for name in engine.readers)
@@ -52,7 +52,7 @@ def import_(
     """Read acceptance rates from what an engine reports: its metrics, log or responses."""
     from spectheory.report.tables import acceptance_rows
 
-    require_free(files, Output(out, "acceptance"), force=force)
+    require_free(files, out, force=force)
     found = engines.read_report(reports_of(files), source, min_trials=min_trials, assume_constant=assume_constant)
     if out is not None:
         if found.acceptance is None:

@@ -22,14 +22,11 @@ from spectheory.cli.options import (
     Seed,
     Skip,
     Temperature,
-    quick,
 )
-from spectheory.cli.output import PAGE, Output, progress, require_free, show_files
+from spectheory.cli.output import progress, require_free, show
 from spectheory.cli.tree_files import TreeFile, tree_file
 from spectheory.core.errors import InputError
-from spectheory.core.json_values import to_json
 from spectheory.core.tree import Tree
-from spectheory.results.draft_comparison import DraftComparison
 from spectheory.verify import verifier_of
 
 if TYPE_CHECKING:
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     from reference.sampling import Sampling
 
 
-@quick(count=16)
 def evaluate(
     group: Annotated[
         list[str],
@@ -111,14 +107,15 @@ def evaluate(
     from reference.sampling import Sampling, require_drawing
     from spectheory.report.draft_comparison import judged_page, judged_rows, judged_words
 
-    require_free([trace, tree], *(Output(*file) for file in _files(out)), force=force)
+    record, page = out / "comparison.json", out / "index.html"
+    require_free([trace, tree], record, page, force=force)
     folders = named_folders(group)
     if baseline is not None and baseline not in folders:
         raise InputError(f"--baseline must be one of {', '.join(folders)}, got {baseline!r:.80}")
     if trace is not None and (pair != SHIPPED or temperature or top_k is not None or top_p != 1):
         raise InputError(
             "--trace names its target, device and sampling: leave out --target, --draft, --device, --dtype, "
-            "--attention, --temperature, --top-k and --top-p"
+            "--temperature, --top-k and --top-p"
         )
     sampling = Sampling(temperature, top_k, top_p) if trace is None else Sampling.of(stamp_of(trace))
     policy = _policy(sampling, tree, search, verifier)
@@ -127,22 +124,13 @@ def evaluate(
         require_drawing(sampling)
         text.read(skip, count)
         trace = _recorded(out, pair, text, sampling, skip, count, seed)
-        shorter = "lower --count or --new-tokens", "count"
-    else:
-        shorter = ("give a shorter --trace",)
     texts = HeldOutTexts.of_trace(trace)
     if by_file:
         texts = replace(texts, sources=sources(texts.pair, texts.prompts))
-    with progress("texts", *shorter, announced=True) as tell:
+    with progress("texts") as tell:
         found = judge(texts, read_groups(texts.pair, folders, policy.deepest), settings, out, tell)
-    contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
-    files = zip((path for path, _ in _files(out)), contents, strict=True)
-    show_files(found, judged_words(found), judged_rows(found), files, as_json=as_json)
-
-
-def _files(out: Path) -> list[tuple[Path, str]]:
-    """The path and the kind of each file that is written at the end."""
-    return [(out / "comparison.json", DraftComparison.kind), (out / "index.html", PAGE)]
+    pages = {page: judged_page("Drafts compared on the same texts", found)}
+    show(found, *judged_words(found), *judged_rows(found), as_json=as_json, out=record, pages=pages)
 
 
 def _recorded(
@@ -160,7 +148,7 @@ def _recorded(
         top_k=sampling.top_k,
         top_p=sampling.top_p,
     )
-    with progress("texts of the target", "lower --count or --new-tokens", "count", announced=True) as tell:
+    with progress("texts of the target") as tell:
         record_trace(pair, text.encoded(pair, skip, count), settings, folder, tell)
     return folder
 

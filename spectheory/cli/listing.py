@@ -12,7 +12,7 @@ from spectheory import engines
 from spectheory.cli.options import Json
 from spectheory.cli.output import console
 from spectheory.hardware.gpus import gpu, gpu_names
-from spectheory.hardware.shipped_models import model_names, repository, shipped_model
+from spectheory.hardware.models import model_names, repository, shipped_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -31,14 +31,14 @@ from spectheory.cli import (
     measuring,
     planning,
     replaying,
-    simulating,
+    serving,
     training,
-    tuning,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
-from spectheory.core.starting import INTERRUPTED, begun
 
+INTERRUPTED = 130
+"""Exit status of an interrupted command, as of a shell: 128 and the number of the signal."""
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
     "hypothesis": "certify",
@@ -80,7 +80,6 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*arguments: Any, **given: Any) -> None:
         try:
-            begun()
             command(*arguments, **given)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -157,8 +156,7 @@ for command in (
     calibrating.calibrate,
     planning.plan,
     planning.schedule,
-    simulating.simulate,
-    tuning.tune,
+    serving.serve,
     replaying.replay,
     decoding.decode,
     decoding.compare,

@@ -20,9 +20,8 @@ from spectheory.cli.options import (
     Skip,
     Temperature,
     numbers,
-    quick,
 )
-from spectheory.cli.output import Output, progress, require_free, show
+from spectheory.cli.output import progress, require_free, show
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
 from spectheory.planning.plan_record import Plan
@@ -49,7 +48,6 @@ def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
         raise InputError(f"the trace has only {error.trials} usable positions, {repair}") from None
 
 
-@quick(count=8)
 def trace(
     out: Annotated[
         Path, typer.Option(help="Folder for the trace. To continue an interrupted trace, repeat the command.")
@@ -84,7 +82,7 @@ def trace(
     from reference import tracing
     from spectheory.report.tables import acceptance_rows
 
-    require_free([plan], Output(out / "acceptance.json", "acceptance"))
+    require_free([plan], out / "acceptance.json", force=True)
     policy = None if plan is None else Plan.load(plan)
     with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
         settings = tracing.TraceSettings(
@@ -100,14 +98,13 @@ def trace(
         text.read(skip, count)
         models = pair.load()
         rows = text.encoded(models, skip, count)
-        with progress("trace", "lower --count or --new-tokens", "count", announced=True) as done:
+        with progress("trace") as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
     show(acceptance, acceptance_rows(acceptance), as_json=as_json, out=out / "acceptance.json")
 
 
-@quick(rounds=3)
 def profile(
     out: Annotated[Path, typer.Option(help="File for the latency record.")],
     pair: PairOptions = SHIPPED,
@@ -133,12 +130,12 @@ def profile(
     from reference.sampling import Sampling
     from spectheory.report.tables import latency_rows
 
-    require_free([], Output(out, "latency"))
+    require_free([], out)
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
     check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
-    with progress("profile", "lower --rounds or --largest", "rounds", announced=True) as done:
+    with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
             tokens=forward_sizes(largest),

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from spectheory.cli.output import LOWERED, loaded
+from spectheory.cli.output import loaded
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import LARGEST_SEED
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.placement import Parallel
+from spectheory.hardware.engine_costs import Parallel
 
 if TYPE_CHECKING:
     from reference.models import Pair
 
 Number = TypeVar("Number", int, float)
-Command = TypeVar("Command", bound=Callable[..., None])
 
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
 Skip = Annotated[int, typer.Option("--skip", min=0, help="Number of prompts to skip at the start of the file.")]
@@ -44,8 +43,7 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Overwrite any existing file. Without --force, a file is overwritten only if it is a spectheory record or "
-        "page of the same kind.",
+        help="Overwrite existing files.",
     ),
 ]
 RatesFile = Annotated[
@@ -124,9 +122,6 @@ class PairOptions:
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], typer.Option(help="Data type of weights and KV caches.")
     ] = "float32"
-    attention: Annotated[Literal["sdpa", "eager"], typer.Option(help="Attention implementation of transformers.")] = (
-        "sdpa"
-    )
 
     def load(self) -> Pair:
         """Load the pair that the options name."""
@@ -135,7 +130,7 @@ class PairOptions:
         from reference.models import HEAD, TARGET, load_pair
 
         folders = self.target or TARGET, self.draft or HEAD
-        return load_pair(*folders, device=self.device, dtype=getattr(torch, self.dtype), attention=self.attention)
+        return load_pair(*folders, device=self.device, dtype=getattr(torch, self.dtype))
 
 
 SHIPPED = PairOptions()
@@ -248,48 +243,13 @@ class DeploymentOptions:
 ONE_GPU = DeploymentOptions()
 
 
-def quick(**values: int) -> Callable[[Command], Command]:
-    """Decorator of a long command: adds the option --quick, which gives other options these smaller values."""
-
-    def decorated(command: Command) -> Command:
-        command.quick = values  # type: ignore[attr-defined]
-        return command
-
-    return decorated
-
-
-def _quick_parameters(values: dict[str, int]) -> Iterator[inspect.Parameter]:
-    """The option --quick of a command that has these values for it, and the context that knows which were given."""
-    if values:
-        listed = ", ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
-        stated = typer.Option("--quick", help=f"Make a short run: {listed}, where these options are not given.")
-        kind = inspect.Parameter.KEYWORD_ONLY
-        yield inspect.Parameter("quick", kind, default=False, annotation=Annotated[bool, stated])
-        yield inspect.Parameter("context_of_options", kind, annotation=typer.Context)
-
-
-def _lower(values: dict[str, int], given: dict[str, Any]) -> None:
-    """Apply --quick to the options in `given`. Without --quick, note in `LOWERED` what it would do."""
-    LOWERED.set({})
-    if not values:
-        return
-    context, chosen = given.pop("context_of_options"), given.pop("quick")
-    sources = {name: context.get_parameter_source(name) for name in values}
-    free = {name: value for name, value in values.items() if getattr(sources[name], "name", "") != "COMMANDLINE"}
-    if chosen:
-        given.update(free)
-    else:
-        LOWERED.set({name: value / given[name] for name, value in free.items()})
-
-
 GROUPS = (PairOptions, PromptOptions, LimitOptions, DeploymentOptions)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap `command` for Typer: a parameter annotated with a group of options becomes the options of that group.
 
-    A command that is decorated with `quick` gets the option --quick. The defaults come from the parameter's default, if
-    it has one, otherwise from the group.
+    The defaults come from the parameter's default, if it has one, otherwise from the group.
     """
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if hint in GROUPS}
@@ -299,12 +259,9 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             parameters += _options_of(groups[name], parameter.default)
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-    lower: dict[str, int] = getattr(command, "quick", {})
-    parameters += _quick_parameters(lower)
 
     @functools.wraps(command)
     def flat(**given: Any) -> None:
-        _lower(lower, given)
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
         command(**given)

@@ -25,16 +25,15 @@ from spectheory.cli.options import (
     TargetModel,
     rates_of,
 )
-from spectheory.cli.output import PAGE, Output, console, progress, require_free, show, warn
+from spectheory.cli.output import progress, require_free, show, warn
 from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
 from spectheory.engines import ALL
 from spectheory.hardware.calibrated_costs import CalibratedCosts
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan
@@ -115,7 +114,7 @@ def plan(
     bounds, engines = limits.checked(), engines_of(engine)
     if draft is not None and not engines:
         raise InputError("--draft is used only in engine settings: give --engine too, or leave out --draft")
-    files = [acceptance, latency, tree], Output(out, "plan")
+    files = [acceptance, latency, tree], out
     require_free(*files, force=force)
     rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
@@ -130,7 +129,7 @@ def plan(
     texts = None if trace is None else _replays(trace, rates)
     classes = _classes(rates) if texts is None else None
     if given is None:
-        with progress("trees", "lower --max-budget or --max-depth") as tell:
+        with progress("trees") as tell:
             chosen = search(rates, seconds, context=context, classes=classes, replays=texts, progress=tell, **bounds)
     else:
         terms = {"context": context, "classes": classes, "replays": texts, "verifier": verifier}
@@ -141,7 +140,7 @@ def plan(
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
     shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
-    show(chosen, *shown, as_json=as_json, out=out, force=force)
+    show(chosen, *shown, as_json=as_json, out=out)
     exports.write(aside=as_json)
 
 
@@ -238,7 +237,7 @@ def schedule(
 
     bounds, batches, engines = limits.checked(), batches_of(batch), engines_of(engine)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
-    files = [acceptance, costs, *models], Output(out, "schedule"), Output(report, PAGE)
+    files = [acceptance, costs, *models], out, report
     require_free(*files, force=force)
     rates = rates_of(acceptance)
     texts = None if trace is None else _replays(trace, rates)
@@ -258,18 +257,16 @@ def schedule(
         output_tokens=output_tokens,
         costs=calibrated,
     )
-    with progress("trees", "lower --max-budget or --max-depth") as tell:
+    with progress("trees") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
-    if report is not None:
-        write_whole(report, schedule_page(f"{target} with {place.draft_name} on {machine.gpus} x {gpu}", planned))
+    title = f"{target} with {place.draft_name} on {machine.gpus} x {gpu}"
+    pages = {} if report is None else {report: schedule_page(title, planned)}
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
     notes = *_notes(planned, classes), *drawing
-    show(planned, schedule_rows(planned), *notes, as_json=as_json, out=out, force=force)
-    if report is not None and not as_json:
-        console.print(f"wrote {report}", highlight=False)
+    show(planned, schedule_rows(planned), *notes, as_json=as_json, out=out, pages=pages)
     exports.write(aside=as_json)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spectheory.cli.options import PairOptions, Seed, numbers, quick
+from spectheory.cli.options import PairOptions, Seed, numbers
 from spectheory.cli.output import progress, require_writable
 from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
@@ -56,10 +55,9 @@ def pair(
         from reference.train.pair import build_pair
     for folder in (out, work):
         require_writable(folder / "file")
-    build_pair(out, work, stage=partial(progress, announced=True))
+    build_pair(out, work, stage=progress)
 
 
-@quick(rows=256)
 def texts(
     out: Annotated[
         Path, typer.Option(help="Folder for the texts. To continue an interrupted run, repeat the command.")
@@ -122,12 +120,11 @@ def texts(
     stored_states(loaded.target, settings)
     read = None if given is None else loaded.tokenizer(given, add_special_tokens=False)["input_ids"]
     pieces = training_texts(loaded) if read is None else [list(row) for row in read]  # type: ignore[arg-type]
-    with progress("tokens", "lower --rows or --new-tokens", "rows", announced=True) as done:
+    with progress("tokens") as done:
         write_own_texts(loaded, pieces, settings, out, done, which)
     print(f"wrote {out}")
 
 
-@quick(steps=100)
 def head(
     loss: Annotated[
         str, typer.Option(help="Loss: eagle, hass, eagle3, kl, tv, lk_alpha, lk_lambda, marginal, talf or gto.")
@@ -196,12 +193,11 @@ def head(
         config = head_config(
             loaded.target, made, intermediate_size=intermediate, draft_vocab_size=vocabulary, name=name
         )
-    with progress("training", "lower --steps or --rows", "steps", announced=True) as done:
+    with progress("training") as done:
         train_head(loaded, stored, out, recipe, config, done)
     print(f"wrote {out}")
 
 
-@quick(draws=2, steps=60)
 def selector(
     traces: Annotated[
         list[Path],
@@ -241,9 +237,9 @@ def selector(
     check_samplings([Sampling.of(stamp_of(trace)) for trace in traces])
     require_writable(out / "file")
     for folder, trace in zip(labels, traces, strict=True):
-        with progress(f"labels of {trace}", "raise --every, or lower --draws,", "draws", announced=True) as done:
+        with progress(f"labels of {trace}") as done:
             write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
-    with progress("training", "lower --steps", "steps", announced=True) as done:
+    with progress("training") as done:
         train_selector([read_labels(folder) for folder in labels], measured, settings, out, done)
     print(f"wrote {out}")
 

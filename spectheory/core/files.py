@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,8 +18,6 @@ class InUseError(InputError):
 
 GENERATOR = '<meta name="generator" content="spectheory">'
 """The tag that marks an HTML page as written by this package."""
-UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-"""Errors of file systems that have no locks."""
 
 
 @contextmanager
@@ -70,53 +65,31 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def owned(place: Path, lock: Path, repair: str) -> Iterator[None]:
+def owned(place: Path, lock: Path | None = None, repair: str = "name another file") -> Iterator[None]:
     """Context manager that makes this process the only writer of `place`, a file or a folder.
 
-    The lock is the file `lock`, which is removed at the end. A process that ends or is killed loses its lock.
-    Where the system has no locks, as on Windows and on some network drives, several processes can write.
+    The lock is the file `lock`, by default beside `place`. A process that ends or is killed loses its lock.
 
     Raises:
         InUseError: another writer holds the lock. The message ends with `repair`.
         InputError: the lock cannot be written.
     """
+    from filelock import FileLock, Timeout
+
+    file = lock or place.with_name(f"{place.name}.lock")
+    held = FileLock(file)
+    with reported(file, repair):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            held.acquire(timeout=0)
+        except Timeout:
+            raise InUseError(f"{place} is in use by another process: wait until it ends, or {repair}") from None
     try:
-        import fcntl
-    except ModuleNotFoundError:
         yield
-        return
-    with reported(lock, repair):
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-            raise InUseError(f"{place} is in use by {owner}: wait until it ends, or {repair}") from None
-        except OSError as error:
-            if error.errno not in UNSUPPORTED:
-                raise
-        if not _is_open(lock, descriptor):
-            raise InUseError(f"{place} was in use by another process: repeat the command")
-        with reported(lock, repair):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                lock.unlink()
     finally:
-        os.close(descriptor)
-
-
-def _is_open(path: Path, descriptor: int) -> bool:
-    """Whether `path` is still the file that was opened, and was not removed by its last owner in the meantime."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        with suppress(OSError):
+            file.unlink()
+        held.release()
 
 
 def read_text(path: str | Path) -> str:

@@ -68,7 +68,7 @@ def typed(name: str, hint: Any, value: Any) -> Any:
     if getattr(hint, "array_type", hint) is np.ndarray:
         return _array(name, value)
     if hasattr(hint, "from_dict"):
-        return hint.from_dict(value)
+        return hint.from_dict(value, name)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = hints_of(hint)
         if not isinstance(value, dict) or set(value) != set(hints):

@@ -98,12 +98,12 @@ class Provenance:
         )
 
     @classmethod
-    def from_dict(cls, data: Any) -> Self:
+    def from_dict(cls, data: Any, where: str = "provenance") -> Self:
         """The provenance from the output of `to_dict`. Raises InputError for an unknown, missing or mistyped field."""
         if not isinstance(data, Mapping) or "source" not in data:
-            raise InputError(f"provenance must be an object with the field 'source', got {data!r:.80}")
+            raise InputError(f"{where} must be an object with the field 'source', got {data!r:.80}")
         if unknown := sorted(set(data) - set(_HINTS)):
-            raise InputError(f"provenance has the unknown fields {unknown}: remove them")
+            raise InputError(f"{where} has the unknown fields {unknown}: remove them")
         return cls(**{name: typed(f"{name} of the provenance", _HINTS[name], value) for name, value in data.items()})
 
     def to_dict(self) -> dict[str, Any]:

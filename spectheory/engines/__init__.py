@@ -34,9 +34,8 @@ from spectheory.engines.diagnosing import Diagnosis, Times, diagnosed, with_give
 from spectheory.engines.engine import Engine, Export, Observed, Reader
 from spectheory.engines.reports import Report
 from spectheory.engines.statistics import Statistics
-from spectheory.hardware.engine_costs import shipped_rows
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, shipped_rows
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.placement import DEFAULT_ENGINE
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan

@@ -1,14 +1,134 @@
-"""`Fields`, the reader of a Hugging Face config.json, and `Family`, what a config.json does not contain."""
+"""The Hugging Face config.json of a model or draft head: its layers, all its weights, and their sums."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
+
+Use = Literal["matrix", "other", "head", "lookup", "expert", "expert other", "borrowed"]
+"""How a forward uses weights. `matrix`: a matrix of a layer. `other`: a vector or router. `head`: the output head.
+`lookup`: input embeddings, of which a forward reads the rows of its tokens. `expert`, `expert other`: a matrix and
+other weights of one routed expert. `borrowed`: the output head of the target, which a draft head reads."""
+LARGEST = 10**9
+"""The largest number that is accepted in a config; it is above every number in a real config."""
+MOST_LAYERS = 10_000
+"""The largest number of layers that is accepted; it is above the number in every real config."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of one module.
+
+    Attributes:
+        name: the name of the module in a checkpoint; experts stand under the number 0.
+        use: how a forward uses them.
+        rows, columns: numbers of outputs and inputs of a matrix; a vector has one column.
+    """
+
+    name: str
+    use: Use
+    rows: int
+    columns: float = 1
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return round(self.rows * self.columns)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """What layers of one kind cache.
+
+    Attributes:
+        layers: number of layers.
+        values: numbers that one layer reads from the cache for one cached token.
+        flops: operations of one token with one cached token in one layer.
+        window: number of tokens that the layers keep; None if they keep all tokens.
+        selected: largest number of cached tokens to which a token attends; None if it attends to all that are kept.
+        stored: whether the layers store the numbers, rather than read the ones of other layers.
+    """
+
+    layers: int
+    values: int
+    flops: int
+    window: int | None = None
+    selected: int | None = None
+    stored: bool = True
+
+    def kept(self, first: float, last: float) -> float:
+        """The number of tokens in the cache of one layer, on average over the contexts from `first` to `last`."""
+        return _mean_up_to(self.window, first, last)
+
+    def read(self, first: float, last: float) -> float:
+        """The number of cached tokens that one token reads in one layer, on average over the same contexts."""
+        limits = [limit for limit in (self.window, self.selected) if limit is not None]
+        return _mean_up_to(min(limits, default=None), first, last)
+
+
+def _mean_up_to(limit: int | None, first: float, last: float) -> float:
+    """The mean of min(context, limit) over the contexts from `first` to `last`: the integral of two straight parts."""
+    if limit is None or last <= limit:
+        return (first + last) / 2
+    if first >= limit:
+        return limit
+    return ((limit - first) * (first + limit) / 2 + (last - limit) * limit) / (last - first)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Numbers of parameters of a model by how a forward reads them, and sizes of its attention.
+
+    Attributes:
+        layers: number of decoder layers.
+        linear_parameters: parameters of the matrices of attention, dense MLPs and shared experts, in all layers. Every
+            forward reads them. They are often packed.
+        other_parameters: parameters of output head, norms, biases and routers. Every forward reads them. They are
+            rarely packed.
+        lookup_parameters: parameters of the input embeddings, unless they are also the output head. A forward reads
+            only the rows of its tokens.
+        kv_heads: number of heads among which tensor parallelism can divide the KV cache; 1 for latent attention.
+        caches: what the layers cache, by kind of layer.
+        borrowed_parameters: parameters of the target's output head, which a draft head reads and does not store.
+        moe_layers, experts, experts_per_token: number of layers with routed experts, number of experts in such a layer,
+            and number of these experts that a token uses.
+        expert_linear_parameters, expert_other_parameters: parameters of the matrices, and other parameters, of one
+            expert in one layer.
+        state_bytes: bytes of the recurrent state of one sequence in all layers without attention.
+        state_flops: operations of one token with this state.
+        latent: whether the attention is multi-head latent attention.
+    """
+
+    layers: int
+    linear_parameters: int
+    other_parameters: int
+    lookup_parameters: int
+    kv_heads: int
+    caches: tuple[Cache, ...]
+    borrowed_parameters: int = 0
+    moe_layers: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_linear_parameters: int = 0
+    expert_other_parameters: int = 0
+    state_bytes: int = 0
+    state_flops: int = 0
+    latent: bool = False
+
+    @property
+    def sliding_layers(self) -> int:
+        """The number of layers that attend to a window only."""
+        return sum(cache.layers for cache in self.caches if cache.window is not None)
+
+    @property
+    def kv_values(self) -> int:
+        """Numbers that all layers together cache for one token, as if every layer kept all tokens."""
+        return sum(cache.layers * cache.values for cache in self.caches if cache.stored)
 
 
 @dataclass(frozen=True)
@@ -20,176 +140,79 @@ class Family:
             as the field `attention_bias` says. False: no.
         out_bias: whether the output projection of the attention has biases. None: as `attention_bias` says.
         bias: the default of `attention_bias`.
-        bias_field: the field that states whether attention and MLPs have biases, instead of `attention_bias`.
         mlp_bias: whether the MLPs have biases. None: as the field `mlp_bias` says, apart from routed experts.
-        gated: whether the MLPs have a gate.
         norms: number of norms in a layer.
-        norm_bias: whether the norms have biases.
-        final_norm: whether there is a norm before the output head.
         qk_norm: how queries and keys are normalised: not at all, with the weights of one head, or with weights for all
             heads.
         qk_norm_field: the field that states whether they are normalised; empty if they always are.
         tied: the default of `tie_word_embeddings`.
-        head_bias: whether the output head has biases.
-        positions: position embeddings, apart from the `max_position_embeddings` ones; None if there are none.
         stated: fields that every config of the family must contain.
         full_every: every n-th layer attends to all tokens, the other layers to a window. 0: all layers attend to a
             window, if the config has one.
         latent: whether the attention is multi-head latent attention.
-        linear: kind of the layers without attention: gated delta rule, or Mamba 2.
-        query_gate: whether the query projection also computes a gate of the same size.
         experts: whether layers can have routed experts.
-        shared: how the width of the shared experts is stated: `n_shared_experts` times the width of an expert, one
-            expert more, `shared_expert_intermediate_size` with a gate, or `moe_shared_expert_intermediate_size`.
+        shared: how the width of the shared experts is stated: `n_shared_experts` times the width of an expert, or
+            `shared_expert_intermediate_size` with a gate.
         router_bias: whether the router has a bias for each expert.
-        attention_name, mlp_name: names of the two parts of a layer in a checkpoint.
     """
 
     qkv_bias: bool | None = None
     out_bias: bool | None = None
     bias: bool = False
-    bias_field: str = "attention_bias"
     mlp_bias: bool | None = False
-    gated: bool = True
     norms: int = 2
-    norm_bias: bool = False
-    final_norm: bool = True
     qk_norm: Literal["none", "head", "all"] = "none"
     qk_norm_field: str = ""
     tied: bool = False
-    head_bias: bool = False
-    positions: int | None = None
     stated: tuple[str, ...] = ("num_key_value_heads",)
     full_every: int = 1
     latent: bool = False
-    linear: Literal["", "delta", "mamba"] = ""
-    query_gate: bool = False
     experts: bool = False
-    shared: Literal["", "count", "one", "gated", "stated"] = ""
+    shared: Literal["", "count", "gated"] = ""
     router_bias: bool = False
-    attention_name: str = "self_attn"
-    mlp_name: str = "mlp"
 
 
 _STATED = ("num_key_value_heads", "head_dim")
+_LLAMA = Family(mlp_bias=None, stated=())
+_MISTRAL = Family(False, False, full_every=0)
 _QWEN2 = Family(qkv_bias=True, out_bias=False, bias=True)
 _QWEN3 = Family(qk_norm="head", stated=_STATED)
-_QWEN_HYBRID = Family(qk_norm="head", stated=_STATED, linear="delta", query_gate=True)
-_DEEPSEEK = Family(
-    stated=("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
-    latent=True,
-    experts=True,
-    shared="count",
-    router_bias=True,
-)
-_GLM = Family(qkv_bias=True, out_bias=False, bias=True, stated=_STATED)
-_LLAMA = Family(mlp_bias=None, stated=())
-_OPT = Family(True, True, bias=True, mlp_bias=True, gated=False, norm_bias=True, tied=True, positions=0, stated=())
+_LATENT = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+_DEEPSEEK = Family(stated=_LATENT, latent=True, experts=True, shared="count", router_bias=True)
+_GLM = Family(out_bias=False, stated=_STATED, experts=True, shared="count", router_bias=True, qk_norm="head")
 FAMILIES = {
     "llama": _LLAMA,
-    "mistral": Family(False, False, full_every=0),
-    "ministral3": Family(False, False, stated=_STATED, full_every=0),
-    "mixtral": Family(False, False, full_every=0, experts=True, mlp_name="block_sparse_moe"),
+    "granite": _LLAMA,
+    "mistral": _MISTRAL,
+    "mixtral": replace(_MISTRAL, experts=True),
+    "phi3": replace(_MISTRAL, stated=()),
     "qwen2": _QWEN2,
-    "qwen2_moe": replace(_QWEN2, bias_field="qkv_bias", experts=True, shared="gated"),
+    "qwen2_moe": replace(_QWEN2, experts=True, shared="gated"),
     "qwen3": _QWEN3,
     "qwen3_moe": replace(_QWEN3, experts=True),
-    "qwen3_next": replace(_QWEN_HYBRID, experts=True, shared="gated"),
-    "qwen3_5_text": _QWEN_HYBRID,
-    "qwen3_5_moe_text": replace(_QWEN_HYBRID, experts=True, shared="gated"),
     "gemma": Family(tied=True, stated=_STATED),
     "gemma2": Family(norms=4, tied=True, stated=_STATED, full_every=2),
     "gemma3_text": Family(norms=4, qk_norm="head", tied=True, stated=_STATED, full_every=6),
-    "gemma4_text": Family(norms=4, qk_norm="head", tied=True, stated=_STATED, full_every=6, experts=True),
-    "phi": Family(
-        True, True, bias=True, mlp_bias=True, gated=False, norms=1, norm_bias=True, head_bias=True, stated=()
-    ),
-    "phi3": Family(False, False, stated=(), full_every=0),
-    "gpt2": _OPT,
-    "gpt_neox": Family(bias=True, mlp_bias=True, gated=False, norm_bias=True, stated=()),
-    "opt": replace(_OPT, positions=2),
-    "gpt_oss": Family(bias=True, mlp_bias=True, stated=_STATED, full_every=2, experts=True),
+    "gpt_oss": Family(bias=True, mlp_bias=True, stated=_STATED, full_every=2, experts=True, router_bias=True),
     "deepseek_v2": replace(_DEEPSEEK, router_bias=False, mlp_bias=None),
     "deepseek_v3": _DEEPSEEK,
-    "deepseek_v32": replace(_DEEPSEEK, stated=(*_DEEPSEEK.stated, "index_topk")),
-    "glm": _GLM,
-    "glm4": replace(_GLM, norms=4),
-    "glm4_moe": Family(
-        out_bias=False,
-        stated=_STATED,
-        experts=True,
-        shared="count",
-        router_bias=True,
-        qk_norm="head",
-        qk_norm_field="use_qk_norm",
-    ),
-    "glm4_moe_lite": _DEEPSEEK,
-    "glm_moe_dsa": replace(_DEEPSEEK, stated=(*_DEEPSEEK.stated, "index_topk")),
-    "granite": _LLAMA,
-    "granitemoe": Family(stated=(), experts=True, mlp_name="block_sparse_moe"),
-    "olmo": Family(stated=(), norms=0, final_norm=False),
+    "glm4_moe": replace(_GLM, qk_norm_field="use_qk_norm"),
     "olmo2": Family(stated=(), qk_norm="all"),
-    "olmo3": Family(stated=(), qk_norm="all", full_every=4),
-    "olmoe": Family(stated=(), qk_norm="all", experts=True),
-    "cohere": Family(stated=(), norms=1, tied=True, qk_norm="all", qk_norm_field="use_qk_norm"),
-    "cohere2": Family(stated=(), norms=1, tied=True, full_every=4),
-    "starcoder2": Family(
-        bias=True, bias_field="use_bias", mlp_bias=True, gated=False, norm_bias=True, tied=True, full_every=0
-    ),
     "smollm3": Family(mlp_bias=None, tied=True),
-    "exaone4": Family(False, False, qk_norm="head", full_every=4),
-    "seed_oss": Family(qkv_bias=True, out_bias=False, bias=True, mlp_bias=None, stated=_STATED),
-    "ernie4_5": Family(bias_field="use_bias", tied=True),
-    "hunyuan_v1_dense": Family(qk_norm="head", stated=_STATED),
-    "nemotron": Family(mlp_bias=None, gated=False, norm_bias=True),
-    "nemotron_h": Family(
-        False,
-        False,
-        mlp_bias=None,
-        gated=False,
-        norms=1,
-        stated=_STATED,
-        linear="mamba",
-        experts=True,
-        shared="stated",
-        router_bias=True,
-        attention_name="mixer",
-        mlp_name="mixer",
-    ),
-    "llama4_text": Family(stated=_STATED, experts=True, shared="one", mlp_name="feed_forward"),
-    "minimax_m2": Family(
-        False, False, stated=_STATED, qk_norm="all", experts=True, router_bias=True, mlp_name="block_sparse_moe"
-    ),
 }
 SAME_AS = {
-    "gemma3": "gemma3_text",
-    "gemma4": "gemma4_text",
-    "gemma4_unified_text": "gemma4_text",
-    "llama4": "llama4_text",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-    "kimi_k2": "deepseek_v3",
     "medusa": "llama",
-    "qwen2_vl_text": "qwen2",
+    "ministral3": "mistral",
+    "gemma3": "gemma3_text",
     "qwen2_5_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
-    "glm4v_moe_text": "glm4_moe",
+    "kimi_k2": "deepseek_v3",
+    "glm4_moe_lite": "deepseek_v3",
 }
 """Names of model types whose language model has the parameters of another model type."""
-LARGEST = 10**9
-"""The largest number that is accepted in a config; it is above every number in a real config."""
-MOST_LAYERS = 10_000
-"""The largest number of layers that is accepted; it is above the number in every real config."""
-
-_OLD_NAMES = {
-    "n_embd": "hidden_size",
-    "n_layer": "num_hidden_layers",
-    "n_head": "num_attention_heads",
-    "n_inner": "intermediate_size",
-    "n_positions": "max_position_embeddings",
-    "ffn_dim": "intermediate_size",
-}
+_EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
+"""The fields in which configs state the number of routed experts."""
 
 
 @dataclass(frozen=True)
@@ -199,12 +222,12 @@ class Fields:
     Attributes:
         values: the fields by name.
         where: the name of the file, for errors.
-        model_type: the model_type, one of `FAMILIES`.
+        family: the family of the model_type.
     """
 
     values: Mapping[str, Any]
     where: str
-    model_type: str
+    family: Family
 
     @classmethod
     def of(cls, config: Mapping[str, Any], where: str) -> Fields:
@@ -214,23 +237,21 @@ class Fields:
         `transformer_layer_config` (speculators) and of `dflash_config` too.
 
         Raises:
-            InputError: the model_type is missing or not one of `FAMILIES`.
+            InputError: the model_type is not one of `FAMILIES`, and the config states no `sizes`.
         """
         for part in ("text_config", "transformer_layer_config", "dflash_config"):
             if isinstance(config.get(part), Mapping):
                 config = {**config, **config[part]}
-        kind = config.get("model_type")
-        if kind is None:
-            raise InputError(f"{where} lacks the field 'model_type', which must be one of {', '.join(FAMILIES)}")
-        kind = SAME_AS.get(kind, kind) if isinstance(kind, str) else str(kind)
+        if isinstance(config.get("sizes"), Mapping):
+            return cls(config, where, Family(stated=()))
+        kind = str(config.get("model_type"))
+        kind = SAME_AS.get(kind, kind)
         if kind not in FAMILIES:
-            raise InputError(f"{where}: {unknown('model_type', kind, [*FAMILIES, *SAME_AS])}")
-        return cls({_OLD_NAMES.get(key, key): value for key, value in config.items()}, where, kind)
-
-    @property
-    def family(self) -> Family:
-        """The family of the model_type."""
-        return FAMILIES[self.model_type]
+            raise InputError(
+                f"{where}: {unknown('model_type', kind, [*FAMILIES, *SAME_AS])}; for another model, give a JSON file "
+                'such as {"sizes": {"layers": 32, "parameters": 8e9, "kv_bytes_per_token": 131072}}'
+            )
+        return cls(config, where, FAMILIES[kind])
 
     def number(self, *names: str, default: int | None = None, least: int = 1) -> int:
         """The value of the first of `names` that the config contains, else `default`.
@@ -240,22 +261,19 @@ class Fields:
         """
         for name in names:
             value = self.values.get(name)
-            if value is not None:
-                check_whole(f"{self.where}: {name}", value, least, most=LARGEST)
-                return value
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
+                raise InputError(
+                    f"{self.where}: {name} must be a whole number from {least} to {LARGEST:,}, got {value!r:.60}"
+                )
+            return value
         if default is None:
-            raise InputError(
-                f"{self.where} lacks the field {' or '.join(map(repr, names))}, which a config of model_type "
-                f"{self.model_type!r} must have"
-            )
+            raise InputError(f"{self.where} lacks the field {' or '.join(map(repr, names))}, which it must have")
         return default
 
     def flag(self, name: str, default: bool) -> bool:
-        """The value of a field that is true or false, else `default`.
-
-        Raises:
-            InputError: the value is not true or false.
-        """
+        """The value of a field that is true or false, else `default`."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, bool):
             raise InputError(f"{self.where}: {name} must be true or false, got {value!r:.40}")
@@ -267,23 +285,26 @@ class Fields:
         return value if isinstance(value, str) else None
 
     def stated(self, name: str, default: int) -> int:
-        """The value of a number. If the config lacks it, `default`, unless every config of the family must contain it.
-
-        Raises:
-            InputError: the value is not a whole number of at least 1, or the config must contain it and does not.
-        """
+        """A number. If the config lacks it, `default`, unless every config of the family must contain it."""
         return self.number(name, default=None if name in self.family.stated else default)
 
-    def listed(self, name: str) -> list[Any] | None:
-        """The value of a field that is a list; None if the config lacks it.
-
-        Raises:
-            InputError: the value is not a list.
-        """
+    def listed(self, name: str, length: int | None = None) -> list[Any] | None:
+        """The value of a field that is a list, of `length` entries if it is given; None if the config lacks it."""
         value = self.values.get(name)
-        if value is not None and not isinstance(value, list):
-            raise InputError(f"{self.where}: {name} must be a list, got {value!r:.40}")
+        if value is not None and (not isinstance(value, list) or length not in (None, len(value))):
+            entries = "" if length is None else f" with {length} entries, one for each layer"
+            raise InputError(f"{self.where}: {name} must be a list{entries}, got {value!r:.40}")
         return value
+
+    def heads(self) -> tuple[int, int, int]:
+        """The number of query heads, the number of key-value heads, and the size of a head."""
+        heads = self.number("num_attention_heads")
+        kv_heads = self.stated("num_key_value_heads", heads)
+        if heads % kv_heads:
+            raise InputError(
+                f"{self.where}: num_attention_heads must be a multiple of num_key_value_heads={kv_heads}, got {heads}"
+            )
+        return heads, kv_heads, self.stated("head_dim", self.number("hidden_size") // heads)
 
     def longest_context(self) -> int | None:
         """The longest context in tokens, with the rope scaling of the config; None if the config states no length.
@@ -300,7 +321,8 @@ class Fields:
         if not isinstance(scaling, Mapping):
             raise InputError(f"{self.where}: rope_scaling or rope_parameters must be an object, got {scaling!r:.40}")
         factor, kind = scaling.get("factor"), scaling.get("rope_type") or scaling.get("type")
-        if factor is None or kind in ("llama3", "longrope", "su") or self.model_type.startswith("gemma3"):
+        gemma3 = str(self.values.get("model_type")).startswith("gemma3")
+        if factor is None or kind in ("llama3", "longrope", "su") or gemma3:
             return stated
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= LARGEST:
             raise InputError(
@@ -309,3 +331,392 @@ class Fields:
             )
         original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
         return int((original if isinstance(original, int) else stated) * factor)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A model or draft head as its config describes it: all its weights, and what a forward reads of them.
+
+    `mean_bytes` are bytes per parameter of the matrices in formats that mix types by layer, if the layers are unknown.
+    """
+
+    fields: Fields
+    weights: tuple[Weights, ...]
+    shape: Shape
+    mean_bytes: Mapping[str, float] = field(default_factory=dict)
+
+
+def design_of(fields: Fields, kind: str | None) -> Design:
+    """The weights of the model, or of the draft head of this kind, that `fields` describe.
+
+    Raises:
+        InputError: a field is missing or has an impossible value.
+    """
+    sizes = fields.values.get("sizes")
+    if sizes is not None:
+        return _stated_design(fields, sizes)
+    hidden = fields.number("hidden_size")
+    layers = [] if kind == "medusa" else _layers(fields)
+    body = [one for index, (_, sparse) in enumerate(layers) for one in _layer(fields, index, sparse, hidden)]
+    if kind is None:
+        return Design(fields, *_summed(fields, layers, [*body, *_ends(fields, hidden)]))
+    weights, found = _summed(fields, layers, [*body[kind == "eagle1" :], *_HEADS[kind](fields, hidden)])
+    return Design(fields, weights, replace(found, layers=max(1, found.layers)))
+
+
+def prediction_of(fields: Fields) -> Design | None:
+    """The multi-token-prediction module in the config of a target; None if the config has none.
+
+    The module fuses the embedding of the last token with the hidden state of the target and runs one layer like the
+    target's last one. It shares the embeddings and the output head of the target. If a config has several modules, all
+    have this size, and each drafted token needs a forward of one of them.
+
+    Source: DeepSeek-V3 technical report, section 2.2.
+    """
+    if isinstance(fields.values.get("sizes"), Mapping):
+        module = fields.values.get("prediction_sizes")
+        return None if module is None else _stated_design(fields, module)
+    if fields.number("num_nextn_predict_layers", "mtp_num_hidden_layers", default=0, least=0) == 0:
+        return None
+    hidden, layers = fields.number("hidden_size"), _layers(fields)
+    index, sparse = len(layers), layers[-1][1]
+    weights = [
+        *_layer(fields, index, sparse, hidden),
+        Weights(f"model.layers.{index}.eh_proj", "other", hidden, 2 * hidden),
+        Weights(f"model.layers.{index}.norms", "other", 3 * hidden),
+        _borrowed(fields, hidden),
+    ]
+    return Design(fields, *_summed(fields, [(False, sparse)], weights))
+
+
+def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
+    """The design by the sizes that a JSON file states instead of a model_type that is known here.
+
+    `layers` and `kv_bytes_per_token` (in 16 bits) or `caches`, with the fields of `Cache`, are required; so are
+    `parameters` or `weights`, which has the number of parameters and of outputs by use. Of `parameters` all are taken
+    as matrices, apart from the experts: with `active_parameters`, `experts` and `experts_per_token`, every layer has
+    experts of equal size. Fields of `Shape` can be stated too.
+    """
+    own = replace(fields, values=sizes, where=f"{fields.where}: sizes")
+    try:
+        layers, experts, taken = (own.number(n, default=0) for n in ("layers", "experts", "experts_per_token"))
+        stated: dict[str, Any] = {
+            "kv_heads": fields.number("num_key_value_heads", default=1),
+            "moe_layers": layers if experts else 0,
+            **{name: sizes[name] for name in Shape.__dataclass_fields__ if name in sizes},
+        }
+        if "caches" in sizes:
+            stated["caches"] = tuple(Cache(**cache) for cache in sizes["caches"])
+        else:
+            values = round(sizes["kv_bytes_per_token"] / 2 / layers)
+            stated["caches"] = (Cache(layers, values, 2 * values),)
+        sparse = stated["moe_layers"]
+        if "weights" in sizes:
+            weights = [Weights("", use, rows, size / rows) for use, (size, rows) in sizes["weights"].items()]
+        else:
+            total = round(sizes["parameters"])
+            each = round((total - sizes["active_parameters"]) / (experts - taken)) if experts else 0
+            weights = [Weights("", "matrix", 1, total - each * experts), Weights("", "expert", 1, each)]
+        totals: dict[str, Any] = _totals(Counter({one.use: one.size for one in weights}), sparse)
+        shape = Shape(**totals, **stated)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise InputError(
+            f"{own.where} must have layers, kv_bytes_per_token or caches, and parameters or weights ({error!r:.80})"
+        ) from error
+    return Design(fields, tuple(weights), shape, sizes.get("mean_bytes", {}))
+
+
+def _totals(counts: Counter[Use], sparse: int) -> dict[str, int]:
+    """The numbers of parameters of `Shape`."""
+    return {
+        "linear_parameters": counts["matrix"],
+        "other_parameters": counts["other"] + counts["head"],
+        "lookup_parameters": counts["lookup"],
+        "borrowed_parameters": counts["borrowed"],
+        "expert_linear_parameters": counts["expert"] // max(sparse, 1),
+        "expert_other_parameters": counts["expert other"] // max(sparse, 1),
+    }
+
+
+def _summed(
+    fields: Fields, layers: Sequence[tuple[bool, bool]], weights: Iterable[Weights]
+) -> tuple[tuple[Weights, ...], Shape]:
+    """The weights, and their sums with what the layers cache."""
+    counts: Counter[Use] = Counter()
+    known = tuple(weights)
+    for one in known:
+        counts[one.use] += one.size
+    sparse = sum(has_experts for _, has_experts in layers)
+    experts, taken = _experts(fields) if sparse else (0, 0)
+    latent, caches = fields.family.latent, _caches(fields, layers)
+    shape = Shape(
+        layers=len(layers),
+        kv_heads=1 if latent or not caches else fields.heads()[1],
+        caches=caches,
+        moe_layers=sparse,
+        experts=experts,
+        experts_per_token=taken,
+        latent=latent,
+        **_totals(counts, sparse),
+    )
+    return known, shape
+
+
+def _layers(fields: Fields) -> list[tuple[bool, bool]]:
+    """For each decoder layer, whether it attends to a window only, and whether it has routed experts."""
+    layers = fields.number("num_hidden_layers")
+    if layers > MOST_LAYERS:
+        raise InputError(f"{fields.where}: num_hidden_layers must be at most {MOST_LAYERS:,}, got {layers:,}")
+    return list(zip(_windowed(fields, layers), _sparse(fields, layers), strict=True))
+
+
+def _windowed(fields: Fields, layers: int) -> Sequence[bool]:
+    types = fields.listed("layer_types", layers)
+    if types is not None:
+        known = ("full_attention", "sliding_attention")
+        for name in types:
+            if name not in known:
+                raise InputError(f"{fields.where}: {unknown('layer type', str(name), known)}")
+        return [name == "sliding_attention" for name in types]
+    if fields.values.get("sliding_window") is None:
+        return [False] * layers
+    if str(fields.values.get("model_type")).startswith("qwen"):
+        windowed = fields.flag("use_sliding_window", False)
+        first = fields.number("max_window_layers", default=28, least=0) if windowed else layers
+        return [index >= first for index in range(layers)]
+    every = fields.number("sliding_window_pattern", default=fields.family.full_every, least=0)
+    return [not every or (index + 1) % every != 0 for index in range(layers)]
+
+
+def _sparse(fields: Fields, layers: int) -> Sequence[bool]:
+    if not fields.family.experts or not fields.number(*_EXPERTS, default=0, least=0):
+        return [False] * layers
+    if fields.family.shared == "count":
+        dense = fields.number("first_k_dense_replace", default=0, least=0)
+        step = fields.number("moe_layer_freq", default=1)
+        return [index >= dense and index % step == 0 for index in range(layers)]
+    step, excepted = fields.number("decoder_sparse_step", default=1), fields.listed("mlp_only_layers") or []
+    return [(index + 1) % step == 0 and index not in excepted for index in range(layers)]
+
+
+def _caches(fields: Fields, layers: Iterable[tuple[bool, bool]]) -> tuple[Cache, ...]:
+    """What the layers cache, by kind of layer."""
+    kinds = Counter(windowed for windowed, _ in layers)
+    if not kinds:
+        return ()
+    if fields.family.latent:
+        heads, latent, rotary = (fields.number(n) for n in ("num_attention_heads", "kv_lora_rank", "qk_rope_head_dim"))
+        values, flops = latent + rotary, 2 * heads * (2 * latent + rotary)
+    else:
+        heads, kv_heads, size = fields.heads()
+        values, flops = 2 * kv_heads * size, 4 * heads * size
+    window = fields.number("sliding_window") if kinds[True] else None
+    return tuple(Cache(count, values, flops, window if windowed else None) for windowed, count in kinds.items())
+
+
+def _layer(fields: Fields, index: int, sparse: bool, hidden: int) -> list[Weights]:
+    """The weights of one decoder layer; the first of them are its norms."""
+    prefix = f"model.layers.{index}"
+    attention = (_latent if fields.family.latent else _attention)(fields, f"{prefix}.self_attn", hidden)
+    mlp = _routed(fields, f"{prefix}.mlp", hidden) if sparse else _dense(fields, f"{prefix}.mlp", hidden)
+    return [Weights(f"{prefix}.norms", "other", fields.family.norms * hidden), *attention, *mlp]
+
+
+def _attention(fields: Fields, name: str, hidden: int) -> list[Weights]:
+    family, (heads, kv_heads, size) = fields.family, fields.heads()
+    says = fields.flag("attention_bias", family.bias)
+    qkv_bias = says if family.qkv_bias is None else family.qkv_bias and says
+    out_bias = says if family.out_bias is None else family.out_bias
+    parts = [("q_proj", heads), ("k_proj", kv_heads), ("v_proj", kv_heads)]
+    weights = [Weights(f"{name}.{part}", "matrix", number * size, hidden) for part, number in parts]
+    biases = qkv_bias * (heads + 2 * kv_heads) * size + out_bias * hidden
+    sinks = heads if fields.values.get("model_type") == "gpt_oss" else 0
+    normed = family.qk_norm if not family.qk_norm_field or fields.flag(family.qk_norm_field, False) else "none"
+    norms = {"none": 0, "head": 2 * size, "all": (heads + kv_heads) * size}[normed]
+    output = Weights(f"{name}.o_proj", "matrix", hidden, heads * size)
+    return [*weights, output, Weights(f"{name}.vectors", "other", biases + sinks + norms)]
+
+
+def _latent(fields: Fields, name: str, hidden: int) -> list[Weights]:
+    """Multi-head latent attention: for each token, the cache holds one latent and one rotary key for all heads."""
+    heads, latent, rotary = (fields.number(n) for n in ("num_attention_heads", "kv_lora_rank", "qk_rope_head_dim"))
+    plain, value = fields.number("qk_nope_head_dim"), fields.number("v_head_dim")
+    rank = fields.number("q_lora_rank", default=0)
+    last = "q_b_proj" if rank else "q_proj"
+    biases = (rank + latent + rotary + hidden) * fields.flag("attention_bias", False)
+    return [
+        *([Weights(f"{name}.q_a_proj", "matrix", rank, hidden)] if rank else []),
+        Weights(f"{name}.{last}", "matrix", heads * (plain + rotary), rank or hidden),
+        Weights(f"{name}.kv_a_proj_with_mqa", "matrix", latent + rotary, hidden),
+        Weights(f"{name}.kv_b_proj", "matrix", heads * (plain + value), latent),
+        Weights(f"{name}.o_proj", "matrix", hidden, heads * value),
+        Weights(f"{name}.vectors", "other", rank + latent + biases),
+    ]
+
+
+def _dense(fields: Fields, name: str, hidden: int) -> list[Weights]:
+    return _mlp(fields, name, hidden, fields.number("intermediate_size"))
+
+
+def _mlp(fields: Fields, name: str, hidden: int, width: int, *, routed: bool = False) -> list[Weights]:
+    """One MLP or expert."""
+    family = fields.family
+    biased = fields.flag("mlp_bias", False) and not routed if family.mlp_bias is None else family.mlp_bias
+    use: tuple[Use, Use] = ("expert", "expert other") if routed else ("matrix", "other")
+    return [
+        Weights(f"{name}.gate_proj", use[0], width, hidden),
+        Weights(f"{name}.up_proj", use[0], width, hidden),
+        Weights(f"{name}.down_proj", use[0], hidden, width),
+        Weights(f"{name}.vectors", use[1], biased * (2 * width + hidden)),
+    ]
+
+
+def _experts(fields: Fields) -> tuple[int, int]:
+    """The number of experts in a layer, and the number of them that a token uses."""
+    experts, taken = fields.number(*_EXPERTS), fields.number("num_experts_per_tok", "experts_per_token")
+    if taken > experts:
+        raise InputError(f"{fields.where}: num_experts_per_tok must be at most the {experts} experts, got {taken}")
+    return experts, taken
+
+
+def _routed(fields: Fields, name: str, hidden: int) -> list[Weights]:
+    """One of the experts, the router and the shared experts of a layer."""
+    width = fields.number("moe_intermediate_size", "intermediate_size")
+    expert = _mlp(fields, f"{name}.experts.0", hidden, width, routed=True)
+    router = Weights(f"{name}.gate", "other", _experts(fields)[0], hidden + fields.family.router_bias)
+    shared: list[Weights] = []
+    if fields.family.shared == "gated":
+        shared = _mlp(fields, f"{name}.shared_expert", hidden, fields.number("shared_expert_intermediate_size"))
+        shared.append(Weights(f"{name}.shared_expert_gate", "other", hidden))
+    elif fields.family.shared == "count" and (count := fields.number("n_shared_experts", default=0, least=0)):
+        shared = _mlp(fields, f"{name}.shared_experts", hidden, count * width)
+    return [*expert, router, *shared]
+
+
+def _ends(fields: Fields, hidden: int) -> list[Weights]:
+    """Embeddings, final norm and output head of a whole model."""
+    vocabulary = fields.number("vocab_size")
+    weights = [Weights("model.norm", "other", hidden), Weights("lm_head", "head", vocabulary, hidden)]
+    if not fields.flag("tie_word_embeddings", fields.family.tied):
+        weights.append(Weights("model.embed_tokens", "lookup", vocabulary, hidden))
+    return weights
+
+
+AT_ONCE = ("p-eagle", "dflash", "dspark", "medusa")
+"""Kinds of heads that draft all depths in one forward."""
+_NAMING = ("architectures", "model_type", "speculators_model_type", "projector_type")
+_WORDS = {"medusa": "medusa", "dspark": "dspark", "dflash": "dflash", "peagle": "p-eagle", "eagle3": "eagle3"}
+_MARKS = {"medusa_num_heads": "medusa", "ptd_token_id": "p-eagle", "draft_vocab_size": "eagle3"}
+
+
+def head_kind(fields: Fields) -> str | None:
+    """The kind of the draft head that the config describes; None for a whole model."""
+    named = " ".join(str(fields.values.get(name)) for name in _NAMING).lower()
+    kinds = [kind for word, kind in _WORDS.items() if word in named]
+    if kinds in ([], ["eagle3"]):
+        kinds = [*(kind for mark, kind in _MARKS.items() if mark in fields.values), *kinds]
+    if kinds:
+        return kinds[0]
+    return "eagle1" if "eagle" in named else None
+
+
+def _borrowed(fields: Fields, hidden: int) -> Weights:
+    """The output head of the target, which a draft head reads."""
+    return Weights("lm_head", "borrowed", fields.number("vocab_size"), hidden)
+
+
+def _eagle1(fields: Fields, hidden: int) -> list[Weights]:
+    """A matrix fuses the token and the feature of the target. Embeddings and output head are the ones of the target.
+
+    The first layer has one norm only. The norms of the first layer are counted here.
+
+    Source: SafeAILab/EAGLE, eagle/model/cnets1.py.
+    """
+    return [
+        Weights("model.layers.0.post_attention_layernorm", "other", hidden),
+        Weights("fc", "matrix", hidden, 2 * hidden),
+        Weights("fc.bias", "other", fields.flag("bias", True) * hidden),
+        _borrowed(fields, hidden),
+    ]
+
+
+def _eagle3(fields: Fields, hidden: int) -> list[Weights]:
+    """A matrix fuses three features of the target.
+
+    The attention of the first layer reads the token and the feature, so its query, key and value matrices have twice
+    the input size. The input embeddings are the ones of the target, and are not counted. The output head has a smaller
+    vocabulary of its own.
+
+    Source: SafeAILab/EAGLE, eagle/model/cnets.py.
+    """
+    heads, kv_heads, size = fields.heads()
+    return [
+        Weights("fc", "matrix", hidden, 3 * fields.number("target_hidden_size", default=hidden)),
+        Weights("model.layers.0.self_attn.qkv_of_the_feature", "matrix", (heads + 2 * kv_heads) * size, hidden),
+        Weights("model.norms", "other", 2 * hidden),
+        Weights("lm_head", "head", fields.number("draft_vocab_size", "vocab_size"), hidden),
+    ]
+
+
+def _p_eagle(fields: Fields, hidden: int) -> list[Weights]:
+    """An EAGLE-3 head with a learned feature for positions without one, and trained embeddings of its own.
+
+    Source: sgl-project/SpecForge, specforge/modeling/draft/peagle.py; arXiv 2602.01469.
+    """
+    mask = Weights("mask_hidden", "other", 3 * fields.number("target_hidden_size", default=hidden))
+    return [*_eagle3(fields, hidden), mask, Weights("embed_tokens", "lookup", fields.number("vocab_size"), hidden)]
+
+
+def _dflash(fields: Fields, hidden: int) -> list[Weights]:
+    """A matrix fuses as many features of the target as the config names layers, one for each own layer by default.
+
+    Embeddings and output head are the ones of the target, unless the config states a draft vocabulary.
+
+    Source: sgl-project/SpecForge, specforge/modeling/draft/dflash.py.
+    """
+    named = fields.listed("target_layer_ids") or fields.listed("aux_hidden_state_layer_ids")
+    features = len(named) if named else fields.number("num_hidden_layers")
+    own = "draft_vocab_size" in fields.values
+    return [
+        Weights("fc", "matrix", hidden, features * fields.number("target_hidden_size", default=hidden)),
+        Weights("norms", "other", 2 * hidden),
+        Weights("lm_head", "head", fields.number("draft_vocab_size"), hidden) if own else _borrowed(fields, hidden),
+    ]
+
+
+def _dspark(fields: Fields, hidden: int) -> list[Weights]:
+    """A DFlash head with a low-rank bias by the token before, and a predictor of the acceptance.
+
+    Source: sgl-project/SpecForge, specforge/modeling/draft/dspark_heads.py.
+    """
+    vocabulary, rank = fields.number("vocab_size"), fields.number("markov_rank", default=0, least=0)
+    return [
+        *_dflash(fields, hidden),
+        Weights("markov_head.markov_w1", "lookup", vocabulary, rank),
+        Weights("markov_head.markov_w2", "other", fields.number("draft_vocab_size", default=vocabulary), rank),
+        Weights("confidence_head", "other", fields.flag("enable_confidence_head", False) * (hidden + rank + 1)),
+    ]
+
+
+def _medusa(fields: Fields, hidden: int) -> list[Weights]:
+    """For each depth, residual blocks of a square matrix, and an output head of its own. There is no attention.
+
+    Source: FasterDecoding/Medusa, medusa/model/medusa_model.py.
+    """
+    depths = fields.number("medusa_num_heads", "num_heads")
+    rows = depths * fields.number("medusa_num_layers", "num_hidden_layers", default=1, least=0) * hidden
+    return [
+        Weights("medusa_head.linear", "matrix", rows, hidden),
+        Weights("medusa_head.linear.bias", "other", rows),
+        Weights("medusa_head.lm_head", "head", depths * fields.number("vocab_size"), hidden),
+    ]
+
+
+_HEADS = {
+    "eagle1": _eagle1,
+    "eagle3": _eagle3,
+    "p-eagle": _p_eagle,
+    "dflash": _dflash,
+    "dspark": _dspark,
+    "medusa": _medusa,
+}

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
+from spectheory.core.checks import LONGEST, SHORTEST, check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
-from spectheory.hardware.draft_heads import lookup_named
-from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.forward_times import ForwardTimes
+from spectheory.hardware.engine_costs import (
+    DEFAULT_ENGINE,
+    EngineCosts,
+    KernelCurve,
+    Parallel,
+    kernel_curves,
+    usual_parallel,
+)
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.kernel_curves import KernelCurve, usual_curves
-from spectheory.hardware.library import MEASURE, find, require_place
-from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import model
-from spectheory.hardware.overhead_checks import check_second, checked_verifier_seconds
-from spectheory.hardware.pairs import draft_of
-from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
-from spectheory.hardware.roofline import TOKENS, Roofline
-from spectheory.hardware.roofline_inputs import RooflineInputs
+from spectheory.hardware.models import Named, draft_of, lookup_named, model, require_pair
+from spectheory.hardware.roofline import TOKENS, Roofline, RooflineInputs
 
+LARGEST_COUNT = 2**53
+"""Numbers of tokens must be below this number. Above it, float64 does not hold every whole number."""
+DEFAULT_CONTEXT = 1024
+"""Tokens in the KV cache of each sequence, if neither they nor the lengths of texts are given."""
 Drafting = Literal["levels", "at once"]
 """How a draft drafts: one forward for each level, or one forward for all levels."""
 SINGLE_TIMES = (
@@ -41,13 +46,55 @@ SINGLE_TIMES = (
 """The times of a latency that are one number."""
 
 
+MEASURE = "measure with python -m benchmarks.gpu"
+
+
+def device_key(name: str) -> str:
+    """The key of a known GPU, from any of its names. For another device, its name in the form of a key.
+
+    >>> device_key("NVIDIA H100 80GB HBM3"), device_key("Some Card 9000")
+    ('h100_sxm', 'some_card_9000')
+    """
+    try:
+        return gpu_of(name).name
+    except ValueError:
+        return "_".join(name.lower().replace("/", " ").replace("-", " ").split())
+
+
+def path_of(gpu: str, target: str, draft: str, batch: int) -> Path:
+    """The path of a measured record in its folder: `<gpu>/<target>/<draft>/batch-<n>.json`."""
+    return Path(device_key(gpu), target, draft, f"batch-{batch}.json")
+
+
+def exists(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> bool:
+    """Whether the folder has this record; `folder` None is the folder of the package."""
+    return (_folder(folder) / path_of(gpu, target, draft, batch)).is_file()
+
+
+def known_in(folder: Path | None) -> str:
+    """The records of a folder, such as `h100_sxm/llama-3.1-8b/llama-3.2-1b/batch-4.json`, or `none`."""
+    inside = sorted(_folder(folder).rglob("batch-*.json"))
+    return ", ".join(str(one.relative_to(_folder(folder))) for one in inside) or "none"
+
+
+def _folder(folder: Path | None) -> Path:
+    return Path(str(files("spectheory") / "data" / "latency")) if folder is None else folder
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Latency(ForwardTimes, Record):
+class Latency(Record):
     """Seconds of a forward of both models, by number of tokens and context, and the overheads of a cycle.
 
-    The times of forwards, and how they are interpolated, are those of `ForwardTimes`.
+    Between the measured points the seconds are interpolated linearly in tokens and in context. For more tokens than
+    measured they are extrapolated with the last slope. Outside the measured contexts the nearest context is used.
 
     Attributes:
+        tokens: (N,) int, increasing numbers of tokens in a forward; the first is 1.
+        contexts: (C,) int, increasing numbers of tokens in the KV cache before the forward.
+        target_seconds: (C, N) float64, median seconds of a target forward.
+        draft_seconds: (C, N) float64, median seconds of a draft forward.
+        target_spread_seconds: (C, N) float64, interquartile range of the target's seconds, or None.
+        draft_spread_seconds: (C, N) float64, interquartile range of the draft's seconds, or None.
         overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, the same for every tree.
         level_overhead_seconds: additional seconds outside the forwards for each drafted level, or once in a cycle if
             all levels are drafted at once.
@@ -69,6 +116,12 @@ class Latency(ForwardTimes, Record):
     kind: ClassVar[str] = "latency"
     schema: ClassVar[int] = 6
 
+    tokens: np.ndarray
+    contexts: np.ndarray
+    target_seconds: np.ndarray
+    draft_seconds: np.ndarray
+    target_spread_seconds: np.ndarray | None = None
+    draft_spread_seconds: np.ndarray | None = None
     overhead_seconds: float = 0.0
     level_overhead_seconds: float = 0.0
     plain_overhead_seconds: float = 0.0
@@ -82,12 +135,29 @@ class Latency(ForwardTimes, Record):
     inputs: RooflineInputs | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        for name in ("tokens", "contexts"):
+            axis = check_array(name, getattr(self, name))
+            if axis.ndim != 1 or axis.size == 0 or axis.dtype.kind not in "iu" or (axis[1:] <= axis[:-1]).any():
+                raise InputError(f"{name} must be increasing whole numbers, got {axis.tolist()!s:.80}")
+            if axis[0] < 0 or axis[-1] >= LARGEST_COUNT:
+                raise InputError(f"{name} must be at least 0 and below 2**53, got {axis[0]} to {axis[-1]}")
+            object.__setattr__(self, name, axis.astype(np.int64))
+        if self.tokens[0] != 1:
+            raise InputError(f"tokens must start at 1 (plain decoding), got {self.tokens.tolist()}")
+        shape = (len(self.contexts), len(self.tokens))
+        for name in ("target_seconds", "draft_seconds", "target_spread_seconds", "draft_spread_seconds"):
+            if getattr(self, name) is None:
+                continue
+            seconds = check_array(name, getattr(self, name))
+            if seconds.shape != shape:
+                raise InputError(f"{name} must have shape (contexts, tokens) = {shape}, got {seconds.shape}")
+            seconds = check_seconds(name, seconds, least=SHORTEST if name == "target_seconds" else 0)
+            object.__setattr__(self, name, seconds)
         for name in SINGLE_TIMES:
-            check_second(name, getattr(self, name))
+            _check_time(name, getattr(self, name))
         if self.drafting not in get_args(Drafting):
             raise InputError(f"drafting must be one of {', '.join(get_args(Drafting))}, got {self.drafting!r:.60}")
-        object.__setattr__(self, "verifier_seconds", checked_verifier_seconds(self.verifier_seconds))
+        object.__setattr__(self, "verifier_seconds", _checked_verifiers(self.verifier_seconds))
 
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
@@ -109,11 +179,11 @@ class Latency(ForwardTimes, Record):
         cls,
         *,
         gpu: str | Gpu,
-        target: str | Path | Mapping[str, Any] | ModelConfig,
-        draft: str | Path | Mapping[str, Any] | ModelConfig | None,
+        target: Named,
+        draft: Named | None,
         batch: int = 1,
-        context: float = 1024,
-        last_context: float | None = None,
+        context: int | None = None,
+        lengths: tuple[float, float] | None = None,
         tokens: Iterable[int] | None = None,
         gpus: int = 1,
         engine: str = DEFAULT_ENGINE,
@@ -121,7 +191,6 @@ class Latency(ForwardTimes, Record):
         parallel: Parallel | None = None,
         draft_gpus: int | None = None,
         drafting: Drafting | None = None,
-        prefill_tokens: float = 0.0,
         curves: Sequence[KernelCurve] | None = None,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured. Prefer `measured` if it has a record.
@@ -132,9 +201,11 @@ class Latency(ForwardTimes, Record):
             draft: the draft model, given in one of the same ways, or the kind of the draft, see `draft_of_kind`; None,
                 `ngram` or `suffix` if drafts are looked up, which takes no time.
             batch: the number of sequences that run together in a forward.
-            context: tokens of each sequence in the KV cache; the mean, if they differ.
-            last_context: tokens in the KV cache at the end of a request, if `context` is their number at its start;
-                forwards then have the mean seconds of the contexts in between.
+            context: tokens of each sequence in the KV cache; the mean, if they differ. None is 1,024, or with `lengths`
+                the mean seconds of all contexts of a request.
+            lengths: mean tokens of a prompt and of an answer. The prompts of new requests are then processed beside the
+                steps (chunked prefill): `batch * prompt / answer` tokens a plain step, and tau times as many a cycle
+                that yields tau tokens of each sequence. None counts no prompts.
             tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
                 goes up to 256.
             gpus: the number of GPUs.
@@ -145,11 +216,8 @@ class Latency(ForwardTimes, Record):
             draft_gpus: the number of GPUs that share the draft; None is all.
             drafting: whether the draft runs once for each drafted level, or once for all of them; None is usual for the
                 draft, see `ModelConfig.drafts_at_once`.
-            prefill_tokens: tokens of prompts that a plain step processes besides decoding (chunked prefill), on
-                average; a cycle that yields tau tokens of each sequence processes tau times as many.
             curves: measured curves of kernels; None uses those of `kernel_curves` for the engine, with which the
-                shipped costs were fitted, or none if `costs` are given. `CalibratedCosts.setup` has those of a
-                calibration.
+                shipped costs were fitted, or none if `costs` are given.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
@@ -158,25 +226,35 @@ class Latency(ForwardTimes, Record):
         """
         first = model(target)
         second = draft_of(first, draft)
-        given = costs is not None
-        known = usual_curves(engine, given=given) if curves is None else tuple(curves)
+        given, (prompt, answer) = costs is not None, lengths or (0.0, 1.0)
+        start: float = DEFAULT_CONTEXT if context is None else context
+        end = None
+        if context is None and lengths is not None:
+            start, end = prompt, prompt + answer
+        require_pair(first, second, math.ceil(start if end is None else end))
+        card, models = gpu_of(gpu), [first] if second is None else [first, second]
+        if curves is None:
+            curves = () if given else kernel_curves(engine)
         place = Roofline(
-            gpu_of(gpu),
+            card,
             gpus,
             batch,
-            context,
+            start,
             EngineCosts.of(engine) if costs is None else costs,
             usual_parallel(engine) if parallel is None else parallel,
             draft_gpus,
-            prefill_tokens,
-            last_context,
-            known,
+            batch * prompt / answer,
+            end,
+            tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)) if curves else (),
         )
-        inputs = RooflineInputs.checked(place, first, second, engine, given)
+        place.require_memory(first, second)
+        plain = [replace(one, design=None, prediction=None) for one in models]
+        inputs = RooflineInputs(place, plain[0], plain[1] if second else None, engine, given)
         if drafting is None:
             drafting = "at once" if second is not None and second.drafts_at_once else "levels"
         grid = TOKENS if tokens is None else tuple(tokens)
-        stamp = inputs.provenance.assuming(_said_of_drafting(None if second is None else drafting, place.costs))
+        said = _said_of_drafting(None if second is None else drafting, place.costs)
+        stamp = place.provenance(first, second, engine, given, said)
         return cls(
             np.array(grid),
             np.array([place.mean_context]),
@@ -189,7 +267,10 @@ class Latency(ForwardTimes, Record):
 
     @classmethod
     def measured(cls, *, gpu: str, target: str, draft: str, batch: int = 1, folder: Path | None = None) -> Self:
-        """The measured record of `hardware.library` for these models on this GPU.
+        """The measured record for these models on this GPU: the file `path_of` in a folder.
+
+        `python -m benchmarks.gpu` measures and writes such folders. The one of the package, `data/latency`, is empty
+        without measurements.
 
         Args:
             gpu: a key or a name of the GPU; for a GPU that is not in the table, the name that its driver reports.
@@ -203,13 +284,23 @@ class Latency(ForwardTimes, Record):
                 record of other models, of another GPU or batch size, or of computed times.
             RecordError: the file is damaged.
         """
-        text, where = find(gpu, target, draft, batch, folder)
-        record = cls.from_text(text, where)
+        if not exists(gpu, target, draft, batch, folder):
+            raise InputError(
+                f"no measured record for gpu={gpu!r}, target={target!r}, draft={draft!r}, batch={batch}"
+                f"{'' if folder is None else f' in {folder}'}: there are {known_in(folder)}; {MEASURE}"
+            )
+        where = _folder(folder) / path_of(gpu, target, draft, batch)
+        record = cls.load(where)
         if record.computed:
             raise InputError(
                 f"{where} holds computed times, not measured ones: {MEASURE}, or remove the file to use roofline times"
             )
-        require_place(record.provenance, where, gpu=gpu, target=target, draft=draft, batch=batch)
+        stamp, asked = record.provenance, {"gpu": device_key(gpu), "target": target, "draft": draft, "batch": batch}
+        on_gpu = stamp.gpu or (stamp.device if stamp.device and not stamp.device.startswith(("cuda", "cpu")) else None)
+        found = {name: getattr(stamp, name) for name in asked} | {"gpu": on_gpu and device_key(on_gpu)}
+        for name, there in found.items():
+            if there is not None and there != asked[name]:
+                raise InputError(f"{where} was measured for {name} {there}, not {asked[name]}: move the file")
         return record
 
     @property
@@ -242,6 +333,61 @@ class Latency(ForwardTimes, Record):
                 "forward times are smoothed, so that none falls as tokens are added"
             ),
         )
+
+    def covers(self, context: int) -> bool:
+        """Whether `context` is within the measured contexts."""
+        return bool(self.contexts[0] <= context <= self.contexts[-1])
+
+    def target(self, tokens: int, context: int) -> float:
+        """Seconds of one target forward of `tokens` tokens after `context` cached tokens."""
+        return float(self._at(self.target_seconds, np.array(tokens), context))
+
+    def draft(self, tokens: int, context: int) -> float:
+        """Seconds of one draft forward of `tokens` tokens after `context` cached tokens."""
+        return float(self._at(self.draft_seconds, np.array(tokens), context))
+
+    def curves(self, most: int, context: int) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of draft forwards and of target forwards of 1, 2, ..., `most` tokens after `context` cached tokens.
+
+        Returns:
+            draft (most,) float64 and target (most,) float64.
+        """
+        tokens = np.arange(1, most + 1)
+        return self._at(self.draft_seconds, tokens, context), self._at(self.target_seconds, tokens, context)
+
+    def context_of(self, context: int | None) -> int:
+        """The context for a plan: `context` after a check, or the middle one of the measured contexts for None.
+
+        Outside the measured contexts, `target` and `draft` use the nearest context. That is meant for single cycles
+        that run past the last context. A plan for a context that was not measured is refused here.
+
+        Raises:
+            InputError: the context is not a whole number of at least 0, or it is outside the measured contexts.
+        """
+        if context is None:
+            return int(self.contexts[len(self.contexts) // 2])
+        check_whole("context", context, 0)
+        nearest = int(np.clip(context, self.contexts[0], self.contexts[-1]))
+        if nearest != context:
+            raise InputError(
+                f"context must be within the measured {self.contexts[0]:,} to {self.contexts[-1]:,} cached tokens, got "
+                f"{context:,}: measure there, or plan for the nearest, context={nearest}"
+            )
+        return int(context)
+
+    def _at(self, seconds: np.ndarray, tokens: np.ndarray, context: int) -> np.ndarray:
+        row = self._row(seconds, context)
+        slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2]) if len(row) > 1 else 0.0
+        beyond = (tokens - self.tokens[-1]).clip(0)
+        return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond
+
+    def _row(self, seconds: np.ndarray, context: int) -> np.ndarray:
+        """Seconds at one context for each number of tokens: `np.interp` of each column."""
+        at = int(np.searchsorted(self.contexts, context, side="right")) - 1
+        if at < 0 or at == len(self.contexts) - 1:
+            return seconds[max(at, 0)]
+        slope = (seconds[at + 1] - seconds[at]) / (self.contexts[at + 1] - self.contexts[at])
+        return slope * (context - self.contexts[at]) + seconds[at]
 
     @property
     def drafts_at_once(self) -> bool:
@@ -310,3 +456,25 @@ def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
         return "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
     level = f"costs {1e3 * costs.level_seconds:.2f} ms outside the draft's forward"
     return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
+
+
+def _check_time(name: str, value: Any) -> None:
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= LONGEST:
+        raise InputError(f"{name} must be finite and at least 0, in seconds, got {value!r:.60}")
+
+
+def _checked_verifiers(seconds: Any) -> dict[str, tuple[float, ...]]:
+    """The overheads of verifiers by name, after a check."""
+    if not isinstance(seconds, Mapping):
+        raise InputError(f"verifier_seconds must have three times by the name of a verifier, got {seconds!r:.80}")
+    for verifier, times in seconds.items():
+        name = f"verifier_seconds[{verifier!r:.60}]"
+        if not isinstance(verifier, str) or not isinstance(times, tuple | list) or len(times) != 3:
+            raise InputError(
+                f"{name} must be three times in seconds, per cycle, per drafted level and per drafted node, by the "
+                f"name of a verifier such as 'Traversal', got {times!r:.80}"
+            )
+        for value in times:
+            _check_time(name, value)
+    return {name: tuple(map(float, times)) for name, times in seconds.items()}

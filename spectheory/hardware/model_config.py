@@ -11,15 +11,9 @@ import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import from_json
-from spectheory.hardware.config_formats import config_formats
-from spectheory.hardware.design import Design, design_of, prediction_of
-from spectheory.hardware.gguf import Gguf
-from spectheory.hardware.gguf_shape import shape_and_formats
-from spectheory.hardware.head_weights import drafts_at_once, head_kind
-from spectheory.hardware.hf_config import Fields
-from spectheory.hardware.named_formats import kv_bytes_of, named_formats
-from spectheory.hardware.packing import Arithmetic
-from spectheory.hardware.shape import Shape
+from spectheory.hardware.formats import Arithmetic, config_formats, kv_bytes_of, named_formats
+from spectheory.hardware.gguf import Gguf, shape_and_formats
+from spectheory.hardware.hf_config import AT_ONCE, Design, Fields, Shape, design_of, head_kind, prediction_of
 
 MTP = "mtp"
 """The name of the draft that is the multi-token-prediction module of the target."""
@@ -72,7 +66,10 @@ class ModelConfig:
     def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
         """The model that a Hugging Face config.json describes.
 
-        The default dtype is bfloat16. Numbers in the KV cache have this dtype, even if the weights are packed.
+        The default dtype is bfloat16. Numbers in the KV cache have this dtype, even if the weights are packed. Of a
+        model_type that is not known here, a JSON file can state the `sizes`: `layers`, `parameters` and
+        `kv_bytes_per_token` (in 16 bits); for a mixture of experts also `active_parameters`, `experts` and
+        `experts_per_token`; and fields of `Shape`.
 
         Args:
             source: the path of the config.json, its folder, or its contents.
@@ -86,39 +83,41 @@ class ModelConfig:
             raise InputError(
                 f"a model must be a shipped name, a path, or the contents of a config.json, got {source!r:.80}"
             )
-        if isinstance(source, Mapping):
-            config, where = source, name or "the config"
-        else:
-            config, where = read_config(Path(source))
-        fields = Fields.of(config, where)
-        design, own = design_of(fields), name or where
-        module = prediction_of(fields)
-        hidden = fields.number("hidden_size")
-        return cls._of(
+        config, where = (source, name or "the config") if isinstance(source, Mapping) else read_config(Path(source))
+        fields, own = Fields.of(config, where), name or where
+        kind = head_kind(fields)
+        design, module, longest = design_of(fields, kind), prediction_of(fields), fields.longest_context()
+        tokenizer, base = fields.text("tokenizer"), fields.text("base_model")
+        head = fields.number("target_hidden_size", "hidden_size") if kind else None
+        hidden = fields.number("hidden_size", default=0, least=0) or None
+        vocabulary = fields.number("vocab_size", default=0, least=0) or None
+        found = cls(
             own,
-            design,
-            vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
-            target_hidden=fields.number("target_hidden_size", default=hidden) if head_kind(fields) else None,
-            drafts_at_once=drafts_at_once(fields),
-            longest_context=fields.longest_context(),
-            base_model=fields.text("base_model"),
-            prediction=module
-            and cls._of(
-                f"{own}-{MTP}",
-                module,
-                vocabulary=module.fields.number("vocab_size"),
-                target_hidden=module.fields.number("hidden_size"),
-                base_model=own,
-            ),
+            design.shape,
+            **vars(config_formats(design)),
+            vocabulary=vocabulary,
+            hidden=hidden,
+            target_hidden=head,
+            drafts_at_once=kind in AT_ONCE or "pard_token" in fields.values,
+            longest_context=longest,
+            tokenizer=tokenizer,
+            base_model=base,
+            design=design,
         )
-
-    @classmethod
-    def _of(cls, name: str, design: Design, **more: Any) -> ModelConfig:
-        """The model of this design: a whole model, a head, or the multi-token-prediction module of one."""
-        fields = design.fields
-        hidden, tokenizer = fields.number("hidden_size"), fields.text("tokenizer")
-        formats = vars(config_formats(design))
-        return cls(name, design.shape, **formats, hidden=hidden, tokenizer=tokenizer, design=design, **more)
+        if module is None:
+            return found
+        mtp = cls(
+            f"{own}-{MTP}",
+            module.shape,
+            **vars(config_formats(module)),
+            vocabulary=vocabulary,
+            hidden=hidden,
+            target_hidden=hidden,
+            tokenizer=found.tokenizer,
+            base_model=own,
+            design=module,
+        )
+        return replace(found, prediction=mtp)
 
     @classmethod
     def from_gguf(cls, path: str | Path, *, name: str | None = None) -> ModelConfig:
@@ -222,7 +221,8 @@ class ModelConfig:
         """
         shape, last = self.shape, context if last is None else last
         multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
-        attention = sum(cache.layers * cache.flops * cache.read(context, last) for cache in shape.caches)
+        caches = shape.caches if last else ()
+        attention = sum(cache.layers * cache.flops * cache.read(context, last) for cache in caches)
         return 2.0 * multiplied + attention + shape.state_flops
 
     def kv_bytes(self, context: float, last: float | None = None) -> float:

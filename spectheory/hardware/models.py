@@ -1,20 +1,59 @@
-"""A language model by its name, its config.json or its GGUF file."""
+"""Models by name: shipped ones, config.json and GGUF files, draft heads of a kind, and pairs of target and draft."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from math import gcd
 from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
-from spectheory.hardware.draft_heads import draft_of_kind, kind_and_target
-from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.named_formats import quantisations
-from spectheory.hardware.shipped_models import model_names, shipped_model, shipped_name
+from spectheory.hardware.formats import quantisations
+from spectheory.hardware.model_config import MTP, ModelConfig
+
+Named = str | Path | Mapping[str, Any] | ModelConfig
+"""A model: a shipped name, a path or the contents of a config.json, a GGUF file, or a `ModelConfig`."""
+NO_MODEL = {
+    "none": "none",
+    "ngram": "ngram",
+    "n-gram": "ngram",
+    "prompt lookup": "ngram",
+    "prompt-lookup": "ngram",
+    "suffix": "suffix",
+}
+"""Names of drafters without a model, and the names that they have here. `none` is a drafter of no kind."""
+PADDING = 0.01
+"""Share by which vocabulary sizes may differ: models of one tokenizer pad output layers differently (Qwen2.5: 0.1%)."""
+DRAFT_VOCABULARY = 32_000
+"""Tokens that an EAGLE-3 head drafts."""
+_LAYOUTS: dict[str, dict[str, Any]] = {
+    "eagle1": {"architectures": ["EagleLlamaForCausalLM"], "num_hidden_layers": 1},
+    "eagle3": {"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1},
+    "p-eagle": {"architectures": ["PEagleDraftModel"], "num_hidden_layers": 4},
+    "dflash": {"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "num_hidden_layers": 5},
+    "dspark": {
+        "architectures": ["DSparkDraftModel"],
+        "model_type": "qwen3",
+        "num_hidden_layers": 5,
+        "markov_rank": 256,
+        "enable_confidence_head": True,
+    },
+    "medusa": {"architectures": ["MedusaModel"], "medusa_num_heads": 5, "medusa_num_layers": 1},
+}
+_MLP_OF_EXPERTS = {"eagle3": 6, "p-eagle": 6}
+"""Width of the MLP of a head, in hidden sizes of a target with experts; 3 for the other kinds."""
+_PARD = {"Llama 3": "llama-3.2-1b", "Qwen2.5": "qwen2.5-0.5b", "Qwen3": "qwen3-0.6b"}
+"""The model from which AMD trained the PARD draft for targets with this tokenizer."""
+_SAME_KIND = {"eagle": "eagle1", "eagle2": "eagle1", "peagle": "p-eagle", "nextn": MTP}
+_KINDS = (*_LAYOUTS, *_SAME_KIND, MTP, "pard")
 
 
-def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
+def model(source: Named) -> ModelConfig:
     """A model from its shipped name or its repository, from a config.json (path, folder, contents), or a GGUF file.
 
     A draft head that is not shipped is named by its kind and its target, as in `dflash-qwen3-8b`; see `draft_of_kind`.
@@ -66,3 +105,244 @@ def known_model(source: str | None) -> ModelConfig | None:
         return None if source is None else model(source)
     except InputError:
         return None
+
+
+@cache
+def model_names() -> tuple[str, ...]:
+    """The names of all shipped models."""
+    entries = (files("spectheory") / "data" / "models").iterdir()
+    return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
+
+
+def shipped_name(source: str) -> str | None:
+    """The name of the shipped model that `source` names, in any case or by its repository; None if there is none.
+
+    If `source` is an existing path, it is not taken as a repository.
+
+    >>> shipped_name("meta-llama/Llama-3.1-8B")
+    'llama-3.1-8b'
+    """
+    names = model_names()
+    if source.lower() in names:
+        return source.lower()
+    if source.count("/") != 1 or Path(source).exists():
+        return None
+    return next((name for name in names if (repository(name) or "").lower() == source.lower()), None)
+
+
+def repository(name: str) -> str | None:
+    """The Hugging Face repository `owner/name` of a shipped model; None if there is no such model or repository.
+
+    >>> repository("eagle3-llama-3.1-8b")
+    'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
+    """
+    if name.lower() not in model_names():
+        return None
+    host, source = "huggingface.co/", _shipped(name.lower())["source"]
+    return source.removeprefix(host).split()[0].rstrip(",") if source.startswith(host) else None
+
+
+@cache
+def shipped_model(name: str) -> ModelConfig:
+    """The shipped model of this name, one of `model_names()`."""
+    return ModelConfig.from_hf(_shipped(name), name=name)
+
+
+@cache
+def _shipped(name: str) -> dict[str, Any]:
+    return json.loads((files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def lookup_named(name: str) -> str | None:
+    """The drafter without a model that a word names: `ngram`, `suffix` or `none`; None if it names none of them.
+
+    >>> lookup_named("N-gram")
+    'ngram'
+    """
+    return NO_MODEL.get(name.lower())
+
+
+def kind_named(name: str) -> str | None:
+    """The kind of draft that a word names: a kind of head, `mtp` or `pard`; None if it names none.
+
+    >>> kind_named("EAGLE2")
+    'eagle1'
+    """
+    word = name.lower()
+    return _SAME_KIND.get(word, word) if word in _KINDS else None
+
+
+def kind_and_target(name: str) -> tuple[str, str] | None:
+    """The kind and the target in a name such as `dflash-qwen3-8b` or `deepseek-v3-mtp`; None if it names no kind.
+
+    >>> kind_and_target("eagle2-vicuna-7b")
+    ('eagle1', 'vicuna-7b')
+    """
+    for word in sorted(_KINDS, key=len, reverse=True):
+        for rest in (name.lower().removeprefix(f"{word}-"), name.lower().removesuffix(f"-{word}")):
+            if rest != name.lower():
+                return _SAME_KIND.get(word, word), rest
+    return None
+
+
+def is_derived(name: str) -> bool:
+    """Whether a name is one that `draft_of_kind` gives to a draft, such as `dflash-qwen3-8b`, rather than a path.
+
+    >>> is_derived("dflash-qwen3-8b"), is_derived("amd/PARD-Qwen3-0.6B")
+    (True, False)
+    """
+    return "/" not in name and name.lower().startswith(tuple(f"{kind}-" for kind in (*_LAYOUTS, "pard")))
+
+
+def draft_of(target: ModelConfig, draft: Named | None) -> ModelConfig | None:
+    """The draft for `target`, by the name of its kind, or as `model` finds it; None if the drafter has no model.
+
+    Kinds are `eagle1`, `eagle2`, `eagle3`, `mtp`, `medusa`, `p-eagle`, `dflash`, `dspark` and `pard`, see
+    `draft_of_kind`. Drafters without a model are `none`, `ngram` and `suffix`.
+
+    >>> draft_of(model("qwen3-8b"), "dflash").drafts_at_once
+    True
+    >>> draft_of(model("qwen3-8b"), "ngram") is None
+    True
+
+    Raises:
+        InputError: see `model` and `draft_of_kind`.
+    """
+    if draft is None or (isinstance(draft, str) and lookup_named(draft)):
+        return None
+    kind = kind_named(draft) if isinstance(draft, str) else None
+    return model(draft) if kind is None else draft_of_kind(target, kind)
+
+
+def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
+    """The draft of this kind for `target`: a shipped head if there is one, otherwise one with derived sizes.
+
+    A derived head has the hidden size, attention heads and MLP width of its target, and weights in 16 bits.
+
+    - `eagle1`, also EAGLE-2: one Llama layer, and the output head of the target. Exact for dense targets
+      (SafeAILab/EAGLE).
+    - `eagle3`: one Llama layer, and an output head of 32,000 tokens. Exact for dense targets (SpecForge, configs). For
+      targets with experts the MLP is 6 hidden sizes wide, as in SpecForge's heads for Qwen3 and gpt-oss.
+    - `p-eagle`: an EAGLE-3 head of four layers with embeddings of its own and an output head of the whole vocabulary,
+      as in SpecForge's qwen3-8b-peagle.json. The heads of Amazon have four layers too.
+    - `dflash`, `dspark`: five Qwen3 layers, and the output head of the target; `dspark` adds a bias of rank 256. As in
+      SpecForge's qwen3-8b-dflash.json and qwen3-8b-dspark.json. Other published heads have up to ten layers.
+    - `medusa`: five heads of one residual block and an output head each (arXiv 2401.10774). Published heads are two to
+      five.
+    - `pard`: the small model of the family, as in the drafts of AMD (arXiv 2504.18583).
+    - `mtp`: the multi-token-prediction module in the config of the target.
+
+    Assumed, not read from a published head: for targets with experts, the MLPs of `eagle1`, `dflash` and `dspark` are 3
+    hidden sizes wide, and the one of `p-eagle` 6. For targets with latent attention, heads have at most eight key-value
+    heads of size 128, as in SpecForge's head for DeepSeek-V3.
+
+    Raises:
+        InputError: the target has no draft of this kind, or its sizes are not known (GGUF files).
+    """
+    if kind == MTP:
+        if target.prediction is None:
+            raise InputError(
+                f"the config of target {target.name} has no multi-token-prediction module (num_nextn_predict_layers): "
+                "name a draft model or a head"
+            )
+        return target.prediction
+    if kind == "pard":
+        known = _PARD.get(target.tokenizer or "")
+        if known is None:
+            raise InputError(
+                f"there is a PARD draft for the tokenizers {', '.join(_PARD)}, target {target.name} has "
+                f"{target.tokenizer or 'an unknown one'}: name a draft model or a head"
+            )
+        return replace(shipped_model(known), name=f"pard-{known}", drafts_at_once=True)
+    if target.design is None:
+        raise InputError(
+            f"the sizes of a {kind} head cannot be derived from {target.name}, a GGUF file: name a draft model"
+        )
+    name = f"{kind}-{target.design.fields.where}"
+    if name in model_names():
+        return shipped_model(name)
+    return ModelConfig.from_hf(_head_config(target, kind), name=name)
+
+
+def _head_config(target: ModelConfig, kind: str) -> dict[str, Any]:
+    """The config.json of a head of this kind for `target`."""
+    assert target.design is not None
+    fields = target.design.fields
+    hidden, vocabulary = fields.number("hidden_size"), fields.number("vocab_size")
+    if target.shape.latent:
+        heads = max(1, hidden // 128)
+        kv_heads, size = gcd(heads, 8), 128
+    else:
+        heads, kv_heads, size = fields.heads()
+    width = fields.number("intermediate_size", default=4 * hidden)
+    if target.shape.moe_layers:
+        width = _MLP_OF_EXPERTS.get(kind, 3) * hidden
+    drafted = {"draft_vocab_size": min(DRAFT_VOCABULARY, vocabulary)} if kind == "eagle3" else {}
+    return {
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "intermediate_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": size,
+        "vocab_size": vocabulary,
+        "tokenizer": target.tokenizer,
+        "base_model": fields.where,
+        **drafted,
+        **_LAYOUTS[kind],
+    }
+
+
+def require_pair(target: ModelConfig, draft: ModelConfig | None, context: int) -> None:
+    """Check that `draft` can draft for `target` after `context` tokens. What the configs do not state is not checked.
+
+    The longest context of a draft head is not checked either: a head works at positions beyond the ones in its config.
+
+    Raises:
+        InputError: the target is a draft head, the vocabularies or the tokenizers differ, the draft is a head for a
+            target of another hidden size, or the context is longer than the longest context of a model.
+    """
+    if target.target_hidden is not None:
+        base = f"{target.base_model}, the model" if target.base_model else "the model"
+        raise InputError(f"target {target.name} is a head, not a model: name {base} that it was trained on")
+    draft = draft or target
+    if draft.target_hidden is not None and target.hidden not in (None, draft.target_hidden):
+        base = f" {draft.base_model}, of" if draft.base_model else " targets of"
+        raise InputError(
+            f"draft {draft.name} is a head for{base} hidden size {draft.target_hidden}, {target.name} has "
+            f"{target.hidden}: name the head that was trained on {target.name}"
+        )
+    sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
+    if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
+        raise InputError(
+            f"target and draft must have the same vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
+            f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
+        )
+    if target.tokenizer and draft.tokenizer and target.tokenizer != draft.tokenizer:
+        raise InputError(
+            f"target and draft must have the same tokenizer, got {target.tokenizer} for {target.name} and "
+            f"{draft.tokenizer} for {draft.name}: name a draft of the same family"
+        )
+    for one in (target,) if draft.target_hidden is not None else (target, draft):
+        if one.longest_context is not None and context > one.longest_context:
+            raise InputError(
+                f"context must be at most the {one.longest_context:,} positions of {one.name}, got {context:,}: give "
+                "a shorter context"
+            )
+
+
+def pair_in_formats(
+    target: ModelConfig, draft: Named | None, quant: str | None, kv_dtype: str | None
+) -> tuple[ModelConfig, ModelConfig | None]:
+    """Target and draft in the formats that run: `quant` of the target's weights, `kv_dtype` of both caches.
+
+    The draft is None if the drafter has no model.
+
+    Raises:
+        InputError: see `draft_of`, or there is no such format.
+    """
+    packed = target if quant is None else target.quantised(quant)
+    second = draft_of(packed, draft)
+    if kv_dtype is None:
+        return packed, second
+    return packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)

@@ -1,4 +1,4 @@
-"""`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs, and the costs of an engine.
+"""`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs, the costs of an engine and curves.
 
     forward = weights + experts + operations - overlap + cache + layers + communication + launches
     plain   = forward(1) + step + batch * sequence * vocabulary / 128256 + prefill
@@ -25,24 +25,37 @@ Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; the fit in docs/v
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self, get_args
 
 import numpy as np
 
+from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.engine_costs import Overheads, origin
-from spectheory.hardware.kernel_curves import KernelCurve
+from spectheory.hardware.deployment_class import ClassErrors, deployment_class
+from spectheory.hardware.engine_costs import (
+    DEFAULT_ENGINE,
+    EngineCosts,
+    KernelCurve,
+    Overheads,
+    Parallel,
+    origin,
+    split,
+)
+from spectheory.hardware.gpus import Gpu
+from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.placement import Placement
+from spectheory.hardware.uncertainty import CostUncertainty
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense
 model in 16 bits are exactly linear; the seconds of a mixture of experts are above the line by up to 0.7 %."""
 UNPACKED_TOKENS = 8
 """Up to this many tokens, kernels for packed weights do not use the tensor cores (llama.cpp, mul_mat_vec_q)."""
-
 FITTED_LINK = 450e9
 """Bytes per second in one direction of NVLink 4, to which the communication was fitted, with some rows of NVLink 5."""
 ACTIVATION_BYTES = 2
@@ -50,15 +63,55 @@ ACTIVATION_BYTES = 2
 
 
 @dataclass(frozen=True)
-class Roofline(Placement):
-    """The seconds of the forwards and steps of a `Placement`.
+class Roofline:
+    """The seconds of forwards and steps of `batch` sequences, each with `context` cached tokens, on `gpus` GPUs.
 
     Attributes:
+        gpu: the type of the GPUs.
+        gpus: the number of GPUs.
+        batch: the number of sequences that run together.
+        context: tokens of each sequence in the KV cache; the mean, if they differ.
+        costs: shares of the peak rates, and overheads.
+        parallel: how several GPUs share a model. `tensor` divides weights, operations and KV cache, the cache among at
+            most as many GPUs as it has heads, and pays two all-reduces a layer. `expert` is expert parallelism with
+            data-parallel attention: each GPU has its own sequences and all weights except the experts, which are
+            divided, and each layer with experts pays an exchange of tokens. `layers` gives each GPU some of the layers;
+            the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
+        draft_gpus: the number of GPUs that share the draft; None for all.
+        prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
+        last_context: the context at the end of a request, if `context` is the one at its start. All terms are then
+            means over the contexts in between, each for the same share of the time. None if `context` is the only one.
         curves: measured curves of kernels. A forward of a model whose weights have the format of a curve, on the GPU of
             the curve, follows it; all others have the shares of `costs`.
     """
 
+    gpu: Gpu
+    gpus: int = 1
+    batch: int = 1
+    context: float = 1024
+    costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
+    parallel: Parallel = "tensor"
+    draft_gpus: int | None = None
+    prefill_tokens: float = 0.0
+    last_context: float | None = None
     curves: tuple[KernelCurve, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, least in (("gpus", 1), ("batch", 1)):
+            check_whole(name, getattr(self, name), least, most=LARGEST)
+        if self.last_context is None:
+            if isinstance(self.context, float) and self.context.is_integer():
+                object.__setattr__(self, "context", int(self.context))
+            check_whole("context", self.context, 0, most=LARGEST)
+        elif not 0 <= self.context <= self.last_context <= LARGEST:
+            raise InputError(
+                f"context and last_context must rise, from 0 to {LARGEST:,}, got {self.context} and {self.last_context}"
+            )
+        if self.parallel not in get_args(Parallel):
+            raise InputError(f"parallel must be one of {', '.join(get_args(Parallel))}, got {self.parallel!r:.60}")
+        if self.draft_gpus is not None:
+            check_whole("draft_gpus", self.draft_gpus, 1, most=self.gpus)
+        check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
 
     def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
         """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
@@ -85,19 +138,27 @@ class Roofline(Placement):
         n = np.asarray(tuple(tokens))
         if n.size == 0 or n.dtype.kind not in "iu" or n.min() < 1:
             raise InputError(f"tokens must be whole numbers of at least 1, got {n.tolist()}")
+        short, whole = model.flops_per_token(0), model.flops_per_token(self.context, self.last_context)
+        cached = model.kv_read_bytes(self.context, self.last_context)
+        together, flops = self.batch * n, self._flops(model) * self._divided
+        shape, costs, bandwidth = model.shape, self.costs, self.gpu.bandwidth_bytes_per_second
         weights, experts = np.full(n.shape, self._weights(model)), self._experts(model, n)
-        kernels = self._kernels(model, self.batch * n)
+        layers = shape.layers * costs.layer_seconds + shape.moe_layers * costs.moe_layer_seconds
+        kernels = self._kernels(model, together, short, weights[0] + layers)
+        shards = 1 if self.parallel == "layers" else self._cache_shards(model)
         parts = {
             "weights": weights,
             "experts": experts,
-            "operations": kernels + self._attention(model, self.batch * n),
-            "overlap": -np.minimum(kernels, weights + experts) if self._overlaps(model) else np.zeros(n.shape),
-            "cache": np.full(n.shape, self._cache(model)),
-            "layers": np.full(n.shape, self._layers(model)),
-            "communication": self._communication(model, self.batch * n),
+            "operations": kernels + together * (whole - short) / flops,
+            "overlap": np.zeros(n.shape),
+            "cache": np.full(n.shape, self._sequences * cached / (costs.cache_share * bandwidth * shards)),
+            "layers": np.full(n.shape, layers),
+            "communication": self._communication(model, together),
         }
-        host = model.layers * self.costs.eager_seconds
-        waits = np.full(n.shape, host) if self._by_layers else (host - np.sum(list(parts.values()), axis=0)).clip(0)
+        if model.arithmetic == "fp4" and self._own_peak(model) is not None:
+            parts["overlap"] = -np.minimum(kernels, weights + experts)
+        host, waited = shape.layers * costs.eager_seconds, self.gpus > 1 and self.parallel == "layers"
+        waits = np.full(n.shape, host) if waited else (host - np.sum(list(parts.values()), axis=0)).clip(0)
         return parts | {"launches": waits}
 
     def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
@@ -110,16 +171,33 @@ class Roofline(Placement):
             overhead_seconds=found.overhead_seconds + prompts + drafted,
         )
 
+    def prefill_seconds(self, model: ModelConfig) -> float:
+        """Seconds of the prompts that a step processes besides decoding."""
+        if not self.prefill_tokens:
+            return 0.0
+        operations = self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0)
+        return operations / (self._flops(model) * self._divided)
+
     def provenance(
-        self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool = False
+        self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool, drafting: str
     ) -> Provenance:
         """The provenance of the computed seconds, with all assumptions. It says that nothing was measured.
 
-        `given` says that the costs are the caller's, not those of `engine` in the table.
+        `given` says that the costs are the caller's, not those of `engine` in the table; `drafting` is a sentence.
         """
         placed = {"parallel": self.parallel, "draft_gpus": self.of_draft.gpus} if self.gpus > 1 else {}
         prompts = {"prefill_tokens": self.prefill_tokens} if self.prefill_tokens else {}
-        stamp = Provenance.now(
+        said = ["forwards are computed by a roofline, not measured"]
+        said.append(f"the costs of the engine ({engine}) were given" if given else origin(engine))
+        said += [one for model in (target, draft) if model is not None and (one := self._said_of_kernels(model))]
+        if self.gpus > 1 and self.parallel != "layers" and self._slower_link:
+            said.append(
+                f"communication over {self.gpu.link} is not measured: its bandwidth gives what NVLink would not take"
+            )
+        if draft is not None and not (target.tokenizer and draft.tokenizer):
+            said.append(f"{target.name} and {draft.name} have one tokenizer: their configs do not say")
+        said.append(drafting)
+        return Provenance.now(
             "spectheory.Latency.roofline",
             gpu=self.gpu.name,
             gpus=self.gpus,
@@ -134,23 +212,15 @@ class Roofline(Placement):
                 **prompts,
                 **asdict(self.costs),
             },
-        )
-        costs = f"the costs of the engine ({engine}) were given" if given else origin(engine)
-        kernels = [said for model in (target, draft) if model is not None and (said := self._said_of_kernels(model))]
-        links = []
-        if self.gpus > 1 and self.parallel != "layers" and self._slower_link:
-            links = [
-                f"communication over {self.gpu.link} is not measured: its bandwidth gives what NVLink would not take"
-            ]
-        pair = []
-        if draft is not None and not (target.tokenizer and draft.tokenizer):
-            pair = [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
-        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *kernels, *links, *pair)
+        ).assuming(*said)
 
     def _said_of_kernels(self, model: ModelConfig) -> str:
         """A sentence on how the seconds of unpacking kernels grow with the tokens; empty for a model without them."""
         if curve := self.curve(model):
-            return f"{model.name}: {curve.in_words}"
+            return (
+                f"{model.name}: up to {curve.tokens[-1]} tokens, forwards with {curve.name} follow a measured curve "
+                f"({curve.source})"
+            )
         if not self._unpacks(model, model.linear_bytes):
             return ""
         return (
@@ -176,44 +246,29 @@ class Roofline(Placement):
         each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
-    def _kernels(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        """The operations of the kernels that multiply with weights."""
+    def _kernels(self, model: ModelConfig, together: np.ndarray, short: float, read: float) -> np.ndarray:
+        """The seconds of the multiplications with weights.
+
+        They are `short` operations for a token. By a curve, a forward with a short context takes T(n) / T(1) times as
+        long as with one token, which takes `read` seconds besides.
+        """
         reached = self._flops(model) * self._divided
-        short = model.flops_per_token(0)
         kernels, unpacks = together * short / reached, self._unpacks(model, model.linear_bytes)
         if unpacks:
             kernels = np.where(together > 1, kernels / self.costs.packed_large_share, kernels)
         if curve := self.curve(model):
-            kernels = np.maximum(np.where(together > curve.last, kernels, 0), self._measured(model, curve, together))
+            one = short / reached
+            measured = one + (curve.at(together) - 1) * (read + one)
+            kernels = np.maximum(np.where(together > curve.tokens[-1], kernels, 0), measured)
         elif unpacks:
             unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
             unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
             kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
         return kernels
 
-    def _attention(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        """The operations of the attention to the KV cache."""
-        operations = model.flops_per_token(self.context, self.last_context) - model.flops_per_token(0)
-        return together * operations / (self._flops(model) * self._divided)
-
     def curve(self, model: ModelConfig) -> KernelCurve | None:
         """The measured curve that a forward of `model` follows; None without one."""
         return next((curve for curve in self.curves if curve.holds(model, self.gpu)), None)
-
-    def _measured(self, model: ModelConfig, curve: KernelCurve, together: np.ndarray) -> np.ndarray:
-        """Operations by a curve, so that a forward with a short context takes T(n) / T(1) times as long as with one."""
-        one = model.flops_per_token(0) / (self._flops(model) * self._divided)
-        single = self._weights(model) + self._layers(model) + one
-        return one + (curve.at(together) - 1) * single
-
-    def _cache(self, model: ModelConfig) -> float:
-        shards = 1 if self.parallel == "layers" else self._cache_shards(model)
-        bandwidth = self.costs.cache_share * self.gpu.bandwidth_bytes_per_second
-        return self._sequences * model.kv_read_bytes(self.context, self.last_context) / (bandwidth * shards)
-
-    def _layers(self, model: ModelConfig) -> float:
-        shape = model.shape
-        return shape.layers * self.costs.layer_seconds + shape.moe_layers * self.costs.moe_layer_seconds
 
     def _communication(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
         """The time of all-reduces or exchanges, which is fitted for NVLink 4, and what a slower link adds."""
@@ -234,11 +289,6 @@ class Roofline(Placement):
         link = self.gpu.link_bytes_per_second or FITTED_LINK
         return max(0.0, 1 / link - 1 / FITTED_LINK)
 
-    def prefill_seconds(self, model: ModelConfig) -> float:
-        """Seconds of the prompts that a step processes besides decoding."""
-        operations = self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0)
-        return operations / (self._flops(model) * self._divided)
-
     def _flops(self, model: ModelConfig) -> float:
         """Operations per second that a large multiplication reaches on one GPU."""
         if own := self._own_peak(model):
@@ -254,10 +304,6 @@ class Roofline(Placement):
         }
         return packed.get(model.arithmetic)
 
-    def _overlaps(self, model: ModelConfig) -> bool:
-        """Whether kernels multiply while they read the next weights."""
-        return model.arithmetic == "fp4" and self._own_peak(model) is not None
-
     def _unpacks(self, model: ModelConfig, bytes_of_one: float) -> bool:
         """Whether a kernel unpacks weights with this many bytes per parameter into 16 bit before it multiplies."""
         return bytes_of_one < 1.9 and self._own_peak(model) is None
@@ -267,3 +313,156 @@ class Roofline(Placement):
         if not self._unpacks(model, bytes_of_one):
             return 1.0
         return self.costs.four_bit_share if bytes_of_one < 0.8 else self.costs.eight_bit_share
+
+    @property
+    def mean_context(self) -> int:
+        """The mean of the contexts, rounded."""
+        last = self.context if self.last_context is None else self.last_context
+        return round((self.context + last) / 2)
+
+    @property
+    def of_draft(self) -> Self:
+        """The same for the draft, on its GPUs."""
+        return self if self.draft_gpus in (None, self.gpus) else replace(self, gpus=self.draft_gpus, draft_gpus=None)
+
+    def memory_needed(self, target: ModelConfig, draft: ModelConfig | None = None) -> float:
+        """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
+        drafted = 0.0 if draft is None else self.of_draft.memory_needed(draft)
+        whole, cached = target.weight_bytes, target.kv_bytes(self.context, self.last_context)
+        experts = 0.0
+        if self._by_experts:
+            experts = target.shape.moe_layers * target.shape.experts * target.bytes_of_an_expert
+        alike = whole - experts
+        stored = (alike if self._by_experts else alike / self.gpus) + experts / self.gpus
+        return stored + self._sequences * cached / self._cache_shards(target) + drafted
+
+    @property
+    def offered_bytes(self) -> float:
+        """Bytes of each GPU that weights and KV caches may fill."""
+        return self.costs.memory_share * self.gpu.memory_bytes
+
+    def require_memory(self, target: ModelConfig, draft: ModelConfig | None = None) -> None:
+        """Check that the models and their KV caches fit into the memory of the GPUs.
+
+        Raises:
+            InputError: they do not fit; the message says how many GB are missing and what would fit.
+        """
+        offered, needed = self.offered_bytes, self.memory_needed(target, draft)
+        missing = needed - offered
+        if missing <= 0:
+            return
+        models = (target,) if draft is None else (target, draft)
+        weights = " and ".join(f"{m.name} ({m.weight_bytes / 1e9:.1f} GB of weights)" for m in models)
+        digits = max(1, math.ceil(9 - math.log10(missing)))  # enough digits to show missing GB above 0
+        raise InputError(
+            f"{weights} with the cache of batch={self.batch} at context={self.mean_context} need "
+            f"{needed / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
+            f"{offered / 1e9:.{digits}f} GB ({self.costs.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
+            f"{missing / 1e9:,.{digits}f} GB are missing; {self._repair(offered, target, draft)}"
+        )
+
+    def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
+        """A list of changes that would make the models fit into `offered` bytes on each GPU."""
+
+        def misses(batch: int) -> bool:
+            return replace(self, batch=batch).memory_needed(target, draft) > offered
+
+        fits = []
+        if replace(self, batch=1, context=0, last_context=None).memory_needed(target, draft) < offered:
+            batch = bisect_left(range(1, self.batch), True, key=misses)
+            fits.append(f"batch up to {batch} fits" if batch else "a shorter context may fit")
+        more = [replace(self, gpus=self.gpus * 2**doubling) for doubling in range(1, 8)]
+        enough = next((wider.gpus for wider in more if wider.memory_needed(target, draft) <= offered), None)
+        if enough:
+            fits.append(f"gpus={enough} fits")
+        return ", ".join([*fits, "or a larger GPU or packed weights"])
+
+    @property
+    def _by_experts(self) -> bool:
+        return self.gpus > 1 and self.parallel == "expert"
+
+    @property
+    def _divided(self) -> int:
+        """The number of GPUs that work on a layer at the same time."""
+        return 1 if self.parallel == "layers" else self.gpus
+
+    @property
+    def _sequences(self) -> int:
+        """The number of sequences whose caches one GPU reads."""
+        return -(-self.batch // self.gpus) if self._by_experts else self.batch
+
+    def _cache_shards(self, model: ModelConfig) -> int:
+        """The number of parts into which the caches of `_sequences` are divided."""
+        if self.gpus == 1 or self.parallel == "expert":
+            return 1
+        return self.gpus if self.parallel == "layers" else min(self.gpus, model.shape.kv_heads)
+
+
+@dataclass(frozen=True)
+class RooflineInputs:
+    """The deployment from which a roofline computes the seconds of a latency.
+
+    Attributes:
+        place: GPUs, batch, context and costs.
+        target, draft: the models, without their single weights; the draft is None if drafts are looked up.
+        engine: the engine, such as `vllm` or `vllm@0.11`.
+        given: whether the costs are the caller's, as after a calibration, not those of the engine in the table.
+        uncertainty: how uncertain the costs are after a calibration; None if they are those of the table, or if that is
+            unknown.
+    """
+
+    place: Roofline
+    target: ModelConfig
+    draft: ModelConfig | None
+    engine: str
+    given: bool = False
+    uncertainty: CostUncertainty | None = None
+
+    def at(self, batch: int) -> Self:
+        """The same with another batch size, and as many tokens of prompts for each sequence."""
+        prompts = self.place.prefill_tokens * batch / self.place.batch
+        return replace(self, place=replace(self.place, batch=batch, prefill_tokens=prompts))
+
+    def with_costs(self, costs: EngineCosts) -> Self:
+        """The same with other costs."""
+        return replace(self, place=replace(self.place, costs=costs))
+
+    def seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
+        """The seconds of forwards of these numbers of tokens, and the overheads, by the names of `Latency`."""
+        target = self.place.forward_seconds(self.target, tokens)[None]
+        drafted, prompts = np.zeros_like(target), 0.0
+        if self.draft is not None:
+            drafted = self.place.of_draft.forward_seconds(self.draft, tokens)[None]
+            prompts = self.place.of_draft.prefill_seconds(self.draft)
+        return {
+            "target_seconds": target,
+            "draft_seconds": drafted,
+            "prompt_seconds": self.place.prefill_seconds(self.target),
+            "draft_prompt_seconds": prompts,
+            **vars(self.place.costs.overheads(self.target, self.draft, self.place.batch)),
+        }
+
+    @property
+    def fits(self) -> bool:
+        """Whether the models and their caches fit into memory."""
+        return self.place.memory_needed(self.target, self.draft) <= self.place.offered_bytes
+
+    def largest_batch(self, most: int) -> int:
+        """The largest batch size up to `most` that fits into memory; 0 if none does."""
+        return bisect_left(range(1, most + 1), True, key=lambda batch: not self.at(batch).fits)
+
+    @property
+    def class_errors(self) -> ClassErrors:
+        """The errors that deployments of this class had in the validation."""
+        name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
+        return ClassErrors.of(name, calibrated=self.given)
+
+    @property
+    def cost_uncertainty(self) -> CostUncertainty | None:
+        """How uncertain the costs are; None if they were given without a calibration."""
+        return self.uncertainty if self.given else CostUncertainty.of_engine(self.engine)
+
+    @property
+    def engine_name(self) -> str:
+        """The name of the engine without its version."""
+        return split(self.engine)[0]

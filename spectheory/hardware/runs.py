@@ -172,6 +172,11 @@ class Run:
         return cls(kind, batch, context, seconds, tokens=tokens, depth=depth, tau=tau, source=source, **named)
 
     @property
+    def name(self) -> str:
+        """The source, or the kind and the batch."""
+        return self.source or f"the {self.kind} run at batch {self.batch:g}"
+
+    @property
     def where(self) -> str:
         """The source as the beginning of an error message; empty if there is none."""
         return _where(self.source)

@@ -1,17 +1,20 @@
-"""`TimedSetup`: the models and GPUs on which runs are timed, and the seconds of a run that the roofline predicts."""
+"""`TimedSetup`: the models and GPUs on which runs are timed, the seconds of a run, and checks of runs against them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from spectheory.core.errors import InputError
-from spectheory.hardware.engine_costs import NAMES, EngineCosts
+from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, KernelCurve, Parallel, split
+from spectheory.hardware.formats import quantisations
 from spectheory.hardware.gpus import Gpu
-from spectheory.hardware.kernel_curves import KernelCurve
+from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.placement import Parallel
+from spectheory.hardware.models import known_model, model_names
 from spectheory.hardware.roofline import Roofline
 from spectheory.hardware.runs import Run, Step
 
@@ -21,6 +24,16 @@ PEAK = EngineCosts(
     **{name: 1.0 if name.endswith("_share") else 0.0 for name in NAMES} | {"text_share": 1e-9, "batch_share": 1e-9}
 )
 """The costs of an engine that reaches all peak rates without overheads, with all tokens on the same experts."""
+TOLERANCE = 0.8
+"""A run that does more than another must take at least this share of its seconds; below it, they contradict."""
+KINDS = ("forward", "plain", "speculative")
+"""Kinds of runs of which each does what the one before does, and more."""
+CONDITIONS = ("batch", "context", "tokens", "prefill_tokens", "kind", "depth", "tau")
+"""The fields in which runs that repeat each other agree; in the first four, a run that does more has more."""
+ALIKE = 0.05
+"""Share by which the bytes of one format may differ between two sources: scales are stored in several ways."""
+SIXTEEN_BITS = 1.9
+"""Weights with at least this many bytes are not packed."""
 
 
 @dataclass(frozen=True)
@@ -80,25 +93,6 @@ class TimedSetup:
         first = self._seconds(run, below, costs)
         return first if above == below else first + (run.batch - below) * (self._seconds(run, above, costs) - first)
 
-    def least_seconds(self, run: Run) -> float:
-        """Seconds that a run takes at least: its target forward at the peak rates, without overheads."""
-        place = replace(self.roofline(math.floor(run.batch), math.floor(run.context), PEAK), curves=())
-        parts = place.forward_parts(self.target, [run.tokens])
-        operations, _ = float(parts.pop("operations")[0]), parts.pop("overlap")
-        return max(operations, float(sum(seconds[0] for seconds in parts.values())))
-
-    def require_memory(self, run: Run) -> None:
-        """Check that the models and the caches of a run fit into the whole memory of the GPUs.
-
-        Raises:
-            InputError: they do not fit; the message names the run and says what would fit.
-        """
-        draft = self.draft if run.kind == "speculative" else None
-        try:
-            self.roofline(math.ceil(run.batch), round(run.context), PEAK).require_memory(self.target, draft)
-        except InputError as error:
-            raise InputError(f"{run.where}{error}") from None
-
     def _seconds(self, run: Run | Step, batch: int, costs: EngineCosts) -> float:
         place = self.roofline(batch, round(run.context), costs, run.prefill_tokens)
         forward = float(place.forward_seconds(self.target, [run.tokens])[0])
@@ -114,16 +108,133 @@ class TimedSetup:
         return forward + drafting + overheads.overhead_seconds + masked
 
     def _drafting_seconds(self, place: Roofline, run: Run | Step, level_seconds: float) -> float:
-        """Seconds of the draft's forwards in a cycle, with what each adds outside."""
+        """Seconds of the draft's forwards in a cycle, with what each adds outside.
+
+        Of a tree only the nodes and the depth are known: each level is taken to have the mean width.
+        """
         if self.draft is None:
             return 0.0
-        widths = [run.depth] if self.drafting == "at once" else _widths(run.tokens - 1, run.depth)
+        nodes, depth = run.tokens - 1, run.depth
+        width = 1 if nodes == depth else min(WIDEST, max(1, nodes // depth))
+        widths = [depth] if self.drafting == "at once" else [1] + [width] * (depth - 1)
         kinds = sorted(set(widths))
         seconds = dict(zip(kinds, place.of_draft.forward_seconds(self.draft, kinds), strict=True))
         return float(sum(seconds[width] + level_seconds for width in widths))
 
+    def require_possible(self, run: Run) -> None:
+        """Check that the models and the caches of a run fit into the memory, and that its seconds are possible.
 
-def _widths(nodes: int, depth: int) -> list[int]:
-    """The number of nodes that the draft reads for each level of a tree of which only nodes and depth are known."""
-    width = 1 if nodes == depth else min(WIDEST, max(1, nodes // depth))
-    return [1] + [width] * (depth - 1)
+        The least seconds are those of its target forward at the peak rates, without overheads.
+
+        Raises:
+            InputError: they do not fit, or the run is faster than the bandwidth or the operations of the GPUs allow.
+        """
+        whole = self.roofline(math.ceil(run.batch), round(run.context), PEAK)
+        try:
+            whole.require_memory(self.target, self.draft if run.kind == "speculative" else None)
+        except InputError as error:
+            raise InputError(f"{run.where}{error}") from None
+        place = replace(self.roofline(math.floor(run.batch), math.floor(run.context), PEAK), curves=())
+        parts = place.forward_parts(self.target, [run.tokens])
+        operations, _ = float(parts.pop("operations")[0]), parts.pop("overlap")
+        least = max(operations, float(sum(seconds[0] for seconds in parts.values())))
+        if run.seconds >= (least if self.target.linear_bytes >= SIXTEEN_BITS else (1 - ALIKE) * least):
+            return
+        raise InputError(
+            f"{run.where}{run.tokens_per_second:,.5g} tokens per second at batch {run.batch:g} are more than "
+            f"{self.gpus} x {self.gpu.name} allows: reading the {self.target.weight_bytes / 1e9:.3g} GB of "
+            f"{self.target.name} and the caches at the peak bandwidth, or computing at the peak rate, takes "
+            f"{1e3 * least:.3g} ms, so at most {run.tokens_per_second * run.seconds / least:,.5g} tokens per second. "
+            "A throughput counts the tokens of all sequences together; check it, the batch size, the GPU, the number "
+            "of GPUs and the format of the weights (quant)"
+        )
+
+    def require_consistent(self, runs: Sequence[Run]) -> None:
+        """Check that no run repeats another, or does more than another in less time.
+
+        Raises:
+            InputError: two runs contradict or repeat each other.
+        """
+        for first, second in permutations(runs, 2):
+            if all(getattr(first, name) == getattr(second, name) for name in CONDITIONS):
+                raise InputError(f"{second.where}the run repeats the conditions of {first.name}: keep one of them")
+            more = all(getattr(first, name) >= getattr(second, name) for name in CONDITIONS[:4])
+            more = more and KINDS.index(first.kind) >= KINDS.index(second.kind)
+            if more and first.seconds < TOLERANCE * second.seconds:
+                raise InputError(
+                    f"{first.where}{1e3 * first.seconds:.3g} ms at batch {first.batch:g} contradicts {second.name}, "
+                    f"{1e3 * second.seconds:.3g} ms at batch {second.batch:g}: it does more in less time. A throughput "
+                    "counts the tokens of all sequences together; correct the figures or the batch size"
+                )
+
+    def require_named(self, runs: Sequence[Run], engine: str, plain_target: ModelConfig) -> tuple[str, ...]:
+        """Check that the model, the GPUs, the engine and the format that runs name are those of the deployment.
+
+        Args:
+            runs: the runs.
+            engine: the engine, with or without a version.
+            plain_target: the target in the formats of its config, from which others can be made.
+
+        Returns:
+            Sentences on names that are not known and are taken to mean the deployment.
+
+        Raises:
+            InputError: a run names another model, GPU, number of GPUs, engine or format.
+        """
+        target = self.target
+        known: dict[str, tuple[Callable[[str], bool | None], str]] = {
+            "model": (self._is_target, f"target {target.name}"),
+            "gpu": (self._is_gpu, f"gpu {self.gpu.name}"),
+            "gpus": (lambda gpus: gpus == self.gpus, f"gpus={self.gpus}"),
+            "engine": (lambda name: _base(split(engine)[0]) == _base(name), f"engine {engine}"),
+            "quantisation": (
+                lambda name: self._is_packed_so(name, plain_target),
+                f"weights of {target.linear_bytes:.3g} bytes ({target.name})",
+            ),
+        }
+        unknown = {}
+        for name, (same, own) in known.items():
+            for run in runs:
+                if (value := getattr(run, name)) is None:
+                    continue
+                found = same(value)
+                if found is False:
+                    raise InputError(
+                        f"{run.where}{name} is {value!r:.80}, but the runs are to calibrate a deployment with {own}: "
+                        "give what the run was measured with, or leave out the run"
+                    )
+                if found is None:
+                    unknown[f"the {name} {value!r:.80} of the runs, which is not known, is {own}"] = None
+        return tuple(unknown)
+
+    def _is_target(self, name: str) -> bool | None:
+        named = known_model(name)
+        if named is None:  # the known model with the longest name in the last part of a path
+            last = _letters(name.replace("\\", "/").rstrip("/").rpartition("/")[2])
+            within = [known for known in model_names() if _letters(known) in last]
+            named = known_model(max(within, key=len)) if within else None
+        return None if named is None else named.shape == self.target.shape
+
+    def _is_gpu(self, name: str) -> bool | None:
+        try:
+            return gpu_of(name).name == self.gpu.name
+        except InputError:
+            return True if name in (self.gpu.name, self.gpu.full_name) else None
+
+    def _is_packed_so(self, name: str, plain_target: ModelConfig) -> bool | None:
+        packed = min(self.target.linear_bytes, self.target.expert_bytes) < SIXTEEN_BITS
+        if name.lower() not in quantisations():
+            return None if packed else False
+        if plain_target.design is None:
+            return None
+        other = plain_target.quantised(name)
+        pairs = ((other.linear_bytes, self.target.linear_bytes), (other.expert_bytes, self.target.expert_bytes))
+        return all(abs(a - b) <= ALIKE * b for a, b in pairs)
+
+
+def _base(engine: str) -> str:
+    return "hf" if engine in ON_TRANSFORMERS else engine
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))

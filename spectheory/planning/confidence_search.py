@@ -14,7 +14,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.roofline_inputs import RooflineInputs
+from spectheory.hardware.roofline import RooflineInputs
 from spectheory.hardware.uncertainty import CostUncertainty, deviations_left, gradients
 from spectheory.planning.confidence import BatchClass, BreakEven, Confidence, NextMeasurement
 from spectheory.planning.schedule_checks import speeds_of

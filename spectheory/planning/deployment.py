@@ -10,17 +10,12 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts, uncertainty_left
-from spectheory.hardware.draft_heads import kind_named, lookup_named
-from spectheory.hardware.engine_costs import EngineCosts
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, usual_parallel
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import Drafting, Latency
-from spectheory.hardware.library import MEASURE, exists, known_in
+from spectheory.hardware.latency import MEASURE, Drafting, Latency, exists, known_in
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import model
-from spectheory.hardware.pairs import pair_in_formats, require_pair
-from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
-from spectheory.hardware.shipped_models import shipped_name
+from spectheory.hardware.models import kind_named, lookup_named, model, pair_in_formats, require_pair, shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
@@ -152,8 +147,6 @@ class Deployment:
                 record = record if self.drafting is None else replace(record, drafting=self.drafting)
                 return record.smoothed() if self.smooth else record
         first, second = self._models()
-        prompt, output = self._lengths or (0.0, 1.0)
-        spread = self._lengths is not None and self.context is None
         said = self._calibration(first, second)
         costs, curves = self.costs, None
         if isinstance(costs, CalibratedCosts):
@@ -164,9 +157,8 @@ class Deployment:
             draft=draft if second is None else second,
             gpus=self.gpus,
             batch=batch,
-            context=prompt if spread else self.planned_context,
-            last_context=prompt + output if spread else None,
-            prefill_tokens=batch * prompt / output,
+            context=self.context if self._lengths else self.planned_context,
+            lengths=self._lengths,
             engine=self.timed_engine,
             costs=costs,
             curves=curves,

@@ -16,10 +16,8 @@ from jaxtyping import Int
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.hardware.draft_heads import is_derived, lookup_named
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import known_model, model
-from spectheory.hardware.shipped_models import repository
+from spectheory.hardware.models import is_derived, known_model, lookup_named, model, repository
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.plan_record import Plan

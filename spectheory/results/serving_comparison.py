@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -52,7 +52,7 @@ class ServingComparison(Record):
     batch means: the requests are divided into 20 groups of consecutive ones, and the means of the groups count as
     independent (Student's t). Requests that arrive close to each other meet the same queue, so that their figures are
     not independent; the intervals are right if a group lasts for much longer than a queue. Use several loads of
-    different seeds and `over_replications` where that is in doubt.
+    different seeds with `simulate.collect` where that is in doubt.
 
     Attributes:
         runs: a run for each schedule, at least one; the others are compared with the first.
@@ -93,18 +93,6 @@ class ServingComparison(Record):
                     found.append(Difference(run.name, figure, *batch_means(values)))
         return tuple(found)
 
-    def difference(self, name: str, figure: str) -> Difference:
-        """The difference of one figure between the run of this name and the first one.
-
-        Raises:
-            InputError: there is no such run or figure.
-        """
-        for one in self.differences:
-            if (one.name, one.figure) == (name, figure):
-                return one
-        known = ", ".join(sorted({f"{one.name}: {one.figure}" for one in self.differences}))
-        raise InputError(f"there is no difference {name!r}: {figure!r}, the known ones are {known}")
-
 
 def differences(first: ServingRun, second: ServingRun, figure: str) -> np.ndarray:
     """The figure of each request in the second run minus that in the first, of the requests that both completed.
@@ -128,30 +116,6 @@ def batch_means(values: np.ndarray) -> tuple[float, float | None, float | None]:
         return float(values.mean()), None, None
     half = _half_width(np.array([group.mean() for group in np.array_split(values, GROUPS)]))
     return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
-
-
-def over_replications(
-    first: Sequence[ServingRun], second: Sequence[ServingRun], figure: str
-) -> tuple[float, float | None, float | None]:
-    """The mean difference over independent loads, and its 95% interval (Student's t over the loads).
-
-    Args:
-        first: a run of each load with one schedule.
-        second: the runs of the same loads, in the same order, with the other schedule.
-        figure: what is compared, see `FIGURES`.
-
-    Raises:
-        InputError: there are no runs, or `first` and `second` have different lengths; or see `differences`.
-    """
-    if not first or len(first) != len(second):
-        raise InputError(
-            f"first and second must have equally many runs, at least one, got {len(first)} and {len(second)}"
-        )
-    means = np.array([differences(one, other, figure).mean() for one, other in zip(first, second, strict=True)])
-    if len(means) < 2:
-        return float(means.mean()), None, None
-    half = _half_width(means)
-    return float(means.mean()), float(means.mean() - half), float(means.mean() + half)
 
 
 def _half_width(means: np.ndarray) -> float:

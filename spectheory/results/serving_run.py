@@ -9,15 +9,12 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from spectheory.core.checks import check_array, check_seconds, check_whole
+from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 
-COUNTS = ("unfinished", "prompt_steps", "drafted", "accepted")
-LIMITS = ("slo_ttft_seconds", "slo_tpot_seconds")
-SPANS = ("seconds", "busy_seconds", "decode_seconds", "batch_seconds", "request_seconds")
 TIMES = ("arrival_seconds", "first_token_seconds", "completion_seconds")
 QUANTILES = (0.5, 0.9, 0.99)
 ROUNDING = 1e-9
@@ -31,12 +28,6 @@ class Figures:
     p50: float
     p90: float
     p99: float
-
-    def __post_init__(self) -> None:
-        for name in ("mean", "p50", "p90", "p99"):
-            check_seconds(name, getattr(self, name), least=0)
-        if not self.p50 <= self.p90 <= self.p99:
-            raise InputError(f"p50, p90 and p99 must not fall, got {self.p50:g}, {self.p90:g} and {self.p99:g}")
 
     @classmethod
     def of(cls, seconds: np.ndarray, weights: np.ndarray | None = None) -> Figures | None:
@@ -125,58 +116,14 @@ class ServingRun(Record):
 
     def __post_init__(self) -> None:
         count = len(check_array("request", self.request))
-        for name in ("request", "prompt_tokens", "output_tokens", "kinds", "tier_steps"):
+        for name in ("request", *TIMES, "prompt_tokens", "output_tokens", "kinds"):
             values = check_array(name, getattr(self, name))
-            size = len(self.trees) if name == "tier_steps" else count
-            if values.shape != (size,) or (size and (values.dtype.kind not in "iu" or values.min() < 0)):
-                raise InputError(f"{name} must be {size} whole numbers of at least 0, got {values.tolist()!s:.80}")
-            object.__setattr__(self, name, values.astype(np.int64))
-        for name in TIMES:
-            times = check_seconds(name, getattr(self, name), least=0) if count else np.zeros(0)
-            if times.shape != (count,):
-                raise InputError(f"{name} must have a time for each of the {count} requests, got shape {times.shape}")
-            object.__setattr__(self, name, times)
+            if values.shape != (count,) or (count and not values.min() >= 0):
+                raise InputError(f"{name} must be at least 0 for each of the {count} requests, got {values!s:.80}")
+            object.__setattr__(self, name, values.astype(np.float64 if name in TIMES else np.int64))
         late = (self.first_token_seconds < self.arrival_seconds) | (self.completion_seconds < self.first_token_seconds)
         if late.any() or (np.diff(self.request) <= 0).any():
             raise InputError("requests must be in order, and arrive before their first and their last token")
-        for name in COUNTS:
-            check_whole(name, getattr(self, name), 0)
-        for name in SPANS:
-            check_seconds(name, getattr(self, name), least=0)
-        for name in LIMITS:
-            if getattr(self, name) is not None:
-                check_seconds(name, getattr(self, name), least=0)
-        if self.stability_limit is not None and not 0 <= self.stability_limit < np.inf:
-            raise InputError(f"stability_limit must be at least 0 and finite, got {self.stability_limit}")
-        if self.settled_batches is not None:
-            batches = check_array("settled_batches", self.settled_batches)
-            if batches.ndim != 1 or (batches.size and (batches.dtype.kind not in "iuf" or not (batches >= 0).all())):
-                raise InputError(f"settled_batches must be numbers of at least 0, got {batches.tolist()!s:.80}")
-            object.__setattr__(self, "settled_batches", batches.astype(np.float64))
-        self._check_steps()
-        if self.accepted > self.drafted:
-            raise InputError(f"accepted must be at most drafted={self.drafted}, got {self.accepted}")
-
-    def _check_steps(self) -> None:
-        """Check that the steps, if they were kept, are those that were counted."""
-        steps = self.step_seconds, self.step_batch, self.step_tier
-        if all(one is None for one in steps):
-            return
-        if any(one is None for one in steps):
-            raise InputError("step_seconds, step_batch and step_tier must be given together, or none of them")
-        ends, batch, tier = (np.asarray(one) for one in steps)
-        check_seconds("step_seconds", ends, least=0)
-        whole = all(one.dtype.kind in "iu" or not one.size for one in (batch, tier))
-        if ends.ndim != 1 or not ends.shape == batch.shape == tier.shape or not whole:
-            raise InputError("step_seconds, step_batch and step_tier must be equally long, the last two whole numbers")
-        decoding = tier[batch > 0].astype(np.int64)
-        counted = (decoding >= 0).all() and (decoding < len(self.trees)).all()
-        counted = counted and (np.bincount(decoding, minlength=len(self.trees)) == self.tier_steps).all()
-        if not counted or (batch == 0).sum() != self.prompt_steps or (batch < 0).any() or (np.diff(ends) < 0).any():
-            raise InputError(
-                "step_seconds must not fall, and step_batch and step_tier must have the steps that tier_steps and "
-                "prompt_steps count"
-            )
 
     def __len__(self) -> int:
         return len(self.request)

@@ -1,4 +1,4 @@
-"""--device, --dtype and --attention: every command applies them to the models, and records hold them."""
+"""--device and --dtype: every command applies them to the models, and records hold them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.cli.test_cli import Run, pair, records, run
 __all__ = ["pair", "run"]
 
 FEW = ("--prompt-tokens", 16, "--new-tokens", 40)
-COARSE = ("--dtype", "bfloat16", "--attention", "eager")
-WRITTEN: dict[str, Any] = {"device": "cpu", "dtype": "torch.bfloat16", "attention": "eager"}
+COARSE = ("--dtype", "bfloat16")
+WRITTEN: dict[str, Any] = {"device": "cpu", "dtype": "torch.bfloat16"}
 
 
 def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
@@ -49,7 +49,7 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
         assert {name: details[name] for name in WRITTEN} == WRITTEN
     status, _, err = run(*trace)
     assert status == 2
-    assert "holds a trace with another attention (eager, here sdpa), dtype (torch.bfloat16, here torch.float32)" in err
+    assert "holds a trace with another dtype (torch.bfloat16, here torch.float32)" in err
 
 
 def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object]) -> None:
@@ -57,7 +57,7 @@ def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object
     rates, times = st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.1)
     elsewhere = replace(times, provenance=st.Provenance("measured", **WRITTEN))
     st.plan(rates, elsewhere, max_budget=6).save("plan.json")
-    said = "dtype torch.bfloat16, attention eager, while decoding uses dtype torch.float32, attention sdpa"
+    said = "dtype torch.bfloat16, while decoding uses dtype torch.float32"
     decode = ("decode", *pair, *FEW, "--count", 1, "--skip", 0, "--plan", "plan.json")
     status, out, _ = run(*decode)
     assert status == 0
@@ -85,7 +85,7 @@ def test_every_command_places_the_models(run: Run, command: tuple[str, ...], mon
     records(run)
     monkeypatch.setattr("reference.models.load_pair", refuse)
     status, _, err = run(*command, "--device", "cuda:1", *COARSE)
-    wanted = {"device": "cuda:1", "dtype": torch.bfloat16, "attention": "eager"}
+    wanted = {"device": "cuda:1", "dtype": torch.bfloat16}
     assert (status, err) == (2, f"error: asked for {wanted}\n")
 
 

@@ -13,7 +13,7 @@ import spectheory as st
 from spectheory.cli import app
 from spectheory.cli.listing import Kind
 from spectheory.hardware.gpus import gpu_names
-from spectheory.hardware.shipped_models import model_names, repository
+from spectheory.hardware.models import model_names, repository
 from tests.command_line import Run, run  # noqa: F401
 
 

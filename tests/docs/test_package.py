@@ -16,7 +16,7 @@ import pytest
 from hatchling.build import build_sdist, build_wheel
 
 import spectheory
-from spectheory.hardware.shipped_models import model_names
+from spectheory.hardware.models import model_names
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("spectheory", "simulate", "reference", "proofs_check")

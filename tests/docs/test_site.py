@@ -8,7 +8,6 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterator
-from datetime import date
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -119,17 +118,3 @@ def test_the_lines_of_a_docstring_that_are_fields(extensions: None) -> None:
         r"(\*B, L) and `a * b` and x\_",
         ">>> 2 * 3",
     ]
-
-
-def test_every_known_limit_has_the_date_of_its_last_check() -> None:
-    """A test or a page that is named exists."""
-    page = (DOCS / "limits.md").read_text(encoding="utf-8").partition("## Faults, and what happens")[0]
-    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
-    limits = [[cell.strip() for cell in row] for row in rows if row[0].strip() not in ("limit", "---")]
-    assert limits
-    for limit, _, checked in limits:
-        day, how = checked.split(", ", 1)
-        assert date.fromisoformat(day) <= date.today(), limit
-        assert how
-        for file in re.findall(r"`(tests/.+)`", how):
-            assert (ROOT / file).exists(), limit

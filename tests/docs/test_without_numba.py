@@ -56,16 +56,6 @@ def test_the_results_are_the_same_without_numba() -> None:
     assert json.loads(done.stdout) == json.loads(json.dumps(results(512)))
 
 
-def test_a_numba_that_cannot_be_imported_keeps_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken:
-        def __getattr__(self, name: str) -> Any:
-            raise ModuleNotFoundError("No module named 'llvmlite'", name="llvmlite")
-
-    monkeypatch.setitem(sys.modules, "numba", Broken())
-    with pytest.raises(ModuleNotFoundError, match="llvmlite"):
-        compiler(cache=True)
-
-
 def test_without_numba_a_body_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     assert compiler(cache=True)(results) is results

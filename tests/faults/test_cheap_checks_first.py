@@ -87,14 +87,6 @@ def test_an_output_is_checked_before_models_are_loaded(no_models: Run, command: 
     assert Path("new").read_text() == "mine"
 
 
-@pytest.mark.parametrize("command", ["demo"])
-def test_a_page_of_somebody_else_is_not_replaced(no_models: Run, command: str) -> None:
-    Path("new").mkdir()
-    Path("new/index.html").write_text("<p>mine</p>")
-    refused(no_models(command, *PAIR_COMMANDS[command]), "new/index.html already exists: name another file or folder")
-    assert Path("new/index.html").read_text() == "<p>mine</p>"
-
-
 @pytest.mark.parametrize("engine", ["vllm@9.9", "vllm,sglang@0", "aiperf", "vllm@", "@1", "vllm,,sglang"])
 def test_an_engine_and_its_version_are_checked_before_the_plan(plan: Run, engine: str) -> None:
     before = set(Path().rglob("*"))
@@ -168,7 +160,7 @@ def test_a_selector_is_checked_before_its_labels(run: Run, monkeypatch: pytest.M
     assert not Path("new").exists()
 
 
-@pytest.mark.parametrize("command", ["train texts", "train head", "train selector", "decode", "certify", "simulate"])
+@pytest.mark.parametrize("command", ["train texts", "train head", "train selector", "decode", "certify"])
 def test_a_seed_fits_every_generator(run: Run, command: str) -> None:
     """Torch takes no larger ones. The option is checked with the others, before those that are missing."""
     result = run(*command.split(), *(["Naive"] if command == "certify" else []), "--seed", 2**63)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import spectheory as st
-from simulate.load.trace_files import read_trace
+from simulate.load.traces import read_trace
 from spectheory.engines import read_runs
 from spectheory.hardware.model_config import read_config
 from tests.engines.examples import BENCH, ITERATION, SERVE, SERVING

@@ -17,7 +17,7 @@ import spectheory as st
 from reference.models import Pair
 from reference.part_files import stamp_of
 from reference.tracing import TraceSettings, record_trace
-from simulate.controllers.sglang import sglang
+from simulate.serving import sglang
 from spectheory.cli import output
 from spectheory.cli.main import shortened
 from spectheory.core.checks import is_digits
@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "a tree": ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--tree", "FILE"),
     "an output": ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--out", "FILE"),
     "a plan to compare": ("decode", "--plan", "FILE"),
-    "a plan to simulate": ("simulate", "--plan", "FILE"),
+    "a schedule to serve": ("serve", "--schedule", "FILE", "--load", "poisson:3"),
     "prompts": ("trace", "--out", "trace", "--prompts", "FILE", "--count", "1"),
     "recorded text": ("replay", "FILE"),
     "costs": ("schedule", "--acceptance", "acceptance.json", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft",
@@ -58,7 +58,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
                         "--target", "FILE"),
     "a benchmark": ("calibrate", "--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--runs", "FILE"),
     "statistics of an engine": ("import", "sglang-response", "FILE", "--out", "new.json"),
-    "a load": ("simulate", "--plan", "plan.json", "--load", "FILE"),
     "a schedule": ("tune", "--schedule", "FILE", "--load", "poisson:1"),
     "standard input": ("plan", "--latency", "latency.json", "--acceptance", "-"),
 }  # fmt: skip
@@ -256,4 +255,7 @@ def test_a_damaged_record_in_a_field_is_named_with_its_file(files: Run) -> None:
     data = json.loads(Path("plan.json").read_text())
     data["acceptance"]["table"][0][0] = 9.9
     Path("edited.json").write_text(json.dumps(data))
-    refused(files("simulate", "--plan", "edited.json"), "edited.json: acceptance is damaged: table[0] must sum to")
+    refused(
+        files("simulate", "--plan", "edited.json"),
+        "edited.json is damaged: acceptance is damaged: table[0] must sum to",
+    )

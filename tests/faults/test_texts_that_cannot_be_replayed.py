@@ -16,11 +16,11 @@ import torch
 import spectheory as st
 from reference.decode import Decoder
 from reference.drafters import Drawn, PlannedTree, PromptLookup
+from reference.forced_logits import forced_texts
 from reference.models import Pair, load_pair
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.teacher_forcing import forced_texts
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS, Naive
 from spectheory.replay import ChainText, GreedyText, Replays, TargetText, read_chain_records
@@ -252,7 +252,7 @@ def test_only_the_rows_that_exclude_their_token_are_changed(rounded: Pair, sampl
 
 def test_a_token_at_the_boundary_enters_and_one_beyond_it_does_not() -> None:
     """By hand: with units of 1/32 relative to a largest logit of 4, logits move by at most 1/8."""
-    from reference.teacher_forcing import UNITS, _keep_tokens
+    from reference.forced_logits import UNITS, _keep_tokens
 
     move = UNITS * torch.finfo(torch.bfloat16).eps * 4
     for gap, enters in ((1.9 * move, True), (2.1 * move, False)):

@@ -25,7 +25,6 @@ from reference.train.recipe import Recipe
 from spectheory.core.files import owned
 from spectheory.verify import Greedy
 from tests.faults.code_that_ends import POSIX
-from tests.faults.killing import killed
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS as TEXTS
 from tests.reference.train_heads import config, corpus, head, own_texts
@@ -88,8 +87,8 @@ def held(place: Path, lock: Path) -> Iterator[int]:
 
 def test_a_trace_has_one_writer_until_that_is_killed(tiny: Pair, tmp_path: Path) -> None:
     folder = tmp_path / "trace"
-    with held(folder, folder / "writer.lock") as owner:
-        with pytest.raises(st.InputError, match=rf"trace is in use by process {owner} on .*: wait until it ends, or"):
+    with held(folder, folder / "writer.lock"):
+        with pytest.raises(st.InputError, match="trace is in use by another process: wait until it ends, or"):
             record_trace(tiny, PROMPTS, SETTINGS, folder)
         assert [path.name for path in folder.iterdir()] == ["writer.lock"]
     record_trace(tiny, PROMPTS, SETTINGS, folder)
@@ -97,16 +96,8 @@ def test_a_trace_has_one_writer_until_that_is_killed(tiny: Pair, tmp_path: Path)
 
 
 def test_a_comparison_has_one_writer(tiny: Pair, tmp_path: Path) -> None:
-    with held(tmp_path, tmp_path / "writer.lock"), pytest.raises(st.InputError, match="is in use by process"):
+    with held(tmp_path, tmp_path / "writer.lock"), pytest.raises(st.InputError, match="is in use by another process"):
         compare(tmp_path, tiny, PROMPTS, PROMPTS, CompareSettings())
-
-
-def test_what_a_killed_writer_leaves_is_removed_by_the_next(tiny: Pair, tmp_path: Path) -> None:
-    assert killed(lambda: record_trace(tiny, PROMPTS, SETTINGS, tmp_path), write=3)
-    left = list(tmp_path.glob("*.partial"))
-    assert len(left) == 1
-    record_trace(tiny, PROMPTS, SETTINGS, tmp_path)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"] * 2 + [".parquet"] * 3
 
 
 def test_a_folder_is_free_after_an_error_of_its_writer(tmp_path: Path) -> None:
@@ -144,5 +135,5 @@ def test_judged_drafts_heads_and_trainings_have_one_writer(tiny: Pair, tmp_path:
     ]
     for number, (lock, write) in enumerate(writers):
         place = tmp_path / str(number)
-        with held(place, place / lock), pytest.raises(st.InputError, match=f"{number} is in use by process"):
+        with held(place, place / lock), pytest.raises(st.InputError, match=f"{number} is in use by another process"):
             write(place)

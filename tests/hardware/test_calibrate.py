@@ -1,10 +1,9 @@
-"""Costs that are calibrated on runs: what the fit reproduces, and what its record holds."""
+"""Costs that are calibrated on runs: what the fit reproduces, what its record holds, and which runs are refused."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,35 @@ import pytest
 import spectheory as st
 from spectheory.engines import Run
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.kernel_curves import kernel_curves
-from tests.hardware.timed_runs import CHAIN, EVERY, FORWARD, PAIR, PLAIN, SHIPPED, TREE, TRUE, calibrated, timed
+from spectheory.hardware.engine_costs import EngineCosts, kernel_curves
+from spectheory.hardware.gpus import gpu
+from spectheory.hardware.models import model
+from spectheory.hardware.timed_setup import TimedSetup
+from tests.refusals import refuses
+
+PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
+SHIPPED = EngineCosts.of("vllm")
+TRUE = replace(
+    SHIPPED, bandwidth_share=0.72, step_seconds=2e-3, sequence_seconds=40e-6, spec_step_seconds=1e-3, level_seconds=4e-4
+)
+"""The costs of the engine that the synthetic runs are of."""
+PLAIN = [Run("plain", batch, 512, 1.0, source=f"plain {batch}") for batch in (1, 64)]
+CHAIN = Run("speculative", 1, 512, 1.0, tokens=6, depth=5, tau=3.0, source="chain")
+TREE = Run("speculative", 4, 512, 1.0, tokens=61, depth=6, tau=3.5, source="tree")
+FORWARD = Run("forward", 2, 512, 1.0, tokens=16, source="forward")
+SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor", None, "levels")
+
+
+def timed(*runs: Run, costs: EngineCosts = TRUE) -> list[Run]:
+    """The runs with the seconds that they take with `costs`."""
+    return [replace(run, seconds=SETUP.seconds(run, costs)) for run in runs]
+
+
+def calibrated(*runs: Run, **changed: Any) -> CalibratedCosts:
+    return st.calibrate(runs, **{**PAIR, **changed})
+
+
+EVERY = timed(*PLAIN, CHAIN, TREE, FORWARD)
 
 
 def errors(found: CalibratedCosts, runs: list[Run], costs: EngineCosts) -> list[float]:
@@ -36,25 +61,11 @@ def test_runs_of_known_costs_are_reproduced_and_others_are_predicted_better_than
     assert max(after) < 0.1 < max(before)
 
 
-def test_two_plain_runs_and_a_speculative_one_help_at_other_batch_sizes_with_the_usual_noise() -> None:
-    found = calibrated(*EVERY[:3])
-    assert found.largest_residual < 0.01
-    before, after = (errors(found, HELD_OUT, costs) for costs in (found.shipped, found.costs))
-    assert all(a < b for a, b in zip(after, before, strict=True))
-
-
 def test_a_calibration_can_start_from_other_costs() -> None:
     found = calibrated(*timed(*PLAIN, CHAIN), costs=TRUE)
     assert found.shipped == TRUE
     assert found.moved == ()
     assert any("before the calibration, the costs were given" in one for one in found.provenance.assumptions)
-
-
-def test_runs_of_the_shipped_costs_move_nothing() -> None:
-    found = calibrated(*timed(*PLAIN, CHAIN, costs=SHIPPED))
-    assert found.moved == ()
-    for name, value in vars(found.costs).items():
-        assert value == pytest.approx(getattr(SHIPPED, name), rel=1e-5), name
 
 
 @pytest.mark.parametrize("added", range(1, len(EVERY)))
@@ -63,22 +74,6 @@ def test_a_run_is_never_predicted_worse_with_it_than_without(added: int) -> None
     before, after = calibrated(*EVERY[:added]), calibrated(*EVERY[: added + 1])
     run = [EVERY[added]]
     assert errors(after, run, after.costs)[0] <= errors(before, run, before.costs)[0] + 1e-6
-
-
-def test_deviations_shrink_with_every_run_and_never_exceed_the_spread() -> None:
-    runs = timed(*PLAIN, CHAIN, TREE, FORWARD, costs=SHIPPED)
-    known = [calibrated(*runs[:count]) for count in range(1, len(runs) + 1)]
-    for fewer, more in pairwise(known):
-        for name, deviation in more.deviations.items():
-            assert deviation <= fewer.deviations.get(name, fewer.spreads[name]) * (1 + 1e-4), name
-        assert sum(more.deviations.values()) < sum(fewer.deviations.get(n, fewer.spreads[n]) for n in more.deviations)
-
-
-def test_shares_stay_below_the_peak_rates() -> None:
-    runs = timed(PLAIN[0], costs=replace(SHIPPED, bandwidth_share=1.0, layer_seconds=0.0, step_seconds=0.0))
-    found = calibrated(*runs)
-    assert found.costs.bandwidth_share <= 1
-    assert found.seconds_after[0] < found.seconds_before[0]
 
 
 def test_the_predicted_run_is_what_the_latency_says() -> None:
@@ -102,47 +97,11 @@ def test_a_calibration_of_shipped_costs_follows_their_curves_and_so_do_its_times
         assert any("follow a measured curve (llama.cpp PR 15802)" in one for one in latency.provenance.assumptions)
 
 
-def test_given_costs_have_no_curves_unless_they_are_given_too() -> None:
-    costs = EngineCosts.of("llama.cpp")
-    curves = kernel_curves("llama.cpp")
-    assert st.calibrate(WIDE, **Q4, costs=costs).setup.curves == ()
-    assert st.calibrate(WIDE, **Q4, curves=()).setup.curves == ()
-    assert st.calibrate(WIDE[:1], **Q4, costs=costs, curves=curves).costs == st.calibrate(WIDE[:1], **Q4).costs
-
-
-def test_the_least_time_of_a_run_does_not_rest_on_a_curve() -> None:
-    """A curve was measured on some kernels; better ones may be faster than it, up to the peak rates."""
-    with_curves, without = (st.calibrate(WIDE[:1], **Q4, curves=curves).setup for curves in (None, ()))
-    assert with_curves.least_seconds(WIDE[1]) == without.least_seconds(WIDE[1])
-
-
-def test_the_record_keeps_its_curves(tmp_path: Path) -> None:
-    found = st.calibrate(WIDE[:1], **Q4)
-    found.save(tmp_path / "costs.json")
-    again = st.load(tmp_path / "costs.json")
-    assert isinstance(again, CalibratedCosts)
-    assert again.setup.curves == found.setup.curves
-    assert again.seconds_after == found.seconds_after
-
-
 def test_a_draft_that_drafts_at_once_runs_once() -> None:
     runs = [replace(CHAIN, seconds=0.012)]
     found = st.calibrate(runs, gpu="h100_sxm", target="qwen3-8b", draft="dflash")
     assert found.setup.drafting == "at once"
     assert found.latency(1, 512).cycle(st.Tree.chain(5), 512) == pytest.approx(found.seconds_after[0], rel=1e-12)
-
-
-def test_between_batch_sizes_the_seconds_of_a_dense_model_are_on_a_line() -> None:
-    one, two, between = timed(*(replace(PLAIN[0], batch=batch) for batch in (3, 4, 3.25)))
-    assert between.seconds == pytest.approx(0.75 * one.seconds + 0.25 * two.seconds, rel=1e-12)
-
-
-def test_the_record_comes_back(tmp_path: Path) -> None:
-    found = calibrated(*EVERY[:3])
-    found.save(tmp_path / "costs.json")
-    again = st.load(tmp_path / "costs.json")
-    assert isinstance(again, CalibratedCosts)
-    assert again.to_dict() == found.to_dict()
 
 
 def test_a_schedule_with_calibrated_costs_says_how_they_were_calibrated() -> None:
@@ -172,3 +131,86 @@ def test_a_number_that_moves_farther_than_anywhere_else_is_named() -> None:
     (sentence,) = found.surprises
     assert sentence.startswith("step_seconds has moved to")
     assert calibrated(*EVERY[:3]).surprises == ()
+
+
+def test_the_record_comes_back(tmp_path: Path) -> None:
+    found = calibrated(*EVERY[:3])
+    found.save(tmp_path / "costs.json")
+    again = st.load(tmp_path / "costs.json")
+    assert isinstance(again, CalibratedCosts)
+    assert again.to_dict() == found.to_dict()
+    assert all(0 < deviation <= found.spreads[name] for name, deviation in found.deviations.items())
+
+
+def test_another_draft_is_said_and_another_deployment_is_refused() -> None:
+    found = calibrated(*EVERY[:3])
+    other = st.Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", costs=found).latency(1)
+    assert any("draft eagle3-llama-3.1-8b and are used for llama-3.2-1b" in one for one in other.provenance.assumptions)
+    for name, value in {"gpu": "h200_sxm", "engine": "sglang", "gpus": 2, "quant": "fp8"}.items():
+        given: dict[str, Any] = {**PAIR, name: value}
+        refuses("costs were calibrated for", st.Deployment(**given, costs=found).latency, 1)
+
+
+def test_names_of_the_deployment_are_known_or_assumed() -> None:
+    (run,) = timed(PLAIN[0])
+    assert calibrated(replace(run, engine="sglang", version="0.5.3")).engine == "sglang@0.5.3"
+    assert calibrated(replace(run, engine="medusa"), engine="hf").engine == "hf"
+    names: tuple[dict[str, Any], ...] = (
+        {"model": "meta-llama/Llama-3.1-8B", "gpu": "NVIDIA H100 80GB HBM3"},
+        {"model": "models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "gpus": 1, "quantisation": "bf16"},
+    )
+    for named in names:
+        said = calibrated(replace(run, **named)).provenance.assumptions
+        assert not [one for one in said if "not known" in one]
+    odd = calibrated(replace(run, model="our-finetune-v3", gpu="Card 9000")).provenance.assumptions
+    for name in ("model 'our-finetune-v3'", "gpu 'Card 9000'"):
+        assert any(f"the {name} of the runs, which is not known, is" in one for one in odd), name
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"model": "meta-llama/Llama-3.1-70B"}, "model is 'meta-llama/Llama-3.1-70B'.*target llama-3.1-8b: give"),
+        ({"model": "/models/Qwen3-8B-FP8"}, "model is '/models/Qwen3-8B-FP8'.*target llama-3.1-8b"),
+        ({"gpu": "NVIDIA H200"}, "gpu is 'NVIDIA H200'.*gpu h100_sxm"),
+        ({"gpus": 4}, "gpus is 4.*gpus=1"),
+        ({"engine": "sglang"}, "engine is 'sglang'.*engine vllm@0.11"),
+        ({"quantisation": "q4_k_m"}, "quantisation is 'q4_k_m'.*weights of 2 bytes"),
+        ({"quantisation": "awq_marlin"}, "quantisation is 'awq_marlin'.*weights of 2 bytes"),
+    ],
+)
+def test_a_benchmark_of_another_deployment_is_refused_with_its_row(named: dict[str, Any], message: str) -> None:
+    runs = timed(*PLAIN)
+    runs[1] = replace(runs[1], source="bench.json, entry 2", **named)
+    refuses(f"bench.json, entry 2: {message}", calibrated, *runs, engine="vllm@0.11")
+
+
+def test_faster_than_the_bandwidth_is_refused_and_the_bound_is_the_bytes_of_the_model() -> None:
+    target = model("llama-3.1-8b")
+    least = float((target.read_bytes(1) + target.kv_bytes(512)) / 3.35e12)
+    calibrated(replace(PLAIN[0], seconds=1.001 * least))
+    message = r"plain 1: .* tokens per second at batch 1 are more than 1 x h100_sxm .*4\.5"
+    refuses(message, calibrated, replace(PLAIN[0], seconds=0.999 * least))
+
+
+def test_impossible_runs_are_refused() -> None:
+    refuses(
+        "huge: llama-3.1-8b .* are missing; batch up to 952 fits",
+        calibrated,
+        replace(PLAIN[0], batch=5000, source="huge"),
+    )
+    refuses("chain: tau of a speculative run is missing", replace, CHAIN, tau=None)
+    refuses("chain: tau must be at most 6", replace, CHAIN, tau=6.5)
+    refuses("chain: a speculative run needs the draft", calibrated, replace(CHAIN, seconds=0.012), draft=None)
+    assert calibrated(replace(CHAIN, seconds=0.012), draft="ngram").setup.draft is None
+    refuses("runs must contain at least one run", calibrated)
+    refuses("runs must be a list of runs, such as read_runs", calibrated, 141.0)
+    for noise in (0.0, -1.0, math.nan, 2.0):
+        refuses("noise must be from", calibrated, *timed(PLAIN[0]), noise=noise)
+
+
+def test_runs_that_contradict_or_repeat_each_other_are_refused() -> None:
+    one, many = timed(*PLAIN)
+    refuses("plain 64: 6 ms at batch 64 contradicts plain 1, 8.6 ms", calibrated, one, replace(many, seconds=0.006))
+    refuses("chain: 6 ms at batch 1 contradicts plain 1.* less time", calibrated, one, replace(CHAIN, seconds=0.006))
+    refuses("again: the run repeats the conditions of plain 1", calibrated, one, replace(one, source="again"))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as hs
 
+from spectheory.hardware.formats import BLOCKS
 from spectheory.hardware.gguf import Gguf
-from spectheory.hardware.gguf_types import BLOCKS
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from tests.refusals import refuses
@@ -105,13 +105,6 @@ def test_the_format_of_a_model_is_the_type_of_most_of_its_matrices(tmp_path: Pat
     assert ModelConfig.from_gguf(path).weight_format == kind.lower()
 
 
-def test_tied_embeddings_are_read_as_the_output_head(tmp_path: Path) -> None:
-    tied = [one for one in llama_tensors() if one[0] != "output.weight"]
-    sizes = ModelConfig.from_gguf(saved(tmp_path / "tied.gguf", LLAMA, tied))
-    assert sizes.shape.lookup_parameters == 0
-    assert sizes.read_bytes(1) == pytest.approx(sizes.weight_bytes)
-
-
 def test_experts_are_read_as_tokens_use_them(tmp_path: Path, small: Path) -> None:
     experts = [(f"blk.{layer}.ffn_gate_exps.weight", (HIDDEN, 32, 8), "MXFP4") for layer in range(LAYERS)]
     routers = [(f"blk.{layer}.ffn_gate_inp.weight", (HIDDEN, 8), "F32") for layer in range(LAYERS)]
@@ -160,23 +153,13 @@ def test_latent_attention_and_layers_for_prediction(tmp_path: Path) -> None:
     assert sizes.shape.latent
 
 
-def test_recurrent_layers_have_a_state_and_no_cache(tmp_path: Path) -> None:
-    state = {"inner_size": 64, "state_size": 16, "conv_kernel": 4, "group_count": 2}
-    metadata = LLAMA | {f"llama.ssm.{key}": value for key, value in state.items()}
-    recurrent = [("blk.0.ssm_conv1d.weight", (4, 128), "F32")]
-    tensors = [one for one in llama_tensors() if not one[0].startswith("blk.0.attn_")]
-    sizes = model(saved(tmp_path / "hybrid.gguf", metadata, [*tensors, *recurrent]))
-    assert sizes.kv_bytes(0) == 4 * (64 * 16 + (64 + 2 * 2 * 16) * 3)
-    assert sizes.kv_bytes(10) - sizes.kv_bytes(0) == 10 * (LAYERS - 1) * 2 * 2 * 64 * 2
-
-
 def test_a_split_model_is_read_from_all_parts(tmp_path: Path, small: Path) -> None:
     tensors, names = llama_tensors(), [tmp_path / f"big-{part:05}-of-00002.gguf" for part in (1, 2)]
     saved(names[0], LLAMA | {"split.count": 2}, tensors[:7])
     refuses("there is no file .*big-00002-of-00002.gguf", model, names[0])
     saved(names[1], {"split.count": 2}, tensors[7:])
     assert model(names[0]).weight_bytes == model(small).weight_bytes
-    refuses("is one of the 2 files of a split model: give the first, named like NAME-00001-of-00002", model, names[1])
+    refuses("is one of 2 files: give the first, like NAME-00001-of-00002", model, names[1])
 
 
 def test_long_arrays_are_skipped_not_kept(small: Path) -> None:
@@ -191,31 +174,15 @@ def huge(entries: int, tensors: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "is not a GGUF file: it begins with b'', not with b'GGUF'; give a GGUF file"),
-        (b"PK\x03\x04rest", "is not a GGUF file: it begins with b'PK"),
-        (b"GGUF", "ends within its header: 4 bytes are announced where 0 are left; download the file again"),
-        (
-            gguf(LLAMA, [], version=1),
-            "has version 1 of GGUF, versions 2 and 3 in little-endian order are read: convert",
-        ),
-        (gguf(LLAMA, [], version=3 << 24), "version 50331648 of GGUF .a big-endian file., versions 2 and 3"),
+        (b"PK\x03\x04rest", "is not a GGUF file of version 2 or 3 in little-endian order: it begins with b'PK"),
+        (gguf(LLAMA, [], version=3 << 24), "and version 50331648; give a GGUF file, or convert the model again"),
         (huge(0, 2**60), "announces 1,152,921,504,606,846,976 tensors, at most 1,000,000 are possible"),
-        (huge(2**40, 0), "announces 1,099,511,627,776 metadata entries, at most"),
         (huge(1, 0) + struct.pack("<Q", 2**62), "ends within its header: 4,611,686,018,427,387,904 bytes"),
         (huge(1, 0) + text("k") + struct.pack("<IIQ", 9, 4, 2**62), "ends within its header"),
         (huge(1, 0) + text("k") + struct.pack("<I", 77), "has metadata of the unknown type 77: the file is damaged"),
-        (
-            huge(1, 0) + text("k") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 9,
-            "metadata of the unknown type 9",
-        ),
-        (gguf(LLAMA, [("x", (3, 5), "Q4_K")]), r"tensor 'x' of type Q4_K cannot have the shape \(3, 5\)"),
-        (gguf(LLAMA, [("x", (0,), "F32")]), r"cannot have the shape \(0,\)"),
-        (gguf(LLAMA, [("x", (2**40, 2**40), "F32")]), "cannot have the shape"),
-        (gguf(LLAMA, [("x", (1, 1, 1, 1, 1), "F32")]), "tensor 'x' must have 1 to 4 dimensions, got 5"),
+        (gguf(LLAMA, [("x", (3, 5), "Q4_K")]), r"tensor 'x' of type Q4_K with the shape \(3, 5\)"),
         (huge(0, 1) + text("x") + struct.pack("<IQIQ", 1, 32, 99, 0), "tensor 'x' has the unknown type 99: update"),
-        (gguf({}, llama_tensors()), "lacks the metadata general.architecture: convert the model again"),
-        (gguf({"general.architecture": "llama"}, llama_tensors()), "lacks the metadata llama.block_count"),
-        (gguf(LLAMA | {"llama.block_count": "x"}, llama_tensors()), "block_count must be whole numbers .* got 'x'"),
+        (gguf({"general.architecture": "llama"}, llama_tensors()), "the metadata llama.block_count must be whole"),
         (gguf(LLAMA, []), "has no layers or no output head: give the GGUF file of a whole language model"),
         (gguf(LLAMA | {"llama.attention.head_count_kv": [1, 2]}, llama_tensors()), "must have a number for each layer"),
     ],
@@ -226,11 +193,6 @@ def test_damaged_files_are_refused_by_name(tmp_path: Path, data: bytes, message:
     with pytest.raises(ValueError, match=message) as refusal:
         model(path)
     assert str(path) in str(refusal.value)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no file .*none.gguf: give a GGUF file, a config.json or a shipped"):
-        model(tmp_path / "none.gguf")
 
 
 SMALL = gguf({**LLAMA, "tokenizer.ggml.tokens": ["a"], "tokenizer.ggml.scores": [0.5]}, llama_tensors())
@@ -247,7 +209,7 @@ def test_a_file_that_ends_anywhere_in_its_header_is_refused(tmp_path: Path, end:
 @given(hs.lists(hs.tuples(hs.integers(0, len(SMALL) - 1), hs.integers(0, 255)), min_size=1, max_size=4))
 @example([(8, 255)])
 @settings(
-    derandomize=True, deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_changed_bytes_are_read_or_refused_with_a_message(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     data, path = bytearray(SMALL), tmp_path / "changed.gguf"
@@ -261,29 +223,3 @@ def test_changed_bytes_are_read_or_refused_with_a_message(tmp_path: Path, change
     else:
         assert 0 < sizes.read_bytes(1) <= sizes.weight_bytes < float("inf")
         assert sizes.kv_bytes(100) >= 0
-
-
-@given(
-    hs.dictionaries(
-        hs.text(min_size=1, max_size=9),
-        hs.integers(0, 2**32 - 1) | hs.booleans() | hs.text(max_size=9) | hs.lists(hs.integers(0, 9), max_size=5),
-        max_size=6,
-    ),
-    hs.lists(
-        hs.tuples(
-            hs.text(min_size=1, max_size=9), hs.tuples(hs.just(256), hs.integers(1, 9)), hs.sampled_from(sorted(TYPES))
-        ),
-        max_size=5,
-    ),
-)
-@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_is_read(tmp_path: Path, metadata: dict[str, Any], tensors: Shapes) -> None:
-    path = tmp_path / "written.gguf"
-    metadata.pop("split.count", None)
-    path.write_bytes(gguf(metadata, tensors))
-    file = Gguf.read(path)
-    assert file.metadata == metadata
-    assert [(one.name, one.shape, one.type) for one in file.tensors] == list(tensors)
-    assert all(
-        one.bytes * 8 == one.size * 8 * BLOCKS[TYPES[one.type]][2] / BLOCKS[TYPES[one.type]][1] for one in file.tensors
-    )

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectheory.hardware.hf_config import FAMILIES
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import model
-from spectheory.hardware.shipped_models import model_names
-from tests.tiny_configs import LLAMA, LOOKED_UP, TINY
+from spectheory.hardware.models import model, model_names
+from tests.tiny_configs import LLAMA, TINY
 
 PUBLISHED = {
     "llama-3.1-8b": 8_030_261_248,
@@ -97,31 +95,23 @@ def test_published_sizes_beside_the_total() -> None:
     assert (oss.layers, oss.shape.experts, oss.shape.experts_per_token) == (36, 128, 4)
 
 
-def test_every_family_is_compared_with_transformers() -> None:
-    assert {change.get("model_type", "llama") for change in TINY} == set(FAMILIES)
-
-
-@pytest.mark.parametrize("biases", [{}, {"attention_bias": True, "mlp_bias": True}], ids=["", "biases"])
 @pytest.mark.parametrize("change", TINY, ids=lambda change: change.get("model_type", "llama"))
-def test_every_family_has_the_parameters_and_windows_of_transformers(change: dict[str, Any], biases: Any) -> None:
+def test_every_family_has_the_parameters_and_windows_of_transformers(change: dict[str, Any]) -> None:
     """The same config built by transformers on the meta device, buffers that are weights included."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    config = biases | LLAMA | {"pad_token_id": 0} | change
+    config = LLAMA | {"pad_token_id": 0} | change
     built = transformers.AutoConfig.for_model(**config)
     with torch.device("meta"):
         network = transformers.AutoModelForCausalLM.from_config(built)
-    stored = ("e_score_correction_bias", "layer_scalar")
-    buffers = sum(b.numel() for name, b in network.named_buffers() if name.endswith(stored))
+    buffers = sum(b.numel() for name, b in network.named_buffers() if name.endswith("e_score_correction_bias"))
     ours = ModelConfig.from_hf(config)
     assert ours.parameters == sum(p.numel() for p in network.parameters()) + buffers
-    looked_up = [network.get_input_embeddings()] if not built.tie_word_embeddings else []
-    looked_up += [part for name, part in network.named_modules() if name.endswith(LOOKED_UP)]
-    assert ours.shape.lookup_parameters == sum(part.weight.numel() for part in looked_up)
+    assert ours.shape.lookup_parameters == (0 if built.tie_word_embeddings else 64 * 100)
     types = (
         getattr(built, "layer_types", None)
         or ["sliding_attention" if getattr(built, "sliding_window", None) else ""] * 5
     )
-    assert ours.shape.sliding_layers == sum(types.count(name) for name in ("sliding_attention", "chunked_attention"))
+    assert ours.shape.sliding_layers == types.count("sliding_attention")
 
 
 def test_latent_attention_computes_with_the_latent_twice() -> None:
@@ -166,14 +156,3 @@ def test_reading_all_experts_is_reading_all_weights_but_the_embedding() -> None:
     assert mixtral.read_bytes(10**4) == pytest.approx(mixtral.weight_bytes - 2 * mixtral.shape.lookup_parameters)
     dense = model("llama-3.1-8b")
     assert dense.read_bytes(1) == dense.read_bytes(500) == 2 * (8_030_261_248 - 128256 * 4096)
-
-
-def test_packed_weights() -> None:
-    plain = ModelConfig.from_hf(LLAMA)
-    awq = ModelConfig.from_hf({**LLAMA, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}})
-    fp8 = ModelConfig.from_hf({**LLAMA, "quantization_config": {"quant_method": "fp8"}})
-    matrices = plain.shape.linear_parameters
-    assert plain.weight_bytes - awq.weight_bytes == pytest.approx(matrices * (2 - (4 + 20 / 128) / 8))
-    assert plain.weight_bytes - fp8.weight_bytes == pytest.approx(matrices * (1 - 4 / 128**2))
-    assert (plain.arithmetic, awq.arithmetic, fp8.arithmetic) == ("bf16", "bf16", "fp8")
-    assert ModelConfig.from_hf({**LLAMA, "torch_dtype": "float32"}).weight_bytes == 2 * plain.weight_bytes

@@ -12,9 +12,8 @@ from hypothesis import strategies as hs
 
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import DRIVER_NAMES, Gpu, gpu, gpu_names
-from spectheory.hardware.models import model
+from spectheory.hardware.models import model, model_names
 from spectheory.hardware.roofline import Roofline
-from spectheory.hardware.shipped_models import model_names
 from tests.planning.confident import PUBLISHED
 from tests.refusals import refuses
 

@@ -64,7 +64,7 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
     (said,) = [one for one in st.Latency.roofline(**PAIR).provenance.assumptions if "costs of vllm" in one]
     assert "numbers are fitted to" in said
     assert "ML.ENERGY leaderboard v3" in said
-    split = st.Latency.roofline(**PAIR, gpus=4, draft_gpus=2, prefill_tokens=64.0).provenance.facts
+    split = st.Latency.roofline(**PAIR, gpus=4, draft_gpus=2, lengths=(64, 1)).provenance.facts
     assert (split["parallel"], split["draft_gpus"], split["prefill_tokens"]) == ("tensor", 2, 64.0)
     assert "aiconfigurator" in str(facts["gpu_sources"])
 
@@ -88,7 +88,7 @@ def test_the_default_tokens_are_close_enough(name: str) -> None:
         ({"gpu": "h100"}, "unknown GPU 'h100': did you mean h100_sxm, h100_nvl, h100_pcie"),
         ({"gpu": "abacus"}, "unknown GPU 'abacus': known names are a100_40, .*rtx5090"),
         ({"target": "lama-3.1-8b"}, "unknown model 'lama-3.1-8b': did you mean llama-3.1-8b"),
-        ({"draft": {"model_type": "llama"}}, "the config lacks the field 'num_hidden_layers'"),
+        ({"draft": {"model_type": "llama"}}, "the config lacks the field 'hidden_size'"),
         ({"batch": -1}, "batch must be between 1 and 1,000,000,000, got -1"),
         ({"batch": 1.5}, "batch must be a whole number"),
         ({"gpus": 0}, "gpus must be between 1 and"),
@@ -119,20 +119,20 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None
 
 
 def test_prompts_beside_a_step_take_their_operations() -> None:
-    """100 tokens of prompts beside a plain step, tau times as many beside a cycle, which the draft reads too."""
-    without, with_prompts = (st.Latency.roofline(**PAIR, prefill_tokens=tokens) for tokens in (0, 100))
+    """400 tokens of prompts for 4 of answers: 100 beside a plain step, tau times as many beside a cycle."""
+    lengths: dict[str, Any] = {"context": 402, "lengths": (400, 4)}
+    without, with_prompts = st.Latency.roofline(**PAIR, context=402), st.Latency.roofline(**PAIR, **lengths)
     peak = 989e12 * COSTS.flops_share / COSTS.prefill_share / 100
     target, draft = (model(PAIR[which]).flops_per_token(0) / peak for which in ("target", "draft"))
-    assert with_prompts.plain(1024) - without.plain(1024) == pytest.approx(target)
+    assert with_prompts.plain(402) - without.plain(402) == pytest.approx(target)
     assert with_prompts.prompts(2.5) == pytest.approx(2.5 * (target + draft))
     assert without.prompts(2.5) == 0
     chain = st.Tree.chain(3)
-    cycle = with_prompts.cycle(chain, 1024)
-    assert cycle == without.cycle(chain, 1024)
-    expected = 2.5 * with_prompts.plain(1024) / (cycle + 2.5 * (target + draft))
-    assert with_prompts.speedup(chain, 2.5, 1024) == pytest.approx(expected)
-    assert with_prompts.speedup(st.Tree.chain(0), 1.0, 1024) == pytest.approx(1)
-    refuses("prefill_tokens must be a number of at least 0, got -1", st.Latency.roofline, **PAIR, prefill_tokens=-1)
+    cycle = with_prompts.cycle(chain, 402)
+    assert cycle == without.cycle(chain, 402)
+    expected = 2.5 * with_prompts.plain(402) / (cycle + 2.5 * (target + draft))
+    assert with_prompts.speedup(chain, 2.5, 402) == pytest.approx(expected)
+    assert st.Latency.roofline(**PAIR, lengths=(400, 4)).contexts.tolist() == [402]
 
 
 def test_without_a_draft_only_the_step_costs() -> None:

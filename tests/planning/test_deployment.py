@@ -11,9 +11,8 @@ from typer.testing import CliRunner, Result
 
 import spectheory as st
 from spectheory.cli import app
-from spectheory.hardware.draft_heads import NO_MODEL
 from spectheory.hardware.gpus import gpu
-from spectheory.hardware.models import model
+from spectheory.hardware.models import NO_MODEL, model
 from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Schedule

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 import spectheory as st
+from reference.forced_logits import forced_texts
 from reference.judging import ForcedBatch, ForcedDraft, HeldOutTexts, PairDraft, StaticTree
 from reference.models import Pair
-from reference.teacher_forcing import forced_texts
 from spectheory.replay import Replayed, Replays
 from spectheory.verify import Greedy
 

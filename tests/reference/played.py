@@ -161,7 +161,7 @@ def gpu_played() -> Iterator[None]:
             "torch.cuda.get_rng_state": lambda device="cuda": torch.get_rng_state(),
             "torch.cuda.set_rng_state": lambda state, device="cuda": torch.set_rng_state(state),
             "reference.random_streams.Generator": PlayedGenerator,
-            "reference.trace_rows.Generator": PlayedGenerator,
+            "reference.tracing.Generator": PlayedGenerator,
         }.items():
             stack.enter_context(mock.patch(name, played))
         stack.enter_context(torch.inference_mode())  # without it autograd asks for CUDA before the play is asked

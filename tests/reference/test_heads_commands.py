@@ -60,7 +60,7 @@ def test_convert_writes_another_layout(run: Run) -> None:  # noqa: F811
     assert json.loads(Path("new/config.json").read_text())["speculators_config"]["verifier"]["name_or_path"] == (
         "some/target"
     )
-    refused(run("head", "convert", "newer", "--to", "sglang", "--out", "new"), "new/config.json already exists")
+    refused(run("head", "convert", "newer", "--to", "sglang", "--out", "new"), "new/config.json exists")
     assert run("head", "convert", "newer", "--to", "sglang", "--out", "new", "--force").exit_code == 0
     assert json.loads(run("head", "inspect", "new", "--json").stdout)["layers"] == [1, 2, 3]
 
@@ -88,6 +88,6 @@ def test_what_cannot_be_written_or_read_is_refused_in_one_line(run: Run) -> None
         "the layout speculators cannot express a head of kind eagle1",
     )
     refused(run("head", "convert", "newer", "--to", "eagle", "--out", "new"), "cannot express fc_norm=True")
-    refused(run("head", "convert", "three", "--to", "eagle", "--out", "three"), "is an input of this command")
+    refused(run("head", "convert", "three", "--to", "eagle", "--out", "three"), "is another file of this command")
     refused(run("head", "inspect", "none"), "there is no file none/config.json")
     assert not Path("new").exists()

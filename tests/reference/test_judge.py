@@ -14,6 +14,7 @@ import pytest
 
 import spectheory as st
 from reference.drafters import Searched
+from reference.forced_logits import forced_texts
 from reference.judging import (
     DynamicTrees,
     HeldOutTexts,
@@ -26,7 +27,6 @@ from reference.judging.policies import searched
 from reference.models import Pair
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.teacher_forcing import forced_texts
 from reference.tracing import TraceSettings, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive

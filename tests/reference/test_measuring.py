@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import sys
@@ -10,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -22,7 +20,6 @@ from reference.drafters import PlannedTree
 from reference.heads import Head
 from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair, with_draft
-from reference.profiling import LEVELS, _filled, _forwards, forward_sizes, profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.sampling import Sampling
 from reference.train import card, loop
@@ -37,134 +34,6 @@ from tests.refusals import refuses
 
 SETTINGS = tracing.TraceSettings(dataset="numbers", candidates=4, new_tokens=40, batch=2)
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
-
-
-def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path: Path) -> None:
-    tracing.record_trace(tiny, PROMPTS, SETTINGS, tmp_path)
-    rows = [row for part in sorted(tmp_path.glob("*.parquet")) for row in pq.read_table(part).to_pylist()]
-    for request, prompt in enumerate(PROMPTS):
-        mine = [row for row in rows if row["request_id"] == request]
-        text = Decoder(tiny, PlannedTree(Tree.chain(0)), stop_tokens=tiny.stop_tokens).generate(prompt, 40).tokens
-        assert [row["target_token"] for row in mine] == text
-        with torch.inference_mode():
-            law = torch.log_softmax(tiny.draft(torch.tensor([prompt + text])).logits[0].float(), -1)
-        for row in mine:
-            here = law[len(prompt) + row["pos"] - 1]
-            assert row["draft_topk_ids"] == here.topk(4).indices.tolist()
-            assert row["draft_topk_logprob"] == pytest.approx(here.topk(4).values.tolist(), abs=1e-4)
-            assert row["draft_entropy"] == pytest.approx(float(-(here.exp() * here).sum()), abs=1e-3)
-            among = row["target_token"] in row["draft_topk_ids"]
-            assert row["target_rank"] == (row["draft_topk_ids"].index(row["target_token"]) if among else -1)
-            assert row["target_top_rank"] == row["target_rank"]
-            assert row["ctx_len"] == len(prompt) + row["pos"]
-    acceptance = tracing.acceptance(tmp_path, min_trials=10)
-    assert acceptance.trials is not None
-    assert acceptance.trials[0] == len(rows)
-    assert acceptance.table[0, 0] == np.mean([row["target_rank"] == 0 for row in rows])
-    assert acceptance.provenance.settings["dataset"] == "numbers"
-
-
-def test_a_sampled_trace_knows_the_rank_among_the_most_probable_tokens(tiny: Pair, tmp_path: Path) -> None:
-    tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, temperature=1.0), tmp_path)
-    rows = [row for part in sorted(tmp_path.glob("part-*.parquet")) for row in pq.read_table(part).to_pylist()]
-    for row in rows[::7]:
-        mine = [other for other in rows if other["request_id"] == row["request_id"] and other["pos"] < row["pos"]]
-        text = PROMPTS[row["request_id"]] + [other["target_token"] for other in mine]
-        with torch.inference_mode():
-            top = tiny.draft(torch.tensor([text])).logits[0, -1].topk(4).indices.tolist()
-        place = top.index(row["target_token"]) if row["target_token"] in top else -1
-        assert row["target_top_rank"] == place
-    rates = tracing.acceptance(tmp_path, min_trials=10, top=True)
-    assert rates.table[0, 0] == np.mean([row["target_top_rank"] == 0 for row in rows])
-    assert any(row["target_top_rank"] != row["target_rank"] for row in rows)
-
-
-def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair, tmp_path: Path) -> None:
-    sampled = replace(SETTINGS, temperature=1.0)
-
-    first = tmp_path / "a" / "part-000000.parquet"
-
-    def stop(finished: int, total: int) -> None:
-        if first.exists():
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "a", stop)
-    stamp = first.stat().st_mtime_ns
-    assert not list(tmp_path.rglob("*.partial"))
-    tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "a")
-    tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "b")
-    assert first.stat().st_mtime_ns == stamp
-    for part in (tmp_path / "b").glob("*.parquet"):
-        assert pq.read_table(part).equals(pq.read_table(tmp_path / "a" / part.name))
-    differing = r"a trace with another seed \(0, here 4\), temperature \(1.0, here 0.0\): name an empty folder"
-    refuses(differing, tracing.record_trace, tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
-    refuses("holds a trace with other prompts:", tracing.record_trace, tiny, PROMPTS[::-1], sampled, tmp_path / "a")
-    swapped = replace(tiny, target=tiny.draft, draft=tiny.target)  # pyrefly: ignore[bad-argument-type]
-    refuses("holds a trace with other weights:", tracing.record_trace, swapped, PROMPTS, sampled, tmp_path / "a")
-    stamped = tmp_path / "b" / "provenance.json"
-    stamped.write_text(stamped.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "2.0"'))
-    with pytest.raises(ValueError, match=r"holds a trace with another torch \(2.0, here .*\):"):
-        tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "b")
-    first.write_bytes(b"PAR1")
-    refuses("part-000000.parquet is damaged: remove it", tracing.acceptance, tmp_path / "a")
-
-
-def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="need a context of 1040, these models have 1024"):
-        tracing.record_trace(tiny, [[1] * 1000], SETTINGS, tmp_path)
-    refuses(r"the same length, got lengths \[1, 2\]", tracing.record_trace, tiny, [[1], [1, 2]], SETTINGS, tmp_path)
-    with pytest.raises(ValueError, match="candidates must be at most the vocabulary of 300, got 301"):
-        tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, candidates=301), tmp_path)
-    refuses("candidates must be at least 1, got 0", replace, SETTINGS, candidates=0)
-    refuses("holds no trace", tracing.acceptance, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_forwards_are_timed_at_the_sizes_that_trees_are_verified_in() -> None:
-    assert forward_sizes(32) == [*range(1, 10), 13, 17, 25, 32]
-    assert {n - 1 for n in forward_sizes()} > {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256}
-    for largest in range(1, 70):
-        assert forward_sizes(largest)[0] == 1
-        assert forward_sizes(largest)[-1] == largest
-
-
-@pytest.mark.parametrize("tokens", [1, 3])
-def test_a_timed_cycle_has_one_forward_of_the_target_then_those_of_a_chain(
-    tiny: Pair, tokens: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By a clock that is one second later at each look; the meter looks before and after each forward of a turn.
-
-    Before a forward of one token the target runs once more, untimed.
-    """
-    rng, looks = np.random.default_rng(0), itertools.count(0.0)
-    models = _filled(tiny, 8, rng)
-    monkeypatch.setattr("reference.meter.time.perf_counter", looks.__next__)
-    assert _forwards(tiny, models, tokens, rng) == (1, 1)
-    assert next(looks) == 2 * (1 + LEVELS)
-    assert [model.length for model in models] == [8, 8]
-
-
-def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
-    seen = []
-    latency = profile(tiny, tokens=(1, 2, 8), contexts=(16, 64), rounds=3, done=lambda *step: seen.append(step))
-    assert latency.target_seconds.shape == (2, 3)
-    assert latency.target_spread_seconds is not None
-    assert latency.overhead(Tree.chain(2)) > 0
-    assert latency.plain_overhead_seconds > 0
-    assert seen[-1] == (6, 6)
-    assert latency.provenance.dtype == "torch.float64"
-    with pytest.raises(
-        ValueError,
-        match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024.* or a smaller --largest",
-    ):
-        profile(tiny, tokens=(1, 8), contexts=(1020,))
-    refuses("rounds must be at least 1, got 0", profile, tiny, rounds=0)
-    refuses("top_k=2 and top_p=1 have no effect at temperature 0", profile, tiny, top_k=2)
-    sampled = profile(tiny, tokens=(1, 2), contexts=(16,), rounds=1, temperature=0.7, top_k=2)
-    assert sampled.provenance.sampling == "temperature 0.7 and top-k 2"
-    for contexts in ((0, 64), (64, 16), (16, 16), ()):
-        refuses("contexts must be increasing whole numbers from 1 on", profile, tiny, contexts=contexts)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

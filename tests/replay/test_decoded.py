@@ -10,11 +10,11 @@ import pytest
 import spectheory as st
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
+from reference.forced_logits import forced_texts
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.replaying import replays
 from reference.sampling import Sampling
-from reference.teacher_forcing import forced_texts
 from reference.tracing import TraceSettings, record_trace
 from spectheory.otlp import RRS, Naive
 from spectheory.replay import Replays

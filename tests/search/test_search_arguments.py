@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,12 +81,3 @@ def test_largest_fitting_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     refuses("up to about 100 fits", memory.require_memory, lambda n: 10**5 * n, 101)
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
     memory.require_memory(lambda n: 10**5 * n, 10**30)
-
-
-def test_available_memory_is_read_where_it_can_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    meminfo = tmp_path / "meminfo"
-    monkeypatch.setattr(memory, "MEMINFO", meminfo)
-    everything = memory.available_bytes()
-    assert everything is None or everything > 0
-    meminfo.write_text("MemTotal: 9 kB\nMemAvailable:    7 kB\n")
-    assert memory.available_bytes() == 7 * 1024

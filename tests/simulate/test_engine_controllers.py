@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from simulate import Server, serve
-from simulate.controllers import sglang, tensorrt_llm, vllm
-from simulate.controllers.sglang import DEFAULTS
 from simulate.load import Requests, bursts, closed
-from simulate.serving import Controller, StepTimes
-from simulate.serving.rules import choose_tier, completed, remember
+from simulate.serving import Controller, StepTimes, sglang, vllm
+from simulate.serving.engines import DEFAULTS
+from simulate.serving.rules import choose_tier, remember
 from spectheory import Acceptance, Latency
 from tests.known import known
-from tests.refusals import refuses
 
 RATES = Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6], [0.5], [0.4], [0.3], [0.2]])
 MOST = 80
@@ -37,11 +33,7 @@ class Driven:
 
     def after(self, batch: int, accepted: int) -> None:
         rule, _, numbers, memory = self.given
-        remember(rule, numbers, memory, batch, self.tier, accepted, 0.01)
-
-    def complete(self, tokens: int, cycles: int) -> None:
-        rule, _, numbers, memory = self.given
-        completed(rule, numbers, memory, tokens, cycles)
+        remember(rule, numbers, memory, batch, self.tier, accepted)
 
 
 def lengths(controller: Controller, sizes: range = range(1, MOST + 1)) -> list[int]:
@@ -69,45 +61,6 @@ def test_vllm_drafts_what_the_step_before_looked_up() -> None:
         found.append(driven.length(batch))
         driven.after(batch, 0)
     assert found == [5, 5, 1, 5, 5]
-
-
-@pytest.mark.parametrize(
-    ("version", "schedule", "plain"),
-    [
-        ("1.2", {1: 4, 4: 2, 8: 0}, lambda k: 4 if k < 4 else 2 if k < 8 else 0),
-        ("1.4.0rc1", {4: 4, 8: 2, 32: 1}, lambda k: 4 if k <= 4 else 2 if k <= 8 else 1 if k <= 32 else 0),
-    ],
-)
-def test_tensorrt_llm_reads_its_schedule_by_version(
-    version: str, schedule: dict[int, int], plain: Callable[[int], int]
-) -> None:
-    controller = tensorrt_llm(4, RATES, MOST, version=version, draft_len_schedule=schedule)
-    assert lengths(controller) == [plain(k) for k in range(1, MOST + 1)]
-
-
-def test_tensorrt_llm_counts_as_many_requests_as_fit_into_the_token_budget() -> None:
-    assert lengths(tensorrt_llm(3, RATES, MOST, max_concurrency=32)) == [3 * (k <= 32) for k in range(1, MOST + 1)]
-    assert set(lengths(tensorrt_llm(3, RATES, MOST, max_concurrency=32, max_num_tokens=128))) == {3}
-    assert set(lengths(tensorrt_llm(3, RATES, MOST, max_concurrency=32, max_num_tokens=3))) == {0}
-    assert set(lengths(tensorrt_llm(3, RATES, MOST))) == {3}
-
-
-def test_the_gate_of_tensorrt_llm_closes_once_and_for_all() -> None:
-    """Against a list of the last requests, over requests that accept less and less, then much."""
-    rng = np.random.default_rng(1)
-    driven = Driven(tensorrt_llm(3, RATES, MOST, acceptance_window=7, acceptance_length_threshold=0.8))
-    last: deque[float] = deque(maxlen=7)
-    closed_at = None
-    for number in range(120):
-        assert driven.length(5) == (3 if closed_at is None else 0)
-        driven.after(5, 3)
-        cycles = int(rng.integers(1, 30))
-        tokens = cycles + 1 + int(cycles * (1.6 - 0.02 * number if number < 80 else 3))
-        driven.complete(tokens, cycles)
-        last.append(max(0.0, tokens / (cycles + 1) - 1))
-        if closed_at is None and len(last) == 7 and math.fsum(last) / 7 < 0.8:
-            closed_at = number
-    assert 7 < known(closed_at) < 80
 
 
 class PlainSlot:
@@ -166,8 +119,7 @@ class PlainSlot:
     ],
     ids=["default", "flat", "fast", "by batch"],
 )
-@pytest.mark.parametrize("graphs", [(), (1, 2, 4, 8, 16, 24, 32, 48, 64)], ids=["no graphs", "graphs"])
-def test_sglang_follows_its_rule(config: dict, graphs: tuple[int, ...]) -> None:
+def test_sglang_follows_its_rule(config: dict) -> None:
     """Against the rule written down a second time, over batches of changing size and acceptance."""
     keyed = {int(key): entry for key, entry in config.items() if key.isdigit()} or {1: {}}
     common = {key: value for key, value in config.items() if not key.isdigit()}
@@ -175,13 +127,12 @@ def test_sglang_follows_its_rule(config: dict, graphs: tuple[int, ...]) -> None:
     for key, entry in keyed.items():
         given = common | entry
         slots[key] = PlainSlot(given.pop("candidate_steps"), 3, **given)
-    rng, driven = np.random.default_rng(3), Driven(sglang(RATES, MOST, config=config, graph_batches=graphs))
+    rng, driven = np.random.default_rng(3), Driven(sglang(RATES, MOST, config=config))
     batch, quality, chosen = 1, 0.5, set()
     for step in range(3_000):
         if step % 40 == 0:
             batch, quality = int(rng.integers(1, rng.choice([7, 30, MOST]))), rng.random()
-        padded = min((graph for graph in graphs if graph >= batch), default=batch)
-        slot = slots[max((key for key in slots if key <= padded), default=min(slots))]
+        slot = slots[max((key for key in slots if key <= batch), default=min(slots))]
         length = driven.length(batch)
         assert length == slot.now, step
         accepted = int(rng.binomial(batch * length, quality)) if length else 0
@@ -216,71 +167,9 @@ def test_in_an_engine_vllm_is_one_step_late() -> None:
     assert {0, 2, 5} == set(drafted.tolist())
 
 
-def test_in_an_engine_the_gate_closes_with_the_last_request_of_its_window() -> None:
-    window = 20
-    poor = Acceptance.by_depth_and_rank([[0.2], [0.1]])
-    controller = tensorrt_llm(2, poor, 8, acceptance_window=window, acceptance_length_threshold=0.5)
-    run = serve(controller, load(), server=server(), keep_steps=True)
-    decoding = np.flatnonzero(known(run.step_batch))
-    closing = np.sort(run.completion_seconds)[window - 1]
-    off = np.array([not tree.budget for tree in run.trees])[known(run.step_tier)[decoding]]
-    assert np.array_equal(off, known(run.step_seconds)[decoding] > closing)
-
-
-def test_the_gate_counts_the_iterations_of_each_request() -> None:
-    """A chain that is always accepted: answers of 41 tokens take 1 prompt and 20 cycles of 2, so 41 / 21 - 1."""
-    sure, loop = Acceptance.by_depth_and_rank([[1.0]]), closed(4, 40, prompt=10, output=41)
-    mean = 41 / 21 - 1
-    for threshold, speculates in ((mean - 1e-9, True), (mean + 1e-9, False)):
-        gate = tensorrt_llm(1, sure, 8, acceptance_window=5, acceptance_length_threshold=threshold)
-        run = serve(gate, loop, server=server())
-        off = [tree.budget for tree in run.trees].index(0)
-        assert (run.tier_steps[off] == 0) == speculates
-
-
-def test_answers_of_one_token_count_as_not_accepted() -> None:
-    one = Requests.closed(1, np.full(4, 10), np.array([1, 1, 1, 40]))
-    for window, off in ((3, True), (4, False)):
-        gate = tensorrt_llm(3, RATES, 8, acceptance_window=window, acceptance_length_threshold=0.5)
-        run = serve(gate, one, server=server())
-        assert run.tier_shares[[tree.budget for tree in run.trees].index(0)] == off
-
-
-def test_a_burst_above_max_concurrency_closes_the_gate() -> None:
-    """Requests that are decoded without drafts count as badly accepted, so that speculation ends for good."""
-    gate = {"acceptance_window": 10, "acceptance_length_threshold": 0.5}
-    alone, crowded = closed(2, 60, prompt=10, output=40), closed(8, 60, prompt=10, output=40)
-    runs = [
-        serve(tensorrt_llm(3, RATES, 8, max_concurrency=4, **gate), one, server=server()) for one in (alone, crowded)
-    ]
-    shares = [run.tier_shares[[tree.budget for tree in run.trees].index(3)] for run in runs]
-    assert shares[0] == 1
-    assert shares[1] < 0.1
-
-
 def test_in_an_engine_sglang_adapts_to_what_is_accepted() -> None:
     for rates, best in (([[0.98]] * 7, 7), ([[0.05]] * 7, 0)):
         config = {"candidate_steps": [0, 1, 3, 7], "warmup_batches": 2, "update_interval": 2}
         controller = sglang(Acceptance.by_depth_and_rank(rates), 8, config=config)
         run = serve(controller, closed(6, 60, prompt=10, output=80), server=server())
         assert run.trees[int(run.tier_steps.argmax())].budget in ((7,) if best else (0, 1))
-
-
-def test_a_wrong_configuration_is_refused() -> None:
-    refuses("must be a list with at least one entry", vllm, [], RATES, 8)
-    refuses("must begin at batch size 1", vllm, [[2, 8, 3]], RATES, 8)
-    refuses(r"have no overlap, but \[8, 9, 1\] begins at 8", vllm, [[1, 8, 3], [8, 9, 1]], RATES, 8)
-    refuses(r"must hold entries \[first batch, last batch, length\], got \[1, 8\]", vllm, [[1, 8]], RATES, 8)
-    refuses(r"the length of \[1, 8, -1\]", vllm, [[1, 8, -1]], RATES, 8)
-    refuses("num_speculative_tokens must be at least 1", vllm, [[1, 8, 1]], RATES, 8, num_speculative_tokens=0)
-    refuses("at least one entry", tensorrt_llm, 3, RATES, 8, draft_len_schedule={})
-    refuses(r"draft_len_schedule\[4\] must be between 0 and 3", tensorrt_llm, 3, RATES, 8, draft_len_schedule={4: 5})
-    refuses("must have the entry 1: 3", tensorrt_llm, 3, RATES, 8, version="1.2", draft_len_schedule={2: 3})
-    refuses("0.9", tensorrt_llm, 3, RATES, 8, version="0.9")
-    refuses("max_concurrency must be None", tensorrt_llm, 3, RATES, 8, draft_len_schedule={4: 3}, max_concurrency=4)
-    refuses(r"must be a list of lengths, got \[\]", sglang, RATES, 8, config={"candidate_steps": []})
-    refuses("unknown field 'steps'", sglang, RATES, 8, config={"1": {"steps": [1]}})
-    refuses("ema_alpha must be a probability", sglang, RATES, 8, config={"candidate_steps": [1], "ema_alpha": 2})
-    refuses("update_interval must be", sglang, RATES, 8, config={"candidate_steps": [1], "update_interval": 0})
-    refuses("strategy must be 'ema'", sglang, RATES, 8, config={"strategy": "throughput_aware"})
-    refuses("config must be a dictionary", sglang, RATES, 8, config=[1, 3])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from simulate import Controller, Requests, Server, StepTimes, Tier
+from simulate.serving.engine_loop import keys_of, uniform
 from simulate.serving.engine_state import ACCEPTED
 from simulate.serving.server import _simulated, prepared
-from simulate.serving.uniform_numbers import keys_of, uniform
 from spectheory import Acceptance, Latency, Tree
 from tests.simulate import plain_engine
 from tests.simulate.plain_engine import PlainEngine

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from simulate import Controller, Requests, Server, StepTimes, Tier, capacity, self_consistent, serve
+from simulate import Controller, Requests, Server, StepTimes, Tier, self_consistent, serve
 from simulate.serving.stability import mean_cycles
 from spectheory import Acceptance, Deployment, Latency, Tree
 
@@ -92,21 +92,6 @@ def test_littles_law_holds_in_each_run(tree: Tree, sequences: int) -> None:
     assert loop.mean_in_system <= 7
 
 
-def test_saturation_is_one_by_the_work_of_a_request() -> None:
-    """Each request is one step that reads its prompt and its mean cycles, on one of 16 sequences."""
-    count, batch, output = 16 * 200, 16, 12
-    requests = Requests(np.zeros(count), np.ones(count, np.int64), np.full(count, output))
-    plain = capacity(None, requests, server=constant(batch))
-    assert plain.saturated == batch / (output * STEP)
-    assert plain.stability_limit == pytest.approx(plain.saturated, rel=1e-12)
-    assert plain.best_sequences == batch
-    survival = 0.7 ** np.arange(4)
-    cycles = float(mean_cycles(survival, np.array([output]))[0])
-    chain = capacity(CHAIN, requests, server=constant(batch), rates=RATES, seed=1)
-    assert chain.stability_limit == pytest.approx(batch / ((1 + cycles) * STEP), rel=1e-12)
-    assert chain.saturated == pytest.approx(chain.stability_limit, rel=0.01)
-
-
 def test_the_mean_number_of_cycles_is_that_of_all_sequences_of_cycles() -> None:
     survival = np.array([1, 0.625, 0.25])
     chances = survival - np.append(survival[1:], 0)
@@ -176,4 +161,3 @@ def test_a_queue_that_grows_has_no_stable_batch(h100: Server) -> None:
     found = self_consistent(None, load, server=h100)
     assert found.points == ()
     assert found.reached_from(1) is None
-    assert capacity(None, load, server=h100).stability_limit < 100

@@ -94,7 +94,7 @@ def test_prompts_beside_a_step_are_those_of_the_roofline() -> None:
     one = row(shape="none", draft="", batch="16", context="500", measured_spec_tok_s="")
     assert prefill_tokens(one) == 12
     place: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": None, "batch": 16, "context": 500}
-    latency = Latency.roofline(**place, prefill_tokens=12)
+    latency = Latency.roofline(**place, lengths=(300, 400))
     assert shipped(one).plain == pytest.approx(latency.plain(500), rel=1e-12)
     assert prefill_tokens(row(batch="16", context="500")) == 0
 

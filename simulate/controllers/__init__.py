@@ -1,8 +1,0 @@
-"""The engines' own controllers: how vLLM, SGLang and TensorRT-LLM choose the draft length of a step."""
-
-from simulate.controllers.of_schedule import ENGINE_RULES, engine_controller
-from simulate.controllers.sglang import sglang
-from simulate.controllers.tensorrt_llm import tensorrt_llm
-from simulate.controllers.vllm import vllm, vllm_adaptive
-
-__all__ = ["ENGINE_RULES", "engine_controller", "sglang", "tensorrt_llm", "vllm", "vllm_adaptive"]

@@ -1,0 +1,308 @@
+"""Traces of draft models and of draft heads: what they hold, resuming, damaged folders, and what cannot be traced."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import spectheory as st
+from reference.decode import Decoder
+from reference.drafters import PlannedTree
+from reference.forced_logits import forced_texts
+from reference.heads import HeadConfig, write_head
+from reference.models import Pair, load_pair
+from reference.part_files import STAMP
+from reference.random_streams import Uniforms, streams
+from reference.replaying import replays
+from reference.sampling import Sampling
+from reference.tracing import (
+    PROMPTS,
+    TraceSettings,
+    acceptance,
+    by_request,
+    candidates_given,
+    ranks,
+    record_trace,
+)
+from spectheory.core.acceptance import cycle_starts
+from spectheory.core.errors import InputError
+from spectheory.otlp import Naive
+from spectheory.replay import Replays
+from spectheory.verify import Greedy, TopDown, Traversal, Verifier
+from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import killed
+from tests.reference.played import gpu
+from tests.reference.tiny_heads import CONFIGS, random_head, random_target
+from tests.refusals import refuses
+
+TEXTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
+SETTINGS = TraceSettings("numbers", candidates=4, new_tokens=40, batch=2)
+SHORT = replace(SETTINGS, new_tokens=12)
+AFTER = [[3, 3, 5, 1], [0, 1, 2, 3], [5, 4, 3, 2], [1, 1, 2, 5], [2, 0, 4, 4]]
+OF_HEADS = TraceSettings("random", candidates=6, new_tokens=16, batch=2, depths=4)
+TREE = st.Tree([-1, 0, 0, 0, 1, 1, 2, 4])
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [row for part in sorted(folder.glob("part-*.parquet")) for row in pq.read_table(part).to_pylist()]
+
+
+def small(kind: str) -> Pair:
+    """A target of 6 tokens with a random head, whose drafts are often right by chance."""
+    config = CONFIGS[kind]
+    config = replace(config, vocab_size=6, draft_vocab_size=5 if config.draft_vocab_size else None)
+    if config.kind == "eagle3":
+        config = replace(config, layers=(3, 0, 2))
+    tokenizer: Any = None
+    target = random_target(vocab_size=6)
+    return Pair(target, random_head(config, dtype=torch.float64).attach(target), tokenizer, ("target", "head"))
+
+
+def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path: Path) -> None:
+    record_trace(tiny, TEXTS, SETTINGS, tmp_path)
+    rows = rows_of(tmp_path)
+    for request, prompt in enumerate(TEXTS):
+        mine = [row for row in rows if row["request_id"] == request]
+        text = Decoder(tiny, PlannedTree(st.Tree.chain(0)), stop_tokens=tiny.stop_tokens).generate(prompt, 40).tokens
+        assert [row["target_token"] for row in mine] == text
+        with torch.inference_mode():
+            offered = torch.log_softmax(tiny.draft(torch.tensor([prompt + text])).logits[0].float(), -1)
+        for row in mine:
+            here = offered[len(prompt) + row["pos"] - 1]
+            assert row["draft_topk_ids"] == here.topk(4).indices.tolist()
+            assert row["draft_topk_logprob"] == pytest.approx(here.topk(4).values.tolist(), abs=1e-4)
+            assert row["draft_entropy"] == pytest.approx(float(-(here.exp() * here).sum()), abs=1e-3)
+            among = row["target_token"] in row["draft_topk_ids"]
+            assert row["target_rank"] == (row["draft_topk_ids"].index(row["target_token"]) if among else -1)
+            assert row["target_top_rank"] == row["target_rank"]
+            assert row["ctx_len"] == len(prompt) + row["pos"]
+    rates = acceptance(tmp_path, min_trials=10)
+    assert rates.trials is not None
+    assert rates.trials[0] == len(rows)
+    assert rates.table[0, 0] == np.mean([row["target_rank"] == 0 for row in rows])
+    assert rates.provenance.settings["dataset"] == "numbers"
+
+
+def test_a_sampled_trace_knows_the_rank_among_the_most_probable_tokens(tiny: Pair, tmp_path: Path) -> None:
+    record_trace(tiny, TEXTS, replace(SETTINGS, temperature=1.0), tmp_path)
+    rows = rows_of(tmp_path)
+    for row in rows[::7]:
+        mine = [other for other in rows if other["request_id"] == row["request_id"] and other["pos"] < row["pos"]]
+        text = TEXTS[row["request_id"]] + [other["target_token"] for other in mine]
+        with torch.inference_mode():
+            top = tiny.draft(torch.tensor([text])).logits[0, -1].topk(4).indices.tolist()
+        assert row["target_top_rank"] == (top.index(row["target_token"]) if row["target_token"] in top else -1)
+    rates = acceptance(tmp_path, min_trials=10, top=True)
+    assert rates.table[0, 0] == np.mean([row["target_top_rank"] == 0 for row in rows])
+    assert any(row["target_top_rank"] != row["target_rank"] for row in rows)
+
+
+def test_candidates_given_a_text_are_those_that_the_naive_solver_saw() -> None:
+    """Each ordered triple of 4 tokens, after each token: |z| <= 6.5, an error level of 1e-10 for each of 288 counts."""
+    rng, draws = np.random.default_rng(0), 20_000
+    uniforms = Uniforms(torch.Generator().manual_seed(0))
+    for p, q in rng.dirichlet(np.ones(4), (3, 2)):
+        for token in range(4):
+            rows = (np.tile(p, (draws, 1)), np.tile(q, (draws, 1)), np.full(draws, token))
+            found = candidates_given(*rows, 3, uniforms)
+            for drafts in itertools.permutations(range(4), 3):
+                drawn = np.prod([q[x] / (1 - q[list(drafts[:i])].sum()) for i, x in enumerate(drafts)])
+                chance = drawn * Naive().distribution(p, q, list(drafts))[token] / p[token]
+                count = (found == drafts).all(1).sum()
+                assert abs(count - draws * chance) <= 6.5 * np.sqrt(draws * chance * (1 - chance)) + 1e-9
+    certain, p = np.array([[0.0, 1.0, 0.0]] * 2), np.array([[0.0, 1.0, 0.0], [0.5, 0.5, 0.0]])
+    assert candidates_given(p, certain, np.array([1, 0]), 3, uniforms).tolist() == [[1, -1, -1], [1, -1, -1]]
+
+
+def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair, tmp_path: Path) -> None:
+    sampled, first = replace(SETTINGS, temperature=1.0), tmp_path / "a" / "part-000000.parquet"
+
+    def stop(finished: int, total: int) -> None:
+        if first.exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        record_trace(tiny, TEXTS, sampled, tmp_path / "a", stop)
+    stamp = first.stat().st_mtime_ns
+    assert not list(tmp_path.rglob("*.partial"))
+    record_trace(tiny, TEXTS, sampled, tmp_path / "a")
+    record_trace(tiny, TEXTS, sampled, tmp_path / "b")
+    assert first.stat().st_mtime_ns == stamp
+    for part in (tmp_path / "b").glob("*.parquet"):
+        assert pq.read_table(part).equals(pq.read_table(tmp_path / "a" / part.name))
+    differing = r"a trace with another seed \(0, here 4\), temperature \(1.0, here 0.0\): name an empty folder"
+    refuses(differing, record_trace, tiny, TEXTS, replace(SETTINGS, seed=4), tmp_path / "a")
+    refuses("holds a trace with other prompts:", record_trace, tiny, TEXTS[::-1], sampled, tmp_path / "a")
+    swapped = replace(tiny, target=tiny.draft, draft=tiny.target)  # pyrefly: ignore[bad-argument-type]
+    refuses("holds a trace with other weights:", record_trace, swapped, TEXTS, sampled, tmp_path / "a")
+    stamped = tmp_path / "b" / STAMP
+    stamped.write_text(stamped.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "2.0"'))
+    refuses(r"a trace with another torch \(2.0, here .*\):", record_trace, tiny, TEXTS, sampled, tmp_path / "b")
+
+
+@POSIX
+def test_what_a_killed_writer_leaves_is_removed_by_the_next(tiny: Pair, tmp_path: Path) -> None:
+    assert killed(lambda: record_trace(tiny, TEXTS, SHORT, tmp_path), write=3)
+    assert len(list(tmp_path.glob("*.partial"))) == 1
+    record_trace(tiny, TEXTS, SHORT, tmp_path)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"] * 2 + [".parquet"] * 3
+
+
+def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
+    refuses("need a context of 1040, these models have 1024", record_trace, tiny, [[1] * 1000], SETTINGS, tmp_path)
+    refuses(r"the same length, got lengths \[1, 2\]", record_trace, tiny, [[1], [1, 2]], SETTINGS, tmp_path)
+    many = replace(SETTINGS, candidates=301)
+    refuses("candidates must be at most the vocabulary of 300, got 301", record_trace, tiny, TEXTS, many, tmp_path)
+    refuses("candidates must be at least 1, got 0", replace, SETTINGS, candidates=0)
+    refuses("prompts must have at least 2 tokens", record_trace, small("eagle1"), [[3]], OF_HEADS, tmp_path)
+    refuses("holds no trace", acceptance, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def recorded(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of two traces: `one`, and `other` with another seed."""
+    folder = tmp_path_factory.mktemp("traces")
+    for name, seed in (("one", 0), ("other", 1)):
+        record_trace(tiny, TEXTS, replace(SHORT, seed=seed), folder / name)
+    return folder
+
+
+@pytest.fixture
+def trace(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of the trace `one`."""
+    return shutil.copytree(recorded / "one", tmp_path / "trace")
+
+
+def test_parts_and_prompts_belong_to_their_provenance(recorded: Path, trace: Path, tiny: Pair, tmp_path: Path) -> None:
+    part = trace / "part-000002.parquet"
+    shutil.copy(recorded / "other" / part.name, part)
+    refuses("part-000002.parquet does not belong to the run that .* record again", ranks, trace)
+    part.unlink()
+    refuses("lacks part-000002.parquet: repeat `spectheory trace`", ranks, trace)
+    record_trace(tiny, TEXTS, SHORT, trace)
+    assert acceptance(trace, min_trials=1).table.tolist() == acceptance(recorded / "one", min_trials=1).table.tolist()
+    shutil.copy(trace / "part-000000.parquet", part)
+    refuses("part-000002.parquet does not hold the requests from 2 on", ranks, trace)
+    (trace / STAMP).unlink()
+    refuses("holds no trace", ranks, trace)
+    refuses("without its provenance.json: name an empty folder", record_trace, tiny, TEXTS, SHORT, trace)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / PROMPTS).write_text("[[1]]")
+    record_trace(tiny, TEXTS, SHORT, tmp_path / "new")
+    assert json.loads((tmp_path / "new" / PROMPTS).read_text()) == TEXTS
+
+
+def test_a_part_with_one_changed_byte_or_cut_is_refused_or_read_as_it_was(trace: Path) -> None:
+    """Every 39th byte, one at a time."""
+    part, right = trace / "part-000002.parquet", [text.tolist() for text in ranks(trace)]
+
+    def found() -> list[list[int]] | str:
+        try:
+            return [text.tolist() for text in ranks(trace)]
+        except InputError as error:
+            return str(error)
+
+    whole, refusals = part.read_bytes(), 0
+    for place in range(0, len(whole), 39):
+        part.write_bytes(whole[:place] + bytes([whole[place] ^ 0x24]) + whole[place + 1 :])
+        answer = found()
+        assert answer == right or str(part) in answer
+        refusals += answer != right
+    assert refusals
+    for share in (0.0, 0.3, 0.999):
+        part.write_bytes(whole[: int(share * len(whole))])
+        refuses("part-000002.parquet is damaged: remove it and record again", ranks, trace)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"source": 3}', "[" * 100_000, '{"source": "\\ud800"}', "null"])
+def test_a_damaged_provenance_is_refused(trace: Path, tiny: Pair, text: str) -> None:
+    (trace / STAMP).write_text(text)
+    refuses("provenance.json is damaged", ranks, trace)
+    refuses("provenance.json is damaged", record_trace, tiny, TEXTS, SHORT, trace)
+
+
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "mtp", "parallel"])
+def test_greedy_cycles_of_a_head_are_those_of_the_decoder(kind: str, tmp_path: Path) -> None:
+    """Cycle by cycle: by replay, by the walk through the ranks, and by the visits that rates count."""
+    pair = small(kind)
+    record_trace(pair, AFTER, OF_HEADS, tmp_path)
+    recorded, accepted = ranks(tmp_path), []
+    for prompt, text in zip(AFTER, recorded, strict=True):
+        found = Decoder(pair, PlannedTree(TREE)).generate(prompt, 16)
+        starts = 1 + np.cumsum([0, *(kept + 1 for kept in found.accepted)])[:-1]
+        assert cycle_starts(text, TREE).tolist() == starts.tolist()
+        accepted += [kept for start, kept in zip(starts, found.accepted, strict=True) if start + 3 < 16]
+    replayed = replays(tmp_path).replay(TREE, Greedy())
+    np.testing.assert_allclose(replayed.accepted, np.bincount(accepted, minlength=4), atol=1e-12)
+    counted = acceptance(tmp_path, policy=TREE, min_trials=1)
+    assert counted.trials is not None
+    assert counted.trials[0] == sum(len(cycle_starts(text, TREE)) for text in recorded)
+    assert sum(accepted) > 4, "nothing was accepted, so nothing was tested of deeper nodes"
+
+
+@pytest.mark.parametrize(("kind", "verifier"), [("eagle1", Traversal()), ("parallel", TopDown(Naive()))], ids=str)
+def test_sampled_cycles_of_a_head_are_as_many_as_replay_expects(kind: str, verifier: Verifier) -> None:
+    """|z| <= 4.5 over 8 texts, an error level of 7e-6 for each of 2 rows, by the normal approximation."""
+    pair, sampling = small(kind), Sampling(1.0)
+    prompts = [[int(token) for token in np.random.default_rng(i).integers(0, 6, 5)] for i in range(8)]
+    texts, counted = [], 0
+    for request, prompt in enumerate(prompts):
+        text = Decoder(pair, PlannedTree(TREE), sampling, verifier).generate(prompt, 30, *streams(pair, 1, request))
+        starts = 1 + np.concatenate([[0], np.cumsum(np.array(text.accepted) + 1)[:-1]])
+        counted += (starts < 30 - TREE.max_depth).sum()
+        texts.append(text.tokens)
+    forced = list(forced_texts(pair, prompts, texts, sampling, depths=3))
+    assert len(forced[0].q) == 3
+    drawn = [Replays(forced, seed=s).replay(TREE, verifier, st.DrawRule.NO_REPLACEMENT) for s in range(4)]
+    expected = np.array([one.cycles.sum() for one in drawn])
+    variance = np.mean([one.variance.sum() for one in drawn]) + expected.var(ddof=1) / len(drawn)
+    assert abs(counted - expected.mean()) <= 4.5 * np.sqrt(variance)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_trace_of_a_head_has_ranks_by_depth_and_continues(temperature: float, tmp_path: Path) -> None:
+    pair, settings = small("eagle1"), replace(OF_HEADS, temperature=temperature)
+    record_trace(pair, AFTER, settings, tmp_path)
+    before = [ranks(tmp_path, top=top) for top in (False, True)]
+    assert [text.shape for text in before[0]] == [(4, 16)] * 5
+    (tmp_path / "part-000002.parquet").unlink()
+    record_trace(pair, AFTER, settings, tmp_path)
+    for one, other in zip(before, (ranks(tmp_path, top=top) for top in (False, True)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert all(texts.min() >= -1 for texts in by_request(tmp_path, "deeper_ranks"))
+    shallower = replace(settings, depths=3)
+    refuses("another depths \\(4, here 3\\)|other depths", record_trace, pair, AFTER, shallower, tmp_path)
+    record_trace(pair, AFTER, replace(settings, depths=1), tmp_path / "one")
+    assert [text.shape for text in ranks(tmp_path / "one")] == [(16,)] * 5
+    record_trace(pair, AFTER[:2], replace(settings, new_tokens=2, depths=8), tmp_path / "short")
+    assert [text.shape for text in ranks(tmp_path / "short")] == [(8, 2)] * 2
+
+
+def test_a_parallel_head_is_replayed_no_deeper_than_it_drafts(tmp_path: Path) -> None:
+    record_trace(small("parallel"), AFTER, OF_HEADS, tmp_path)
+    texts = replays(tmp_path)
+    assert (texts.limit, texts.deepest) == (4, 4)
+    assert not texts.can_replay(st.Tree.chain(5))
+    refuses("shape must be at most 4 deep, .*, got 5", texts.replay, st.Tree.chain(5), Greedy())
+
+
+def test_a_head_on_a_gpu_is_traced_as_on_the_host(tiny_folders: Path, tmp_path: Path) -> None:
+    write_head(random_head(HeadConfig("eagle1", 64, 48, 300, 4, 2, 8)), tmp_path / "head", "eagle")
+    found = []
+    for device in ("cuda", "cpu"):
+        with gpu() if device == "cuda" else nullcontext():
+            pair = load_pair(tiny_folders / "target", tmp_path / "head", device=device, dtype=torch.float64)
+            record_trace(pair, AFTER, replace(OF_HEADS, temperature=1.0), tmp_path / device)
+        found.append(np.concatenate(ranks(tmp_path / device), 1))
+    assert torch.cuda.is_available() or (found[0] == found[1]).all()
