@@ -65,11 +65,10 @@ class CompareSettings:
         require_cycle(self.new_tokens)
         for temperature in self.temperatures:
             Sampling(temperature)
-        if self.rounds < 1 or not self.temperatures or len(set(self.temperatures)) < len(self.temperatures):
-            raise InputError(
-                "rounds must be at least 1, and temperatures different numbers, at least one, got "
-                f"{self.rounds} and {self.temperatures}"
-            )
+        if self.rounds < 1:
+            raise InputError(f"rounds must be at least 1, got {self.rounds}")
+        if not self.temperatures or len(set(self.temperatures)) < len(self.temperatures):
+            raise InputError(f"temperatures must be different numbers, at least one, got {self.temperatures}")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from benchmarks.gpu.profile import file_of, read
 from spectheory import Latency, Provenance
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.library import path_of
+from spectheory.hardware.latency import path_of
 from spectheory.hardware.models import model as model_of
 
 PAIRS = (("llama-3.1-8b", "llama-3.2-1b"), ("qwen3-8b", "qwen3-0.6b"))

@@ -267,7 +267,7 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
     assert found == json.loads((Path("out") / RECORD).read_text())
     for bad, said in (
         (["--temperatures", "cold"], "--temperatures must be numbers with commas between them, got 'cold'"),
-        (["--temperatures", "0,0"], "temperatures different numbers"),
+        (["--temperatures", "0,0"], "temperatures must be different numbers"),
         (["--rounds", 0], "rounds must be at least 1"),
         (["--new-tokens", 1], "new_tokens must be at least 2, got 1: the first token comes with the prompt"),
     ):

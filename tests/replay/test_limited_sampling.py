@@ -136,7 +136,7 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
     assert run("decode", "import json", *pair, "--plan", "plan.json", "--new-tokens", 8).exit_code == 0
     other = planned.acceptance.provenance.replace(top_k=None)
     st.Acceptance(planned.acceptance.table, provenance=other).save("other.json")
-    refused = run(*plan, "other.json", "--trace", "trace")
+    refused = run(*plan, "other.json", "--trace", "trace", "--force")
     assert refused.exit_code == 2
     assert "has temperature 1 and top-k 6 and top-p 0.9, but the acceptance rates have temperature 1 and top-p" in (
         refused.stderr
