@@ -26,7 +26,7 @@ from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.replaying import OffTextError, replay_drafter
 from reference.sampling import Sampling
-from spectheory import DrawPolicy, Plan, Provenance, Replayed, Replays, Tree
+from spectheory import DrawPolicy, Provenance, Replayed, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
 from spectheory.otlp import solvers
@@ -88,7 +88,7 @@ class Entrant:
         return self.name if self.verifier is None else f"{self.name}, {name_of(self.verifier)}"
 
 
-def entrants(pair: Pair, plan: Plan, sampling: Sampling, corpus: SuffixArray, seed: int = 0) -> list[Entrant]:
+def entrants(pair: Pair, plan: Schedule, sampling: Sampling, corpus: SuffixArray, seed: int = 0) -> list[Entrant]:
     """The decoders to compare: those of transformers, plain decoding, every drafter with every lossless verifier.
 
     Assisted generation of transformers needs a draft model, and is left out if the draft is a head.
@@ -134,7 +134,7 @@ class Traced:
     """The plan of one sampling, and the texts that the target generated after the traced prompts."""
 
     pair: Pair
-    plan: Plan
+    plan: Schedule
     texts: Replays
     prompts: list[list[int]]
     tokens: list[list[int]]

@@ -13,7 +13,7 @@ from reference.models import Pair
 from reference.profiling import forward_sizes, profile, with_overheads
 from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
-from spectheory import Latency, Plan, Replays, Tally, plan
+from spectheory import Latency, Replays, Schedule, Tally, plan
 
 MAX_BUDGET = 64
 TRACE, RATES, LATENCY = "trace", "acceptance.json", "latency.json"
@@ -34,7 +34,7 @@ def measured_plan(
     latency: Latency | None = None,
     folder: Path | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
-) -> tuple[Plan, Replays]:
+) -> tuple[Schedule, Replays]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
 
     The result has the plan, and the replays of the traced texts by which it was chosen.
@@ -106,7 +106,7 @@ def loop(
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
     **measuring: Any,
-) -> tuple[Plan, Tally]:
+) -> tuple[Schedule, Tally]:
     """Trace, profile and plan, then decode other prompts with the plan: the plan, and the tally of `decoded`.
 
     All records are kept in `folder`, where an interrupted loop continues. `measuring` holds arguments of

@@ -32,13 +32,10 @@ from spectheory.hardware.latency import Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.otlp import Solver, optimal_acceptance
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.plan_record import Plan
-from spectheory.planning.planner import evaluate, plan
+from spectheory.planning.planner import evaluate, plan, schedule
 from spectheory.planning.schedule_record import Schedule
-from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.comparison import Comparison
-from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.plan_comparison import compare
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
@@ -74,7 +71,6 @@ __all__ = [
     "Comparison",
     "Deployment",
     "Draft",
-    "DraftComparison",
     "DraftModel",
     "Drafted",
     "DrawPolicy",
@@ -91,7 +87,6 @@ __all__ = [
     "ModelConfig",
     "OptTree",
     "Paths",
-    "Plan",
     "Policy",
     "PolicyComparison",
     "Provenance",

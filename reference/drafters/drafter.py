@@ -14,7 +14,7 @@ from reference.logits import Peaks
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from spectheory import Draft, DrawPolicy, DrawRule, Plan, Tree
+from spectheory import Draft, DrawPolicy, DrawRule, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE
 from spectheory.verify import Verifier
@@ -144,7 +144,7 @@ class DrafterKind:
         small: makes drafters whose sampled text is certified in tests, with a vocabulary of four tokens.
     """
 
-    compared: Callable[[Sampling, Plan, SuffixArray], dict[str, Drafter]]
+    compared: Callable[[Sampling, Schedule, SuffixArray], dict[str, Drafter]]
     greedy: Callable[[], Iterable[Drafter]]
     small: Callable[[], Iterable[Drafter]]
 

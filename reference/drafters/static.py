@@ -18,7 +18,7 @@ from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from spectheory import Draft, DrawRule, Plan, Tree, best_tree
+from spectheory import Draft, DrawRule, Schedule, Tree, best_tree
 from spectheory.core.errors import InputError
 
 
@@ -208,7 +208,7 @@ def full_tree(counts: Sequence[int]) -> Tree:
     return Tree.from_paths(path for depth in range(1, len(ways) + 1) for path in product(*ways[:depth]))
 
 
-def _compared(plan: Plan) -> dict[str, Drafter]:
+def _compared(plan: Schedule) -> dict[str, Drafter]:
     """A chain, a full tree, the best tree by the plan's rates, and the plan's own tree."""
     found = {
         "chain of 5": Tree.chain(5),

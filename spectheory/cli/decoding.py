@@ -12,7 +12,7 @@ from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, Json, PairOp
 from spectheory.cli.output import console, errors, progress, require_free, show
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 
 SkipTraced = Annotated[
     int, typer.Option("--skip", min=0, help="Number of prompts to skip; the default skips the prompts of `trace`.")
@@ -46,7 +46,7 @@ def decode(
     from spectheory.results.plan_comparison import compare as compared
 
     require_free([plan], out, force=True)
-    planned = Plan.load(plan)
+    planned = Schedule.load(plan)
     require_cycle(source.new_tokens)
     if text != text.encode(errors="ignore").decode():
         raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")

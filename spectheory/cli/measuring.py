@@ -24,7 +24,7 @@ from spectheory.cli.options import (
 from spectheory.cli.output import progress, require_free, show
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 
 TOP_K = "Sample only from this many most probable tokens."
 TOP_P = "Sample only from the fewest most probable tokens whose probabilities sum to this or more."
@@ -83,7 +83,7 @@ def trace(
     from spectheory.report.tables import acceptance_rows
 
     require_free([plan], out / "acceptance.json", force=True)
-    policy = None if plan is None else Plan.load(plan)
+    policy = None if plan is None else Schedule.load(plan)
     with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
         settings = tracing.TraceSettings(
             dataset=text.dataset,

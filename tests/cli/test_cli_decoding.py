@@ -54,7 +54,7 @@ def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(
     stamp = st.Tally.load("measured.json").provenance
     assert (stamp.temperature, stamp.verifier) == (1.0, "TopDown(solver=Naive())")
     assert (stamp.requests, stamp.settings["skip"]) == (2, 1)
-    assert stamp.tree == st.Plan.load("plan.json").tree.identity != st.Tree.chain(1).identity
+    assert stamp.tree == st.Schedule.load("plan.json").tree.identity != st.Tree.chain(1).identity
     assert printed(run("decode", "import json", *pair[:4], "--plan", "plan.json", "--new-tokens", 8))
     assert seen == {"TopDown(solver=Naive())"}
     data = json.loads(printed(run("decode", *pair, *FEW, "--plan", "plan.json", "--json")))

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from spectheory import InputError, Levels
 from spectheory.cli import app
 from spectheory.core.plugins import PluginWarning, plugins
-from spectheory.engines import engine, engines
+from spectheory.engines import engine, names
 from spectheory.otlp import Solver, solvers
 from spectheory.verify import Traversal, verifier_of, verifiers
 from tests.toy_package import install
@@ -164,7 +164,7 @@ engine = Engine("vllm", "Not vLLM")
         ("verifiers", "Greedy", verifiers),
         ("solvers", "RRS", solvers),
         ("solvers", "ArgMax", solvers),
-        ("engines", "engine", engines),
+        ("engines", "engine", names),
     ],
 )
 def test_no_plugin_takes_the_name_of_a_part_of_this_package(

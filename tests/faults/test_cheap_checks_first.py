@@ -11,8 +11,6 @@ from reference.losses import loss_of
 from reference.train.head import HeadRecipe
 from spectheory.cli import replaying
 from spectheory.cli.options import PairOptions
-from spectheory.core.json_values import to_json
-from spectheory.core.provenance import Provenance
 from tests.command_line import Run, refused
 from tests.refusals import refuses
 
@@ -98,38 +96,6 @@ def test_an_engine_and_its_version_are_checked_before_the_plan(plan: Run, engine
     assert set(Path().rglob("*")) == before
 
 
-JUDGED = ("head", "evaluate", "--out", "new")
-BOTH = ("--group", "a=shipped", "--group", "b=shipped")
-TEXTS = ("train", "texts", "--out", "new")
-HEAD = ("train", "head", "--out", "new", "--texts", "texts", "--loss")
-LATER = [
-    ((*JUDGED, "--group", "shipped"), "group must be a name with its folders"),
-    ((*JUDGED, "--group", "a=shipped"), "groups must be at least two, got 1"),
-    ((*JUDGED, "--group", "a=shipped", "--group", "b=absent"), "group b has no folder 'absent': check the path"),
-    ((*JUDGED, *BOTH, "--baseline", "c"), "--baseline must be one of a, b, got 'c'"),
-    ((*JUDGED, *BOTH, "--search", "no such"), "no such"),
-    ((*JUDGED, *BOTH, "--tree", "absent.json"), "there is no file absent.json"),
-    ((*JUDGED, *BOTH, "--verifier", "SpecTr"), "--verifier must be left out for greedy text"),
-    ((*JUDGED, *BOTH, "--temperature", "1", "--verifier", "none"), "verifier must be one of Greedy, "),
-    ((*JUDGED, *BOTH, "--count", 0), "--count must be at least 1, got 0"),
-    ((*TEXTS, "--corpus", "bad.jsonl"), "bad.jsonl, line 1 is not a JSON object"),
-    ((*TEXTS, "--share", "2/2"), "share must be k/n"),
-    ((*TEXTS, "--temperatures", "0,-1"), "temperature must be"),
-    (("train", "texts", "--out", "plan.json"), "plan.json is not a folder"),
-    ((*HEAD, "no such"), "no such"),
-    ((*HEAD, "eagle3"), "texts holds no texts of a target"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "said"), LATER, ids=lambda one: "-".join(map(str, one))[-60:])
-def test_heads_and_texts_are_checked_before_models_are_loaded(
-    no_models: Run, arguments: tuple[object, ...], said: str
-) -> None:
-    before = set(Path().rglob("*"))
-    refused(no_models(*arguments), said)
-    assert set(Path().rglob("*")) == before
-
-
 def test_a_tree_is_read_before_the_texts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The texts of a trace above temperature 0 need both models."""
 
@@ -141,26 +107,7 @@ def test_a_tree_is_read_before_the_texts(run: Run, monkeypatch: pytest.MonkeyPat
     refused(run("replay", "trace", "--tree", "tree.json"), "tree.json must hold a parent array")
 
 
-def test_a_selector_is_checked_before_its_labels(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def of_trace(*_: object) -> None:
-        raise AssertionError("the models of the trace are loaded")
-
-    monkeypatch.setattr("reference.judging.HeldOutTexts.of_trace", of_trace)
-    st.Latency.constant(draft_seconds=0.1).save("latency.json")
-    Path("trace").mkdir()
-    stamp = Provenance("spectheory trace", temperature=1.0)
-    Path("trace/provenance.json").write_text(to_json(stamp.to_dict()))
-    asked = ("train", "selector", "--trace", "trace", "--latency", "latency.json")
-    refused(run(*asked, "--out", "new", "--trace", "trace"), "labels must be of different samplings")
-    Path("greedy").mkdir()
-    Path("greedy/provenance.json").write_text(to_json(Provenance("spectheory trace", temperature=0.0).to_dict()))
-    refused(run(*asked, "--out", "new", "--trace", "greedy"), "temperature of the texts must be above 0, got 0")
-    refused(run(*asked, "--out", "latency.json"), "latency.json is not a folder")
-    refused(run(*asked, "--out", "new", "--verifier", "none"), "none")
-    assert not Path("new").exists()
-
-
-@pytest.mark.parametrize("command", ["train texts", "train head", "train selector", "decode", "certify"])
+@pytest.mark.parametrize("command", ["decode", "certify"])
 def test_a_seed_fits_every_generator(run: Run, command: str) -> None:
     """Torch takes no larger ones. The option is checked with the others, before those that are missing."""
     result = run(*command.split(), *(["Naive"] if command == "certify" else []), "--seed", 2**63)

@@ -13,7 +13,6 @@ import pytest
 import spectheory as st
 from reference.compare import CompareSettings, compare
 from reference.heads import write_head
-from reference.judging import HeldOutTexts, JudgeSettings, PairDraft, StaticTree, judge
 from reference.losses import Eagle
 from reference.models import Pair
 from reference.part_files import claim, claimed
@@ -23,8 +22,7 @@ from reference.train.own_texts import write_own_texts
 from reference.train.pair import train_pair
 from reference.train.recipe import Recipe
 from spectheory.core.files import owned
-from spectheory.verify import Greedy
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS as TEXTS
 from tests.reference.train_heads import config, corpus, head, own_texts
@@ -121,13 +119,10 @@ def test_processes_that_share_a_folder_claim_it_at_the_same_time(tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.partial", "provenance.json"]
 
 
-def test_judged_drafts_heads_and_trainings_have_one_writer(tiny: Pair, tmp_path: Path) -> None:
-    texts, chain = own_texts(tiny, tmp_path / "texts"), StaticTree(st.Tree.chain(1), Greedy())
-    record_trace(tiny, PROMPTS, SETTINGS, tmp_path / "trace")
-    judged, drafts = HeldOutTexts.of_trace(tmp_path / "trace"), {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
+def test_texts_heads_and_trainings_have_one_writer(tiny: Pair, tmp_path: Path) -> None:
+    texts = own_texts(tiny, tmp_path / "texts")
     once = HeadRecipe(Eagle(), steps=1, rows=2)
     writers: list[tuple[str, Callable[[Path], object]]] = [
-        ("writer.lock", lambda place: judge(judged, drafts, JudgeSettings(chain), place)),
         ("writer.lock", lambda place: write_head(head(tiny, "eagle1"), place, "eagle")),
         ("writer.lock", lambda place: train_pair(tmp_path / "pair", place, Recipe())),
         ("writer-0-of-1.lock", lambda place: write_own_texts(tiny, corpus(tiny), TEXTS, place)),
