@@ -1,4 +1,4 @@
-"""Folders of Parquet files. A folder belongs to one trace or matrix; each file is written whole or not at all."""
+"""Folders of Parquet files. A folder belongs to one run, such as a trace; a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +25,8 @@ KEPT = "*.parquet", "*.safetensors", "*.pt"
 """Files of results. A folder that has some, and no provenance, is not taken for one of this package."""
 LOCK = "writer.lock"
 """Name of the file that exists while a process writes to a folder."""
-PATIENCE = 1.0
-"""Seconds for which a process that shares a folder waits for others that claim it."""
 RUN = b"spectheory run"
 """Key of the metadata of a Parquet file that names the run it is a part of."""
-LONGEST = 60
-"""Maximum number of characters of a value that a message repeats."""
 
 
 class ForeignFolderError(InputError):
@@ -68,15 +64,12 @@ def claim(folder: Path, what: str, **fields: Any) -> Provenance:
         InUseError: another process is the only writer of the folder.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    deadline = monotonic() + PATIENCE
-    while True:
-        try:
-            with _locked(folder):
-                return _stamped(folder, what, **fields)
-        except InUseError:
-            if monotonic() > deadline:
-                raise
-            sleep(0.01)
+    for _ in range(100):
+        with suppress(InUseError), _locked(folder):
+            return _stamped(folder, what, **fields)
+        sleep(0.01)
+    with _locked(folder):
+        return _stamped(folder, what, **fields)
 
 
 def require_kind(folder: Path, what: str) -> None:
@@ -122,7 +115,7 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
 
     def described(name: str) -> str:
         values = str(theirs.get(name, "not recorded")), str(ours.get(name, "not set"))
-        if any(len(value) > LONGEST or re.fullmatch("[0-9a-f]{16}", value) for value in values):
+        if any(len(value) > 60 or re.fullmatch("[0-9a-f]{16}", value) for value in values):
             return name
         return f"{name} ({values[0]}, here {values[1]})"
 

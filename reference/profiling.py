@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +22,10 @@ from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling, require_drawing
 from spectheory import Latency, Provenance, Tree
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS
-from spectheory.planning.replayed_options import PLANNED_VERIFIERS
+from spectheory.planning.replayed import PLANNED_VERIFIERS
 from spectheory.verify import TopDown, Verifier, name_of
 
 LARGEST = 257
@@ -73,7 +75,12 @@ def profile(
     tokens = forward_sizes() if tokens is None else tokens
     sampling = Sampling(temperature, top_k, top_p)
     check_settings(tokens, contexts, rounds, sampling)
-    _check_context(pair, tokens, contexts)
+    need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + LEVELS)
+    if need > pair.context:
+        raise InputError(
+            f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {need}, these models have "
+            f"{pair.context}: profile smaller contexts, or a smaller --largest"
+        )
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     for c, context in enumerate(contexts):
@@ -85,7 +92,6 @@ def profile(
             done(c * rounds + turn + 1, len(contexts) * rounds)
     median = np.median(seconds, axis=-1)
     spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
-    cycle, level, plain = overheads(pair, sampling, rng)
     return Latency(
         tokens=np.asarray(tokens),
         contexts=np.asarray(contexts),
@@ -93,10 +99,7 @@ def profile(
         draft_seconds=median[1],
         target_spread_seconds=spread[0],
         draft_spread_seconds=spread[1],
-        overhead_seconds=cycle,
-        level_overhead_seconds=level,
-        plain_overhead_seconds=plain,
-        verifier_seconds=verifier_overheads(pair, sampling, rng),
+        **_measured_overheads(pair, sampling, rng),
         drafting="at once" if isinstance(pair.draft, ParallelHead) else "levels",
         provenance=Provenance.now(
             "spectheory profile",
@@ -174,48 +177,38 @@ def _forward(model: CachedModel, drawn: Tensor) -> None:
 
 def with_overheads(pair: Pair, latency: Latency, sampling: Sampling, seed: int = 0) -> Latency:
     """A copy of `latency` with overheads that are measured now, for this sampling."""
-    rng = np.random.default_rng(seed)
-    cycle, level, plain = overheads(pair, sampling, rng)
     return replace(
         latency,
-        overhead_seconds=cycle,
-        level_overhead_seconds=level,
-        plain_overhead_seconds=plain,
-        verifier_seconds=verifier_overheads(pair, sampling, rng),
+        **_measured_overheads(pair, sampling, np.random.default_rng(seed)),
         provenance=latency.provenance.replace(**{"top_k": None, "top_p": None, **sampling.stamp}),
     )
 
 
-def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Measure the seconds outside the forwards: per cycle, per drafted level, and per step of plain decoding.
+def _measured_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> dict[str, Any]:
+    """The fields of a Latency with the seconds outside the forwards, measured for this sampling.
 
-    The first two describe the straight line through a tree of one level and a tree of `LEVELS`, or as many as a
-    parallel head has. The overhead of a cycle includes `_rereading`. Sampling takes longer than greedy decoding, so
-    each temperature has its own overheads.
+    Those of a cycle and of a drafted level describe the straight line through a tree of one level and a tree of
+    `LEVELS`, or as many as a parallel head has. A cycle includes `_rereading`. Above temperature 0 each verifier
+    of planned trees has its own: per cycle, level and drafted node, solved from a chain of 1, and a chain and a binary
+    tree of `LEVELS` levels, without the last for verifiers of chains.
     """
-    levels = min(LEVELS, pair.deepest or LEVELS)
-    trees = Tree.chain(1), Tree.k_ary(2, levels), Tree.chain(0)
-    shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in trees)
+    levels, reread = min(LEVELS, pair.deepest or LEVELS), _rereading(pair, rng)
+    tree = Tree.k_ary(2, levels)
+    shallow, deep, plain = (_overhead(pair, one, sampling, rng) for one in (Tree.chain(1), tree, Tree.chain(0)))
     level = max(0.0, deep - shallow) / max(1, levels - 1)
-    return max(0.0, shallow - level) + _rereading(pair, rng), level, plain
-
-
-def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> dict[str, tuple[float, ...]]:
-    """For each verifier of planned trees its own seconds outside the forwards: per cycle, level and drafted node.
-
-    They are solved from a chain of 1, and a chain and a binary tree of `LEVELS` levels, or as many as a parallel head
-    has, without the last for verifiers of chains. Greedy decoding has none beside `overheads`.
-    """
-    found: dict[str, tuple[float, ...]] = {}
-    levels = min(LEVELS, pair.deepest or LEVELS)
-    tree, rereading = Tree.k_ary(2, levels), 0.0 if sampling.greedy else _rereading(pair, rng)
+    verifiers: dict[str, tuple[float, ...]] = {}
     for verifier in () if sampling.greedy else PLANNED_VERIFIERS:
         trees = [Tree.chain(1), Tree.chain(levels), *([] if verifier.takes == "chains" else [tree])]
-        one, four, *deep = (_overhead(pair, tree, sampling, rng, verifier) for tree in trees)
-        node = max(0.0, deep[0] - four) / (tree.budget - levels) if deep else 0.0
-        level = max(0.0, (four - one) / max(1, levels - 1) - node)
-        found[name_of(verifier)] = max(0.0, one - level - node) + rereading, level, node
-    return found
+        one, four, *binary = (_overhead(pair, each, sampling, rng, verifier) for each in trees)
+        per_node = max(0.0, binary[0] - four) / (tree.budget - levels) if binary else 0.0
+        per_level = max(0.0, (four - one) / max(1, levels - 1) - per_node)
+        verifiers[name_of(verifier)] = max(0.0, one - per_level - per_node) + reread, per_level, per_node
+    return {
+        "overhead_seconds": max(0.0, shallow - level) + reread,
+        "level_overhead_seconds": level,
+        "plain_overhead_seconds": plain,
+        "verifier_seconds": verifiers,
+    }
 
 
 def _overhead(
@@ -259,17 +252,7 @@ def _rereading(pair: Pair, rng: np.random.Generator) -> float:
 def check_settings(tokens: Sequence[int], contexts: Sequence[int], rounds: int, sampling: Sampling) -> None:
     """Check what can be checked of a profile without its models. Raises InputError as `profile` does."""
     require_drawing(sampling)
-    if rounds < 1:
-        raise InputError(f"rounds must be at least 1, got {rounds}")
+    check_whole("rounds", rounds, 1)
     for name, sizes in (("tokens", tokens), ("contexts", contexts)):
         if not sizes or min(sizes) < 1 or sorted(set(sizes)) != list(sizes):
             raise InputError(f"{name} must be increasing whole numbers from 1 on, got {list(sizes)}")
-
-
-def _check_context(pair: Pair, tokens: Sequence[int], contexts: Sequence[int]) -> None:
-    need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + LEVELS)
-    if need > pair.context:
-        raise InputError(
-            f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {need}, "
-            f"these models have {pair.context}: profile smaller contexts, or a smaller --largest"
-        )

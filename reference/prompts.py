@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reference.library_sources import standard_library
 from reference.models import SHIPPED, Pair
-from spectheory.core.errors import InputError, RecordError
+from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.json_values import parse
 
@@ -20,37 +20,32 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
         InputError: the file is missing, a line is damaged, or there are too few prompts; the message suggests a `count`
             and a `skip`, at least `least_skip`, that fit the file.
     """
-    if not path.is_file():
-        wrong = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"prompts file {path} {wrong}: name a JSON Lines file with a field 'text' on each line")
+    if path.is_dir():
+        raise InputError(f"prompts file {path} is a folder: name a JSON Lines file with a field 'text' on each line")
     texts = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            text = parse(line, str(path))["text"]
-        except (RecordError, KeyError, TypeError) as error:
-            raise InputError(
-                f'{path}, line {number} is not a JSON object with a field \'text\', as in {{"text": "def"}}: correct it'
-            ) from error
-        if not isinstance(text, str) or not text:
-            raise InputError(f"{path}, line {number}: 'text' must be a string, not empty, got {text!r:.40}: correct it")
-        texts.append(text)
+        if line.strip():
+            held = parse(line, f"{path}, line {number}")
+            text = held.get("text") if isinstance(held, dict) else None
+            if not isinstance(text, str) or not text:
+                raise InputError(
+                    f"{path}, line {number} is not a JSON object with a field 'text' that is not empty, as in "
+                    f'{{"text": "def"}}: correct it'
+                )
+            texts.append(text)
     if not texts:
         raise InputError(f"prompts file {path} holds no prompt: give it a JSON object with a field 'text' on each line")
     there = len(texts)
     if not 0 <= skip < there:
-        has = "1 prompt" if there == 1 else f"{there} prompts"
         fits = max(1, there - least_skip)
         raise InputError(
-            f"skip must be between {there - fits} and {there - 1} ({path} has {has}), got {skip} (given, or the "
-            f"default): give --skip {there - fits} --count {min(fits, count or fits)}"
+            f"skip must be between {there - fits} and {there - 1} ({path} has {there} prompts), got {skip} (given, or "
+            f"the default): give --skip {there - fits} --count {min(fits, count or fits)}"
         )
     if count is not None and not 0 < count <= there - skip:
-        these = f"those in {path}" + (f" after the first {skip}" if skip else "")
         raise InputError(
-            f"prompts must be between 1 and {there - skip} ({these}), got {count} (given, or the default): "
-            f"give --count {there - skip}"
+            f"prompts must be between 1 and {there - skip} ({path} has {there}, {skip} are skipped), got {count} "
+            f"(given, or the default): give --count {there - skip}"
         )
     return texts[skip:][:count]
 

@@ -26,6 +26,7 @@ from transformers import DynamicCache
 from reference.candidates import child_tokens
 from reference.forced_logits import BATCH, DEPTHS, ForcedBatch, draft_logits, normalised, target_rows
 from reference.heads import Head
+from reference.host_arrays import to_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
@@ -42,17 +43,12 @@ COLUMNS = pa.schema(
         ("request_id", pa.int32()),
         ("pos", pa.int32()),
         ("target_token", pa.int32()),
-        ("draft_topk_ids", pa.list_(pa.int32())),
-        ("draft_topk_logprob", pa.list_(pa.float32())),
         ("target_rank", pa.int16()),
         ("target_top_rank", pa.int16()),
-        ("target_logprob", pa.float32()),
-        ("draft_entropy", pa.float32()),
-        ("ctx_len", pa.int32()),
     ]
 )
-"""One row per position; logarithms are natural. `target_rank` is the rank of the token among the k candidates, and
-`target_top_rank` its rank among the draft's k most probable tokens; -1 if it is not one of them."""
+"""One row per position. `target_rank` is the rank of the token among the k candidates, and `target_top_rank` its rank
+among the draft's k most probable tokens; -1 if it is not one of them."""
 DEEPER = {"target_rank": "deeper_ranks", "target_top_rank": "deeper_top_ranks"}
 """Columns of draft heads only: the same ranks where the cycle has drafted the last 1, 2, ... tokens."""
 
@@ -168,14 +164,17 @@ def _rows(
     for start in range(0, len(requests), BATCH):
         batch = ForcedBatch(pair, requests[start : start + BATCH], first + start, features=isinstance(pair.draft, Head))
         offered = draft_logits(pair, batch, settings.depths)
-        for place, (prompt, text) in enumerate(batch.requests):
+        for place, (_, text) in enumerate(batch.requests):
             span = batch.span(place)
-            columns = _text_columns(
-                pair, batch.target_logits[place, span], offered[:, place, span], text, settings, uniforms
-            )
-            for step in range(len(text)):
-                where = {"request_id": first + start + place, "pos": step, "ctx_len": len(prompt) + step}
-                yield where | {name: values[step] for name, values in columns.items()}
+            p = None
+            if not settings.sampling.greedy:
+                p = target_rows(batch.target_logits[place, span], text, settings.sampling, pair.target.dtype)
+            found = np.array([_ranks(p, logits, text, settings, uniforms) for logits in offered[:, place, span]])
+            for step, token in enumerate(text):
+                row = {"request_id": first + start + place, "pos": step, "target_token": token}
+                for column, ranks_of_token in zip(DEEPER, found[:, :, step].T.tolist(), strict=True):
+                    row |= {column: ranks_of_token[0], DEEPER[column]: ranks_of_token[1:]}
+                yield row
         done(settings.new_tokens * (len(requests) + start + len(batch.requests)) // 2)
 
 
@@ -206,33 +205,28 @@ def _continued(
     return texts
 
 
-def _text_columns(
-    pair: Pair,
-    wanted: Float[Tensor, "n V"],
-    offered: Float[Tensor, "D n V"],
+def _ranks(
+    p: Float[np.ndarray, "n V"] | None,
+    offered: Float[Tensor, "n V"],
     text: list[int],
     settings: TraceSettings,
-    uniforms: Uniforms,
-) -> dict[str, Any]:
-    """The columns of one text, by name; each has one entry per position."""
-    sampling, scale, emitted = settings.sampling, settings.temperature or 1.0, torch.tensor(text, device=pair.device)
-    p = None if sampling.greedy else target_rows(wanted, text, sampling, pair.target.dtype)
-    found: dict[str, Any] = {}
-    ranks: dict[str, list[list[int]]] = {name: [] for name in DEEPER}
-    for depth, logits in enumerate(offered):
-        q = normalised(sampling.draft_distribution(logits))
-        if p is None:
-            drawn = child_tokens(q, settings.candidates, DrawRule.TOP_K, None)
-        else:
-            drawn = candidates_given(p, q, np.array(text), settings.candidates, uniforms)
-        offers = torch.as_tensor(drawn, device=pair.device)
-        if depth == 0:
-            found = _columns(wanted / scale, logits / scale, offers, emitted)
-        else:
-            for name, values in _ranks(logits, offers, emitted).items():
-                ranks[name].append(values)
-    deeper = {DEEPER[name]: list(zip(*values, strict=True)) for name, values in ranks.items() if values}
-    return found | deeper
+    rng: Uniforms,
+) -> Int[np.ndarray, "2 n"]:
+    """The ranks of the tokens of a text among the candidates, and among as many of the draft's most probable tokens.
+
+    `p` is None at temperature 0.
+    """
+    q, tokens, k = normalised(settings.sampling.draft_distribution(offered)), np.array(text), settings.candidates
+    drawn = child_tokens(q, k, DrawRule.TOP_K, None) if p is None else candidates_given(p, q, tokens, k, rng)
+    among, logits = drawn == tokens[:, None], to_host(offered)
+    own = logits[np.arange(len(text)), tokens]
+    above = (logits > own[:, None]).sum(1)
+    return np.stack(
+        [
+            np.where(among.any(1), among.argmax(1), -1),
+            np.where((above < drawn.shape[1]) & np.isfinite(own), above, -1),
+        ]
+    )
 
 
 def candidates_given(
@@ -260,29 +254,6 @@ def candidates_given(
     rest[rows, first] = 0
     others = child_tokens(rest, max(1, candidates - 1), DrawRule.NO_REPLACEMENT, uniforms)
     return np.column_stack([first, others])[:, :candidates]
-
-
-def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
-    """The columns of one position or of one text, by name; each list has one entry per row."""
-    offered_log = torch.log_softmax(offered, -1)
-    values = {
-        "target_token": emitted,
-        "draft_topk_ids": offers,
-        "draft_topk_logprob": offered_log.gather(1, offers.clamp(min=0)).masked_fill(offers < 0, -torch.inf),
-        "target_logprob": torch.log_softmax(wanted, -1).gather(1, emitted[:, None])[:, 0],
-        "draft_entropy": -(offered_log.exp() * offered_log).nansum(1),
-    }
-    return {name: value.tolist() for name, value in values.items()} | _ranks(offered, offers, emitted)
-
-
-def _ranks(offered: Float[Tensor, "n V"], offers: Int[Tensor, "n k"], emitted: Int[Tensor, " n"]) -> dict[str, Any]:
-    """Ranks of the emitted tokens among the candidates, and among as many of the draft's most probable tokens."""
-    among, own = offers == emitted[:, None], offered.gather(1, emitted[:, None])
-    above = (offered > own).sum(1)
-    return {
-        "target_rank": torch.where(among.any(1), among.int().argmax(1), -1).tolist(),
-        "target_top_rank": torch.where((above < offers.shape[1]) & own[:, 0].isfinite(), above, -1).tolist(),
-    }
 
 
 def acceptance(

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from reference.heads.modules import Head, ParallelHead
-from reference.losses.unrolling import attended
+from reference.losses.passes import attended
 from spectheory.core.errors import InputError
 
 

@@ -27,7 +27,7 @@ from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned
 from spectheory.core.provenance import Provenance
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 from spectheory.results.tally import Tally
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
         raise InputError(f"the trace has only {error.trials} usable positions, {repair}") from None
 
 
-def warn_of_mismatches(plan: Plan, pair: Pair, sampling: dict[str, Any]) -> None:
+def warn_of_mismatches(plan: Schedule, pair: Pair, sampling: dict[str, Any]) -> None:
     """Print a warning for each known difference between the plan and the decoding.
 
     `sampling` has the fields of a provenance that name the sampling.
@@ -113,7 +113,7 @@ def trace(
     from spectheory.report.tables import acceptance_rows
 
     require_free([plan], out / "acceptance.json", force=True)
-    policy = None if plan is None else Plan.load(plan)
+    policy = None if plan is None else Schedule.load(plan)
     with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
         settings = tracing.TraceSettings(
             dataset=text.dataset,
@@ -212,7 +212,7 @@ def decode(
     from spectheory.results.comparison import compare
 
     require_free([plan], out, force=True)
-    planned = Plan.load(plan)
+    planned = Schedule.load(plan)
     from reference.measuring import require_cycle
 
     require_cycle(text.new_tokens)
@@ -245,7 +245,7 @@ def generate(
         raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")
     if new_tokens < 1:
         raise InputError(f"--new-tokens must be at least 1, got {new_tokens}")
-    planned = Plan.load(plan)
+    planned = Schedule.load(plan)
     sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()
     warn_of_mismatches(planned, models, sampling.stamp)
@@ -260,7 +260,7 @@ def generate(
     print(models.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(models, seed)).tokens))
 
 
-def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: float | None) -> Sampling:
+def _sampling(plan: Schedule, temperature: float | None, top_k: int | None, top_p: float | None) -> Sampling:
     """The sampling of the plan's rates, with what the options name in its place.
 
     Raises:
@@ -279,7 +279,7 @@ def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: f
 
 def measured(
     pair: Pair,
-    plan: Plan,
+    plan: Schedule,
     prompts: list[list[int]],
     out: Path | None,
     skip: int,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from spectheory import InputError
 from spectheory.cli import app
 from spectheory.core.plugins import PluginWarning, plugins
-from spectheory.engines import engine, engines
+from spectheory.engines import engine, names
 from spectheory.otlp import Solver, solvers
 from spectheory.verify import Traversal, verifier_of, verifiers
 from tests.toy_package import install
@@ -133,7 +133,7 @@ engine = Engine("vllm", "Not vLLM")
 
 @pytest.mark.parametrize(
     ("group", "path", "name", "listed"),
-    [("verifiers", "Traversal", "Traversal", verifiers), ("engines", "engine", "vllm", engines)],
+    [("verifiers", "Traversal", "Traversal", verifiers), ("engines", "engine", "vllm", names)],
 )
 def test_no_plugin_takes_the_name_of_a_part_of_this_package(
     group: str,

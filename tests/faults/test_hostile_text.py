@@ -19,7 +19,7 @@ from spectheory.cli import output
 from spectheory.cli.main import shortened
 from spectheory.core.checks import is_digits
 from tests.command_line import Run, refused, succeeded
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 from tests.reference.test_measuring import PROMPTS
 
 RECORD = """{"kind": "acceptance", "schema": 3, "table": [[0.7]], "hits": null, "trials": null,

@@ -21,8 +21,7 @@ from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import write_own_texts
 from spectheory.cli.measuring import measured
-from tests.faults.code_that_ends import POSIX
-from tests.faults.killing import killed
+from tests.faults.killing import POSIX, killed
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
@@ -80,8 +79,8 @@ def head(pair: Pair, folder: Path, seed: int) -> None:
 
 
 COMMANDS = {
-    "train texts": Command(texts, texts_of),
-    "train head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
+    "texts": Command(texts, texts_of),
+    "head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),
 }

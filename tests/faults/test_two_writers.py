@@ -15,7 +15,7 @@ from reference.models import Pair
 from reference.tracing import TraceSettings, record_trace
 from spectheory.cli.measuring import measured
 from spectheory.core.files import owned
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 from tests.faults.test_killed_runs import PLAN
 from tests.reference.test_measuring import PROMPTS
 

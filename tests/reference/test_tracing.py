@@ -40,8 +40,7 @@ from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, TopDown, Traversal, Verifier
-from tests.faults.code_that_ends import POSIX
-from tests.faults.killing import killed
+from tests.faults.killing import POSIX, killed
 from tests.reference.played import gpu
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 from tests.refusals import refuses
@@ -77,16 +76,13 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
         text = Decoder(tiny, PlannedTree(st.Tree.chain(0)), stop_tokens=tiny.stop_tokens).generate(prompt, 40).tokens
         assert [row["target_token"] for row in mine] == text
         with torch.inference_mode():
-            offered = torch.log_softmax(tiny.draft(torch.tensor([prompt + text])).logits[0].float(), -1)
+            offered = tiny.draft(torch.tensor([prompt + text])).logits[0]
         for row in mine:
-            here = offered[len(prompt) + row["pos"] - 1]
-            assert row["draft_topk_ids"] == here.topk(4).indices.tolist()
-            assert row["draft_topk_logprob"] == pytest.approx(here.topk(4).values.tolist(), abs=1e-4)
-            assert row["draft_entropy"] == pytest.approx(float(-(here.exp() * here).sum()), abs=1e-3)
-            among = row["target_token"] in row["draft_topk_ids"]
-            assert row["target_rank"] == (row["draft_topk_ids"].index(row["target_token"]) if among else -1)
-            assert row["target_top_rank"] == row["target_rank"]
-            assert row["ctx_len"] == len(prompt) + row["pos"]
+            likeliest = offered[len(prompt) + row["pos"] - 1].topk(4).indices.tolist()
+            token = row["target_token"]
+            assert (
+                row["target_rank"] == row["target_top_rank"] == (likeliest.index(token) if token in likeliest else -1)
+            )
     rates = acceptance(tmp_path, min_trials=10)
     assert rates.trials is not None
     assert rates.trials[0] == len(rows)

@@ -123,7 +123,7 @@ def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: 
     st.Latency.constant(draft_seconds=0.01).save("latency.json")
     plan = ("plan", "--latency", "latency.json", "--max-budget", 4, "--out", "plan.json", "--smooth", "--acceptance")
     result = succeeded(run(*plan, "trace/acceptance.json", "--trace", "trace"))
-    planned = st.Plan.load("plan.json")
+    planned = st.Schedule.load("plan.json")
     assert planned.acceptance.provenance.sampling == "temperature 1 and top-k 6 and top-p 0.9"
     decode = ("decode", *pair, *few, "--skip", 2, "--plan", "plan.json", "--out", "tally.json")
     result = run(*decode)
