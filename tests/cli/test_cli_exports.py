@@ -70,7 +70,7 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
 
 def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
     result = plan(*HEAD, "--batch", "1:64", "--engine", "trtllm,trtllm@1.2")
-    refused(result, "trtllm@1.2: its file speculative_config.yaml would replace the file of trtllm")
+    refused(result, "trtllm@1.2: its file speculative_config.yaml would replace the file of another engine")
 
 
 @pytest.mark.parametrize("place", [HEAD, ("--latency", "latency.json")], ids=["gpu", "measured"])
