@@ -15,14 +15,15 @@ from torch import Tensor
 
 from reference.heads import Head, read_head
 from reference.library_sources import standard_library
-from reference.losses import Eagle, Eagle3, Gto, Hass, Kl, Loss, Talf, beam_trees, longest_accepted, unroll_tree
+from reference.losses import Eagle, Eagle3, Gto, Hass, Kl, Loss, Talf, beam_trees, unroll_tree
+from reference.losses.gto import longest_accepted
 from reference.models import Pair, with_draft
 from reference.train import __main__ as commands
 from reference.train import head as training
 from reference.train import loop
 from reference.train import pair as building
 from reference.train.forests import HeadForest, HeadPaths, TargetForest
-from reference.train.head import HeadRecipe, frequent_tokens, fresh_head, train_head
+from reference.train.head import HeadRecipe, frequent_tokens, train_head
 from reference.train.objectives import Batching, DraftTrees, GroupObjective, Lesson, TreeObjective, objective_of
 from reference.train.own_texts import OwnTexts
 from reference.train.recipe import HeadSteps, LayerSizes
@@ -221,12 +222,6 @@ def test_training_lowers_the_loss_and_writes_a_head_that_drafts_the_frequent_tok
     made = read_head(tmp_path / "head")
     assert made.token_ids is not None
     assert made.token_ids.tolist() == frequent_tokens(texts, tiny.target.config.vocab_size, 200).tolist()
-
-
-def test_a_new_eagle3_head_starts_with_the_targets_output_layer(tiny: Pair, texts: OwnTexts) -> None:
-    made: Any = fresh_head(config(tiny, "eagle3"), tiny.target, texts, 0)
-    output: Any = tiny.target.get_output_embeddings()
-    torch.testing.assert_close(made.lm_head.weight, output.weight)
 
 
 def test_losses_that_do_not_suit_the_draft_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
