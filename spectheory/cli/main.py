@@ -23,14 +23,13 @@ from spectheory.cli import (
     comparing,
     comparing_policies,
     demo,
-    diagnosing,
     exploring,
-    importing,
     listing,
     measuring,
     planning,
     predicted_tau,
     replaying,
+    reports,
     serving,
 )
 from spectheory.cli.options import with_groups
@@ -150,8 +149,8 @@ def _about(
 for command in (
     measuring.trace,
     measuring.profile,
-    importing.import_,
-    diagnosing.diagnose,
+    reports.import_,
+    reports.diagnose,
     calibrating.calibrate,
     planning.plan,
     planning.schedule,

@@ -100,18 +100,6 @@ def test_where_nothing_pays_every_export_says_so(plan: Run) -> None:
     assert "Do not speculate" in result.stdout
 
 
-def test_an_engine_that_takes_one_length_gets_the_best_one(plan: Run) -> None:
-    st.Acceptance.by_rank([0.65, 0.15, 0.06]).save("acceptance.json")
-    chains = (*MODEL, "--batch", "1:128", "--max-fanout", 1)
-    result = succeeded(plan(*chains, "--engine", "vllm@0.23,sglang", "--out", "schedule.json"))
-    assert len(schedule_of("schedule.json").chain_ranges()) > 1
-    assert "fastest chains that SGLang 0.5.23 takes with STANDALONE, one length for all batch sizes: " in result.stdout
-    assert "fastest chains that vLLM 0.23 takes, one length for all batch sizes: " in result.stdout
-    assert "--speculative-eagle-topk 1" in result.stdout
-    assert "--speculative-adaptive" not in result.stdout
-    assert "per_batch_size" not in result.stdout
-
-
 def test_exports_hold_names_that_engines_can_load(plan: Run) -> None:
     head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
     Path("my/eagle3-head").mkdir(parents=True)

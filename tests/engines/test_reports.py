@@ -231,13 +231,6 @@ def test_sequoia_vectors(tmp_path: Path) -> None:
     refuses("must hold a row of rates as numpy.save writes it", read, tmp_path / "w.npy", "sequoia-vector")
 
 
-@given(hs.lists(hs.floats(0.01, 1), min_size=2, max_size=8))
-def test_a_vector_as_sequoia_saves_it_gives_back_its_rates(weights: list[float]) -> None:
-    shares = np.array(weights) / sum(weights)
-    found = acceptance(sequoia.from_vector(np.concatenate([[0], shares]).astype(np.float32)))
-    assert found.table[0] == pytest.approx(shares[:-1], abs=1e-6)
-
-
 @given(hs.dictionaries(hs.integers(1, 5), hs.lists(hs.integers(0, 50), min_size=6, max_size=6), min_size=1))
 def test_histograms_count_every_cycle_at_every_position_it_drafted(rows: dict[int, list[int]]) -> None:
     by_length = {k: row[: k + 1] for k, row in rows.items()}
