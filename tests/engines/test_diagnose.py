@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.engines import Diagnosis, diagnose, diagnosis_names
+from spectheory.engines import ALL, Diagnosis, diagnose
 from tests.refusals import refuses
 
 SERVED = 'model_name="m"'
@@ -85,7 +85,7 @@ def one(kind: str, **given: Any) -> Diagnosis:
 
 @pytest.mark.parametrize("kind", DRAFTED)
 def test_the_figures_of_the_server_are_read_and_set_beside_those_of_forward_times(kind: str) -> None:
-    assert diagnosis_names() == list(DRAFTED)
+    assert list(DRAFTED) == [name for each in ALL for name, reader in each.readers.items() if reader.observe]
     found = one(kind, times=[latency(1, 9.0), latency()], plain=PLAIN[kind])
     assert (found.tau, found.nodes, found.batch) == (pytest.approx(2.5), pytest.approx(LENGTH, rel=1e-6), BATCH)
     assert (found.observed.cycle, found.observed.plain) == (pytest.approx(0.02), pytest.approx(0.02))
