@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports, engines_of
-from spectheory.cli.options import Force, GpuName, Json, RatesFile, Smooth, TargetModel, rates_of
+from spectheory.cli.options import Force, GpuName, Json, RatesFile, Smooth, TargetModel, numbers, rates_of
 from spectheory.cli.output import progress, require_free, show
 from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
@@ -48,6 +48,9 @@ TraceFolder = Annotated[
     ),
 ]
 MaxBudget = Annotated[int, typer.Option("--max-budget", min=1, help="Maximum number of drafted tokens per tree.")]
+MaxDepth = Annotated[
+    int | None, typer.Option("--max-depth", min=1, help="Maximum depth of a draft tree.", show_default="no limit")
+]
 OutFile = Annotated[
     Path | None, typer.Option("--out", help="File for the result. Files for engines are written to its folder.")
 ]
@@ -69,9 +72,7 @@ def plan(
     trace: TraceFolder = None,
     engine: EngineNames = None,
     max_budget: MaxBudget = 64,
-    max_depth: Annotated[
-        int | None, typer.Option(min=1, help="Maximum depth of a draft tree.", show_default="no limit")
-    ] = None,
+    max_depth: MaxDepth = None,
     context: Annotated[
         int | None,
         typer.Option(help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"),
@@ -151,6 +152,7 @@ def schedule(
     trace: TraceFolder = None,
     engine: EngineNames = None,
     max_budget: MaxBudget = 64,
+    max_depth: MaxDepth = None,
     context: Annotated[
         int | None,
         typer.Option(
@@ -158,12 +160,12 @@ def schedule(
             show_default=f"mean by the lengths, otherwise {DEFAULT_CONTEXT}",
         ),
     ] = None,
-    prompt_tokens: Annotated[
-        float | None,
-        typer.Option(help="Mean number of tokens of a prompt, with --output-tokens: steps then process prompts too."),
-    ] = None,
-    output_tokens: Annotated[
-        float | None, typer.Option(help="Mean number of tokens of an answer, with --prompt-tokens.")
+    lengths: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROMPT,ANSWER",
+            help="Mean numbers of tokens of a prompt and of an answer, such as 512,256: steps then read prompts too.",
+        ),
     ] = None,
     out: OutFile = None,
     report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
@@ -182,6 +184,7 @@ def schedule(
     files = [acceptance, costs, *models], out, report
     require_free(*files, force=force)
     rates = rates_of(acceptance)
+    prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
         gpu,
         target,
@@ -191,13 +194,15 @@ def schedule(
         measured,
         quant=quant,
         engine=engines[0] if engines else None,
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
+        prompt_tokens=prompt,
+        output_tokens=answer,
         costs=None if costs is None else CalibratedCosts.load(costs),
     )
     texts = _replays(trace, rates)
     with progress("trees") as tell:
-        planned = place.schedule(rates, batches, max_budget=max_budget, replays=texts, progress=tell)
+        planned = place.schedule(
+            rates, batches, max_budget=max_budget, max_depth=max_depth, replays=texts, progress=tell
+        )
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     exports.write(aside=as_json)
@@ -222,7 +227,7 @@ def _notes(planned: Schedule, *, verbose: bool) -> list[RenderableType]:
 
     error, *more = [*planned.error_lines, *(f"assumed: {sentence}" for sentence in planned.provenance.assumptions)]
     if not verbose:
-        return [Text(f"{error} (--verbose: {len(more)} more lines)" if more else error)]
+        return [Text(f"{error} (more with --verbose)" if more else error)]
     if (classes := planned.rates.classes) is not None:
         more.append(f"contexts: {classes.summary}")
     drawn = [Text(f"at batch {planned.batches[0]}:"), tree_drawing(planned.tree, planned.reach, planned.reach_source)]

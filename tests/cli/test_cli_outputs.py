@@ -42,7 +42,7 @@ def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
     Path("adaptive.json").mkdir()
     refused(plan(*CHAINS, *written), "adaptive.json is a folder: name a file")
     Path("adaptive.json").rmdir()
-    Path("acceptance.json").rename("adaptive.json")
+    st.Acceptance.by_depth_and_rank([[0.6]] * 3).save("adaptive.json")
     refused(plan(*CHAINS, *written, "--acceptance", "adaptive.json"), "adaptive.json is another file of this command")
     refused(plan("--acceptance", "adaptive.json", *HEAD, "--out", "a", "--report", "a"), "a is another file of this")
     assert not {"schedule.json", "page.html", "a"} & set(files())

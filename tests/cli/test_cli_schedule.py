@@ -58,7 +58,7 @@ def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_f
     refused(run_plan(rates_file, "--gpu", "h10"), "unknown GPU 'h10': did you mean")
     refused(run_plan(rates_file, "--batch", 4000), "GB are missing")
     refused(run_plan(rates_file, *HEAD, "--engine", "vllm@0.9"), "version must be a version of vLLM")
-    refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "--engine: unknown engine 'triton'")
+    refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "unknown engine 'triton'")
 
 
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]

@@ -62,10 +62,10 @@ def test_stamps_are_merged_to_what_they_agree_on() -> None:
         ),
         (
             {"draft": "qwen3-0.6b"},
-            "batch-2.json was measured for draft qwen3-0.6b, not llama-3.2-1b: move the file to <gpu>",
+            "batch-2.json was measured for draft qwen3-0.6b, not llama-3.2-1b: move the file",
         ),
-        ({"batch": 4}, "batch-2.json was measured for batch 4, not 2: move the file to <gpu>"),
-        ({"device": "NVIDIA H200"}, "batch-2.json was measured for gpu h200_sxm, not h100_sxm: move the file to <gpu>"),
+        ({"batch": 4}, "batch-2.json was measured for batch 4, not 2: move the file"),
+        ({"device": "NVIDIA H200"}, "batch-2.json was measured for gpu h200_sxm, not h100_sxm: move the file"),
         ({"device": "NVIDIA H100 80GB HBM3", "batch": 2}, None),
         ({"device": "cuda:0"}, None),
     ],
