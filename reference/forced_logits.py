@@ -14,7 +14,7 @@ from torch import Tensor
 from reference.heads import Head, HeadStep
 from reference.host_arrays import to_host
 from reference.logits import Peaks, settle
-from reference.losses.unrolling import unroll
+from reference.losses.passes import unroll
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.token_checks import check_continued

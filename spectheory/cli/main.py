@@ -19,22 +19,16 @@ from spectheory.cli import (
     calibrating,
     certifying,
     checking,
-    clocking,
-    comparing,
     comparing_policies,
+    decoding,
     demo,
-    diagnosing,
     exploring,
-    heads,
-    importing,
-    judging,
     listing,
     measuring,
     planning,
-    predicted_tau,
     replaying,
+    reports,
     serving,
-    training,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
@@ -153,18 +147,15 @@ def _about(
 for command in (
     measuring.trace,
     measuring.profile,
-    importing.import_,
-    diagnosing.diagnose,
+    reports.import_,
+    reports.diagnose,
     calibrating.calibrate,
     planning.plan,
     planning.schedule,
     serving.serve,
     replaying.replay,
-    measuring.decode,
-    measuring.generate,
-    comparing.compare,
-    predicted_tau.matrix,
-    clocking.clock,
+    decoding.decode,
+    decoding.compare,
     comparing_policies.policies,
     certifying.certify,
     checking.check,
@@ -173,15 +164,3 @@ for command in (
     demo.demo,
 ):
     app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
-
-head = typer.Typer(help="Draft heads, such as EAGLE-3's: inspect, convert and compare them.", no_args_is_help=True)
-for command in (heads.inspect, heads.convert, judging.evaluate):
-    head.command(command.__name__)(in_one_line(with_groups(command)))
-app.add_typer(head, name="head")
-
-train = typer.Typer(
-    help="Train the shipped models, draft heads on a target's own texts, and selectors.", no_args_is_help=True
-)
-for command in (training.pair, training.texts, training.head, training.selector):
-    train.command(command.__name__)(in_one_line(with_groups(command)))
-app.add_typer(train, name="train")

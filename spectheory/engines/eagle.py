@@ -24,11 +24,7 @@ VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
 
 def export(plan: Envelope | Tree, *, version: str) -> Export:
-    """The plan as keyword arguments of `EaModel.from_pretrained`, or as a list of choices.
-
-    Args:
-        plan: envelope for EAGLE-2 and 3, static tree for EAGLE-1.
-        version: version of EAGLE: "1", "2" or "3".
+    """The plan as keyword arguments of `EaModel.from_pretrained` (EAGLE-2 and 3), or as a list of choices (EAGLE-1).
 
     Raises:
         InputError: the version cannot run the plan, or the plan is out of its bounds.

@@ -79,7 +79,7 @@ def test_replay_needs_no_classes() -> None:
 
 def test_counts_of_an_engine_name_their_chain() -> None:
     counted = COUNTS[1:].tolist(), COUNTS[:-1].tolist()
-    found = from_positions(counted, drafts=CYCLES, drafted=5 * CYCLES, min_trials=100)
+    found = from_positions(counted, CYCLES, 5 * CYCLES, 100)
     assert known(found.acceptance).cycles_of == st.Tree.chain(5)
 
 

@@ -1,0 +1,157 @@
+"""The commands `import` and `diagnose`, which read the reports of an engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from spectheory import engines
+from spectheory.cli.options import Force, Json
+from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
+from spectheory.core.errors import InputError
+from spectheory.hardware.latency import Latency
+from spectheory.planning.deployment import Deployment
+
+if TYPE_CHECKING:
+    from spectheory.report.tables import TextTable
+
+READERS = {name: reader for engine in engines.ALL for name, reader in engine.readers.items()}
+ReportFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Files of reports: logs and responses are read as one; of two scrapes of /metrics, the first is "
+        "subtracted from the second. - reads standard input.",
+    ),
+]
+
+
+def _reports(files: Sequence[str]) -> list[str | Path]:
+    """The texts or paths of the reports."""
+    given = standard_input() if STANDARD_INPUT in files else ""
+    return [given if file == STANDARD_INPUT else Path(file) for file in files]
+
+
+def import_(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"Kind of the reports, one of {', '.join(READERS)}.")],
+    files: ReportFiles,
+    out: Annotated[Path | None, typer.Option(help="File for the acceptance record.")] = None,
+    min_trials: Annotated[
+        int, typer.Option(min=1, help="Leave out depths that were reached in fewer cycles than this.")
+    ] = 100,
+    assume_constant: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="LENGTH",
+            help="If the report has only totals: assume chains of LENGTH drafted tokens, and one rate for all of them.",
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Read acceptance rates from what an engine reports: its metrics, log or responses."""
+    from spectheory.report.tables import acceptance_rows
+
+    require_free(files, out, force=force)
+    found = engines.read_report(_reports(files), source, min_trials=min_trials, assume_constant=assume_constant)
+    if out is not None:
+        if found.acceptance is None:
+            raise InputError(f"{source} has no rates by position here: leave out --out, or give --assume-constant")
+        found.acceptance.save(out)
+    if found.acceptance is not None:
+        console.print(acceptance_rows(found.acceptance))
+    counts = {"cycles": found.drafts, "tokens drafted": found.drafted, "accepted": found.accepted}
+    known = [] if found.tau is None else [f"tau {found.tau:.3f}"]
+    known += [f"{count:,} {name}" for name, count in counts.items() if count is not None]
+    lines = [f"{source}: {', '.join(known) or 'no totals'}", *(f"assumed: {sentence}" for sentence in found.assumed)]
+    for line in [*lines, *([f"wrote {out}"] if out is not None else [])]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def diagnose(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help=f"Kind of the files, one of {', '.join(name for name, reader in READERS.items() if reader.observe)}.",
+        ),
+    ],
+    files: ReportFiles,
+    plain: Annotated[
+        list[Path] | None,
+        typer.Option(help="The same without speculation, under the same load. Repeat it for two scrapes."),
+    ] = None,
+    model_label: Annotated[
+        str | None, typer.Option(help="Value of the label model_name to diagnose.", show_default="every model")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="Key or name of the GPU, for computed times; needs --target and --draft.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Target, as in `spectheory schedule`; a format follows: llama-3.1-8b-fp8.")
+    ] = None,
+    draft: Annotated[str | None, typer.Option(help="Draft, as in `spectheory schedule`.")] = None,
+    latency: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Latency record, from `profile` or `calibrate --latency-out`, instead of --gpu. Can be repeated."
+        ),
+    ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(metavar="NODES:LEVELS", help="Drafted tokens and levels, if the files do not say it: 60:6."),
+    ] = None,
+    batch: Annotated[
+        float | None, typer.Option(min=1, help="Mean number of sequences that decode, if the files do not say it.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the seconds of a server's cycle, its tau and its acceptance rates, beside what is predicted.
+
+    With forward times, from --gpu or --latency, it also says how many drafted tokens would be fastest.
+    """
+    named = (gpu, target, draft)
+    if any(named) and (latency or not all(named)):
+        raise InputError("give --gpu, --target and --draft together, or --latency instead of all three")
+    times = None if not latency else [Latency.load(path) for path in latency]
+    if gpu and target and draft:
+        times = Deployment(gpu, target, draft, engine=engines.timed_engine(source))
+    numbers = [] if tree is None else tree.split(":")
+    if tree is not None and (len(numbers) != 2 or not all(number.isdecimal() for number in numbers)):
+        raise InputError(f"--tree must be NODES:LEVELS, like 60:6, got {tree!r:.60}")
+    shape = None if tree is None else (int(numbers[0]), int(numbers[1]))
+    given = {"plain": plain, "times": times, "model": model_label, "shape": shape, "batch": batch}
+    found = engines.diagnose(_reports(files), source, **given)
+    if as_json:
+        print(json.dumps([asdict(each) | {"speedup": each.speedup} for each in found], indent=1))
+        return
+    for each in found:
+        for line in _shown(each):
+            console.print(Text(line) if isinstance(line, str) else line, soft_wrap=True)
+
+
+def _shown(found: engines.Diagnosis) -> Iterator[str | TextTable]:
+    from spectheory.report.tables import MISSING, TextTable
+
+    said = [f"tau {found.tau:.2f}"]
+    said += [f"{found.nodes:.3g} drafted tokens a cycle"] if found.nodes is not None else []
+    said += [f"{found.batch:.3g} sequences"] if found.batch is not None else []
+    measured = "observed" if found.observed.plain else "predicted"
+    said += [] if found.speedup is None else [f"{found.speedup:.2f}x of {measured} plain decoding"]
+    yield f"{found.engine} {found.model}".strip() + f": {', '.join(said)}"
+    if found.rates:
+        yield f"acceptance rates by position: {', '.join(f'{rate:.2f}' for rate in found.rates)}"
+    observed, predicted = asdict(found.observed), asdict(found.predicted)
+    cells = {name: (observed[name], predicted[name]) for name in observed}
+    rows = [(name, *(MISSING if s is None else f"{1e3 * s:.2f}" for s in both)) for name, both in cells.items()]
+    yield TextTable("Milliseconds of a cycle and of a plain step", ("part", "observed", "predicted"), tuple(rows))
+    if found.best_length is not None:
+        what = f"a chain of {found.best_length}" if found.best_length else "no speculation"
+        yield f"fastest by these rates and predicted times, {found.best_speedup:.2f}x as fast as now: {what}"
+    yield from (f"note: {note}" for note in found.notes)
