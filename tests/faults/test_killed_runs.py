@@ -13,30 +13,19 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from reference.combinations import Combination
-from reference.drafters import PlannedTree, Variant
 from reference.losses import Eagle
-from reference.matrix import Matrix, MatrixSettings, Texts
-from reference.measuring import measure
+from reference.measuring import decoded, measure
 from reference.models import Pair
-from reference.part_files import read_part
-from reference.sampling import Sampling
 from reference.tracing import TraceSettings, by_request, record_trace
 from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import write_own_texts
-from reference.wall_clock import ClockSettings, clock, entrants
-from spectheory.cli.measuring import measured
-from spectheory.otlp import Naive
-from spectheory.results.wall_clock import WallClock
-from spectheory.verify import TopDown
 from tests.faults.killing import POSIX, killed
-from tests.reference.test_clock import CORPUS
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
 
-RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]))
+RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=st.Provenance("here", temperature=1.0))
 PLAN = st.plan(RATES, st.Latency.constant(draft_seconds=0.1), max_budget=6)
 COUNTS = ("emitted", "cycles", "accepted_histogram", "new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams")
 
@@ -55,7 +44,7 @@ class Command:
 
 
 def decode(pair: Pair, folder: Path, seed: int) -> object:
-    return measured(pair, PLAN, PROMPTS[:3], folder / "tally.json", 0, new_tokens=6, temperature=1.0, seed=seed)
+    return decoded(pair, PLAN, PROMPTS[:3], out=folder / "tally.json", new_tokens=6, seed=seed)
 
 
 def tally_of(folder: Path) -> object:
@@ -70,30 +59,6 @@ def trace(pair: Pair, folder: Path, seed: int) -> object:
 
 def trace_of(folder: Path) -> object:
     return [ranks.tolist() for column in ("target_token", "target_rank") for ranks in by_request(folder, column)]
-
-
-def time_decoders(pair: Pair, folder: Path, seed: int) -> None:
-    file, settings = folder / "clock.json", ClockSettings(4, rounds=1, seed=seed)
-    running = [one for one in entrants(pair, [PLAN], settings, CORPUS) if one.family == "chain"][:1]
-    so_far = WallClock.load(file) if file.exists() else None
-    for record in clock(pair, PROMPTS[:3], [PLAN], running, settings, so_far):
-        record.save(file)
-
-
-def clock_of(folder: Path) -> object:
-    record = WallClock.load(folder / "clock.json")
-    return record.tokens.tolist(), record.cycles.tolist(), record.emitted.tolist()
-
-
-def matrix(pair: Pair, folder: Path, seed: int) -> None:
-    table = Matrix(folder, pair, Texts(PROMPTS[2:], PROMPTS[:2], PROMPTS), MatrixSettings("numbers", 12, seed))
-    for length in range(1, 3):
-        chain = Variant(f"chain {length}", "chain", PlannedTree(st.Tree.chain(length)))
-        table.part(Combination(chain, TopDown(Naive()), Sampling(1.0)))
-
-
-def matrix_of(folder: Path) -> object:
-    return {file.name: read_part(file).to_pylist() for file in folder.glob("*-temperature-*.parquet")}
 
 
 def texts(pair: Pair, folder: Path, seed: int) -> None:
@@ -117,8 +82,6 @@ COMMANDS = {
     "head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),
-    "clock": Command(time_decoders, clock_of),
-    "matrix": Command(matrix, matrix_of),
 }
 
 
