@@ -22,13 +22,12 @@ from spectheory.cli import (
     comparing_policies,
     decoding,
     demo,
-    diagnosing,
     exploring,
-    importing,
     listing,
     measuring,
     planning,
     replaying,
+    reports,
     serving,
 )
 from spectheory.cli.options import with_groups
@@ -148,8 +147,8 @@ def _about(
 for command in (
     measuring.trace,
     measuring.profile,
-    importing.import_,
-    diagnosing.diagnose,
+    reports.import_,
+    reports.diagnose,
     calibrating.calibrate,
     planning.plan,
     planning.schedule,
