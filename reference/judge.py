@@ -287,8 +287,6 @@ def _check(texts: HeldOutTexts, drafts: Mapping[str, Sequence[Pair]], tree: Tree
                 )
             if longest > one.context:
                 raise InputError(f"{name} has a context of {one.context}, a prompt with its text has {longest} tokens")
-            if one.deepest is not None and tree.max_depth > one.deepest:
-                raise InputError(f"tree is {tree.max_depth} deep, {name} drafts {one.deepest} tokens: use another tree")
     if not texts.roots(tree.max_depth):
         raise InputError(f"texts must be longer than a cycle of depth {tree.max_depth} and one token: give longer ones")
 

@@ -77,16 +77,15 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     """
     texts = by_request(folder, "target_token")
     stamp = stamp_of(folder)
-    limit = None if (known := stamp.settings.get("deepest")) is None else int(str(known))
     if not stamp.temperature:
         candidates = int(str(stamp.settings["candidates"]))
-        return Replays((GreedyText(one, candidates) for one in ranks(folder)), limit=limit)
+        return Replays(GreedyText(one, candidates) for one in ranks(folder))
     if pair is None:
         raise InputError(f"pair must be given to replay a trace at temperature {stamp.temperature}, got None")
     prompts = traced_prompts(folder, pair)[: len(texts)]
     depths = int(str(stamp.settings.get("depths", 1)))
     forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp), depths)
-    return Replays(forced, seed=seed, samples=samples, limit=limit)
+    return Replays(forced, seed=seed, samples=samples)
 
 
 def traced_prompts(folder: Path, pair: Pair) -> list[list[int]]:
@@ -210,7 +209,7 @@ def followed(
     drafting.commit([], text[:1])
     position, found = 1, []
     while position < len(text):
-        draft = drafting.grow(min(room, drafting.deepest), None)
+        draft = drafting.grow(room, None)
         tokens = torch.as_tensor(draft.tokens).tolist()
         following = iter(text[position:])
         path, last = walk(draft.draws, tokens, lambda node: next(following, -1))  # noqa: B023

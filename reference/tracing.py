@@ -86,8 +86,6 @@ class TraceSettings:
     def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
         """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
         settings = {**asdict(self), **inputs, "depths": pair.depths_of(self.depths)}
-        if pair.deepest is not None:
-            settings["deepest"] = pair.deepest
         for name in ("temperature", "top_k", "top_p", "seed", *(() if isinstance(pair.draft, Head) else ("depths",))):
             del settings[name]
         return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}

@@ -23,7 +23,7 @@ from reference.train.pair import build_pair, said
 from spectheory import Latency
 from spectheory.core.errors import InputError
 
-KINDS: tuple[Kind, ...] = ("eagle1", "eagle3", "mtp", "parallel")
+KINDS: tuple[Kind, ...] = ("eagle1", "eagle3")
 
 
 def pair(given: argparse.Namespace) -> None:

@@ -27,12 +27,7 @@ CHECKPOINT, RECORD = "training.pt", "training.json"
 NEW_RATE, STARTED_RATE = 0.02, 0.003
 """Learning rates of a new head, and of one that is trained on: the rate of a new head makes a trained one worse."""
 
-LAYOUTS_OF: dict[Kind, str] = {
-    "eagle1": "eagle",
-    "eagle3": "speculators",
-    "mtp": "spectheory",
-    "parallel": "spectheory",
-}
+LAYOUTS_OF: dict[Kind, str] = {"eagle1": "eagle", "eagle3": "speculators"}
 """The layout in which a trained head of each kind is written; `reference.heads.convert_head` writes others."""
 
 
@@ -98,7 +93,6 @@ def head_config(
         positions=theirs.max_position_embeddings,
         own_embedding=False,
         draft_vocab_size=draft_vocab_size,
-        depths=8 if kind == "parallel" else None,
         target=name or None,
         target_architectures=tuple(theirs.architectures or ()),
     )

@@ -122,7 +122,7 @@ class ChainObjective:
         return Lesson(states[:, :-1, self.columns].flatten(2), batch.tokens[:, 1:], following, target, mask)
 
     def passes(self, head: Head, lesson: Lesson) -> list[Pass]:
-        """The passes of a head along the text. The depths of a parallel head are its passes."""
+        """The passes of a head along the text."""
         loss = self.loss
         return unroll(HeadStep(head), head.fuse(lesson.states), lesson.tokens, loss.passes, detached=loss.detached)
 

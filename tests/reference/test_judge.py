@@ -168,7 +168,7 @@ def small(kind: str) -> Pair:
     return Pair(target, head.attach(target), tokenizer, ("the target", "the head"))
 
 
-@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp", "parallel"])
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3.1"])
 @pytest.mark.parametrize("tree", [CHAIN, st.Tree([-1, 0, 0, 0, 1, 1, 2, 4])], ids=["chain", "tree"])
 def test_a_tree_of_a_head_makes_the_cycles_of_decoding(kind: str, tree: st.Tree) -> None:
     """Greedy: what the judge replays on a text is what the decoder did, cycle by cycle."""
@@ -183,12 +183,6 @@ def test_a_tree_of_a_head_makes_the_cycles_of_decoding(kind: str, tree: st.Tree)
         kept += [accepted for start, accepted in zip(at, one.accepted, strict=True) if start + 3 < len(one.tokens)]
     np.testing.assert_allclose(run.accepted, np.bincount(kept, minlength=4), atol=1e-12)
     assert sum(kept) > 4, "nothing was accepted, so nothing was tested of the next cycle"
-
-
-def test_a_parallel_head_drafts_no_deeper_than_it_is() -> None:
-    pair = small("parallel")
-    texts = HeldOutTexts(pair, [[1], [2]], [[3] * 9, [4] * 9], Sampling())
-    refuses("tree is 5 deep, head drafts 4 tokens", compare_drafts, texts, {"head": [pair]}, st.Tree.chain(5))
 
 
 def simulated(
