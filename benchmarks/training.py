@@ -181,7 +181,7 @@ def compare(work: Path, trained: Mapping[str, list[Path]], temperature: float) -
     tree = st.best_tree(tracing.acceptance(folder), BUDGET)
     drafts = {INDEPENDENT: [texts.pair]}
     drafts |= {name: [with_draft(texts.pair, run) for run in runs] for name, runs in trained.items()}
-    return compare_drafts(texts, drafts, tree, folder=work / f"compared-{temperature:g}")
+    return compare_drafts(texts, drafts, tree)
 
 
 def tables(found: Mapping[float, DraftComparison], trained: Mapping[str, list[Path]]) -> Iterator[TextTable]:

@@ -16,7 +16,7 @@ from reference.judge import HeldOutTexts
 from reference.losses import ALL, loss_of
 from reference.models import TARGET, Pair, load_pair
 from reference.prompts import load_prompts, training_texts
-from reference.selector import LabelSettings, SelectorTraining, read_labels, train_selector, write_labels
+from reference.selector import LabelSettings, SelectorTraining, selector_labels, train_selector
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from reference.train.pair import build_pair, said
@@ -68,19 +68,13 @@ def head(given: argparse.Namespace) -> None:
 def selector(given: argparse.Namespace) -> None:
     """Train the neural selector of delayed trees: which tree to draft in each cycle.
 
-    First the expected tokens of all trees are computed at every 16th token of the traces, which takes the time.
+    First the expected tokens of all trees are computed at every 16th token of the trace, which takes the time.
     """
     measured = Latency.load(given.latency)
     asked = LabelSettings(given.verifier, every=given.every, draws=given.draws, seed=given.seed)
-    labels = []
-    for number, trace in enumerate(given.trace):
-        folder = given.out / f"labels-{number}"
-        with said(f"texts of {trace}") as done:
-            write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
-        labels.append(read_labels(folder))
-    train_selector(labels, measured, SelectorTraining(given.verifier, steps=given.steps, seed=given.seed)).save(
-        given.out
-    )
+    with said("texts") as done:
+        labels = selector_labels(HeldOutTexts.of_trace(given.trace), asked, given.out / "labels", done)
+    train_selector(labels, measured, SelectorTraining(steps=given.steps, seed=given.seed)).save(given.out)
 
 
 def _pair(given: argparse.Namespace, draft: Path | None) -> Pair:
@@ -121,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     own.set_defaults(run=head)
 
     tree = commands.add_parser("selector", help=selector.__doc__)
-    tree.add_argument("--trace", type=Path, action="append", required=True, help="trace above temperature 0")
+    tree.add_argument("--trace", type=Path, required=True, help="trace above temperature 0")
     tree.add_argument("--latency", type=Path, required=True, help="latency record of the machine")
     tree.add_argument("--verifier", default="SpecInfer", help="verifier of i.i.d. drafts")
     tree.add_argument("--every", type=int, default=16, help="tokens from one root to the next")
