@@ -169,8 +169,8 @@ def train_selector(labels: Labels, latency: Latency, settings: SelectorTraining)
     tokens, seconds = labels.tokens.mean(1), labels.space.seconds(latency, labels.contexts)
     static = best_static(tokens, seconds)
     rows = tokens, seconds, tokens[:, static] / seconds[:, static]
-    made = (torch.from_numpy(values).float() for values in rows)
-    _fit(network, found.standardised(labels.features), *made, labels.prompts, settings)
+    mean, spent, base = (torch.from_numpy(values).float() for values in rows)
+    _fit(network, found.standardised(labels.features), mean, spent, base, labels.prompts, settings)
     return found
 
 
