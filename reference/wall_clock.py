@@ -23,6 +23,7 @@ from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.sampling import Sampling, require_drawing
 from spectheory import DrawRule, Provenance, Schedule
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
 from spectheory.results.wall_clock import SAME, WallClock
@@ -67,8 +68,7 @@ class ClockSettings:
 
     def __post_init__(self) -> None:
         require_cycle(self.new_tokens)
-        if self.rounds < 1:
-            raise InputError(f"rounds must be at least 1, got {self.rounds}")
+        check_whole("rounds", self.rounds, 1)
         require_drawing(self.sampling)
 
     @property

@@ -24,6 +24,7 @@ from spectheory.cli.options import (
 )
 from spectheory.cli.output import errors, progress, require_free, show, warn
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned
 from spectheory.core.provenance import Provenance
@@ -161,8 +162,7 @@ def profile(
     from spectheory.report.tables import latency_rows
 
     require_free([], out)
-    if largest < 1:
-        raise InputError(f"--largest must be at least 1, got {largest}")
+    check_whole("--largest", largest, 1)
     sizes = numbers("--contexts", contexts, int)
     check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
     with progress("profile") as done:
@@ -243,8 +243,7 @@ def generate(
         raise InputError("TEXT is empty: give at least one character to continue")
     if text != text.encode(errors="ignore").decode():
         raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")
-    if new_tokens < 1:
-        raise InputError(f"--new-tokens must be at least 1, got {new_tokens}")
+    check_whole("--new-tokens", new_tokens, 1)
     planned = Schedule.load(plan)
     sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()
