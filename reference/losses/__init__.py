@@ -26,8 +26,7 @@ from reference.losses.chain import (
 from reference.losses.gto import Gto, adjacent_groups, longest_accepted, tree_rewards
 from reference.losses.passes import Pass, Step, attended, unroll
 from reference.losses.talf import BeamTrees, Talf, TargetForward, TreeStep, beam_trees, unroll_tree
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 __all__ = [
     "ALL",

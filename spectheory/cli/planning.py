@@ -107,7 +107,7 @@ def plan(
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
     from spectheory.report.terminal import plan_summary, tree_drawing
-    from spectheory.results.comparison import differing_models
+    from spectheory.results.plan_comparison import differing_models
 
     bounds, engines = limits.checked(), engines_of(engine)
     if draft is not None and not engines:

@@ -132,12 +132,10 @@ class Run:
         *,
         kind: str = "plain",
         batch: float = 1,
-        context: float,
         tokens: int = 1,
-        depth: int = 0,
         tau: float | None = None,
         source: str = "",
-        **named: Any,
+        **more: Any,
     ) -> Self:
         """A run from the throughput of the whole batch.
 
@@ -149,12 +147,10 @@ class Run:
                 that it reads.
             kind: as the attribute.
             batch: as the attribute.
-            context: as the attribute.
             tokens: as the attribute.
-            depth: as the attribute.
-            tau: as the attribute; a speculative run needs it.
+            tau: as the attribute.
             source: as the attribute.
-            **named: the other attributes.
+            **more: the other attributes, of which `context` is required.
 
         Raises:
             InputError: the throughput is not above 0, tau is missing, or as `Run`.
@@ -168,8 +164,8 @@ class Run:
         for name, value in (("batch", batch), ("tokens", tokens), ("tau", 1 if tau is None else tau)):
             _check_number(_where(source) + name, value, 1)
         emitted = {"forward": tokens, "speculative": tau}.get(kind) or 1
-        seconds = batch * emitted / tokens_per_second
-        return cls(kind, batch, context, seconds, tokens=tokens, depth=depth, tau=tau, source=source, **named)
+        more |= {"tokens": tokens, "tau": tau, "source": source}
+        return cls(kind, batch, seconds=batch * emitted / tokens_per_second, **more)
 
     @property
     def name(self) -> str:

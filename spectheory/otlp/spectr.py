@@ -8,12 +8,11 @@ from fractions import Fraction
 from math import inf
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, positive_part, power
+from spectheory.core.arrays import RandomSource, Vector, accept_ratio, excess, normalised, positive_part, power
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_whole
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
 from spectheory.otlp.solver import Solver, distribution_of_tries
 
 ROUNDING = 1e-6

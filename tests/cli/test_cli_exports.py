@@ -100,46 +100,6 @@ def test_where_nothing_pays_every_export_says_so(plan: Run) -> None:
     assert "Do not speculate" in result.stdout
 
 
-def test_an_engine_that_takes_one_length_gets_the_best_one(plan: Run) -> None:
-    st.Acceptance.by_rank([0.65, 0.15, 0.06]).save("acceptance.json")
-    chains = (*MODEL, "--batch", "1:128", "--max-fanout", 1)
-    result = succeeded(plan(*chains, "--engine", "vllm@0.23,sglang", "--out", "schedule.json"))
-    assert len(schedule_of("schedule.json").chain_ranges()) > 1
-    assert "fastest chains that SGLang 0.5.23 takes with STANDALONE, one length for all batch sizes: " in result.stdout
-    assert "fastest chains that vLLM 0.23 takes, one length for all batch sizes: " in result.stdout
-    assert "--speculative-eagle-topk 1" in result.stdout
-    assert "--speculative-adaptive" not in result.stdout
-    assert "per_batch_size" not in result.stdout
-
-
-def test_a_mixture_is_exported_to_an_engine_that_wants_the_longest_chain_first(plan: Run) -> None:
-    mixture = (
-        "--gpu",
-        "h100_sxm",
-        "--gpus",
-        8,
-        "--target",
-        "gpt-oss-120b",
-        "--draft",
-        "eagle3.json",
-        "--batch",
-        "1:96",
-    )
-    head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
-    Path("eagle3.json").write_text(
-        json.dumps(head | {"vocab_size": 201088, "target_hidden_size": 2880, "tokenizer": None})
-    )
-    result = succeeded(plan(*mixture, "--max-fanout", 1, "--engine", "trtllm", "--out", "schedule.json"))
-    lengths = [tree.budget for _, _, tree in schedule_of("schedule.json").chain_ranges()]
-    assert lengths[0] < max(lengths), "the plan is one that the engine cannot run"
-    text = Path("speculative_config.yaml").read_text()
-    assert "  draft_len_schedule: {" in text
-    assert 'speculative_model: "."' in text, "the folder of the config"
-    assert "TensorRT-LLM 1.4 takes, the longest at batch size 1: " in result.stdout
-    said = " ".join(result.stdout.split())
-    assert "assumed: gpt-oss-120b and eagle3.json have one tokenizer: their configs do not say" in said
-
-
 def test_exports_hold_names_that_engines_can_load(plan: Run) -> None:
     head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
     Path("my/eagle3-head").mkdir(parents=True)
@@ -172,14 +132,6 @@ def test_a_measured_plan_is_exported_with_the_draft_that_was_measured(plan: Run)
     refused(unnamed, "vllm: the latency record does not name the draft model: name it with the argument draft")
 
 
-def test_an_export_that_names_no_draft_says_what_it_was_planned_for(plan: Run) -> None:
-    for head, engines_of_it, others in ((HEAD, "eagle", "medusa"), (MODEL, "", "eagle,medusa")):
-        result = succeeded(plan(*head, "--engine", f"{engines_of_it},{others}".strip(","), "--force"))
-        notes = [line for line in result.stdout.splitlines() if "planned for" in line]
-        assert len(notes) == len(others.split(","))
-        assert all(head[5] in note and "rates and times differ" in note for note in notes)
-
-
 @pytest.mark.parametrize(
     ("target", "hidden", "kind"),
     [("gpt-oss-20b", 2880, "sliding-window attention"), ("deepseek-v3", 7168, "multi-head latent attention")],
@@ -210,14 +162,3 @@ def test_engines_that_draft_for_one_sequence_get_batch_size_1_alone(plan: Run) -
     assert "; at batch sizes" not in result.stdout
     said = "it drafts only at batch size 1, the plan starts at 8: plan for batch size 1"
     refused(plan(*MODEL, "--batch", "8,16", "--engine", "hf,mlx-lm"), f"hf: {said}", f"mlx-lm: {said}")
-
-
-def test_batch_sizes_that_were_not_planned_take_the_plan_of_the_next_smaller(plan: Run) -> None:
-    st.Acceptance.by_rank([0.9]).save("acceptance.json")
-    result = plan(*HEAD, "--max-fanout", 1, "--batch", "4,48,128", "--engine", "vllm,llama.cpp")
-    notes = [line[8:] for line in result.stdout.splitlines() if line.startswith("  note: ")]
-    assert notes[1:3] == [
-        "batch sizes below 4 use the chain for batch size 4",
-        "batch sizes between planned ones use the chain for the smaller one",
-    ]
-    assert "Speculation pays at each of the planned batch sizes." in " ".join(result.stdout.split())

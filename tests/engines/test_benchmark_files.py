@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -193,33 +192,3 @@ def test_speculation_scales_the_seconds_of_a_run_and_nothing_that_was_counted(
         assert plain.tokens_per_second == pytest.approx(rate * (answer - 1), rel=1e-9)
         steps = plain.tokens_per_second / plain.batch
         assert plain.prefill_tokens * steps == pytest.approx(rate * prompt, rel=1e-9), "all prompts are prefilled"
-
-
-VALUES = hs.recursive(
-    hs.none() | hs.booleans() | hs.integers() | hs.floats() | hs.text(max_size=5),
-    lambda inner: hs.lists(inner, max_size=3) | hs.dictionaries(hs.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@given(data=hs.data())
-def test_a_damaged_field_is_refused_or_harmless(tmp_path_factory: pytest.TempPathFactory, data: hs.DataObject) -> None:
-    """Any value in place of any field gives runs or an InputError that names the file, and no other exception."""
-    entry = dict(EXAMPLES[data.draw(hs.sampled_from(sorted(EXAMPLES)))])
-    entry[data.draw(hs.sampled_from(sorted(entry)))] = data.draw(VALUES)
-    folder = tmp_path_factory.mktemp("damaged")
-    with contextlib.suppress(NamedError):
-        assert read_or_named(folder, entry)
-
-
-class NamedError(Exception):
-    """An InputError that names the file."""
-
-
-def read_or_named(folder: Path, entry: dict[str, Any]) -> tuple[Run, ...]:
-    try:
-        return read(folder, [entry]).runs
-    except st.InputError as error:
-        if str(folder / "bench") in str(error):
-            raise NamedError from error
-        raise

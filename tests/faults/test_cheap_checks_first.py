@@ -14,6 +14,7 @@ from tests.command_line import Run, refused
 PAIR_COMMANDS = {
     "trace": ("--out", "new"),
     "decode": ("--plan", "plan.json", "--out", "new/tally.json"),
+    "compare": ("--out", "new"),
     "profile": ("--out", "new/latency.json"),
     "demo": ("--out", "new"),
 }
@@ -26,16 +27,19 @@ CASES = [
     ("trace", "--skip", 1_000_000, "skip must be between"),
     ("decode", "--prompt-tokens", 0, "--prompt-tokens must be at least 1, got 0"),
     ("trace", "--temperature", -1, "temperature must be"),
-    ("decode", "--temperature", "nan", "temperature must be"),
+    ("trace", "--temperature", "nan", "temperature must be"),
     ("profile", "--top-k", 0, "top_k must be"),
     ("trace", "--top-p", 2, "top_p must be"),
-    ("decode", "--top-p", 0.5, "no effect at temperature 0"),
+    ("trace", "--top-p", 0.5, "no effect at temperature 0"),
     ("trace", "--new-tokens", 0, "must be at least"),
     ("trace", "--candidates", 0, "candidates must be at least 1, got 0"),
     ("trace", "--batch", 0, "batch must be at least 1, got 0"),
     ("profile", "--rounds", 0, "rounds must be at least 1, got 0"),
     ("profile", "--contexts", "0,5", "contexts must be increasing whole numbers"),
     ("profile", "--largest", 0, "--largest must be at least 1, got 0"),
+    ("compare", "--rounds", 0, "rounds must be at least 1, got 0"),
+    ("compare", "--temperatures", "0,-1", "temperature must be"),
+    ("compare", "--temperatures", "a", "--temperatures must be numbers"),
     ("decode", "--plan", "absent.json", "there is no file absent.json"),
 ]
 

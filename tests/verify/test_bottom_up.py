@@ -12,7 +12,7 @@ import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, World, branches, expected_block_efficiency
 from spectheory.core.chance import draw
 from spectheory.otlp import RRS, GreedyTopK, Khisti, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
-from spectheory.verify import HSD, Block, BottomUp, TopDown, Traversal, UniVer, Verifier
+from spectheory.verify import HSD, Block, BottomUp, Traversal, UniVer, Verifier
 from tests.enumeration import exact, random_distribution
 from tests.random_drafts import CHAINS, HUBS, OTHERS, TOPS, TREES, WIDE, grown, joint, random_world
 from tests.verify.test_verifiers import check_that_the_target_is_kept
@@ -92,17 +92,6 @@ def test_the_first_levels_acceptance_is_that_of_the_solver() -> None:
         kept = expected_block_efficiency(UniVer(), World.constant(p, q), Levels((2,), DrawRule.TOP_K_THEN_ONE))
         assert kept.value == 1 + GreedyTopK().acceptance(p, q, 2)
         assert kept.value == 1 + st.optimal_acceptance(p, q, 2, DrawRule.TOP_K_THEN_ONE)
-
-
-def test_more_tokens_are_kept_than_from_the_root_down() -> None:
-    """A constant world in which the weights matter. Not a theorem: see `GreedyMultiPathBlock` for the contrary."""
-    world = World.constant(exact(3, 2, 1), exact(1, 2, 3))
-    for solver, rule in ((GreedyTopK(), DrawRule.TOP_K_THEN_ONE), (SpecTr(), DrawRule.IID)):
-        below, above = (
-            expected_block_efficiency(verifier, world, Levels((1, 2), rule)).value
-            for verifier in (BottomUp(solver), TopDown(solver))
-        )
-        assert below > above
 
 
 def naive_hsd(draft: Draft, world: World, rng: Any) -> tuple[int, ...]:
