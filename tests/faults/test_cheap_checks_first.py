@@ -78,7 +78,7 @@ def test_an_output_is_checked_before_models_are_loaded(no_models: Run, command: 
 @pytest.mark.parametrize("engine", ["vllm@9.9", "vllm,sglang@0", "@1", "vllm,,sglang"])
 def test_an_engine_and_its_version_are_checked_before_the_plan(plan: Run, engine: str) -> None:
     before = set(Path().rglob("*"))
-    refused(plan("--latency", "latency.json", "--draft", "d", "--out", "p.json", "--engine", engine), "--engine: ")
+    refused(plan("--latency", "latency.json", "--out", "p.json", "--engine", engine), "--engine: ")
     assert set(Path().rglob("*")) == before
 
 
