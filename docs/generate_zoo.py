@@ -45,7 +45,7 @@ def page() -> str:
         found = st.certify_verifier(
             specimen.given, policies=specimen.policies, cases=80, zero_coins=specimen.zero_coins
         )
-        off = number(found.counterexample.difference.total_variation) if found.counterexample else ""
+        off = number(found.counterexample.total_variation) if found.counterexample else ""
         about = " ".join(specimen.about.split())
         text += f"| {specimen.name} | {about} | {found.verdict.name} | {found.cases} | {found.drafts:,} | {off} |\n"
     text += STEPS_HEAD

@@ -58,7 +58,9 @@ def factors_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """`spectheory certify` runs the code under test in this process: a child would import all that it needs again."""
-    monkeypatch.setattr("spectheory.certify.process.answer_of_child", lambda request, report: request.answer(report))
+    from spectheory.certify.process import answer_of
+
+    monkeypatch.setattr("spectheory.certify.process.answer_of_child", answer_of)
     monkeypatch.setattr("hypothesis.configuration.set_hypothesis_home_dir", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
 

@@ -18,4 +18,4 @@ def wrong_step(context, rng):
 
 def draw() -> str:
     certificate = st.certify_step(wrong_step, lambda context: P[(0, *context)[-1]], vocab_size=6, contexts=[()], seed=0)
-    return wealth_figure(certificate)
+    return wealth_figure(certificate.path, certificate.alpha, certificate.verdict.name)

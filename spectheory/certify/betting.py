@@ -18,10 +18,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from spectheory.certify.certificate import power_of_ten
 from spectheory.certify.joint import Joint
 
-ODDS = np.exp([sign * size for size in (0.05, 0.2, 0.7, 2.5) for sign in (1, -1)])
-"""Each fixed bet assumes that the odds of a cell are wrong by one of these factors."""
 HIGHEST_RATIO = 1e200
 """Maximum of the ratio observed / expected, so that a cell of probability 1e-300 does not cause an overflow."""
 
@@ -30,9 +29,8 @@ class Wager:
     """The bettors of one context, each with the same share of the capital.
 
     One bettor never bets, which bounds the loss of the average. For the prefixes of each level, and for the token at
-    each position, two bettors bet on the distribution seen so far: `_bold` and `_shrunk`. A group of bettors bets on
-    single cells, at fixed factors on their odds. It finds a bias in a few cells before the distribution is learned. The
-    caller must handle a run that has probability 0 under the target.
+    each position, two bettors bet on the distribution seen so far: `_bold` and `_shrunk`. The caller must handle a
+    run that has probability 0 under the target.
 
     Attributes:
         ended: (nodes,) number of runs that emitted each prefix, cut at `length` tokens.
@@ -54,8 +52,8 @@ class Wager:
         self.runs += int(batch.sum())
 
     def logs(self) -> np.ndarray:
-        """Log of the wealth of each bettor. A group counts as one bettor."""
-        return np.array([0.0, *self._learned, *(log_mean(group) for group in self._fixed())])
+        """Log of the wealth of each bettor."""
+        return np.array([0.0, *self._learned])
 
     def log_wealth(self) -> float:
         """Log of the average wealth."""
@@ -72,54 +70,6 @@ class Wager:
                 distribution, counts = (values.reshape(-1, size).sum(axis=0) for values in (distribution, seen[level]))
                 for payoff in (_bold(distribution, counts), _shrunk(distribution, counts)):
                     yield self.joint.expected(np.tile(payoff, size ** (level - 1)), level)
-
-    def _fixed(self) -> Iterator[np.ndarray]:
-        """Log wealth of the bets on single cells: on prefixes of each level, and on tokens at each position.
-
-        For a cell A, h = P(A | emitted) and a factor r on the odds, a run pays (1 + (r - 1) h) / (1 + (r - 1) J(A)).
-        Its mean is 1, because E h = J(A). These bets do not depend on earlier runs, so the counts determine the wealth.
-        """
-        size, ends, begun = self.joint.vocab_size, self.joint.by_level(self.ended), self.joint.begun(self.ended)
-        for level in range(1, self.joint.length + 1):
-            distribution = self.joint.levels[level]
-            cells = _Cells(distribution, begun[level], self.runs)
-            tokens = _Cells(
-                distribution.reshape(-1, size).sum(axis=0), begun[level].reshape(-1, size).sum(axis=0), self.runs
-            )
-            for m in range(1, level):
-                rows = np.flatnonzero(ends[m])
-                if not len(rows):
-                    continue
-                chances = self.joint.below(m, rows, level)
-                cells.extend(chances, ends[m][rows], rows)
-                tokens.extend(chances.reshape(len(rows), -1, size).sum(axis=1), ends[m][rows])
-            yield cells.possible()
-            if level > 1:
-                yield tokens.possible()
-
-
-class _Cells:
-    """Log wealth of the fixed bets on the cells of one distribution, (ODDS, cells)."""
-
-    def __init__(self, distribution: np.ndarray, begun: np.ndarray, runs: int) -> None:
-        self.distribution = distribution
-        self.logs = np.outer(np.log(ODDS), begun) - runs * np.log1p(np.outer(ODDS - 1, distribution))
-
-    def extend(self, chances: np.ndarray, counts: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Add runs that ended before their cell was decided.
-
-        `counts[i]` of these runs would hit the cells with the probabilities `chances[i]`, (., cells). With `rows`, row
-        i has only the cells below the prefix `rows[i]`.
-        """
-        gain = counts[:, None] * np.log1p((ODDS - 1)[:, None, None] * chances)
-        if rows is None:
-            self.logs += gain.sum(axis=1)
-        else:
-            self.logs.reshape(len(ODDS), -1, chances.shape[1])[:, rows] += gain
-
-    def possible(self) -> np.ndarray:
-        """The log wealth for the cells that the target can hit."""
-        return self.logs[:, self.distribution > 0].ravel()
 
 
 def _bold(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -168,3 +118,105 @@ def pooled(logs: Sequence[float]) -> float:
     detects a fault in one of many contexts, at the price of log(contexts). The product detects a small fault in all.
     """
     return float(np.logaddexp(log_mean(np.array(logs)), np.sum(logs)) - math.log(2))
+
+
+PARTS = 6
+"""The interval from 0 to 1 is cut into this many equal parts."""
+
+
+class Pairs:
+    """The bets on pairs of rows of a batch, over all calls of the step of one `Play`.
+
+    Noise that is shared between the rows of a batch leaves the distribution of each row right. It shows in pairs of
+    rows. Each emitted token becomes a uniform number: the probability, given the tokens before it, of the tokens below
+    it, plus a random part of its own probability. A position that the row did not reach gets a random number. If the
+    step is correct and its rows are independent, all these numbers are independent and uniform. So the numbers of two
+    rows fall with equal probability into each of `PARTS` x `PARTS` squares, whatever the contexts of the rows are.
+
+    For each pair of positions, two bettors bet on the squares that they have seen. For each position, one more bets
+    half of its money that both rows have the same token there. A batch has disjoint pairs, at distances 1, 2, 4, ... in
+    turn from call to call, so that their wealth is a martingale.
+    """
+
+    def __init__(self, joints: Sequence[Joint], rng: np.random.Generator) -> None:
+        self.rng, self.length = rng, joints[0].length
+        self._batch = np.zeros((self.length**2, PARTS**2))
+        self._counts, self._logs = np.zeros_like(self._batch), np.zeros((2, self.length**2))
+        self._given = [np.array([joint.given[m] for joint in joints]) for m in range(self.length)]
+        self._edges = [np.cumsum(given, axis=2) for given in self._given]
+        self._same = np.zeros(self.length)
+        self._calls = 0
+
+    @property
+    def runs(self) -> int:
+        """Number of pairs whose bets are settled."""
+        return int(self._counts[0].sum())
+
+    def add(self, contexts: np.ndarray, texts: np.ndarray) -> None:
+        """Add the rows of one call: the index of each context (n,), and the emitted tokens (n, length), -1 for none."""
+        distances = 1 << np.arange(max(1, (len(texts) - 1).bit_length()))
+        distance, rows = int(distances[self._calls % len(distances)]), np.arange(len(texts))
+        left = rows[(rows & distance == 0) & (rows + distance < len(texts))]
+        self._calls += 1
+        self._bet_on_same(contexts, texts, left, left + distance)
+        parts = np.minimum((self._uniform(contexts, texts) * PARTS).astype(int), PARTS - 1)
+        squares = parts[left][:, :, None] * PARTS + parts[left + distance][:, None, :]
+        tables = np.arange(self.length**2) * PARTS**2
+        counted = np.bincount((squares.reshape(-1, len(tables)) + tables).ravel(), minlength=self._batch.size)
+        self._batch += counted.reshape(self._batch.shape)
+
+    def _bet_on_same(self, contexts: np.ndarray, texts: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+        """Settle the bets that two rows have the same token at a position that both have reached."""
+        codes = np.zeros(len(texts), int)
+        for m, given in enumerate(self._given):
+            both = (texts[left, m] >= 0) & (texts[right, m] >= 0)
+            a, b = left[both], right[both]
+            chance = (given[contexts[a], codes[a]] * given[contexts[b], codes[b]]).sum(axis=1)
+            share = np.divide(texts[a, m] == texts[b, m], chance, out=np.ones(len(a)), where=chance > 0)
+            self._same[m] += np.log((1 + share) / 2).sum()
+            codes = codes * given.shape[-1] + np.maximum(texts[:, m], 0)
+
+    def _uniform(self, contexts: np.ndarray, texts: np.ndarray) -> np.ndarray:
+        """(n, length) the uniform number of each position."""
+        found, codes = self.rng.random(texts.shape), np.zeros(len(texts), int)
+        for m, edges in enumerate(self._edges):
+            rows = np.flatnonzero(texts[:, m] >= 0)
+            tokens, of = texts[rows, m], (contexts[rows], codes[rows])
+            low = np.where(tokens > 0, edges[(*of, np.maximum(tokens - 1, 0))], 0)
+            found[rows, m] = low + found[rows, m] * (edges[(*of, tokens)] - low)
+            codes[rows] = codes[rows] * edges.shape[-1] + tokens
+        return found
+
+    def settle(self) -> None:
+        """Settle the bets on the calls since the last time, by payoffs chosen before them."""
+        for i, payoffs in enumerate(self._payoffs()):
+            self._logs[i] += (self._batch * np.log(payoffs)).sum(axis=1)
+        self._counts += self._batch
+        self._batch[:] = 0
+
+    def _payoffs(self) -> list[np.ndarray]:
+        """Of the bettors `_bold` and `_shrunk` of `betting`, on equally likely cells."""
+        cells, runs = PARTS**2, self._counts.sum(axis=1, keepdims=True)
+        bold = (self._counts + 0.5) * cells / (runs + cells / 2)
+        statistic = ((self._counts - runs / cells) ** 2).sum(axis=1, keepdims=True) * cells / np.maximum(runs, 1)
+        weight = np.where(statistic > cells - 1, 1 - (cells - 1) / np.maximum(statistic, 1), 0)
+        return [bold, 1 - weight + weight * bold]
+
+    def log_wealth(self) -> float:
+        """Log of the average wealth of the bettors, one of which never bets."""
+        return log_mean(np.array([0.0, *self._same, *self._logs.ravel()]))
+
+    def __str__(self) -> str:
+        """What the bettor with the most money has found, in words."""
+        begin = f"rows of a batch depend on each other (evidence {power_of_ten(self.log_wealth())}): "
+        if self._same.max() > self._logs.max():
+            return f"{begin}two rows have the same token {int(self._same.argmax()) + 1} too often"
+        table = int(self._logs.max(axis=0).argmax())
+        first, second = (position + 1 for position in divmod(table, self.length))
+        shares = self._counts[table] / max(1, self.runs)
+        square = int(np.abs(shares - 1 / PARTS**2).argmax())
+        low, high = (part + 1 for part in divmod(square, PARTS))
+        return (
+            f"{begin}token {first} of a row is in part {low} of {PARTS} of its distribution and token {second} of "
+            f"another in part {high} in {shares[square]:.1%} of pairs, not {1 / PARTS**2:.1%}"
+        )

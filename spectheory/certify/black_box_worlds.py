@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.as_step import as_step, max_depth
-from spectheory.certify.play import MOST_CELLS, Play
+from spectheory.certify.play import MOST_CELLS, Play, as_step, max_depth
 from spectheory.core.world import DrawPolicy, World
 
 TOKENS = 3

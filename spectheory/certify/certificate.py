@@ -1,21 +1,32 @@
-"""The certificate of the exact certifier: its verdict, the covered cases, and a counterexample."""
+"""The certificates of verifiers and of decoding steps, and their verdicts."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from spectheory.certify.output_distribution import Difference
-from spectheory.certify.verdict import Verdict
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft
 from spectheory.core.world import Context, DrawPolicy, World
 
-BOUNDS = {f"< {10.0**-n:g}": Fraction(1, 10**n) for n in range(1, 7)}
-"""Bounds of the small probabilities that `met` counts."""
+
+class Verdict(Enum):
+    """The answer of a certifier to the question whether a verifier or a step keeps the target's distribution."""
+
+    LOSSLESS = "keeps the target's distribution in every case covered"
+    WITHIN = "its total variation from the target is below the stated limit, at the stated level"
+    LOSSY = "does not keep the target's distribution"
+    UNDECIDED = "it could not be run, or more runs are needed"
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status of `spectheory certify`: 0 for LOSSLESS and WITHIN, 1 for LOSSY, 2 for UNDECIDED."""
+        return {Verdict.LOSSY: 1, Verdict.UNDECIDED: 2}.get(self, 0)
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,11 @@ class Case:
     def world(self) -> World:
         """The distributions as a world."""
         return World.table(self.distributions)
+
+    @property
+    def size(self) -> int:
+        """Number of tokens in the vocabulary."""
+        return len(self.distributions[()][0])
 
     @property
     def length(self) -> int:
@@ -56,33 +72,29 @@ class Counterexample:
 
     Attributes:
         case: the world, and the policy that grows drafts in it.
-        difference: the distribution of the output next to the target's.
+        output: probability of each sequence of the common length in the output.
+        target: probability of each such sequence by the target.
+        total_variation: between them; 0 if a token of probability 0 needs a random number of exactly 0.
         draft: a draft that shows it.
         run: lines about the run on this draft that shows it: its random numbers, and what it emitted.
     """
 
     case: Case
-    difference: Difference
+    output: dict[Context, Any]
+    target: dict[Context, Any]
+    total_variation: Any
     draft: Draft
     run: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Case, draft, the output's distribution next to the target's, and their total variation."""
-        off = self.difference
+        """Case, draft, run, the output's distribution next to the target's, and their total variation."""
         rows = [
-            f"emits {text(s)} with probability {number(off.output[s])}, the target {number(off.target[s])}"
-            for s in sorted(off.target, key=lambda s: -abs(off.output[s] - off.target[s]))[:4]
-            if off.output[s] != off.target[s]
+            f"emits {text(s)} with probability {number(self.output[s])}, the target {number(self.target[s])}"
+            for s in sorted(self.target, key=lambda s: -abs(self.output[s] - self.target[s]))[:4]
+            if self.output[s] != self.target[s]
         ]
-        if not rows and off.impossible:
-            rows = [f"emits {text(off.impossible)}, of probability 0, when a random number is exactly 0"]
-        return [
-            *self.case.lines(),
-            f"a draft that shows it: {drawn(self.draft)}",
-            *self.run,
-            *rows,
-            f"total variation {number(off.total_variation)}",
-        ]
+        found = [*self.case.lines(), f"a draft that shows it: {drawn(self.draft)}", *self.run, *rows]
+        return [*found, f"total variation {number(self.total_variation)}"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ class Certificate:
         verdict: LOSSLESS (in all covered cases), LOSSY or UNDECIDED.
         method: how the verifier's distribution was found, and in which numbers.
         covered: policies, each with its number of worlds per vocabulary size; one line per draw rule.
-        refused: policies that the verifier itself refuses; one line per draw rule.
+        refused: policies that the verifier itself refuses.
         sizes: vocabulary sizes of the compared worlds.
         cases: number of different worlds that were compared.
         drafts: number of drafts in all these worlds.
@@ -103,7 +115,6 @@ class Certificate:
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
         notes: what does not count against the verifier: tokens of probability 0 that need a random number of exactly 0,
             and errors in branches that rounding alone reaches, with their probabilities.
-        met: kinds of distributions in these worlds, each with its number of worlds.
         variations: the largest total variation found on each lossy shape as (shape, number), the largest first.
     """
 
@@ -120,60 +131,168 @@ class Certificate:
     cannot_replay: bool = False
     notes: tuple[str, ...] = ()
     variations: tuple[tuple[str, str], ...] = ()
-    met: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
-        lines = [f"{self.subject}: {self.verdict.name} ({self.verdict.value})"]
-        if self.failure:
-            lines += [f"  {line}" for line in self.failure.splitlines()]
-        if self.counterexample:
-            lines += [f"  {line}" for line in self.counterexample.lines()]
+        found = self.failure.splitlines() if self.failure else []
+        found += self.counterexample.lines() if self.counterexample else []
         if len(self.variations) > 1:
-            lines.append("  largest by shape: " + ", ".join(f"{shape} {off}" for shape, off in self.variations))
+            found.append("largest by shape: " + ", ".join(f"{shape} {off}" for shape, off in self.variations))
         if self.cannot_replay:
-            lines.append(
-                "  the black-box test can decide: certify_step(as_step(verify, policy, world), world.p, ...), or "
-                "spectheory certify --black-box"
-            )
-        lines += [f"  note: {note}" for note in self.notes]
+            found.append("the black-box test can decide: certify_step(as_step(verify, policy, world), world.p, ...), "
+                         "or spectheory certify --black-box")  # fmt: skip
+        found += [f"note: {note}" for note in self.notes]
         if self.cases:
             sizes = " and ".join(map(str, self.sizes))
-            lines.append(f"  compared: {self.cases} worlds of {sizes} tokens, {self.drafts:,} drafts, by {self.method}")
-        lines += [f"  covered, {line}" for line in self.covered]
-        lines += [f"  met, {line}" for line in self.met]
-        lines += [f"  refused by the verifier itself, {line}" for line in self.refused]
-        return lines
+            found.append(f"compared: {self.cases} worlds of {sizes} tokens, {self.drafts:,} drafts, by {self.method}")
+        found += [f"covered, {line}" for line in self.covered]
+        found += [f"refused by the verifier itself: {policy}" for policy in self.refused]
+        return [f"{self.subject}: {self.verdict.name} ({self.verdict.value})", *(f"  {line}" for line in found)]
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as JSON values, for programs. Probabilities are text, such as "1/3"."""
         found = self.counterexample
-        return {
-            "subject": self.subject,
-            "verdict": self.verdict.name,
-            "method": self.method,
-            "covered": list(self.covered),
-            "met": list(self.met),
-            "refused": list(self.refused),
-            "vocabulary_sizes": list(self.sizes),
-            "cases": self.cases,
-            "drafts": self.drafts,
-            "failure": self.failure,
-            "notes": list(self.notes),
-            "total_variation_by_shape": [list(pair) for pair in self.variations],
-            "counterexample": found
-            and {
-                "policy": str(found.case.policy),
-                "distributions": {
-                    text(c): {"p": shown(p), "q": shown(q)} for c, (p, q) in found.case.distributions.items()
-                },
-                "output": {text(s): number(x) for s, x in found.difference.output.items()},
-                "target": {text(s): number(x) for s, x in found.difference.target.items()},
-                "total_variation": number(found.difference.total_variation),
-                "draft": drawn(found.draft),
-                "run": list(found.run),
+        shape = found and {
+            "policy": str(found.case.policy),
+            "distributions": {
+                text(c): {"p": shown(p), "q": shown(q)} for c, (p, q) in found.case.distributions.items()
             },
+            "output": {text(s): number(x) for s, x in found.output.items()},
+            "target": {text(s): number(x) for s, x in found.target.items()},
+            "total_variation": number(found.total_variation),
+            "draft": drawn(found.draft),
+            "run": list(found.run),
         }
+        return vars(self) | {"verdict": self.verdict.name, "counterexample": shape}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Expected and observed share of runs in a context that start with `tokens`, after the target has extended them."""
+
+    context: Context
+    tokens: Context
+    expected: float
+    observed: float
+    world: str = ""
+
+    def __str__(self) -> str:
+        where = f"after context {self.context}" if self.context else "at the start"
+        where += f" of world '{self.world}'" if self.world else ""
+        return f"tokens {self.tokens} {where}: seen in {self.observed:.4%} of runs, {self.expected:.4%} expected"
+
+
+@dataclass(frozen=True)
+class StepCertificate:
+    """The answer of `certify_step`, with the evidence.
+
+    If the step keeps the target's distribution, the verdict is LOSSY with probability at most `alpha`. If its total
+    variation from the target is `tv` or more in some context, the verdict is WITHIN with probability at most `alpha`.
+
+    Attributes:
+        subject: name of the tested step.
+        verdict: LOSSY, WITHIN or UNDECIDED.
+        alpha: maximum probability of either wrong verdict.
+        tv: the step passes if its total variation from the target is below this.
+        length: number of tokens whose joint distribution was compared.
+        samples: number of runs of the step.
+        log_wealth: natural log of the wealth won by betting that the step is lossy; LOSSY from -log(alpha) on.
+        tv_bound: upper bound on the total variation in every context, at level alpha; 1 before the first look.
+        tv_seen: largest observed total variation in a context. On average chance makes it larger than the true one.
+        worst: cell with the strongest evidence against the step; None before the first run.
+        path: (samples, log wealth) at each look.
+        counts: number of runs in each context.
+        seed: seed of the generator that the step gets.
+        needed: about how many runs would bring the bound below `tv` if the step is correct; None if there is a verdict
+            or nothing was observed.
+        failure: error of the step: it raised, hung, returned no tokens, or emitted an impossible token. Else empty.
+        cycles: number of calls of the step in one run.
+        unseen: largest number of tokens that one call emitted after the first `length`. They were not compared.
+        worlds: names of the worlds in which the step was played; () without names.
+        batch: largest number of contexts in one call of the step; None if each call had one context.
+        dependence: how the rows of a batch depend on each other, if LOSSY and there is evidence for it; else empty.
+        example: a run that shows the fault, as lines; () without a fault.
+    """
+
+    subject: str
+    verdict: Verdict
+    alpha: float
+    tv: float
+    length: int
+    samples: int
+    log_wealth: float
+    tv_bound: float
+    tv_seen: float
+    worst: Cell | None
+    path: tuple[tuple[int, float], ...]
+    counts: dict[Context, int]
+    seed: int
+    needed: int | None = None
+    failure: str = ""
+    cycles: int = 1
+    unseen: int = 0
+    worlds: tuple[str, ...] = ()
+    batch: int | None = None
+    dependence: str = ""
+    example: tuple[str, ...] = ()
+
+    @property
+    def log10_wealth(self) -> float:
+        """Logarithm of the wealth to base 10."""
+        return self.log_wealth / math.log(10)
+
+    @property
+    def runs(self) -> str:
+        """The number of runs in words, such as "1,000 runs"."""
+        return f"{self.samples:,} run{'' if self.samples == 1 else 's'}"
+
+    def lines(self) -> list[str]:
+        """The certificate as text, for people."""
+        found = [f"{self.subject}: {self.verdict.name} ({self.verdict.value})"]
+        found += [self.failure] if self.failure else []
+        if not self.samples:
+            return found
+        pooled = f"{len(self.worlds)} worlds, pooled at one level, " if self.worlds else ""
+        contexts = f"{pooled}{len(self.counts)} context{'s' if len(self.counts) > 1 else ''}"
+        cycles = f" of {self.cycles} cycles" if self.cycles > 1 else ""
+        batches = f" in batches of {self.batch:,}" if self.batch else ""
+        played = f"{self.runs}{cycles}{batches} in {contexts}"
+        found.append(f"{played}, joint distribution of the first {self.length} tokens")
+        if self.unseen:
+            found.append(f"not compared: the tokens after them; one call emitted {self.unseen} more (length = "
+                         f"{self.length + self.unseen} compares them)")  # fmt: skip
+        needed = f"10^{-math.log10(self.alpha):.3g}"
+        found.append(f"evidence against it: {power_of_ten(self.log_wealth)}; a correct step reaches {needed} with "
+                     f"probability at most {self.alpha:g}")  # fmt: skip
+        found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
+                     f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
+        found += [f"worlds: {', '.join(self.worlds)}"] if self.worlds else []
+        found += [self.dependence] if self.dependence else []
+        found += [f"largest deviation: {self.worst}"] if self.worst else []
+        found += self.example
+        if self.needed:
+            found.append(f"about {self.needed:,} runs would decide if the step is correct; certify_verifier decides "
+                         "without sampling if all draws go through its rng")  # fmt: skip
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The certificate as JSON values. An infinite wealth becomes null."""
+
+        def finite(log: float) -> float | None:
+            return log if math.isfinite(log) else None
+
+        return {
+            **asdict(self),
+            "verdict": self.verdict.name,
+            "log_wealth": finite(self.log_wealth),
+            "path": [[samples, finite(log)] for samples, log in self.path],
+            "counts": [{"context": list(context), "runs": runs} for context, runs in self.counts.items()],
+        }
+
+
+def power_of_ten(log_wealth: float) -> str:
+    """A wealth, given by its natural log, in words."""
+    return "without limit" if math.isinf(log_wealth) else f"10^{round(log_wealth / math.log(10), 1) + 0.0:.1f}"
 
 
 def number(x: Any) -> str:
@@ -184,7 +303,7 @@ def number(x: Any) -> str:
 def drawn(draft: Draft) -> str:
     """The draws of a draft as text, such as "after [] drew [1]"."""
     return "; ".join(
-        f"after {text(draft.context(u))} drew {text(tuple(draft.drafted(u)))}" for u, d in enumerate(draft.draws) if d
+        f"after {text(draft.context(u))} drew {text(draft.drafted(u))}" for u, d in enumerate(draft.draws) if d
     )
 
 
@@ -193,53 +312,31 @@ def shown(distribution: Sequence[Any] | Vector) -> str:
     return f"({', '.join(map(number, distribution))})"
 
 
-def text(context: Context) -> str:
+def rounded(distribution: Sequence[Any] | Vector) -> str:
+    """A distribution as text, to three digits."""
+    return f"({', '.join(f'{float(x):.3g}' for x in distribution)})"
+
+
+def text(context: Sequence[int]) -> str:
     """Tokens as text, such as [0 1], or [] for the empty context."""
     return f"[{' '.join(map(str, context))}]"
+
+
+def run_lines(did: str, drafts: str = "", target: str = "") -> tuple[str, ...]:
+    """Lines about a run that shows a fault: what it did, its drafts, and the target's distributions there."""
+    found = [f"a run that shows it {did}"]
+    found += [f"before it, {drafts}"] if drafts else []
+    return tuple(found + ([f"there the target's distribution is {target}"] if target else []))
 
 
 def covered(cases: Sequence[Case]) -> tuple[str, ...]:
     """Policies, each with its number of worlds per vocabulary size; one line per draw rule."""
     counts: dict[str, dict[str, Counter[int]]] = {}
     for case in cases:
-        by_size = counts.setdefault(case.policy.rule.name, {}).setdefault(case.policy.name, Counter())
-        by_size[len(case.distributions[()][0])] += 1
-    sizes = sorted({len(case.distributions[()][0]) for case in cases})
+        counts.setdefault(case.policy.rule.name, {}).setdefault(case.policy.name, Counter())[case.size] += 1
+    sizes = sorted({case.size for case in cases})
     return tuple(
         f"{rule}: "
         + ", ".join(f"{name} {' + '.join(str(by[size]) for size in sizes)}" for name, by in policies.items())
         for rule, policies in counts.items()
     )
-
-
-def met(cases: Sequence[Case]) -> tuple[str, ...]:
-    """How many worlds have a zero, equal or disjoint p and q, or small probabilities."""
-    kinds: Counter[str] = Counter()
-    for case in cases:
-        kinds.update({kind for p, q in case.distributions.values() for kind in _kinds(p, q)})
-    found = [f"{name}: {', '.join(f'{low} {kinds[name + low]}' for low in BOUNDS)}" for name in ("p", "q")]
-    others = ", ".join(f"{kind} {kinds[kind]}" for kind in ("zeros", "p = q", "disjoint", "one-hot") if kinds[kind])
-    return (f"worlds with probabilities of {found[0]}; {found[1]}", *([f"worlds with {others}"] if others else []))
-
-
-def _kinds(p: Any, q: Any) -> Iterator[str]:
-    """What `met` counts, in one pair of distributions."""
-    for name, distribution in (("p", p), ("q", q)):
-        low = min(x for x in distribution if x > 0)
-        yield from (name + below for below, bound in BOUNDS.items() if low < bound)
-        if max(distribution) == 1:
-            yield "one-hot"
-        if min(distribution) == 0:
-            yield "zeros"
-    if all(p == q):
-        yield "p = q"
-    if not any(p * q):
-        yield "disjoint"
-
-
-def by_rule(policies: Sequence[DrawPolicy]) -> tuple[str, ...]:
-    """Names of policies; one line per draw rule."""
-    rules: dict[str, dict[str, None]] = {}
-    for policy in policies:
-        rules.setdefault(policy.rule.name, {})[policy.name] = None
-    return tuple(f"{rule}: {', '.join(names)}" for rule, names in rules.items())

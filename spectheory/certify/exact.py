@@ -2,17 +2,70 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
-from spectheory.certify.certificate import Certificate
-from spectheory.certify.guard import ends_are_errors
-from spectheory.certify.hunt import Hunt
-from spectheory.certify.subject import subject_of
-from spectheory.certify.world_sizes import MOST_DRAFTS, MOST_DRAFTS_ASKED, SIZES, most_drafts, sizes_of
-from spectheory.core.draft import DrawRule
+import numpy as np
+
+from spectheory.certify.certificate import (
+    Case,
+    Certificate,
+    Counterexample,
+    Verdict,
+    covered,
+    drawn,
+    number,
+    run_lines,
+    shown,
+    text,
+)
+from spectheory.certify.guard import CodeEndedError, ends_are_errors, place
+from spectheory.certify.play import max_depth
+from spectheory.certify.shrinking import smallest
+from spectheory.certify.subject import (
+    ROUNDED,
+    Difference,
+    Ending,
+    NotADistributionError,
+    Raised,
+    Subject,
+    compare,
+    floats,
+    fractions,
+    subject_of,
+)
+from spectheory.core.chance import BranchError, Pick, branches
+from spectheory.core.coins import Coin, exact
+from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.world import DrawPolicy
+from spectheory.core.world import Context, DrawPolicy, World
+
+MOST_DRAFTS = 256
+"""Maximum number of drafts in one world. A policy with more is covered only with a smaller vocabulary."""
+MOST_DRAFTS_ASKED = 20_000
+"""Maximum number of drafts that a policy may have with the smallest vocabulary."""
+SIZES = 2, 3
+"""Vocabulary sizes of the worlds."""
+LARGE_SIZE = 6
+"""Vocabulary size of further worlds for the smallest policies, for rules that act on many tokens."""
+MOST_DRAFTS_LARGE = 36
+"""Maximum number of drafts of a policy in a world of `LARGE_SIZE` tokens."""
+REPEATS = 5
+"""A verifier that draws is compared this often in one world. The results differ if it draws from other than `rng`."""
+NEEDS_FLOATS = TypeError, AttributeError, ZeroDivisionError
+"""Errors of code that runs on float64 and not on Fractions; 0/0 is NaN in float64."""
+FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
+"""Errors after which no more worlds are compared."""
+Numbers = Callable[[Any], np.ndarray]
+"""Makes the arrays that the subject gets: of fractions, or of floats."""
+Score = tuple[Any, int]
+"""The total variation of a case, 0 if it counts as rounding; 1 if a random number of 0 shows a fault that counts."""
+RIGHT: Score = (0, 0)
 
 
 @ends_are_errors()
@@ -86,13 +139,279 @@ def certify_verifier(
                 f"{policy} has up to {most_drafts(policy, fewest):,} drafts with a vocabulary of {fewest} "
                 f"tokens; at most {MOST_DRAFTS_ASKED:,} can be enumerated for each world: certify a smaller tree"
             )
-    hunt = Hunt(subject, cases, progress, zero_coins)
+    hunt = _Hunt(subject, cases, progress, zero_coins)
     refused = hunt.prepare(wanted, fewest)
     settings = [
         (policy, size)
         for policy in wanted
-        for size in sizes or sizes_of(policy)
+        for size in sizes or _sizes_of(policy)
         if policy not in refused and (size == fewest or most_drafts(policy, size) <= MOST_DRAFTS)
     ]
     found = None if hunt.is_over else hunt.search_all(settings, seed)
     return hunt.certificate(found, refused)
+
+
+def plain_case(policy: DrawPolicy, size: int) -> Case:
+    """A case whose world has no zeros and different p and q."""
+    weights = np.array([Fraction(i + 1) for i in range(size)], dtype=object)
+    p = weights / weights.sum()
+    depths = range(max_depth(policy) + 1)
+    return Case(policy, {c: (p, p[::-1]) for depth in depths for c in itertools.product(range(size), repeat=depth)})
+
+
+def most_drafts(policy: DrawPolicy, size: int) -> int:
+    """Maximum number of different drafts of a policy: one for each sequence of draws."""
+    nodes, draws, depth = 1, 0, 0
+    while policy.draws(depth, 1):
+        nodes *= policy.draws(depth, 1)
+        draws, depth = draws + nodes, depth + 1
+    return size**draws
+
+
+def _sizes_of(policy: DrawPolicy) -> tuple[int, ...]:
+    is_small = max_depth(policy) == 1 and most_drafts(policy, LARGE_SIZE) <= MOST_DRAFTS_LARGE
+    return (*SIZES, LARGE_SIZE) if is_small else SIZES
+
+
+@dataclass
+class _Hunt:
+    """The search for a world in which the output does not have the target's distribution."""
+
+    subject: Subject
+    cases: int
+    progress: Callable[[int], None] | None
+    zero_coins: bool
+    arithmetic: Numbers = fractions
+    seen: dict[str, Score] = field(default_factory=dict)
+    drafts: int = 0
+    reached: list[Case] = field(default_factory=list)
+    off: dict[str, Any] = field(default_factory=dict)
+    zeros: dict[str, Case] = field(default_factory=dict)
+    rounded: dict[str, Any] = field(default_factory=dict)
+    is_rounded: bool = False
+    failure: str | None = None
+    failed: Any = 0
+    is_over: bool = False
+    is_not_a_distribution: bool = False
+    cannot_replay: bool = False
+
+    def prepare(self, policies: Sequence[DrawPolicy], size: int) -> list[DrawPolicy]:
+        """Find out whether the subject computes with fractions, and return the policies that it refuses."""
+        refused = []
+        for policy in policies:
+            case = plain_case(policy, size)
+            try:
+                difference, self.arithmetic = self._steady(case)
+                self._grade(case, difference)
+            except Exception as error:
+                is_refusal = isinstance(error, InputError) and not isinstance(error, NotADistributionError)
+                if not (self.subject.states_distribution and is_refusal):
+                    self._fail(case, error)
+                    return refused
+                refused.append(policy)
+        return refused
+
+    def _measure(self, case: Case) -> tuple[Difference, Numbers]:
+        """The comparison, and its numbers: float64 if there is an error that Fractions may have caused."""
+        with suppress(*NEEDS_FLOATS):
+            difference = self._compare(case, self.arithmetic)
+            errors = [raised.ending.error for raised in difference.raised]
+            if self.arithmetic is floats or not any(isinstance(error, NEEDS_FLOATS) for error in errors):
+                return difference, self.arithmetic
+        return self._compare(case, floats), floats
+
+    def _steady(self, case: Case) -> tuple[Difference, Numbers]:
+        """The comparison, repeated if the subject draws. A hidden random source would make the repetitions differ."""
+        difference, numbers = self._measure(case)
+        for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
+            if self._compare(case, numbers).output != difference.output:
+                raise BranchError(
+                    "it returned different results for the same draws: it has a random source or a state of its own"
+                )
+        return difference, numbers
+
+    def _compare(self, case: Case, numbers: Numbers) -> Difference:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
+
+    def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
+        """The smallest case with the largest total variation, or None. All settings get equally many worlds."""
+        from spectheory.certify import strategies
+
+        shares = max(1, self.cases // max(1, len(settings)))
+        for policy, size in sorted(settings, key=lambda setting: (max_depth(setting[0]), setting[1])):
+            self.score(plain_case(policy, size))
+            for table in strategies.generated(size, max_depth(policy), shares, seed):
+                self.score(Case(policy, table))
+        found = max(self.reached, key=self.score, default=None)
+        if found is None or self.is_over or self.score(found) == RIGHT:
+            return None
+        found = smallest(found, self.score)
+        return None if self.is_over else found
+
+    def score(self, case: Case) -> Score:
+        """How far the output is from the target's distribution. A subject that raises is noted, and scores `RIGHT`."""
+        key = "\n".join(case.lines())
+        if key in self.seen or self.is_over:
+            return self.seen.get(key, RIGHT)
+        self.seen[key] = RIGHT
+        try:
+            difference, numbers = self._measure(case)
+        except Exception as error:
+            self._fail(case, error)
+        else:
+            self.drafts += difference.drafts
+            self.reached.append(case)
+            self.seen[key] = self._grade(case, difference)
+            self.is_rounded |= numbers is floats
+        if self.progress:
+            self.progress(len(self.reached))
+        return self.seen[key]
+
+    def _grade(self, case: Case, difference: Difference) -> Score:
+        """The score of a comparison. Errors, and coins of exactly 0 that show something, are recorded.
+
+        A small total variation is rounding if a float took part in it. If not, it is exact, and a fault.
+        """
+        for raised in difference.raised:
+            assert raised.ending.error is not None
+            if raised.chance > ROUNDED:
+                self._fail(case, raised.ending.error, raised)
+                continue
+            kind = f"raised {type(raised.ending.error).__name__}{place(raised.ending.error)}"
+            if raised.chance == 0 and raised.ending.given_zeros > ROUNDED:
+                kind += " when a random number is exactly 0"
+            self.rounded[kind] = max(raised.chance, self.rounded.get(kind, 0))
+        if difference.impossible:
+            self.zeros[f"{text(difference.impossible)}, of probability 0,"] = case
+        off = difference.total_variation
+        if difference.is_rounded and off != 0 and off <= ROUNDED:
+            self.is_rounded, off = True, 0
+        if off:
+            setting = f"{case.policy.name} by {case.policy.rule.name}"
+            self.off[setting] = max(off, self.off.get(setting, 0))
+        return off, int(self.zero_coins and difference.impossible is not None)
+
+    def _fail(self, case: Case, error: Exception, raised: Raised | None = None) -> None:
+        """Record an error; the most probable one is reported. The search is over if it is fatal."""
+        chance = raised.chance if raised else 1
+        if not self.is_over and (self.failed < chance or isinstance(error, FATAL)):
+            self.failed = chance
+            self.cannot_replay = isinstance(error, BranchError)
+            did = f"raised {type(error).__name__}{place(error)}"
+            kind = "its draws cannot be enumerated" if self.cannot_replay else did
+            likely = "" if chance == 1 else f", with probability {number(chance)} on one draft"
+            run = run_lines(f"{did}; {known_of(raised.ending)}", drawn(raised.draft)) if raised else ()
+            self.failure = "\n".join([f"{kind}{likely}: {error}", *case.lines(), *run])
+            self.is_not_a_distribution = isinstance(error, NotADistributionError)
+            self.is_over = isinstance(error, FATAL)
+
+    def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
+        """The certificate of the search. `found` is the smallest lossy case."""
+        counterexample = self._explained(found) if found else None
+        verdict = Verdict.UNDECIDED if self.failure or not self.reached else Verdict.LOSSLESS
+        if counterexample or self.is_not_a_distribution:
+            verdict = Verdict.LOSSY
+        is_exact = self.arithmetic is fractions and not self.is_rounded
+        numbers = "exact fractions" if is_exact else "floating point, to 1e-6"
+        found_by = "its distribution" if self.subject.states_distribution else "its draws, enumerated over every branch"
+        return Certificate(
+            subject=self.subject.name,
+            verdict=verdict,
+            method=f"{found_by}, in {numbers}",
+            covered=covered(self.reached),
+            refused=tuple(f"{policy.name} by {policy.rule.name}" for policy in refused),
+            sizes=tuple(sorted({case.size for case in self.reached})),
+            cases=len(self.reached),
+            drafts=self.drafts,
+            counterexample=counterexample,
+            failure=None if counterexample else self.failure,
+            cannot_replay=self.cannot_replay and not counterexample,
+            notes=self._notes(),
+            variations=tuple((shape, number(off)) for shape, off in sorted(self.off.items(), key=lambda one: -one[1])),
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        """What does not count against the subject."""
+        found = [
+            f"{kind}, in branches of probability "
+            + (f"{number(chance)} at most, which counts as rounding" if chance else "0")
+            for kind, chance in self.rounded.items()
+        ]
+        if self.zeros and not self.zero_coins:
+            what, case = min(self.zeros.items(), key=lambda pair: (len("".join(pair[1].lines())), pair[0]))
+            found.append(
+                f"emits {what} when a random number is exactly 0, which has probability 0; {'; '.join(case.lines())}"
+            )
+        return tuple(found)
+
+    def _explained(self, case: Case) -> Counterexample | None:
+        """The counterexample in a case; None if the subject does not repeat what it did."""
+        try:
+            difference, numbers = self._steady(case)
+            is_off = self.score(case)[0] > 0
+            wanted = difference.most_in_excess if is_off else difference.impossible or ()
+            draft, ending = self._shows(case, numbers, wanted, is_off)
+        except Exception as error:
+            self._fail(case, error)
+            return None
+        run = _run(case.world, draft, ending) if ending else ()
+        return Counterexample(case, difference.output, difference.target, difference.total_variation, draft, run)
+
+    def _shows(self, case: Case, numbers: Numbers, wanted: Context, is_off: bool) -> tuple[Draft, Ending | None]:
+        """The draft on which the subject emits `wanted` with the highest probability, and how it ends there.
+
+        A verifier that computes its distribution may emit nothing at all; then there is no ending.
+        """
+
+        def weight(ending: Ending) -> Any:
+            return ending.chance if is_off else ending.given_zeros
+
+        def agrees(draft: Draft, ending: Ending) -> bool:
+            emitted = (*draft.context(ending.node), ending.token)
+            return ending.error is None and emitted == wanted[: len(emitted)]
+
+        seen: list[tuple[Any, Draft, list[Ending]]] = []
+        for draft, chance in branches(lambda rng: case.policy.grow(case.world, rng)):
+            given = Draft(draft.tree, draft.tokens, numbers(draft.q), draft.draws, draft.rule)
+            endings = self.subject.distribution_of(given, numbers(case.world.target(draft)))
+            found = [ending for ending in endings if agrees(draft, ending) and (is_off or ending.chance == 0)]
+            seen.append((chance * sum(map(weight, found)), draft, found))
+        _, draft, found = max(seen, key=lambda each: each[0])
+        return draft, max(found, key=weight, default=None)
+
+
+def _run(world: World, draft: Draft, ending: Ending) -> tuple[str, ...]:
+    emitted = (*draft.context(ending.node), int(ending.token))
+    target = ", then ".join(shown(world.p(emitted[:i])) for i in range(len(emitted)))
+    return run_lines(f"emitted {text(emitted)}; {known_of(ending)}", target=target)
+
+
+def known_of(ending: Ending) -> str:
+    """What a run has settled of its random numbers, each with its place in the order of the draws."""
+    if ending.branch is None:
+        return "no random numbers: it computes its distribution"
+    places = {id(one): place for place, one in enumerate(ending.branch.drawn, 1)}
+    known = {place: _known(one, places) for place, one in enumerate(ending.branch.drawn, 1)}
+    found = [f"{place}: {what}" for place, what in known.items() if what]
+    unread = len(known) - len(found)
+    rest = [f"{unread} that nothing depends on"] if unread else []
+    return f"random numbers {', '.join([*found, *rest])}" if known else "no random numbers"
+
+
+def _known(one: Coin | Pick, places: dict[int, int]) -> str:
+    """What is known of a random number; "" if nothing is."""
+    if isinstance(one, Pick):
+        return f"index {one.chosen} of weights {shown([exact(weight) for weight in one.weights])}"
+    if one.is_zero:
+        return "exactly 0"
+    clock = one.clock
+    if clock and clock.scale:
+        return f"after number {places[id(clock.lost_to.coin)]} in a race" if clock.lost_to else "first in its race"
+    if (one.low, one.high) == (0, 1):
+        return ""
+    if clock is None:
+        return f"uniform in ({number(one.low)}, {number(one.high)})"
+    ends = (1 - one.high, 1 - one.low) if clock.flipped else (one.low, one.high)
+    least, most = (-math.log(x) + 0.0 if x > 0 else math.inf for x in reversed(ends))
+    return f"exponential in ({least:.4g}, {most:.4g})"

@@ -1,24 +1,21 @@
-"""Calls of the code under test with a time limit, which the code under test cannot use to end the process.
-
-A library cannot interrupt a call, so the time limit is checked when the call returns. `spectheory certify` runs the
-code under test in a process of its own, which `end_process_when_late` can end.
-"""
+"""Calls of the code under test: with a time limit, and with its attempts to end the process as errors."""
 
 from __future__ import annotations
 
-import signal
+import faulthandler
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
-IDLE = 10
-"""The process is ended if a call takes this many times its limit by the clock, because it waits or sleeps."""
-IMPORT = 10
-"""Loading the code under test may take this many times as long as one call of it."""
-BEAT = 1.0
-"""Seconds between two reports that calls return."""
+from spectheory.certify.replays import replaying_modules
 
+BETWEEN = 60
+"""The process is also ended if it makes no call for this many seconds more: our own work between calls is shorter."""
+OURS = Path(__file__).parent.parent
 Returned = TypeVar("Returned")
 
 
@@ -26,47 +23,33 @@ class CodeEndedError(RuntimeError):
     """The code under test raised an exception that would have ended the process."""
 
 
-class _Timers:
-    """The operating system's timers, which end the process when they run out."""
-
-    are_used = False
-    beat: Callable[[int], None] | None = None
-    calls, beaten = 0, 0.0
-
-    def set(self, seconds: float) -> None:
-        """Start the timers for a call, or stop them if `seconds` is 0."""
-        if self.are_used:
-            signal.setitimer(signal.ITIMER_PROF, seconds)
-            signal.setitimer(signal.ITIMER_REAL, IDLE * seconds)
-
-    def returned(self) -> None:
-        """Count a call that has returned, and report the count at most every `BEAT` seconds."""
-        self.calls += 1
-        if self.beat is not None and (now := time.monotonic()) >= self.beaten + BEAT:
-            self.beaten = now
-            self.beat(self.calls)
+def by_the_clock(seconds: float) -> float:
+    """The seconds by the clock after which a call is ended whose limit is `seconds` of processor time."""
+    return 2 + 5 * seconds
 
 
-_timers = _Timers()
+class _Watchdog(Thread):
+    """A thread that ends this process, with a traceback of where it is, if a call does not return.
 
-
-def end_process_when_late(beat: Callable[[int], None]) -> None:
-    """From now on, a call that exceeds its limit ends this process by a signal; on Windows it does not.
-
-    `beat` is a callback with the number of calls that have returned. It is called at most every `BEAT` seconds.
+    A timer of `faulthandler` runs out without Python's help, so that code which never yields is ended too.
     """
-    _timers.beat = beat
-    if hasattr(signal, "setitimer"):
-        for late in (signal.SIGPROF, signal.SIGALRM):
-            signal.signal(late, signal.SIG_DFL)
-        _timers.are_used = True
+
+    calls, seconds = 0, 0.0
+    """How often a call has begun or ended, so that it is odd in a call; and the limit of the last call."""
+
+    def run(self) -> None:
+        """Start the timer again every second in which a call has begun or ended."""
+        seen = -1
+        while True:
+            if self.calls != seen:
+                seen = self.calls
+                limit = by_the_clock(self.seconds) + (0 if seen % 2 else BETWEEN)
+                faulthandler.dump_traceback_later(limit, exit=True, file=2)
+            time.sleep(1)
 
 
-def how_late(number: int, seconds: float) -> str | None:
-    """The limit in words that was exceeded if signal `number` ended the process; None for other signals."""
-    if number == getattr(signal, "SIGPROF", None):
-        return f"{seconds:g} seconds of processor time"
-    return f"{IDLE * seconds:g} seconds by the clock" if number == getattr(signal, "SIGALRM", None) else None
+watchdog = _Watchdog(daemon=True)
+"""It runs in the process of `spectheory certify`."""
 
 
 @contextmanager
@@ -80,29 +63,42 @@ def ends_are_errors() -> Iterator[None]:
         yield
     except (Exception, KeyboardInterrupt):
         raise
-    except SystemExit as error:
-        ended = CodeEndedError(f"the code under test called sys.exit({error.code!r}): return or raise an error instead")
-        raise ended.with_traceback(error.__traceback__) from error
     except BaseException as error:
-        ended = CodeEndedError(f"the code under test raised {error!r}: raise a subclass of Exception instead")
+        ended = CodeEndedError(f"the code under test raised {error!r}: raise a subclass of Exception, or return")
         raise ended.with_traceback(error.__traceback__) from error
 
 
 def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Returned:
-    """What `call(*given)` returns.
+    """What `call(*given)` returns. A call that never returns is ended only in the process of `spectheory certify`.
 
     Raises:
-        TimeoutError: the call took more than `seconds` of processor time. It was not interrupted.
+        TimeoutError: the call took more than `seconds` of processor time.
         CodeEndedError: as `ends_are_errors`.
     """
     start = time.process_time()
-    _timers.set(seconds)
+    watchdog.seconds = seconds
+    watchdog.calls += 1
     try:
         with ends_are_errors():
             returned = call(*given)
     finally:
-        _timers.set(0)
+        watchdog.calls += 1
     if time.process_time() - start > seconds:
         raise TimeoutError(f"did not return within {seconds:g} seconds of processor time")
-    _timers.returned()
     return returned
+
+
+def place(error: BaseException) -> str:
+    """Function, file and line that raised `error`, such as " in verify, mine.py line 12".
+
+    It is "" if spectheory itself raised the error. If a library whose draws the certifier enumerates raised it, such as
+    PyTorch, it is the line that called the library.
+    """
+    hidden = replaying_modules()
+    frames = list(traceback.walk_tb(error.__traceback__))
+    while frames and f"{frames[-1][0].f_globals.get('__name__')}.".startswith(hidden):
+        frames.pop()
+    if not frames or Path(frames[-1][0].f_code.co_filename).is_relative_to(OURS):
+        return ""
+    code, line = frames[-1][0].f_code, frames[-1][1]
+    return f" in {code.co_name}, {Path(code.co_filename).name} line {line}"

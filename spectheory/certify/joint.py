@@ -42,24 +42,19 @@ class Joint:
         context: Context,
         length: int,
         vocab_size: int,
-        stop_tokens: Sequence[int] = (),
     ) -> Joint:
         """The joint distribution after `context`. Each of the target's distributions is divided by its sum.
-
-        After a stop token, the text has ended. Its further positions all repeat the stop token.
 
         Raises:
             InputError: the target does not return a distribution on `vocab_size` tokens.
         """
-
-        def next_token(prefix: Context) -> np.ndarray:
-            stop = next((token for token in prefix if token in stop_tokens), None)
-            if stop is not None:
-                return np.eye(vocab_size)[stop]
-            return _distribution(target, (*context, *prefix), vocab_size)
-
         prefixes = [itertools.product(range(vocab_size), repeat=m) for m in range(length)]
-        return cls([np.array([next_token(prefix) for prefix in level]) for level in prefixes])
+        return cls(
+            [
+                np.array([_distribution(target, (*context, *prefix), vocab_size) for prefix in level])
+                for level in prefixes
+            ]
+        )
 
     @cached_property
     def impossible(self) -> list[bool]:
@@ -99,17 +94,6 @@ class Joint:
             found.append(found[-1].reshape(-1, self.vocab_size).sum(axis=1))
         return found[::-1]
 
-    def begun(self, ended: np.ndarray) -> list[np.ndarray]:
-        """For each prefix, the number of runs whose own output starts with it, without extension by the target.
-
-        `ended` (nodes,) counts the emitted prefixes. The result has one array per level.
-        """
-        ends = self.by_level(ended)
-        found = [ends[-1]]
-        for level in range(self.length - 1, -1, -1):
-            found.append(ends[level] + found[-1].reshape(-1, self.vocab_size).sum(axis=1))
-        return found[::-1]
-
     def expected(self, payoff: np.ndarray, level: int) -> np.ndarray:
         """(nodes,) expected payoff of each prefix, after the target has extended it.
 
@@ -122,15 +106,6 @@ class Joint:
         for _ in range(level, self.length):
             folded.append(np.repeat(folded[-1], self.vocab_size))
         return np.concatenate(folded)
-
-    def below(self, level: int, rows: np.ndarray, deeper: int) -> np.ndarray:
-        """(rows, V^(deeper - level)) distribution of the next tokens, up to level `deeper`, after `rows` of `level`."""
-        distribution = np.ones((len(rows), 1))
-        codes = rows[:, None]
-        for m in range(level, deeper):
-            distribution = (distribution[:, :, None] * self.given[m][codes]).reshape(len(rows), -1)
-            codes = (codes[:, :, None] * self.vocab_size + np.arange(self.vocab_size)).reshape(len(rows), -1)
-        return distribution
 
 
 def _distribution(target: Callable[[Context], Vector], context: Context, vocab_size: int) -> np.ndarray:

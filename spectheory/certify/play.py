@@ -1,7 +1,8 @@
-"""A play: a step in a world, and how its tokens, rows and stop tokens are read."""
+"""Plays: a step in a world, and steps that are made of a policy for drafts and a verifier."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,11 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.certify.certificate import rounded, text
 from spectheory.certify.joint import Joint
 from spectheory.core.arrays import Vector
+from spectheory.core.chance import draw
 from spectheory.core.checks import check_whole
+from spectheory.core.draft import Draft
 from spectheory.core.errors import InputError
-from spectheory.core.world import Context
+from spectheory.core.world import Context, DrawPolicy, World
+from spectheory.otlp import Solver
+from spectheory.verify import TopDown, Verifier
 
 MOST_CELLS = 100_000
 LARGEST_ID = 10_000_000
@@ -36,7 +42,6 @@ class Play:
             tokens: an array (n, m) filled up with -1 at the end of each row, or n sequences.
         ids: (V,) token ids that the step uses instead of 0 to V - 1, in contexts and in what it emits. Spread over a
             large vocabulary (`spread_ids`), they reach all blocks of a kernel.
-        stop_tokens: tokens that end a text. A step that emits a token after one of them, in the same call, is lossy.
     """
 
     world: str
@@ -47,11 +52,10 @@ class Play:
     vocab_size: int
     batch: int | None = None
     ids: Sequence[int] | None = None
-    stop_tokens: Sequence[int] = ()
 
     def joint(self, context: Context) -> Joint:
         """The target's joint distribution after a context."""
-        return Joint.after(self.target, context, self.length, self.vocab_size, self.stop_tokens)
+        return Joint.after(self.target, context, self.length, self.vocab_size)
 
     @cached_property
     def given_ids(self) -> np.ndarray:
@@ -111,8 +115,6 @@ class Play:
                 )
             for one in self.ids:
                 check_whole("ids", one, 0, most=LARGEST_ID)
-        if wrong := [token for token in self.stop_tokens if token not in range(vocab_size)]:
-            raise InputError(f"stop_tokens must be tokens from 0 to {vocab_size - 1}, got {wrong}")
 
 
 def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
@@ -126,3 +128,53 @@ def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
     check_whole("vocab_size", vocab_size, 2)
     check_whole("size", size, vocab_size, ": it is the vocabulary of the step", most=LARGEST_ID)
     return tuple(int(one) for one in np.linspace(0, size - 1, vocab_size).round())
+
+
+def as_step(given: Any, policy: DrawPolicy, world: World) -> DraftedStep:
+    """A function `step(context, rng)` for `certify_step`: it grows a draft, verifies it and returns the emitted tokens.
+
+    Args:
+        given: verifier of the step: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
+        policy: policy that grows the draft of each step.
+        world: world with the distributions of target and draft.
+    """
+    draw(np.ones(1), np.random.default_rng())  # compiles it outside of the time limit of the first step
+    verifier = TopDown(given) if isinstance(given, Solver) else given
+    return DraftedStep(verifier.sample if isinstance(verifier, Verifier) else verifier, policy, world)
+
+
+class DraftedStep:
+    """A step that grows a draft and verifies it. It keeps the draft of the last call, for reports."""
+
+    def __init__(self, verify: Callable[..., Any], policy: DrawPolicy, world: World) -> None:
+        self.verify, self.policy, self.world = verify, policy, world
+        self._draft: Draft | None = None
+
+    def __call__(self, context: Context, rng: Any) -> Sequence[int]:
+        """The tokens that one step emits after `context`."""
+        world = self.world
+        here = World(lambda text: world.p((*context, *text)), lambda text: world.q((*context, *text)))
+        self._draft = draft = self.policy.grow(here, rng)
+        node, token = self.verify(draft, here.target(draft), rng)
+        return (*draft.context(node), token)
+
+    def drafts(self, row: int) -> str:
+        """The draft of the last call, with the draft's distributions."""
+        draft = self._draft
+        return "; ".join(
+            f"after {text(draft.context(node))} drew {text(draft.drafted(node))} from q = {rounded(draft.q[node])}"
+            for node, drawn in enumerate(draft.draws if draft else ())
+            if draft and drawn
+        )
+
+
+def markov_world(size: int, seed: int = 0) -> World:
+    """A world of `size` tokens: p and q depend on the last token alone, and are drawn from a flat Dirichlet."""
+    rng = np.random.default_rng(seed)
+    p, q = (rng.dirichlet(np.ones(size), size) for _ in range(2))
+    return World.markov(p, q)
+
+
+def max_depth(policy: DrawPolicy) -> int:
+    """Maximum depth of a node that the policy grows."""
+    return next(depth for depth in itertools.count() if not policy.draws(depth, 1))

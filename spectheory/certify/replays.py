@@ -64,7 +64,11 @@ class Replays:
     @contextmanager
     def replayed(self, branch: Branch) -> Iterator[None]:
         """Context manager around one branch: in it, draws of the libraries are draws of `branch`."""
-        with _in_place_of(random, _Random(branch)), _in_place_of(np.random, _NumpyRandom(branch)), ExitStack() as stack:
+        with (
+            _in_place_of(random, _of_random(branch)),
+            _in_place_of(np.random, _of_numpy(branch)),
+            ExitStack() as stack,
+        ):
             for replay in self.each:
                 stack.enter_context(replay.replayed(branch))
             yield
@@ -92,107 +96,68 @@ def _replay_of(library: str) -> Callable[[], Replay] | None:
 
 
 @contextmanager
-def _in_place_of(module: Any, source: Any) -> Iterator[None]:
-    """Context manager: the public methods of `source` replace the functions of a module."""
-    names, functions = _public(type(source)), vars(module)
-    before = {name: functions[name] for name in names}
-    for name in names:
-        functions[name] = getattr(source, name)
+def _in_place_of(module: Any, functions: dict[str, Any]) -> Iterator[None]:
+    """Context manager: `functions` replace those of a module."""
+    held = vars(module)
+    before = {name: held[name] for name in functions}
+    held.update(functions)
     try:
         yield
     finally:
-        functions.update(before)
+        held.update(before)
 
 
-@cache
-def _public(kind: type) -> tuple[str, ...]:
-    """The names of the public methods of a class."""
-    return tuple(name for name in vars(kind) if not name.startswith("_"))
-
-
-class _Random:
+def _of_random(branch: Branch) -> dict[str, Any]:
     """Functions of the module `random`, as draws of a branch."""
 
-    def __init__(self, branch: Branch) -> None:
-        self._branch = branch
+    def randrange(start: int, stop: int | None = None, step: int = 1) -> int:
+        return choice(range(start) if stop is None else range(start, stop, step))
 
-    def random(self) -> Any:
-        return self._branch.random()
+    def choice(seq: Any) -> Any:
+        return seq[branch.integers(len(seq))]
 
-    def uniform(self, a: Any, b: Any) -> Any:
-        return self._branch.uniform(a, b)
-
-    def expovariate(self, lambd: Any = 1.0) -> Any:
-        return self._branch.exponential() / lambd
-
-    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        return self.choice(range(start) if stop is None else range(start, stop, step))
-
-    def randint(self, a: int, b: int) -> int:
-        return self.randrange(a, b + 1)
-
-    def choice(self, seq: Any) -> Any:
-        return seq[self._branch.integers(len(seq))]
-
-    def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
+    def choices(population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
         if cum_weights is not None:
             weights = [high - low for low, high in zip([0, *cum_weights], cum_weights, strict=False)]
         weights = [1] * len(population) if weights is None else list(weights)
-        if len(weights) != len(population):
-            raise ValueError("The number of weights does not match the population")
-        if not sum(weights) > 0:
-            raise ValueError("Total of weights must be greater than zero")
-        return [population[i] for i in self._branch.picks(weights, k, replace=True)]
+        if len(weights) != len(population) or not sum(weights) > 0:
+            raise ValueError("weights must be one for each element, with a sum above 0")
+        return [population[i] for i in branch.picks(weights, k, replace=True)]
 
-    def sample(self, population: Any, k: int) -> list[Any]:
+    def sample(population: Any, k: int) -> list[Any]:
         if not 0 <= k <= len(population):
             raise ValueError("Sample larger than population or is negative")
-        return [population[i] for i in self._branch.picks([1] * len(population), k, replace=False)]
+        return [population[i] for i in branch.picks([1] * len(population), k, replace=False)]
 
-    def shuffle(self, x: Any) -> None:
-        x[:] = self.sample(list(x), len(x))
+    def shuffle(x: Any) -> None:
+        x[:] = sample(list(x), len(x))
+
+    return {
+        "random": lambda: branch.random(),
+        "uniform": lambda a, b: branch.uniform(a, b),
+        "expovariate": lambda lambd=1.0: branch.exponential() / lambd,
+        "randint": lambda a, b: randrange(a, b + 1),
+        **{"randrange": randrange, "choice": choice, "choices": choices, "sample": sample, "shuffle": shuffle},
+    }
 
 
-class _NumpyRandom:
+def _of_numpy(branch: Branch) -> dict[str, Any]:
     """Functions of the module `numpy.random`, as draws of a branch."""
 
-    def __init__(self, branch: Branch) -> None:
-        self._branch = branch
+    def shuffle(x: Any) -> None:
+        x[:] = branch.permutation(x)
 
-    def random(self, size: Any = None) -> Any:
-        return self._branch.random(size)
-
-    def random_sample(self, size: Any = None) -> Any:
-        return self._branch.random(size)
-
-    def rand(self, *shape: int) -> Any:
-        return self._branch.random(shape or None)
-
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-        return self._branch.uniform(low, high, size)
-
-    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
-        return self._branch.exponential(scale, size)
-
-    def standard_exponential(self, size: Any = None) -> Any:
-        return self._branch.exponential(1, size)
-
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return self._branch.gumbel(loc, scale, size)
-
-    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:
-        return self._branch.choice(a, size, replace, p)
-
-    def randint(self, low: int, high: int | None = None, size: Any = None, dtype: Any = int) -> Any:
-        return self._branch.integers(low, high, size)
-
-    def permutation(self, x: Any) -> Any:
-        return self._branch.permutation(x)
-
-    def shuffle(self, x: Any) -> None:
-        x[:] = self._branch.permutation(x)
-
-    def default_rng(self, seed: Any = None) -> Any:
+    def default_rng(seed: Any = None) -> Any:
         if seed is not None and not isinstance(seed, Branch):
             raise BranchError(f"np.random.default_rng({seed!r:.40}) is called in each run, so its numbers are the same")
-        return self._branch
+        return branch
+
+    return {
+        "random": branch.random,
+        "random_sample": branch.random,
+        "rand": lambda *shape: branch.random(shape or None),
+        "standard_exponential": lambda size=None: branch.exponential(1, size),
+        "randint": lambda low, high=None, size=None, dtype=int: branch.integers(low, high, size),
+        **{name: getattr(branch, name) for name in ("uniform", "exponential", "gumbel", "choice", "permutation")},
+        **{"shuffle": shuffle, "default_rng": default_rng},
+    }

@@ -53,20 +53,6 @@ def rows_of_indices(tokens: Any, indices: Any, last: Any = None) -> np.ndarray:
     return rows if last is None else _appended(rows, _whole(np.asarray(last)).reshape(-1))
 
 
-def rows_of_probabilities(tokens: Any, accepted: Any, probabilities: Any, rng: np.random.Generator) -> np.ndarray:
-    """(n, k + 1) rows of tokens from the probabilities of each row's last token, which is drawn here.
-
-    Args:
-        tokens: (n, k) drafted tokens of each row.
-        accepted: (n,) how many of them, from the first on, each row emits.
-        probabilities: (n, V) weights of the token after them.
-        rng: source of the last tokens.
-    """
-    tokens, accepted = _whole(np.asarray(tokens)), _whole(np.asarray(accepted)).reshape(-1)
-    rows = np.where(np.arange(tokens.shape[1]) < accepted[:, None], tokens, PLACEHOLDER)
-    return _appended(rows, drawn(np.asarray(probabilities, np.float64), rng))
-
-
 def drawn(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """(n,) one token from each row of weights (n, V), which need not sum to 1."""
     edges = np.cumsum(weights.T, axis=0)

@@ -23,21 +23,19 @@ DENOMINATORS = 2, 3, 4
 def smallest(found: Case, score: Callable[[Case], Any]) -> Case:
     """The simplest case that is reached from `found` without a lower score."""
     tried: set[str] = set()
-
-    def next_to(best: Case) -> Case | None:
-        """A simpler case whose score is not lower; None if there is none, or if enough were compared."""
-        for case in simpler(best):
+    is_better = True
+    while is_better:
+        is_better = False
+        for case in simpler(found):
             key = "\n".join(case.lines())
-            if key not in tried and _size(case) < _size(best):
-                if len(tried) == MOST_SHRINKS:
-                    return None
-                tried.add(key)
-                if score(case) >= score(best):
-                    return case
-        return None
-
-    while (better := next_to(found)) is not None:
-        found = better
+            if key in tried or _size(case) >= _size(found):
+                continue
+            if len(tried) == MOST_SHRINKS:
+                return found
+            tried.add(key)
+            if score(case) >= score(found):
+                found, is_better = case, True
+                break
     return found
 
 
@@ -48,9 +46,10 @@ def simpler(case: Case) -> Iterator[Case]:
     yield from (Case(case.policy, dict.fromkeys(table, pair)) for pair in pairs.values())
     for context in reversed(table):
         yield from (Case(case.policy, {**table, context: pair}) for pair in pairs.values())
-    for old, pair in pairs.items():
-        for new in _simpler_pairs(*pair):
-            yield Case(case.policy, {c: new if (shown(p), shown(q)) == old else (p, q) for c, (p, q) in table.items()})
+    for old, (p, q) in pairs.items():
+        news = [(p, p), (q, q), *((p, new) for new in _simpler(q)), *((new, q) for new in _simpler(p))]
+        for new in news:
+            yield Case(case.policy, {c: new if (shown(a), shown(b)) == old else (a, b) for c, (a, b) in table.items()})
 
 
 def _size(case: Case) -> tuple[int, int, str]:
@@ -58,25 +57,13 @@ def _size(case: Case) -> tuple[int, int, str]:
     return len(lines), sum(map(len, lines)), "\n".join(lines)
 
 
-def _simpler_pairs(p: Vector, q: Vector) -> Iterator[tuple[Vector, Vector]]:
-    yield from ((p, p), (q, q))
-    yield from ((p, new) for new in _simpler_distributions(q))
-    yield from ((new, q) for new in _simpler_distributions(p))
-
-
-def _simpler_distributions(distribution: Vector) -> Iterator[Vector]:
+def _simpler(distribution: Vector) -> Iterator[Vector]:
     """One-hot, uniform, without one token, and rounded."""
     tokens = range(len(distribution))
     support = [token for token in tokens if distribution[token]]
-    yield from (_normalised([int(t == token) for t in tokens]) for token in tokens)
-    yield _normalised([int(t in support) for t in tokens])
+    weights: list[list[Any]] = [[int(t == token) for t in tokens] for token in tokens]
+    weights.append([int(t in support) for t in tokens])
     if len(support) > 2:
-        yield from (_normalised([0 if t == token else distribution[t] for t in tokens]) for token in support)
-    for denominator in DENOMINATORS:
-        rounded = [round(Fraction(x) * denominator) for x in distribution]
-        if any(rounded):
-            yield _normalised(rounded)
-
-
-def _normalised(weights: list[Any]) -> Vector:
-    return np.array([Fraction(weight) / sum(weights) for weight in weights], dtype=object)
+        weights += [[0 if t == token else distribution[t] for t in tokens] for token in support]
+    weights += [[round(Fraction(x) * denominator) for x in distribution] for denominator in DENOMINATORS]
+    yield from (np.array([Fraction(w) / sum(row) for w in row], dtype=object) for row in weights if any(row))

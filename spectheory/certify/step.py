@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.batch_runs import BatchRuns
 from spectheory.certify.betting import log_mean, pooled
-from spectheory.certify.example_run import example_run
+from spectheory.certify.certificate import Cell, StepCertificate, Verdict
 from spectheory.certify.guard import ends_are_errors
 from spectheory.certify.play import Play
-from spectheory.certify.step_certificate import Cell, PlayedIn, StepCertificate
-from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Trial
-from spectheory.certify.verdict import Verdict
+from spectheory.certify.trial import BatchRuns, BrokenStepError, NeverEmittedError, Trial
 from spectheory.core.arrays import Vector
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
@@ -43,7 +40,6 @@ def certify_step(
     seed: int = 0,
     batch: int | None = None,
     ids: Sequence[int] | None = None,
-    stop_tokens: Sequence[int] = (),
     progress: Progress | None = None,
 ) -> StepCertificate:
     """Test by sampling whether a whole decoding step, drafter included, keeps the target's distribution.
@@ -82,7 +78,6 @@ def certify_step(
         batch: number of contexts in one call of the step; None for one context a call.
         ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`. Contexts, target
             and certificate still use 0 to V - 1.
-        stop_tokens: tokens that end a text. A step that emits a token after one of them, in the same call, is lossy.
         progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
@@ -90,7 +85,7 @@ def certify_step(
             error of the step is not raised; it is `failure` in the certificate.
         CodeEndedError: the target raised SystemExit.
     """
-    play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size, batch, ids, stop_tokens)
+    play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size, batch, ids)
     return certify_in_worlds(
         [play], subject=subject, cycles=cycles, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
         progress=progress,
@@ -166,7 +161,7 @@ def certify_in_worlds(
         dependence=course.dependence() if course.verdict is Verdict.LOSSY else "",
         batch=max((part.play.batch or 0 for part in parts), default=0) or None,
         example=course.example(seed),
-        worlds=tuple(course.played_in(play.world) for play in plays if play.world),
+        worlds=tuple(play.world for play in plays if play.world),
     )
 
 
@@ -247,20 +242,6 @@ class _Course:
         """Whether the test has a verdict, failed, or has used all runs."""
         return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or len(self.path) > len(self.looks)
 
-    def played_in(self, world: str) -> PlayedIn:
-        """The result in one world."""
-        here = [trial for trial in self.trials if trial.world == world]
-        return PlayedIn(
-            world,
-            runs=sum(trial.runs for trial in here),
-            log_wealth=math.inf if any(t.never for t in here) else pooled([t.wager.log_wealth() for t in here]),
-            tv_seen=max(trial.variation() for trial in here),
-            tv_bound=max(
-                variation_bound(t.variation(), t.wager.runs, len(self.looks), self.alpha) if t.wager.runs else 1.0
-                for t in here
-            ),
-        )
-
     def worst(self) -> Cell | None:
         """The cell with the strongest evidence against the step, over all contexts; None before the first run."""
         found = [trial.worst() for trial in self.trials if trial.runs]
@@ -272,7 +253,7 @@ class _Course:
             return ()
         trial = max((trial for trial in self.trials if trial.runs), key=lambda trial: trial.worst()[0])
         (part,) = [part for part in self.parts if trial in part.trials]
-        return example_run(trial, part.batches, trial.excess(), seed, rows=bool(self.dependence()))
+        return trial.example(part.batches, seed)
 
     def needed(self) -> int | None:
         """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.

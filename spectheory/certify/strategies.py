@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis import strategies as hs
 from hypothesis.errors import NoSuchExample
 
-from spectheory.certify.as_step import max_depth
+from spectheory.certify.play import max_depth
 from spectheory.core.arrays import Vector, zeros_like
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule

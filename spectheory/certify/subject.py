@@ -1,7 +1,8 @@
-"""Subject: one interface for all that can be certified: solvers, verifiers, and functions that draw."""
+"""The distribution of a verifier's output: of one draft, and over all drafts beside the target's distribution."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import sys
@@ -11,23 +12,61 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spectheory.certify.guard import CodeEndedError, within
-from spectheory.certify.output_distribution import DistributionOf, Ending, check_ending
 from spectheory.certify.replays import Replays, imported
 from spectheory.core.chance import Branch, BranchError, branches
+from spectheory.core.coins import is_float
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
+from spectheory.core.world import Context, DrawPolicy, World
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
 
+ROUNDED = 1e-6
+"""A probability or total variation up to this counts as rounding. A lossy rule on small fractions has a larger one."""
+ROUNDING = 1e-9
+"""A probability may be this far below 0, because of rounding."""
 LEAST_CHANCE = 0.01
 """An error of a smaller probability is not tried again with a generator of NumPy."""
 CALLS = 20
 """Mean number of errors of the code itself in the calls with a generator of NumPy: none has probability e^-20."""
+
+
+class NotADistributionError(InputError):
+    """A verifier returned a node or a token that does not exist, or a negative probability."""
+
+
+class Ending(NamedTuple):
+    """One way in which a verifier ends on a draft.
+
+    Attributes:
+        node: the last accepted node.
+        token: the token after it.
+        chance: probability; 0 if a random number must be exactly 0.
+        given_zeros: probability given the random numbers that are exactly 0; equal to `chance` if there are none.
+        error: error that the verifier raised in place of a node and a token, or None.
+        branch: its random numbers; None if the verifier computes its distribution.
+    """
+
+    node: int
+    token: int
+    chance: Any
+    given_zeros: Any
+    error: Exception | None = None
+    branch: Branch | None = None
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether a float took part in its probability."""
+        return is_float(self.chance) if self.branch is None else self.branch.is_rounded
+
+
+DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
+"""(draft, p) -> all ways in which a verifier ends."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +96,12 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
     """
     if not 0 < seconds < float("inf"):
         raise InputError(f"seconds must be finite and above 0, got {seconds}")
-    if isinstance(given, type):
-        given = given()
+    given = given() if isinstance(given, type) else given
     name = getattr(given, "__name__", None) or repr(given)
     claimed = (rules,) if isinstance(rules, DrawRule) else tuple(rules or getattr(given, "rules", (DrawRule.IID,)))
     if not claimed:
         raise InputError(f"rules of {name} must name at least one draw rule, got none")
-    if isinstance(given, Solver):
-        given = TopDown(given)
+    given = TopDown(given) if isinstance(given, Solver) else given
     if isinstance(given, Verifier):
         return Subject(name, claimed, _distribution_of_verifier(given, seconds), states_distribution=True)
     if callable(given):
@@ -86,21 +123,40 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
 
 
 def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> DistributionOf:
+    def call(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+        own = copy(draft)
+        object.__setattr__(own, "q", draft.q.copy())
+        node, token = map(index, within(seconds, verify, own, p.copy(), rng))
+        check_ending(node, token, draft)
+        return node, token
+
+    def returns_numbers(draft: Draft, p: Any, chance: Any) -> bool:
+        """Whether calls with a generator of NumPy return: enough calls to see an error of probability `chance`."""
+        if chance < LEAST_CHANCE:
+            return False
+        rng = np.random.default_rng(0)
+        try:
+            with _generators_restored():
+                for _ in range(math.ceil(CALLS / chance)):
+                    call(draft, p, rng)
+        except Exception:
+            return False
+        return True
+
     def enumerated(draft: Draft, p: Any, replays: Replays) -> list[Ending]:
         def program(rng: Branch) -> tuple[Branch, int, int, Exception | None]:
             try:
                 with replays.replayed(rng):
-                    node, token = _ending_of(verify, draft, p, rng, seconds)
+                    return rng, *call(draft, p, rng), None
             except (BranchError, TimeoutError, CodeEndedError):
                 raise
             except Exception as error:
                 return rng, 0, 0, error
-            return rng, node, token, None
 
         start, found = time.process_time(), []
         for (branch, node, token, error), chance in branches(program):
             found.append(Ending(node, token, chance, branch.chance_given_zeros, error, branch))
-            if error is not None and branch.is_used and _returns_numbers(verify, draft, p, seconds, chance):
+            if error is not None and branch.is_used and returns_numbers(draft, p, chance):
                 raise BranchError(
                     f"it raised {type(error).__name__} on random numbers whose values are not fixed, and not on those "
                     f"of numpy.random: {error}"
@@ -124,27 +180,6 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
     return distribution_of
 
 
-def _ending_of(verify: Callable[..., Any], draft: Draft, p: Any, rng: Any, seconds: float) -> tuple[int, int]:
-    """The node and the token that a call returns, after a check that they exist."""
-    node, token = map(index, within(seconds, verify, _copied(draft), p.copy(), rng))
-    check_ending(node, token, draft)
-    return node, token
-
-
-def _returns_numbers(verify: Callable[..., Any], draft: Draft, p: Any, seconds: float, chance: Any) -> bool:
-    """Whether calls with a generator of NumPy return; they are enough calls to see an error of probability `chance`."""
-    if chance < LEAST_CHANCE:
-        return False
-    rng = np.random.default_rng(0)
-    try:
-        with _generators_restored():
-            for _ in range(math.ceil(CALLS / chance)):
-                _ending_of(verify, draft, p, rng, seconds)
-    except Exception:
-        return False
-    return True
-
-
 @contextmanager
 def _generators_restored() -> Iterator[None]:
     """Context manager: the global generators have their states of the beginning at the end."""
@@ -157,12 +192,6 @@ def _generators_restored() -> Iterator[None]:
         np.random.set_state(of_numpy)  # noqa: NPY002
         if torch:
             torch.set_rng_state(of_torch)
-
-
-def _copied(draft: Draft) -> Draft:
-    own = copy(draft)
-    object.__setattr__(own, "q", draft.q.copy())
-    return own
 
 
 def _shared_generators() -> tuple[Any, ...]:
@@ -181,3 +210,107 @@ def fractions(distributions: Any) -> np.ndarray:
 def floats(distributions: Any) -> np.ndarray:
     """Distributions as rows of a float64 array."""
     return np.array([[float(x) for x in distribution] for distribution in distributions])
+
+
+class Raised(NamedTuple):
+    """Errors of a verifier on one draft: the most probable ending with an error, their probability, and the draft."""
+
+    ending: Ending
+    chance: Any
+    draft: Draft
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The distribution of the output next to the target's distribution.
+
+    Attributes:
+        output: probability of each sequence of the common length in the output.
+        target: probability of each sequence of the common length by the target.
+        drafts: number of drafts in the sum.
+        impossible: a sequence of probability 0 that the verifier still emits if random numbers are exactly 0, or None.
+            Given these numbers, its probability is above the tolerance `ROUNDED`.
+        raised: errors of the verifier, at most one for each draft.
+        lost: probability that the verifier raises an error.
+        is_rounded: whether a float took part in these probabilities.
+    """
+
+    output: dict[Context, Any]
+    target: dict[Context, Any]
+    drafts: int
+    impossible: Context | None
+    raised: tuple[Raised, ...] = ()
+    lost: Any = 0
+    is_rounded: bool = False
+
+    @property
+    def total_variation(self) -> Any:
+        """Half the sum of absolute differences; the smallest value that any output instead of errors could give."""
+        return (sum(abs(self.output[s] - self.target[s]) for s in self.target) - self.lost) / 2
+
+    @property
+    def most_in_excess(self) -> Context:
+        """The emitted sequence whose probability exceeds the target's most; if none exceeds it, falls short least."""
+        return max(self.target, key=lambda s: (self.output[s] > 0, self.output[s] - self.target[s]))
+
+
+def compare(
+    distribution_of: DistributionOf, world: World, policy: DrawPolicy, length: int, arithmetic: Callable[[Any], Any]
+) -> Difference:
+    """Compare a verifier's output with the target, over all drafts of `policy` in `world`.
+
+    Outputs are extended by the target to `length` tokens. `arithmetic` makes the arrays that the verifier gets from the
+    distributions of the world. The probabilities of drafts stay exact.
+
+    Raises:
+        NotADistributionError: the verifier states a node or a token that does not exist, or a negative probability. If
+            its draws are enumerated, this is one of its errors instead, with its probability.
+    """
+    emitted: dict[Context, Any] = {}
+    impossible, drafts, lost, is_rounded = None, 0, 0, False
+    raised: list[Raised] = []
+    for draft, chance in branches(lambda rng: policy.grow(world, rng)):
+        drafts += 1
+        seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
+        failed = []
+        for ending in distribution_of(seen, arithmetic(world.target(draft))):
+            is_rounded |= ending.is_rounded
+            if ending.error is not None:
+                failed.append(ending)
+                continue
+            check_ending(ending.node, ending.token, draft)
+            if ending.chance < 0 and ending.chance < -ROUNDING:
+                raise NotADistributionError(
+                    f"the verifier gives the negative probability {ending.chance} to node {ending.node}, token "
+                    f"{ending.token}"
+                )
+            text = (*draft.context(ending.node), int(ending.token))
+            emitted[text] = emitted.get(text, 0) + chance * ending.chance
+            if ending.chance == 0 and ending.given_zeros > ROUNDED and _probability(world, text) == 0:
+                impossible = text
+        if failed:
+            here = sum(ending.chance for ending in failed)
+            lost += chance * here
+            raised.append(Raised(max(failed, key=lambda ending: ending.given_zeros), here, draft))
+    texts = itertools.product(range(len(world.p(()))), repeat=length)
+    target = {text: _probability(world, text) for text in texts}
+    output: dict[Context, Any] = dict.fromkeys(target, 0)
+    for text, chance in emitted.items():
+        for rest in itertools.product(range(len(world.p(()))), repeat=max(0, length - len(text))):
+            output[(*text, *rest)[:length]] += chance * _probability(world, (*text, *rest), len(text))
+    return Difference(output, target, drafts, impossible, tuple(raised), lost, is_rounded)
+
+
+def check_ending(node: int, token: int, draft: Draft) -> None:
+    """Refuse a node or a token that does not exist."""
+    for name, given, size in (("token", token, len(draft.q[0])), ("node", node, draft.tree.budget + 1)):
+        if not 0 <= given < size:
+            raise NotADistributionError(f"the verifier returned {name} {given}, but it must be from 0 to {size - 1}")
+
+
+def _probability(world: World, text: Context, given: int = 0) -> Any:
+    """The target's probability of the tokens of `text` that follow its first `given` tokens."""
+    chance: Any = 1
+    for i in range(given, len(text)):
+        chance = chance * world.p(text[:i])[text[i]]
+    return chance

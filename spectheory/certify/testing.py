@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spectheory.certify.certificate import Certificate
+from spectheory.certify.certificate import Certificate, StepCertificate, Verdict
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.play import Play
 from spectheory.certify.step import certify_in_worlds, certify_step
-from spectheory.certify.step_certificate import StepCertificate
-from spectheory.certify.verdict import Verdict
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.core.json_values import to_json

@@ -2,7 +2,6 @@
 
 from spectheory.core.plugins import class_name, plugins
 from spectheory.otlp.argmax import ArgMax
-from spectheory.otlp.estimate import estimated_acceptance
 from spectheory.otlp.greedy_top_k import GreedyTopK
 from spectheory.otlp.khisti import Khisti
 from spectheory.otlp.naive import Naive
@@ -10,7 +9,7 @@ from spectheory.otlp.nss import NSS
 from spectheory.otlp.optimal import OptimalTransport
 from spectheory.otlp.optimal_acceptance import optimal_acceptance
 from spectheory.otlp.rrs import RRS
-from spectheory.otlp.solver import Solver
+from spectheory.otlp.solver import Solver, estimated_acceptance
 from spectheory.otlp.spechub import SpecHub
 from spectheory.otlp.specinfer import SpecInfer
 from spectheory.otlp.spectr import SpecTr

@@ -23,11 +23,9 @@ class ArgMax(Solver):
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.TOP_K, *(rule for rule in DrawRule if rule is not DrawRule.TOP_K))
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution."""
         distribution = zeros_like(p)
         distribution[int(p.argmax())] += 1
         return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance."""
         return zero_of(p) + (int(p.argmax()) in top_tokens(q, k))

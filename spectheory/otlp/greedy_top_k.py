@@ -29,7 +29,6 @@ class GreedyTopK(Solver):
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.TOP_K_THEN_ONE,)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution."""
         *top, drawn = drafts
         rest = copy_of(q)
         for token in top:
@@ -37,7 +36,6 @@ class GreedyTopK(Solver):
         return Naive()._distribution(p, normalised(rest, otherwise=rest), [drawn])
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance."""
         outright, rest = 0, copy_of(q)
         for _ in range(k - 1):
             top = rest.argmax()

@@ -63,15 +63,12 @@ class Khisti(Solver):
             raise InputError(f"truncation must be at least 1 token, got {self.truncation}")
 
     def variants(self) -> tuple[Solver, ...]:
-        """See Solver.variants."""
         return (replace(self, guard=not self.guard),)
 
     def drafts_in_reach(self, vocabulary: int) -> int | None:
-        """See Solver.drafts_in_reach."""
         return None if vocabulary <= 1000 else 2
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution."""
         contests, r = self._ladder(p, q, len(drafts))
         if self._naive(p, q, r, len(drafts)):
             return Naive()._distribution(p, q, drafts)
@@ -87,7 +84,6 @@ class Khisti(Solver):
         return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance."""
         contests, r = self._ladder(p, q, k)
         if self._naive(p, q, r, k):
             return Naive()._acceptance(p, q, k)

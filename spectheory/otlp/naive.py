@@ -29,7 +29,6 @@ class Naive(Solver):
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT, DrawRule.HUB)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
         distribution = residual(p, q)
@@ -38,12 +37,10 @@ class Naive(Solver):
         return distribution
 
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
-        """See Solver.sample."""
         first = drafts[0]
         if rng.random() * q[first] < p[first]:
             return first
         return draw(p, rng, less=q, otherwise=p)
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance."""
         return 1 - excess(p, q) @ power(1 - q, k - 1)

@@ -25,9 +25,7 @@ class NSS(Solver):
     rules: ClassVar[tuple[DrawRule, ...]] = tuple(DrawRule)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution."""
         return copy_of(p)
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance."""
         return 1 - p @ power(1 - q, k)

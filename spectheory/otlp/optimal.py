@@ -77,7 +77,6 @@ class OptimalTransport(Solver):
         return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance."""
         return _optimal_acceptance(p, q, k, self.drawn)
 
 

@@ -11,9 +11,8 @@ from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.random_source import RandomSource
-from spectheory.otlp.solver import Solver
+from spectheory.otlp.solver import Solver, distribution_of_tries
 from spectheory.otlp.specinfer import after_rejection
-from spectheory.otlp.tries import distribution_of_tries
 
 MOST_EVALUATIONS = 1_000_000
 """Maximum of V^(k - 1) for which the exact acceptance of k > 2 drafts is computed."""
@@ -47,7 +46,6 @@ class RRS(Solver):
         return most
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution."""
         left, rest, mass, tries = p, q, 1, []
         for token in dict.fromkeys(drafts):
             tries.append((token, accept_ratio(left[token], rest[token] * mass)))
@@ -56,7 +54,6 @@ class RRS(Solver):
         return distribution_of_tries(tries, normalised(left, otherwise=p))
 
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
-        """See Solver.sample."""
         left, rest, mass = p, q, 1
         for token in dict.fromkeys(drafts):
             if rng.random() * (rest[token] * mass) < left[token]:

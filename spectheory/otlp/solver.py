@@ -1,10 +1,12 @@
-"""`Solver`, the base class of node solvers."""
+"""`Solver`, the base class of node solvers, and what several of them share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, final
+
+import numpy as np
 
 from spectheory.core.arrays import Vector, check_distribution, check_tokens
 from spectheory.core.chance import draw
@@ -104,3 +106,47 @@ def _check_pair(p: Vector, q: Vector) -> None:
     check_distribution("q", q)
     if len(p) != len(q):
         raise InputError(f"p and q must be distributions on one vocabulary, got {len(p)} and {len(q)} tokens")
+
+
+def distribution_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:
+    """Distribution of the emitted token: each of `tries`, (token, probability to accept it), is tried in order.
+
+    If none is accepted, the token is drawn from `after`, which is changed in place and returned.
+    """
+    missed, hits = 1, []
+    for token, accept in tries:
+        hits.append((token, missed * accept))
+        missed = missed * (1 - accept)
+    after *= missed
+    for token, chance in hits:
+        after[token] += chance
+    return after
+
+
+def estimated_acceptance(
+    solver: Solver, p: Vector, q: Vector, k: int, *, samples: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Mean and standard error of the probability that the emitted token is among k drafts drawn by `solver.rule`.
+
+    The estimate is unbiased: only the drafts are drawn, and given the drafts the probability is exact. The standard
+    error is 0 if this probability is the same for all drawn drafts.
+
+    Args:
+        solver: the node solver.
+        p: (V,) the target's distribution.
+        q: (V,) the draft's distribution.
+        k: number of drafts at the node.
+        samples: number of times that k drafts are drawn, at least 2.
+        rng: random source of the draws.
+
+    Raises:
+        InputError: fewer than 2 samples, p or q is not a distribution, their lengths differ, or k < 1.
+    """
+    if samples < 2:
+        raise InputError(f"samples must be at least 2 for a standard error, got {samples}")
+    chances = []
+    for _ in range(samples):
+        drafts = solver.rule.children(q, k, rng)
+        distribution: Any = solver.distribution(p, q, drafts)
+        chances.append(float(sum(distribution[token] for token in set(drafts))))
+    return float(np.mean(chances)), float(np.std(chances, ddof=1) / np.sqrt(samples))

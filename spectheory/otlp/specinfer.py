@@ -52,7 +52,6 @@ class SpecInfer(Solver):
         return distribution
 
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
-        """See Solver.sample."""
         left, mass = p, 1
         for token in rng.permutation(drafts).tolist():
             if rng.random() * (q[token] * mass) < left[token]:
@@ -61,7 +60,6 @@ class SpecInfer(Solver):
         return draw(left, rng, otherwise=p)
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance."""
         left, mass = p, 1
         for _ in range(k):
             left, mass = after_rejection(left, q, mass)

@@ -13,8 +13,7 @@ from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.random_source import RandomSource
-from spectheory.otlp.solver import Solver
-from spectheory.otlp.tries import distribution_of_tries
+from spectheory.otlp.solver import Solver, distribution_of_tries
 
 ROUNDING = 1e-6
 """Maximum gap A - rho b of a given rho for floating-point distributions; for Fractions it is 0."""
@@ -63,7 +62,6 @@ class SpecTr(Solver):
             raise InputError(f"give rho or candidates, not both, got rho={self.rho} and candidates={self.candidates}")
 
     def variants(self) -> tuple[Solver, ...]:
-        """See Solver.variants."""
         return (SpecTr(candidates=9),)
 
     def factor(self, p: Vector, q: Vector, k: int) -> Any:

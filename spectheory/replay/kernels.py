@@ -22,7 +22,7 @@ from spectheory.core.world import DrawPolicy
 from spectheory.otlp import Solver
 from spectheory.replay.text import LEAST, TargetText
 from spectheory.verify.greedy_multi_path import _quotient
-from spectheory.verify.shortfall import coin, shortfall
+from spectheory.verify.outcome import coin, shortfall
 
 LARGEST = 1 / LEAST
 """Products of likelihood ratios are cut here: they only count where they are below 1."""

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from html import escape
 from textwrap import dedent
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from spectheory.certify import Certificate, StepCertificate
 from spectheory.core.provenance import Provenance
 from spectheory.report.page import figure_html, shell, sources_html
 from spectheory.report.svg import BLUE, INK, RED, panels, styled, to_svg
 
 
 @styled
-def wealth_figure(certificate: StepCertificate) -> str:
+def wealth_figure(path: Sequence[tuple[int, float]], alpha: float, verdict: str) -> str:
     """The wealth of the bet that the step is lossy, against the runs of the step, with the line 1 / alpha.
 
     The axis is log10 of the wealth. The wealth is infinite after a token that the target never emits; an arrow at the
     top shows this.
     """
     figure, (axes,) = panels(height_inches=2.7)
-    samples, logs = np.array(certificate.path).T / [[1], [math.log(10)]]
-    line, finite = -math.log10(certificate.alpha), np.isfinite(logs)
+    samples, logs = np.array(path, float).T / [[1], [math.log(10)]]
+    line, finite = -math.log10(alpha), np.isfinite(logs)
     top, bottom = (extreme(line, *logs[finite]) for extreme in (max, min))
     margin = 0.12 * (top - bottom)
     axes.plot(samples[finite], logs[finite], color=BLUE)
@@ -38,7 +39,7 @@ def wealth_figure(certificate: StepCertificate) -> str:
         axes.plot(samples[-1], top + margin, "^", color=INK, markersize=7, clip_on=False)
         left = {"xytext": (-7, 0), "textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 8.5}
         axes.annotate("without limit", (samples[-1], top + margin), **left)
-    note = f"{certificate.verdict.name} after {certificate.runs}"
+    note = f"{verdict} after {int(samples[-1]):,} run{'' if samples[-1] == 1 else 's'}"
     axes.set_title(f"Evidence against the step: {note}")
     axes.set(xlabel="runs of the step", ylabel="log10 of the wealth")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
@@ -46,14 +47,17 @@ def wealth_figure(certificate: StepCertificate) -> str:
     return to_svg(figure, f"Wealth won by betting against the step, by runs; {note}")
 
 
-def certificate_page(name: str, certificate: Certificate | StepCertificate) -> str:
-    """One page with the verdict and the text of the certificate, and for a black-box test the figure of its wealth."""
-    verdict = certificate.verdict
-    figure = [figure_html(wealth_figure(certificate))] if isinstance(certificate, StepCertificate) else []
+def certificate_page(name: str, lines: Sequence[str], values: dict[str, Any]) -> str:
+    """One page with the lines of a certificate, and for a black-box test the figure of its wealth.
+
+    `values` is the certificate's `to_json()`.
+    """
+    path = [(samples, math.inf if log is None else log) for samples, log in values.get("path", ())]
+    figure = [figure_html(wealth_figure(path, values["alpha"], values["verdict"]))] if path else []
     return shell(
         f"Certificate of {name}",
-        f'<p class="lead"><b>{verdict.name}.</b> {escape(name)}: {escape(verdict.value)}.</p>',
+        f'<p class="lead"><b>{values["verdict"]}.</b> {escape(lines[0])}.</p>',
         *figure,
-        f"<pre>{escape(dedent(chr(10).join(certificate.lines()[1:])))}</pre>",
+        f"<pre>{escape(dedent(chr(10).join(lines[1:])))}</pre>",
         sources_html({"certificate": Provenance.now("spectheory certify")}),
     )

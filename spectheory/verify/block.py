@@ -10,8 +10,7 @@ import numpy as np
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of
 from spectheory.core.draft import Draft
-from spectheory.verify.outcome import judged_outcome, judged_sample
-from spectheory.verify.shortfall import coin, shortfall
+from spectheory.verify.outcome import coin, judged_outcome, judged_sample, shortfall
 from spectheory.verify.single_path import SinglePath, path_tokens
 
 
@@ -36,11 +35,9 @@ class Block(SinglePath):
     def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """See SinglePath._path_outcome."""
         return judged_outcome(_judged(tokens, p, q), p)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample."""
         return self._path_sample(path_tokens(draft), p, draft.q, rng)
 
     def _path_sample(

@@ -46,11 +46,9 @@ class BottomUp(Verifier):
         return self.solver.rules
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
-        """See Verifier.outcome."""
         return Outcome(draft.tree, *judged_outcome(_judged(self.solver, draft, p), p))
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample."""
         return judged_sample(_judged(self.solver, draft, p), rng)
 
 

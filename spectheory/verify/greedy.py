@@ -31,9 +31,7 @@ class Greedy(Verifier):
         return self.solver.rules
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
-        """See Verifier.outcome."""
         return TopDown(self.solver)._outcome(draft, p)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample."""
         return TopDown(self.solver)._sample(draft, p, rng)

@@ -42,7 +42,6 @@ class GreedyMultiPathBlock(Verifier):
         return (DrawRule.IID,)
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
-        """See Verifier.outcome."""
         way, tokens, distributions = _best_path(draft, p)
         stop, next_token = [zero_of(p[0])] * (draft.tree.budget + 1), list(p)
         distribution = Block()._path_outcome(tokens, [p[node] for node in way], distributions)

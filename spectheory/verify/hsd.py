@@ -44,11 +44,9 @@ class HSD(SinglePath):
     def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """See SinglePath._path_outcome."""
         return judged_outcome(_judged(tokens, p, q), p)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample."""
         return judged_sample(_judged(path_tokens(draft), p, draft.q), rng)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, one_of
+from spectheory.core.arrays import Vector, excess, normalised, one_of
 from spectheory.core.chance import draw
 from spectheory.core.tree import Tree
 
@@ -64,3 +64,18 @@ def judged_sample(judged: Judged, rng: np.random.Generator) -> tuple[int, int]:
     """Draw (last accepted node, next token); nodes that would be judged after the accepted node are not evaluated."""
     node, distribution = next((node, following) for node, accepted, following in judged if rng.random() < accepted)
     return node, draw(distribution, rng)
+
+
+def shortfall(weight: Any, p: Vector, q: Vector) -> tuple[Any, Vector]:
+    """The mass S = sum (w p - q)+ and the distribution N((w p - q)+), where w = `weight`; p if S is 0."""
+    rest = excess(weight * p, q)
+    return rest.sum(), normalised(rest, otherwise=p)
+
+
+def coin(lacking: Any, weight: Any) -> Any:
+    """S / (S + 1 - w), the probability to stop at an inner node of weight w after all nodes below it were rejected.
+
+    For w = 1 and p = q this is 0 / 0. The node below is then always accepted, so any value is correct; here it is 1.
+    """
+    total = lacking + (1 - weight)  # without the brackets, rounding could make the coin larger than 1
+    return lacking / (total + (total == 0)) + (total == 0)

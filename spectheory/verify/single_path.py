@@ -36,7 +36,6 @@ class SinglePath(Verifier):
 
     @final
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
-        """See Verifier.outcome."""
         return Outcome(draft.tree, *self._path_outcome(path_tokens(draft), p, draft.q))
 
     def _check(self, draft: Draft, p: Any) -> None:

@@ -56,7 +56,6 @@ class TopDown(Verifier):
         return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else copy_of(p[node])
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
-        """See Verifier.outcome."""
         one = one_of(p[0])
         reach, stop, next_token = [one] * (draft.tree.budget + 1), [], []
         for node in range(draft.tree.budget + 1):

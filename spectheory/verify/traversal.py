@@ -10,8 +10,7 @@ import numpy as np
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.verify.outcome import Outcome, judged_outcome, judged_sample
-from spectheory.verify.shortfall import coin, shortfall
+from spectheory.verify.outcome import Outcome, coin, judged_outcome, judged_sample, shortfall
 from spectheory.verify.verifier import Verifier
 
 
@@ -38,11 +37,9 @@ class Traversal(Verifier):
         return (DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.IID_APART)
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
-        """See Verifier.outcome."""
         return Outcome(draft.tree, *judged_outcome(_judged(draft, p), p))
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample."""
         return judged_sample(_judged(draft, p), rng)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of
-from spectheory.verify.shortfall import shortfall
+from spectheory.verify.outcome import shortfall
 from spectheory.verify.single_path import SinglePath
 
 
@@ -32,7 +32,6 @@ class TreeMonteCarlo(SinglePath):
     def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """See SinglePath._path_outcome."""
         on_path = one_of(p[0])
         exits, next_token = [], []
         for node, token in enumerate(tokens):

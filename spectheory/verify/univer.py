@@ -44,9 +44,7 @@ class UniVer(Verifier):
         return self.solver.rules
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
-        """See Verifier.outcome."""
         return BottomUp(self.solver)._outcome(draft, p)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample."""
         return BottomUp(self.solver)._sample(draft, p, rng)

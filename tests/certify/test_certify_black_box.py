@@ -32,14 +32,14 @@ def command(*arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("shape", "length"), [("1,1", 4), ("1,1,1", 5)])
 def test_the_bonus_token_of_the_deepest_path_is_compared(shape: str, length: int) -> None:
     """LOSSY at level 1e-6."""
-    found = command("tests.certified:bonus_from_the_draft", "--black-box", "--shape", shape)
+    found = command("tests.certify.certified:bonus_from_the_draft", "--black-box", "--shape", shape)
     assert found["verdict"] == "LOSSY"
     assert found["length"] == length
 
 
 def test_numbers_that_are_reused_in_the_next_cycle_are_found() -> None:
     """LOSSY at level 1e-6; each cycle on its own is right."""
-    found = command("tests.certified:ReusedCoins", "--black-box", "--shape", "1")
+    found = command("tests.certify.certified:ReusedCoins", "--black-box", "--shape", "1")
     assert found["verdict"] == "LOSSY"
     assert found["cycles"] == 2
 
@@ -76,7 +76,7 @@ def test_a_step_is_compared_up_to_its_last_token() -> None:
     ("name", "world"),
     [
         ("spectheory.certify.zoo.nodes:SORTED", "zeros in p and q"),
-        ("tests.certified:drops_below_a_twentieth", "small probabilities"),
+        ("tests.certify.certified:drops_below_a_twentieth", "small probabilities"),
     ],
 )
 def test_a_fault_of_one_world_is_found_and_its_world_is_named(name: str, world: str) -> None:
@@ -84,8 +84,7 @@ def test_a_fault_of_one_world_is_found_and_its_world_is_named(name: str, world: 
     found = command(name, "--black-box", "--max-samples", "50000", *["--shape", "1"] * ("drops" in name))
     assert found["verdict"] == "LOSSY"
     assert found["worst"]["world"] == world
-    assert [played["world"] for played in found["worlds"]] == [*(w.name for w in WORLDS), "random, seed 0"]
-    assert sum(played["runs"] for played in found["worlds"]) == found["samples"]
+    assert found["worlds"] == [*(w.name for w in WORLDS), "random, seed 0"]
 
 
 def pooled_test(specimen: Specimen, **options: Any) -> StepCertificate:

@@ -18,14 +18,13 @@ import pytest
 import spectheory as st
 from spectheory.certify import Verdict
 from spectheory.certify.certificate import Case, number
-from spectheory.certify.hunt import Hunt
-from spectheory.certify.shown_run import known_of
+from spectheory.certify.exact import known_of
 from spectheory.certify.shrinking import smallest
-from spectheory.certify.subject import subject_of
+from spectheory.certify.subject import Ending
 from spectheory.certify.zoo import SPECIMENS
 from spectheory.core.arrays import residual
 from spectheory.core.chance import branches, draw
-from tests.certified import rejecting
+from tests.certify.certified import rejecting
 
 ROOT = Path(__file__).parents[2]
 ONE = [st.Levels((1,))]
@@ -105,7 +104,7 @@ def test_a_verifier_that_computes_its_distribution_draws_nothing() -> None:
 def test_what_is_known_of_random_numbers(program: Callable[[Any], Any], known: list[str] | None) -> None:
     def run(rng: Any) -> str:
         program(rng)
-        return known_of(rng.drawn)
+        return known_of(Ending(0, 0, 1, 1, branch=rng))
 
     shown = [f"random numbers {one}" for one in known] if known else ["no random numbers"]
     assert {said for said, chance in branches(run) if chance} == set(shown)
@@ -135,7 +134,7 @@ def test_the_smallest_world_never_has_a_lower_score_than_one_that_was_compared()
 def test_the_certificate_names_the_total_variation_of_its_counterexample(verify: Any) -> None:
     found = st.certify_verifier(verify, policies=[*ONE, st.Levels((2,))], sizes=(2, 3), cases=24, zero_coins=True)
     assert found.counterexample
-    off = number(found.counterexample.difference.total_variation)
+    off = number(found.counterexample.total_variation)
     assert off == (found.variations[0][1] if found.variations else "0")
 
 
@@ -157,21 +156,10 @@ def test_a_tiny_difference_of_fractions_is_a_fault_and_one_of_floats_is_rounding
     assert exact.verdict is Verdict.LOSSY
     assert exact.method.endswith("in exact fractions")
     assert exact.counterexample
-    assert exact.counterexample.difference.total_variation == tiny / (1 + tiny)
+    assert exact.counterexample.total_variation == tiny / (1 + tiny)
     rounded = st.certify_verifier(nearly_right(1e-9), policies=ONE, sizes=(2,), cases=6)
     assert rounded.verdict is Verdict.LOSSLESS
     assert rounded.method.endswith("in floating point, to 1e-6")
-
-
-def test_a_world_with_a_tiny_total_variation_leaves_the_others_exact() -> None:
-    """After p = (1/2, 1/2): q differs from p by 1e-9, and is (0, 1)."""
-    hunt = Hunt(subject_of(corrects_from_p, None, 10), 2, None, zero_coins=False)
-    half, tiny = np.array([Fraction(1, 2)] * 2), Fraction(1, 10**9)
-    for q in ([half[0] + tiny, half[1] - tiny], [Fraction(0), Fraction(1)]):
-        hunt.score(Case(ONE[0], dict.fromkeys([(), (0,), (1,)], (half, np.array(q)))))
-    found = hunt.certificate(None, [])
-    assert found.method.endswith("in exact fractions")
-    assert [score for score, _ in hunt.seen.values()] == [tiny / 2, Fraction(1, 4)]
 
 
 CODE = """

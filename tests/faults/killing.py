@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and fork")
 LONGEST = 600
 """Seconds after which a fork that hangs is ended."""
 

@@ -23,7 +23,7 @@ from spectheory.cli.main import shortened
 from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from tests.command_line import Run, refused, succeeded
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 from tests.reference.test_measuring import PROMPTS
 from tests.refusals import refuses
 

@@ -30,8 +30,7 @@ from spectheory.cli.measuring import measured
 from spectheory.otlp import Naive
 from spectheory.results.wall_clock import WallClock
 from spectheory.verify import TopDown
-from tests.faults.code_that_ends import POSIX
-from tests.faults.killing import killed
+from tests.faults.killing import POSIX, killed
 from tests.reference.test_clock import CORPUS
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts

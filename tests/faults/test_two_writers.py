@@ -25,7 +25,7 @@ from reference.train.recipe import Recipe
 from spectheory.cli.measuring import measured
 from spectheory.core.files import owned
 from spectheory.verify import Greedy
-from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import POSIX
 from tests.faults.test_killed_runs import PLAN
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS as TEXTS

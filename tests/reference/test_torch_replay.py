@@ -20,11 +20,10 @@ from typer.testing import CliRunner
 import spectheory as st
 from reference.torch_replay import TorchReplay
 from spectheory.certify import Verdict, replays
-from spectheory.certify.output_distribution import compare
-from spectheory.certify.subject import floats, subject_of
+from spectheory.certify.subject import compare, floats, subject_of
 from spectheory.cli import app
 from spectheory.core.chance import BranchError, branches
-from tests.torch_samplers import (
+from tests.reference.torch_samplers import (
     WEIGHTS,
     by_choices,
     by_multinomial,
@@ -298,7 +297,7 @@ def test_what_cannot_be_enumerated_falls_back() -> None:
 
 @pytest.mark.usefixtures("no_child")
 def test_the_command_enumerates_torch() -> None:
-    arguments = ["tests.torch_samplers:from_p", "--shape", "1", "--cases", "2"]
+    arguments = ["tests.reference.torch_samplers:from_p", "--shape", "1", "--cases", "2"]
     result = CliRunner().invoke(app, ["certify", *arguments])
     assert result.exit_code == 1, result.output
     assert "enumerated over every branch" in result.output

@@ -40,8 +40,7 @@ from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, TopDown, Traversal, Verifier
-from tests.faults.code_that_ends import POSIX
-from tests.faults.killing import killed
+from tests.faults.killing import POSIX, killed
 from tests.reference.played import gpu
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 from tests.refusals import refuses

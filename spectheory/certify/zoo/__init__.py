@@ -5,13 +5,12 @@ paper, or results from a careless reading of a paper. Some lossless verifiers lo
 """
 
 from spectheory.certify.zoo.chains import PATHS
-from spectheory.certify.zoo.engine_rules import ENGINE_RULES
 from spectheory.certify.zoo.nodes import NODES
 from spectheory.certify.zoo.published import PUBLISHED
 from spectheory.certify.zoo.specimen import Specimen, StepSpecimen
 from spectheory.certify.zoo.steps import STEPS
 from spectheory.certify.zoo.trees import TREES
 
-SPECIMENS = (*NODES, *PATHS, *TREES, *PUBLISHED, *ENGINE_RULES)
+SPECIMENS = (*NODES, *PATHS, *TREES, *PUBLISHED)
 
 __all__ = ["SPECIMENS", "STEPS", "Specimen", "StepSpecimen"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp, log
 from typing import Any
 
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
-from spectheory.core.arrays import Vector, positive_part, residual, set_zero, without
+from spectheory.core.arrays import Vector, copy_of, positive_part, residual, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule, top_tokens
 
@@ -105,6 +106,31 @@ def typical_acceptance(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int
     return draw(p, rng)
 
 
+def typical_entropy(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Medusa: a drafted token is accepted if p(x) > min(1/4, exp(-H)), where H is the entropy of p in nats."""
+    threshold = min(0.25, exp(sum(share * log(share) for share in map(float, p) if share > 0)))
+    accepted = next((token for token in drafts if p[token] > threshold), None)
+    return draw(p, rng) if accepted is None else accepted
+
+
+def acceptance_threshold(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """SGLang with --speculative-accept-threshold-acc 0.75: one coin below p(drafts so far) / (3/4) accepts a draft."""
+    coin, total, rest = rng.random(), 0, copy_of(p)
+    for token in dict.fromkeys(drafts):
+        total = total + p[token]
+        if coin * 3 < total * 4:
+            return token
+        set_zero(rest, token)
+    return draw(rest if rest.sum() > 0 else p, rng)
+
+
+def relaxed_acceptance(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """TensorRT-LLM's relaxed acceptance: a draft of the top 2 tokens with p(x) >= max p - 1/4, else the argmax of p."""
+    first, *others = top_tokens(p, 2)
+    near = [first, *(token for token in others if p[token] * 4 >= p[first] * 4 - 1)]
+    return next((token for token in drafts if token in near), first)
+
+
 def match_own_sample(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
     """Draw a token from the target, and accept the drafted token that equals it. Lossless, but keeps few tokens."""
     return draw(p, rng)
@@ -163,6 +189,9 @@ NODES = (
     ),
     _wrong("k-seq-factor-one", k_seq_with_factor_one, IID, "SpecTr below rho*."),
     _wrong("typical-acceptance", typical_acceptance, IID, "Lossy by design: Medusa, arXiv 2401.10774, Section 2.3."),
+    _wrong("typical-entropy", typical_entropy, IID, "Lossy by design: arXiv 2401.10774, Section 2.3."),
+    _wrong("acceptance-threshold", acceptance_threshold, IID, "Lossy by design; with 1 it is lossless for any drafts."),
+    _wrong("relaxed-acceptance", relaxed_acceptance, IID, "Lossy by design: `use_relaxed_acceptance_for_thinking`."),
     _right("naive", naive, IID),
     _right("recursive-rejection", recursive_rejection, SWOR),
     _right("multi-round-residual", multi_round_residual, IID),

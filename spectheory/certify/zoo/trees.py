@@ -169,7 +169,6 @@ class NaiveBranchingOfWinnerOnly(Solver):
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
         distribution = residual(p, q) * (1 - accepted)

@@ -1,14 +1,54 @@
-"""Samplers of batches in the layouts of engines, right ones and ones with a planted fault each."""
+"""Steps and samplers of batches, right ones and ones with a planted fault each, and their certifiers in one world."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from spectheory.certify import EagleInputs, Processing, SglangInputs, VllmInputs, markov_world, vllm_play
+import spectheory as st
+from spectheory.certify import (
+    EagleInputs,
+    Play,
+    SglangInputs,
+    StepCertificate,
+    VllmInputs,
+    certify_in_worlds,
+    certify_step,
+    markov_world,
+    vllm_play,
+)
 from spectheory.certify.rows import drawn
+
+V = 4
+WORLD = markov_world(V, 3)
+TREE = st.Tree([-1, 0, 0, 1, 1, 2])
+LARGE = 9_001
+SMALL_LEVEL = {"alpha": 1e-2, "tv": 0.05, "cycles": 2}
+"""A right step is called lossy with probability at most 1e-2; the seeds are fixed."""
+
+
+def certified(play: Play, max_samples: int, **options: Any) -> StepCertificate:
+    given: dict[str, Any] = {"tv": 0.05, **options}
+    return certify_in_worlds([play], max_samples=max_samples, **given)
+
+
+def plain(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Two tokens of the target of `WORLD` for each context."""
+    first = drawn(MATRIX[contexts[:, -1]], rng)
+    return np.stack([first, drawn(MATRIX[first], rng)], axis=1)
+
+
+MATRIX = np.array([*(WORLD.p((token,)) for token in range(V)), WORLD.p(())])
+"""Row t is the target after token t, the last row at the start: -1 is the placeholder of an empty context."""
+
+
+def in_batches(step: Any, most: int, **options: Any) -> StepCertificate:
+    given: dict[str, Any] = {"vocab_size": V, "batch": 64, "tv": 0.05, "length": 2, **options}
+    return certify_step(step, WORLD.p, max_samples=most, **given)
+
 
 BLOCK = 4096
 
@@ -18,7 +58,7 @@ class Rejection:
     """A rejection sampler in vLLM's layout. `fault` names what is wrong with it; "" for nothing."""
 
     fault: str = ""
-    processing: Processing | None = None
+    processing: Callable[[Any], Any] | None = None
 
     def __call__(self, x: VllmInputs, rng: np.random.Generator) -> np.ndarray:
         if self.processing:
@@ -116,7 +156,7 @@ def evaluate(x: EagleInputs, rng: np.random.Generator, *, fault: str = "") -> tu
             return best, accepted, p
 
 
-PLAY = vllm_play(Rejection("wrong offset"), markov_world(4, 3), vocab_size=4)
+PLAY = vllm_play(Rejection("wrong offset"), WORLD, vocab_size=4)
 
 
 class WithoutLength:
