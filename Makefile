@@ -71,7 +71,7 @@ history: setup
 	$(BIN)/python -m benchmarks.ratio_history $(TIMED) --commit $$(git describe --always --dirty --exclude='*')
 
 pair: setup
-	$(BIN)/spectheory train pair --out reference/pair --work build/pair
+	$(BIN)/python -m reference.train pair --out reference/pair --work build/pair
 
 claims: setup
 	$(BIN)/python docs/generate_claims.py

@@ -140,7 +140,7 @@ costs = np.geomspace(0.005, 1, 24)
 marks = {"tree": "o", "chain": "D", "off": "x"}
 
 
-def fastest(cost: float, max_budget: int) -> st.Plan:
+def fastest(cost: float, max_budget: int) -> st.Schedule:
     """The plan for draft calls that take `cost` seconds."""
     return st.plan(acceptance, st.Latency.constant(draft_seconds=cost), max_budget=max_budget)
 
@@ -211,10 +211,10 @@ tallies = [run(plan, cycles=20_000, requests=50, seed=seed) for seed, plan in en
 figure, axes = plt.subplots(figsize=(6.4, 2.8))
 for x, (plan, tally) in enumerate(zip(plans, tallies, strict=True)):
     low, high = tally.tau_interval()
-    axes.vlines(x, low - plan.block_efficiency, high - plan.block_efficiency, color=ORANGE, linewidth=2)
-    axes.plot(x, tally.tau - plan.block_efficiency, "o", color=ORANGE)
+    axes.vlines(x, low - plan.tau, high - plan.tau, color=ORANGE, linewidth=2)
+    axes.plot(x, tally.tau - plan.tau, "o", color=ORANGE)
     print(
-        f"budget {plan.tree.budget:2}: predicted {plan.block_efficiency:.3f}, "
+        f"budget {plan.tree.budget:2}: predicted {plan.tau:.3f}, "
         f"measured {tally.tau:.3f}, interval {low:.3f} to {high:.3f}"
     )
 axes.axhline(0, color=BLUE)
@@ -232,6 +232,6 @@ less than predicted.
 world = st.Acceptance.by_rank([0.5, 0.2, 0.1, 0.05, 0.04, 0.03])
 low, high = run(plans[-1], world=world).tau_interval()
 print(
-    f"promised {plans[-1].block_efficiency:.3f}, got {low:.3f} to {high:.3f}, "
+    f"promised {plans[-1].tau:.3f}, got {low:.3f} to {high:.3f}, "
     f"and theory with the true rates says {st.block_efficiency(plans[-1].tree, world):.3f}"
 )

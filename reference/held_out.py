@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from reference.library_sources import SourceFile, standard_library
+from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
-from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
 PIECE = 128
@@ -40,28 +39,6 @@ def _pieces(pair: Pair, text: str) -> Iterator[str]:
         whole = str(piece).partition("\n")[2] if start else str(piece)
         if len(tokens(whole)) >= LEAST:
             yield whole
-
-
-def sources(pair: Pair, prompts: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    """The name of the held-out file that each prompt is a piece of, the first one by name if several hold it.
-
-    Prompts of one file are not independent: files are the clusters of an interval (`HeldOutTexts.sources`).
-
-    Raises:
-        InputError: a prompt is in none of the held-out files of this Python's standard library.
-    """
-    files = [file for file in standard_library() if file.is_held_out]
-    return tuple(_source(str(pair.tokenizer.decode(list(prompt))), files) for prompt in prompts)
-
-
-def _source(text: str, files: Sequence[SourceFile]) -> str:
-    for file in files:
-        if text in file.text:
-            return file.name
-    raise InputError(
-        f"prompts must be pieces of the held-out files of this Python's standard library, got {text!r:.60}: give other "
-        "texts without their sources"
-    )
 
 
 if __name__ == "__main__":

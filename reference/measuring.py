@@ -17,13 +17,13 @@ from reference.models import Pair
 from reference.part_files import check_same, short_hash
 from reference.random_streams import streams
 from reference.sampling import Sampling, require_drawing
-from spectheory import Plan, Provenance, Tally, Tree
+from spectheory import Provenance, Schedule, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
 from spectheory.verify import Greedy, TopDown, Verifier, verifier_of
 
 
-def verifier_at(temperature: float, plan: Plan | None = None) -> Verifier:
+def verifier_at(temperature: float, plan: Schedule | None = None) -> Verifier:
     """The verifier of `spectheory decode`, lossless for a `PlannedTree`.
 
     Above temperature 0 it is the plan's. A plan that names none, or was made for greedy decoding, gets the naive

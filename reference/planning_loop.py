@@ -11,9 +11,9 @@ from reference.models import Pair
 from reference.profiling import forward_sizes, profile, with_overheads
 from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
-from spectheory import Latency, Plan, evaluate, plan
+from spectheory import Latency, Schedule, evaluate, plan
 from spectheory.otlp import Naive
-from spectheory.planning.replayed_options import planned_verifiers
+from spectheory.planning.replayed import planned_verifiers
 from spectheory.replay import Replays
 from spectheory.verify import TopDown, name_of
 
@@ -36,7 +36,7 @@ def measured_plan(
     latency: Latency | None = None,
     folder: Path | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
-) -> tuple[Plan, Replays]:
+) -> tuple[Schedule, Replays]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
 
     The result has the plan, and the replays of the traced texts by which it was chosen.
@@ -94,7 +94,7 @@ def measured_plan(
         return plan(rates.smoothed(), seconds, **limits, replays=texts), texts
 
 
-def rivals(chosen: Plan, texts: Replays) -> tuple[Plan, ...]:
+def rivals(chosen: Schedule, texts: Replays) -> tuple[Schedule, ...]:
     """Plans to time in addition to a plan that was chosen by replay on sampled `texts`; none for greedy ones.
 
     They are the tree that the rates alone choose, with the naive solver, and the plan's own tree with every other

@@ -25,7 +25,7 @@ from spectheory import Latency, Provenance, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS
-from spectheory.planning.replayed_options import PLANNED_VERIFIERS
+from spectheory.planning.replayed import PLANNED_VERIFIERS
 from spectheory.verify import TopDown, Verifier, name_of
 
 LARGEST = 257

@@ -22,7 +22,7 @@ from reference.part_files import check_same, short_hash
 from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.sampling import Sampling, require_drawing
-from spectheory import DrawRule, Plan, Provenance
+from spectheory import DrawRule, Provenance, Schedule
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
 from spectheory.results.wall_clock import SAME, WallClock
@@ -42,7 +42,7 @@ class Entrant:
     family: str
     settings: str
     decode: Callable[[list[int], int, int], Generation]
-    plan: Plan | None = None
+    plan: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def library(pair: Pair) -> SuffixArray:
     return SuffixArray.build(training_texts(pair))
 
 
-def entrants(pair: Pair, plans: Sequence[Plan], settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
+def entrants(pair: Pair, plans: Sequence[Schedule], settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
     """The decoders to time: those of transformers, then every drafter with the settings of its `DrafterKind.clock`.
 
     Assisted generation of transformers needs a draft model, and is left out if the draft is a head.
@@ -136,7 +136,7 @@ def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Ent
 
 
 def stamp(
-    pair: Pair, prompts: list[list[int]], plans: Sequence[Plan], running: list[Entrant], settings: ClockSettings
+    pair: Pair, prompts: list[list[int]], plans: Sequence[Schedule], running: list[Entrant], settings: ClockSettings
 ) -> Provenance:
     """The provenance of a wall clock, with everything that affects speed."""
     return Provenance.now(
@@ -160,7 +160,7 @@ def stamp(
 def clock(
     pair: Pair,
     prompts: list[list[int]],
-    plans: Sequence[Plan],
+    plans: Sequence[Schedule],
     running: list[Entrant],
     settings: ClockSettings,
     so_far: WallClock | None = None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from simulate.worlds import RateWorld, ReachWorld, SimulatedWorld
-from spectheory import Acceptance, DrawRule, Plan, Provenance, Tally
+from spectheory import Acceptance, DrawRule, Provenance, Schedule, Tally
 from spectheory.core.errors import InputError
 from spectheory.verify import verifier_of
 
 
 def run(
-    plan: Plan,
+    plan: Schedule,
     *,
     cycles: int = 20_000,
     requests: int = 50,
@@ -50,17 +50,17 @@ def run(
 
 
 def walk(
-    seed: int, plan: Plan, cycles: int = 2_000, world: SimulatedWorld | Acceptance | None = None
+    seed: int, plan: Schedule, cycles: int = 2_000, world: SimulatedWorld | Acceptance | None = None
 ) -> dict[str, int]:
     """`run` as the function of a `simulate.Task`: the emitted tokens and the cycles of one block."""
     tally = run(plan, cycles=cycles, requests=2, seed=seed, world=world)
     return {"emitted": int(tally.emitted.sum()), "cycles": int(tally.cycles.sum())}
 
 
-def _world(plan: Plan, world: SimulatedWorld | Acceptance | None) -> SimulatedWorld:
+def _world(plan: Schedule, world: SimulatedWorld | Acceptance | None) -> SimulatedWorld:
     """The world that is given, or the one from which the plan predicts its tau."""
     if isinstance(world, SimulatedWorld):
         return world
-    if world is None and (plan.replayed is not None or plan.classes is not None):
+    if world is None and (plan.replayed is not None or plan.rates.classes is not None):
         return ReachWorld(plan.tree, plan.reach)
     return RateWorld(world or plan.acceptance)

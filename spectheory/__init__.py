@@ -32,14 +32,11 @@ from spectheory.hardware.latency import Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.otlp import Solver, optimal_acceptance
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.plan_record import Plan
-from spectheory.planning.planner import evaluate, plan
+from spectheory.planning.planner import evaluate, plan, schedule
 from spectheory.planning.schedule_record import Schedule
-from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
-from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
@@ -76,7 +73,6 @@ __all__ = [
     "Comparison",
     "Deployment",
     "Draft",
-    "DraftComparison",
     "DraftModel",
     "Drafted",
     "DrawPolicy",
@@ -93,7 +89,6 @@ __all__ = [
     "ModelConfig",
     "OptTree",
     "Paths",
-    "Plan",
     "Policy",
     "PolicyComparison",
     "Provenance",

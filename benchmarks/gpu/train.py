@@ -16,8 +16,7 @@ import torch
 from benchmarks.gpu.place import Place
 from reference.library_sources import SourceFile, source_files, standard_library
 from reference.models import Pair, load_pair
-from reference.train.card import on_text
-from reference.train.pair import train_pair
+from reference.train.pair import on_text, train_pair
 from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.files import write_whole
 

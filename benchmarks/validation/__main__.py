@@ -9,16 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.validation.across import across
 from benchmarks.validation.calibrating import calibrated
-from benchmarks.validation.classes import classes_text
 from benchmarks.validation.cost_table import fit_to
-from benchmarks.validation.error_tables import across_table, class_tables, unread_table
-from benchmarks.validation.figure import figure_svg
-from benchmarks.validation.fitting import fit
-from benchmarks.validation.judged import Judged
-from benchmarks.validation.kept_fits import KeptFits
-from benchmarks.validation.page import document
+from benchmarks.validation.fitting import fit, kept_in
+from benchmarks.validation.measures import classes_text
+from benchmarks.validation.page import Judged, class_tables, document, unread_table
 from benchmarks.validation.predicting import Seconds, predict, shipped
 from benchmarks.validation.protocol import Fit, Prediction, class_of, left_out, predicted
 from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
@@ -47,8 +42,7 @@ def judge(
     rows = [one.row for one in found]
     again = calibrated(rows, lambda row: EngineCosts.of(row.engine_version))
     columns = {LIBRARY: found, LIBRARY_CALIBRATED: again.found}
-    unused = sorted([*unread, *without], key=lambda one: (one.file, one.number))
-    judged = Judged(columns, unused, {LIBRARY: shipped}, {LIBRARY_CALIBRATED: again.predict}, again.refused)
+    judged = Judged(columns, sorted([*unread, *without], key=lambda one: (one.file, one.number)), again.refused)
     return _with_left_out(judged, rows, fit_on, fit) if leave_one_source_out else judged
 
 
@@ -65,16 +59,8 @@ def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path], 
 
     again = calibrated(rows, costs_of)
     columns = {**judged.columns, LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: again.found}
-    predicts = {**judged.predicts, LEFT_OUT: of_source}
-    known_refused = {(one.file, one.number): one for one in (*judged.refused, *again.refused)}
-    return replace(
-        judged,
-        columns=columns,
-        predicts=predicts,
-        calibrated={**judged.calibrated, CALIBRATED: again.predict},
-        refused=list(known_refused.values()),
-        fitted=(parameters, known),
-    )
+    refused = {(one.file, one.number): one for one in (*judged.refused, *again.refused)}
+    return replace(judged, columns=columns, refused=list(refused.values()), fitted=(parameters, known))
 
 
 def _rows(files: Sequence[Path]) -> list[Row]:
@@ -108,11 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "files", nargs="*", type=Path, metavar="FILE", help="CSV files with the columns of published.csv, the default"
     )
     parser.add_argument("--json", action="store_true", help="print every prediction as JSON")
-    parser.add_argument("--out", type=Path, help="write the page here, and its figure beside it")
+    parser.add_argument("--out", type=Path, help="write the page here")
     parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
-    parser.add_argument(
-        "--across-files", action="store_true", help="judge each file by costs fitted to one of the other files alone"
-    )
     parser.add_argument(
         "--fit-on",
         type=Path,
@@ -131,23 +114,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--fits", type=Path, metavar="JSONL", help="keep each fit in this file, and take those that it has from there"
     )
     options = parser.parse_args(arguments)
-    files = options.files or [PUBLISHED]
-    if options.across_files and len(files) < 2:
-        parser.error("--across-files needs two files or more, of which one is judged by another: name them")
-    fit = KeptFits(options.fits).fit
     left_one_out = options.leave_one_source_out or options.classes_to is not None
+    kept = fit if options.fits is None else kept_in(options.fits)
     try:
         if options.fit_to:
-            fit_to(options.fit_to, _rows(options.fit_on), fit)
+            fit_to(options.fit_to, _rows(options.fit_on), kept)
             return 0
-        judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out, fit=fit)
-        if options.across_files:
-            judged = replace(judged, across=across(files, fit, judged.fitted and judged.fitted[0]))
+        files = options.files or [PUBLISHED]
+        judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out, fit=kept)
         if options.out:
-            _write(judged, options.out)
+            write_whole(options.out, document(judged))
         if options.classes_to:
-            columns = judged.columns[LEFT_OUT], judged.columns[CALIBRATED]
-            write_whole(options.classes_to, classes_text(*columns))
+            write_whole(options.classes_to, classes_text(judged.columns[LEFT_OUT], judged.columns[CALIBRATED]))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -156,20 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     from rich import print as show
 
-    for table in class_tables(judged):
+    for table in (*class_tables(judged), *([unread_table(judged.unread)] if judged.unread else [])):
         show(table)
-    if judged.across:
-        show(across_table(judged.across))
-    if judged.unread:
-        show(unread_table(judged.unread))
     return 0
-
-
-def _write(judged: Judged, page: Path) -> None:
-    figure = page.with_suffix(".svg")
-    shown = {title: judged.columns[title] for title in (LIBRARY, LEFT_OUT) if title in judged.columns}
-    write_whole(figure, figure_svg(shown) + "\n")
-    write_whole(page, document(judged, figure.name))
 
 
 if __name__ == "__main__":

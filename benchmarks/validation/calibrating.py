@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.validation.predicting import Seconds, cycle_of, plain_of, predict, setup_of
+from benchmarks.validation.predicting import cycle_of, plain_of, predict, setup_of
 from benchmarks.validation.protocol import Prediction
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError, calibrate
@@ -78,37 +78,26 @@ class Calibrated:
     Attributes:
         found: the predictions of the rows after each deployment was calibrated.
         refused: the deployments that `spectheory.calibrate` refuses, by their first rows.
-        costs: the calibrated costs of each deployment; those of forwards of n tokens are apart.
     """
 
     found: list[Prediction]
     refused: list[Unread]
-    costs: dict[tuple[object, ...], EngineCosts]
-
-    def predict(self, row: Row) -> Seconds:
-        """The seconds of a row of one of the calibrated deployments, at any batch."""
-        return predict(row, self.costs[_deployment(row)])
 
 
 def calibrated(rows: Iterable[Row], start: Callable[[Row], EngineCosts]) -> Calibrated:
     """The predictions after each deployment was calibrated, from the costs `start`."""
     found: list[Prediction] = []
     refused: list[Unread] = []
-    known: dict[tuple[object, ...], EngineCosts] = {}
     for machine in _divided(rows, lambda row: (row.machine, row.kind == "forward")):
-        for deployment in _divided(machine, _deployment):
+        for deployment in _divided(machine, lambda row: (row.deployment, row.kind == "forward")):
             chosen, first = Chosen.of(machine, deployment), deployment[0]
             try:
-                costs = known[_deployment(first)] = chosen.costs(start(first))
+                costs = chosen.costs(start(first))
             except InputError as error:
                 refused.append(Unread(first.file, first.number, f"{first.source}: {first.target}", str(error)))
                 continue
             found += [chosen.marked(Prediction(row, predict(row, costs))) for row in deployment]
-    return Calibrated(sorted(found, key=lambda one: (one.row.file, one.row.number)), refused, known)
-
-
-def _deployment(row: Row) -> tuple[object, ...]:
-    return row.deployment, row.kind == "forward"
+    return Calibrated(sorted(found, key=lambda one: (one.row.file, one.row.number)), refused)
 
 
 def _calibrated(runs: Sequence[Run], row: Row, start: EngineCosts) -> EngineCosts:

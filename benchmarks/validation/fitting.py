@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from benchmarks.validation.parameters import (
 from benchmarks.validation.predicting import Curves, Seconds, curves_from, cycle_of, predict, prefill_tokens, setup_of
 from benchmarks.validation.robust import NOISE, Linear
 from benchmarks.validation.rows import Row
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.model_config import ModelConfig
 
 SHARED = {"plain": (0.05, 0.10), "speedup": (0.05, 0.08)}
@@ -225,3 +228,25 @@ def _is_packed(model: ModelConfig) -> bool:
 def _measured(row: Row) -> list[str]:
     gains = ["speedup"] if row.kind in ("chain", "tree") and row.gain is not None else []
     return (["plain"] if row.plain_seconds is not None else []) + gains
+
+
+def kept_in(file: Path) -> Callable[[Sequence[Row], Parameters | None], Parameters]:
+    """`fit`, which looks for its results in a file first, so that an interrupted run does not compute them again.
+
+    The file has one fit a line, as JSON, with the identity of its `Problem`.
+    """
+
+    def kept(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
+        problem = Problem.of(rows)
+        identity = problem.identity(start)
+        for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            line = json.loads(text)
+            if line["identity"] == identity:
+                return Parameters({name: EngineCosts(**costs) for name, costs in line["engines"].items()})
+        found = problem.fit(start)
+        line = {"identity": identity, "engines": {name: asdict(costs) for name, costs in found.engines.items()}}
+        with file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line) + "\n")
+        return found
+
+    return kept

@@ -17,7 +17,6 @@ from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
 from spectheory.hardware.deployment_class import deployment_class
 
-Predict = Callable[[Row], Seconds]
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
 
 CLASSES = (
@@ -30,7 +29,7 @@ CLASSES = (
     "Hugging Face eager",
     "other",
 )
-"""Classes of deployments. The first six are in the table of aims."""
+"""Classes of deployments."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Prediction:
         return None if gain is None or measured is None or self.gain_used else gain / measured - 1
 
 
-def predicted(rows: Iterable[Row], predict: Predict) -> tuple[list[Prediction], list[Unread]]:
+def predicted(rows: Iterable[Row], predict: Callable[[Row], Seconds]) -> tuple[list[Prediction], list[Unread]]:
     """The predictions of `rows`, and the rows that have none, with the reason."""
     found, without = [], []
     for row in rows:

@@ -21,7 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 
 TOP = ("spectheory", "simulate", "reference")
 KINDS = ("Functions", "Classes", "Values", "Packages")
-PRIVATE = ("spectheory.cli", "spectheory.core.coins", "reference.heads.layouts", "reference.train.objectives")
+PRIVATE = ("spectheory.cli", "spectheory.core.coins")
 """Packages whose `__all__` is for the rest of the house; what users need of them is exported by other packages."""
 
 

@@ -26,7 +26,6 @@ with app.setup:
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY
     from spectheory.report.schedules import named_ranges, tree_in_words
-    from spectheory.yields import NoClassesError
 
     IN_BROWSER = sys.platform == "emscripten"
     BATCHES = tuple(2**doubling for doubling in range(9))
@@ -99,8 +98,7 @@ def _(context, draft, engine, gpu, rates, replays, target):
     try:
         place = st.Deployment(gpu.value, target.value, draft.value, context=context.value, engine=engine.value)
         _batches = [*fitting_latencies(place, BATCHES)]
-        _classes = None if replays else classes_of(rates)
-        planned = place.schedule(rates, _batches, max_budget=32, classes=_classes, replays=replays)
+        planned = place.schedule(rates, _batches, max_budget=32, replays=replays)
     except st.InputError as error:
         mo.stop(True, mo.callout(mo.md(f"**There is no plan.** {error}"), kind="warn"))
     return place, planned
@@ -155,17 +153,6 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
 
 
 @app.function
-def classes_of(rates: st.Acceptance) -> st.RequestClasses | None:
-    """Classes of contexts that explain the counts of an engine's chains better than one table; None if none do."""
-    if rates.cycles_of is None or rates.trials is None:
-        return None
-    try:
-        return st.RequestClasses.from_acceptance(rates)
-    except NoClassesError:
-        return None
-
-
-@app.function
 def of_trace(folder: Path) -> tuple[st.Acceptance, st.Replays]:
     """The rates of a trace and its texts, on which trees and verifiers are replayed. It needs spectheory[reference]."""
     from reference.replaying import traced_replays
@@ -210,8 +197,8 @@ def speedup_chart(planned: st.Schedule) -> alt.LayerChart:
     points = [
         {
             "batch": int(batch),
-            "speedup": planned.speedup[row],
-            "name": planned.answer(row),
+            "speedup": planned.speedups[row],
+            "name": planned.option(row).answer,
             "size": tree_in_words(planned.trees[planned.choice[row]]),
         }
         for row, batch in enumerate(planned.batches)

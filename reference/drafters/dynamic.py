@@ -17,7 +17,7 @@ from reference.logits import settle
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, Eagle2, OptTree, Plan, Salf, SpecExec, Tree
+from spectheory import Draft, Eagle2, OptTree, Salf, Schedule, SpecExec, Tree
 from spectheory.search import Drafted, DraftModel, RatesDraft
 
 
@@ -95,11 +95,11 @@ def searches() -> Iterator[Variant]:
         )
 
 
-def _on_clock(plan: Plan) -> Iterator[Variant]:
+def _on_clock(plan: Schedule) -> Iterator[Variant]:
     """Searches as large, as deep and as wide as the planned tree; OPT-Tree and SALF stop where a level does not pay."""
     tree = plan.tree if plan.tree.budget else Tree.chain(best_chain(plan))
     budget, widest = tree.budget, int(tree.rank.max()) + 1
-    worth = plan.draft_seconds / tree.max_depth * plan.block_efficiency / plan.cycle_seconds
+    worth = plan.cycle_parts()["draft"] / tree.max_depth * plan.tau / plan.cycle_seconds
     for name, search in (
         ("EAGLE-2", Eagle2(top_k=widest, depth=tree.max_depth, budget=budget)),
         ("OPT-Tree", OptTree(budget, worth)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reference.drafters.drafter import Drafter
 from reference.sampling import Sampling
-from spectheory import Acceptance, Plan, Tree
+from spectheory import Acceptance, Schedule, Tree
 
 if TYPE_CHECKING:
     from reference.drafters.datastore import SuffixArray
@@ -36,7 +36,7 @@ class Variant:
     family: str
     drafter: Drafter
     shape: TreeFromRates | None = None
-    plan: Plan | None = None
+    plan: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class DrafterKind:
     """
 
     matrix: Callable[[Sampling, Tree, SuffixArray], Iterable[Variant]]
-    clock: Callable[[Plan, SuffixArray], Iterable[Variant]]
+    clock: Callable[[Schedule, SuffixArray], Iterable[Variant]]
     greedy: Callable[[], Iterable[Drafter]]
     small: Callable[[], Iterable[Drafter]]
 
@@ -70,6 +70,6 @@ class DrafterKind:
         )
 
 
-def best_chain(plan: Plan) -> int:
+def best_chain(plan: Schedule) -> int:
     """Number of tokens of the fastest chain in a plan, at least 1."""
-    return max(1, plan.by_budget.fastest_chain)
+    return max(1, plan.chain.tree.budget)

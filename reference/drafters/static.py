@@ -13,13 +13,13 @@ from torch import Tensor
 
 from reference.candidates import draw_into, largest
 from reference.drafters.drafter import Drafter, require_width
-from reference.drafters.kind import DrafterKind, Variant, best_chain
+from reference.drafters.kind import DrafterKind, Variant
 from reference.drafters.model import ModelDrafting
 from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Plan, Tree, evaluate
+from spectheory import Draft, DrawRule, Schedule, Tree, evaluate
 from spectheory.core.errors import InputError
 
 
@@ -230,7 +230,7 @@ def _in_matrix(planned: Tree) -> Iterator[Variant]:
         yield Variant(name, family, PlannedTree(tree), lambda rates, tree=tree: tree)
 
 
-def _on_clock(plan: Plan) -> Iterator[Variant]:
+def _on_clock(plan: Schedule) -> Iterator[Variant]:
     """Plain decoding, the fastest chain, and what the plan chose, each with its verifier if it was replayed."""
     chain = _chain_plan(plan)
     yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
@@ -239,14 +239,14 @@ def _on_clock(plan: Plan) -> Iterator[Variant]:
         yield planned_variant(plan)
 
 
-def _chain_plan(plan: Plan) -> Plan:
-    """The plan with its fastest chain; with one by the rates if nothing was replayed or no replayed chain pays."""
-    if (chain := plan.chain) is None:
-        return evaluate(Tree.chain(best_chain(plan)), plan.acceptance, plan.latency, context=plan.context)
-    return replace(plan, tree=chain.tree, verifier=chain.verifier, rule=chain.rule, replayed=chain.replayed)
+def _chain_plan(plan: Schedule) -> Schedule:
+    """The plan with its fastest chain, or with a chain of 1 token by the rates if none pays."""
+    if not plan.chain.tree.budget:
+        return evaluate(Tree.chain(1), plan.acceptance, plan.latency, context=plan.context)
+    return replace(plan, choice=plan.chain_choice)
 
 
-def planned_variant(plan: Plan, chosen: str = "") -> Variant:
+def planned_variant(plan: Schedule, chosen: str = "") -> Variant:
     """What a plan drafts, named after its tree, how it was `chosen` if need be, and its verifier of sampled text."""
     drafter = PlannedTree(plan.tree)
     verifier = f", {plan.verifier}" if plan.verifier not in (None, "Greedy") else ""

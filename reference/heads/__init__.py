@@ -2,7 +2,6 @@
 
 from reference.heads.config import HeadConfig, Kind
 from reference.heads.files import (
-    FILES,
     HeadFile,
     convert_head,
     expected_shapes,
@@ -12,11 +11,9 @@ from reference.heads.files import (
     write_head,
 )
 from reference.heads.layouts import LAYOUTS, Layout
-from reference.heads.modules import Eagle1Head, Eagle3Head, Head, MtpHead, ParallelHead, new_head
-from reference.heads.unrolling import HeadStep
+from reference.heads.modules import Eagle1Head, Eagle3Head, Head, HeadStep, MtpHead, ParallelHead, new_head
 
 __all__ = [
-    "FILES",
     "LAYOUTS",
     "Eagle1Head",
     "Eagle3Head",

@@ -34,7 +34,6 @@ LARGEST = {
     "speculative_tokens": 2**16,
     "target_hidden_size": 2**24,
     "depths": 2**8,
-    "a number in layers": 2**16,
 }
 """The largest sizes, far beyond those of any head, so that a damaged file takes neither memory nor time."""
 
@@ -54,8 +53,8 @@ def check_rope(rope: Any, frequencies: Callable[[], list[float]]) -> None:
         raise InputError(f"rope must give frequencies above 0, got {rope!r:.80}: mend rope_theta")
 
 
-def _check_size(name: str, value: Any, least: int = 1) -> None:
-    check_whole(name, value, least, most=LARGEST[name])
+EAGLE3_OPTIONS = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_residual")
+"""Options of an EAGLE-3 head."""
 
 
 @dataclass(frozen=True)
@@ -126,17 +125,9 @@ class HeadConfig:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InputError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r:.80}")
-        for name in (
-            "hidden_size",
-            "intermediate_size",
-            "vocab_size",
-            "num_attention_heads",
-            "num_key_value_heads",
-            "head_dim",
-            "positions",
-            "speculative_tokens",
-        ):
-            _check_size(name, getattr(self, name))
+        for name, most in LARGEST.items():
+            if (value := getattr(self, name)) is not None:
+                check_whole(name, value, 1, most=most)
         if self.num_attention_heads % self.num_key_value_heads:
             raise InputError(
                 f"num_attention_heads must be a multiple of num_key_value_heads, got {self.num_attention_heads} and "
@@ -144,10 +135,6 @@ class HeadConfig:
             )
         if self.head_dim % 2:
             raise InputError(f"head_dim must be even for the rotary embedding, got {self.head_dim}")
-        self._check_layer()
-        self._check_features()
-
-    def _check_layer(self) -> None:
         eps, activation = self.rms_norm_eps, self.hidden_act
         if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
             raise InputError(f"rms_norm_eps must be a number between 0 and 1, such as 1e-6, got {eps!r:.60}")
@@ -156,20 +143,20 @@ class HeadConfig:
         if not (self.target is None or isinstance(self.target, str)):
             raise InputError(f"target must be the name or folder of a model, or None, got {self.target!r:.60}")
         check_rope(self.rope, lambda: LlamaRotaryEmbedding(self.llama()).inv_freq.tolist())
+        self._check_features()
 
     def _check_features(self) -> None:
-        if self.target_hidden_size is not None:
-            _check_size("target_hidden_size", self.target_hidden_size)
-        if self.kind != "eagle3":
-            self._refuse_options_of_eagle3()
+        for name in ("target_hidden_size", "draft_vocab_size", "layers", *EAGLE3_OPTIONS):
+            if self.kind != "eagle3" and (value := getattr(self, name)):
+                raise InputError(
+                    f"{name} is an option of eagle3 heads, a head of kind {self.kind} has none, got {value}"
+                )
         if (self.depths is None) == (self.kind == "parallel"):
             raise InputError(f"depths must be given for parallel heads and for no others, got {self.depths}")
-        if self.depths is not None:
-            _check_size("depths", self.depths)
         if self.draft_vocab_size is not None:
             check_whole("draft_vocab_size", self.draft_vocab_size, 1, most=self.vocab_size)
         for layer in self.layers or ():
-            _check_size("a number in layers", layer, 0)
+            check_whole("a number in layers", layer, 0, most=2**16)
         if self.layers is not None and (not self.layers or len(set(self.layers)) < len(self.layers)):
             raise InputError(f"layers must be different layers of the target, at least one, got {self.layers}")
         if not self.own_embedding and self.feature_size != self.hidden_size:
@@ -179,22 +166,6 @@ class HeadConfig:
             )
         if self.norm_before_fc and self.fc_norm:
             raise InputError("norm_before_fc and fc_norm exclude each other: set at most one of them")
-
-    def _refuse_options_of_eagle3(self) -> None:
-        names = (
-            "target_hidden_size",
-            "draft_vocab_size",
-            "layers",
-            "norm_before_fc",
-            "fc_norm",
-            "norm_output",
-            "norm_before_residual",
-        )
-        for name in names:
-            if value := getattr(self, name):
-                raise InputError(
-                    f"{name} is an option of eagle3 heads, a head of kind {self.kind} has none, got {value}"
-                )
 
     @property
     def computed(self) -> dict[str, Any]:
@@ -264,11 +235,11 @@ class HeadConfig:
         """
         theirs: Any = target.config
         named = f" ({self.target})" if self.target else ""
-        for what, name, ours, value in (
-            ("hidden size", "hidden_size", self.feature_size, theirs.hidden_size),
-            ("vocabulary", "vocab_size", self.vocab_size, theirs.vocab_size),
+        for what, name, ours in (
+            ("hidden size", "hidden_size", self.feature_size),
+            ("vocabulary", "vocab_size", self.vocab_size),
         ):
-            if ours != value:
+            if ours != (value := getattr(theirs, name)):
                 raise InputError(
                     f"the head is for another target{named}: its {what} ({name}) is {ours}, this target has {value}"
                 )

@@ -15,17 +15,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from reference.heads.config import HeadConfig
-from reference.heads.fields import Fields
-from reference.heads.layouts import LAYOUTS, Layout, layout_named
+from reference.heads.layouts import LAYOUTS, Fields, Layout, layout_named
 from reference.heads.modules import Eagle3Head, Head, new_head
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned, read_json, whole_file, write_whole
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-LOCK = "writer.lock"
-"""Name of the file that exists while a process writes a head."""
-FILES = (CONFIG, WEIGHTS, INDEX)
-"""The files of a head; the last one replaces the second where the weights are in several files."""
+"""The files of a head; the last one is there where the weights are in several files."""
 EMBEDDINGS = "embed_tokens.weight"
 MAPS = {"d2t": ("I64", "I32"), "t2d": ("BOOL",)}
 """Names of the tensors of a draft vocabulary, and the types that they may have."""
@@ -100,8 +96,8 @@ def inspect_head(folder: str | Path) -> HeadFile:
 def expected_shapes(config: HeadConfig, layout: str) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor in the file of a head, under its name in this layout."""
     place = layout_named(layout)
-    shapes = {name: tuple(tensor.shape) for name, tensor in _empty(config).state_dict().items()}
-    expected = {listed: shapes[name] for name, listed in _module_names(config, place).items()}
+    names, state = _module_names(config, place), _empty(config)
+    expected = {listed: tuple(state[name].shape) for name, listed in names.items()}
     if _identity_map(config, place):
         expected |= {"d2t": (config.vocab_size,), "t2d": (config.vocab_size,)}
     return expected
@@ -126,7 +122,11 @@ def read_head(
     if isinstance(head, Eagle3Head):
         head.check_vocabulary()
     if _identity_map(file.config, layout_named(file.layout)):
-        _check_identity(file)
+        where = _places(file.folder)
+        if _tensor(where["d2t"], "d2t").any() or not _tensor(where["t2d"], "t2d").all():
+            raise InputError(
+                f"d2t and t2d in {folder} must map every token to itself: draft_vocab_size is the whole vocabulary"
+            )
     return head.to(device).eval().requires_grad_(False)
 
 
@@ -149,8 +149,9 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
     if _identity_map(head.config, place):
         size = head.config.vocab_size
         tensors |= {"d2t": torch.zeros(size, dtype=torch.int64), "t2d": torch.ones(size, dtype=torch.bool)}
-    with owned(folder, folder / LOCK, "name another folder"):
-        _save(tensors, files[0])
+    with owned(folder, folder / "writer.lock", "name another folder"):
+        with whole_file(files[0]) as partial:
+            save_file(tensors, partial, metadata={"format": "pt"})
         (folder / INDEX).unlink(missing_ok=True)
         write_whole(files[1], json.dumps(place.written(head.config, head.dtype), indent=2) + "\n")
     return files
@@ -163,30 +164,20 @@ def convert_head(source: str | Path, layout: str, folder: str | Path, *, overwri
     return write_head(read_head(source), folder, layout, overwrite=overwrite)
 
 
-def _empty(config: HeadConfig) -> Head:
-    """The modules of a head without memory for weights."""
+def _empty(config: HeadConfig) -> dict[str, Tensor]:
+    """The tensors of a head without memory for weights."""
     with torch.device("meta"):
-        return new_head(config)
+        return new_head(config).state_dict()
 
 
 def _module_names(config: HeadConfig, layout: Layout) -> dict[str, str]:
     """For each tensor of the module, its name in the layout."""
-    return {name: layout.tensor_name(name, config) for name in _empty(config).state_dict()}
+    return {name: layout.tensor_name(name, config) for name in _empty(config)}
 
 
 def _identity_map(config: HeadConfig, layout: Layout) -> bool:
     """Whether the file has a map of a draft vocabulary that is the whole vocabulary."""
     return layout.whole_map and config.kind == "eagle3" and config.draft_vocab_size is None
-
-
-def _check_identity(file: HeadFile) -> None:
-    """Check that a map of the whole vocabulary maps every token to itself."""
-    where = _places(file.folder)
-    if _tensor(where["d2t"], "d2t").any() or not _tensor(where["t2d"], "t2d").all():
-        raise InputError(
-            f"d2t and t2d in {file.folder} must map every token to itself, because draft_vocab_size is the whole "
-            "vocabulary"
-        )
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -269,9 +260,3 @@ def _common_type(folder: Path, kinds: dict[str, str]) -> torch.dtype:
     if len(floats) != 1 or floats[0] not in FLOATS:
         raise InputError(f"the weights in {folder} must have one type of {', '.join(FLOATS)}, got {', '.join(floats)}")
     return FLOATS[floats[0]]
-
-
-def _save(tensors: dict[str, Tensor], file: Path) -> None:
-    """Write tensors to `file`. Even an interruption leaves no half-written file there."""
-    with whole_file(file) as partial:
-        save_file(tensors, partial, metadata={"format": "pt"})

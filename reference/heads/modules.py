@@ -1,4 +1,4 @@
-"""The modules of draft heads: one Llama layer that reads tokens and hidden states of the target."""
+"""The modules of draft heads, one Llama layer that reads tokens and hidden states of the target, and `HeadStep`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Self
 import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor, nn
-from transformers import Cache, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.masking_utils import create_causal_mask
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 
 from reference.heads.config import HeadConfig
+from reference.losses.passes import attended
 from spectheory.core.errors import InputError
 
 
@@ -156,15 +157,14 @@ class Eagle1Head(Head):
         self.layer.input_layernorm = nn.Identity()  # pyrefly: ignore[bad-assignment]
 
     def fuse(self, states: Tensor) -> Tensor:
-        """See Head.fuse: the state itself."""
+        """The state itself."""
         return states
 
     def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
-        """See Head.mix."""
         return self.layer(self.fc(torch.cat([embedded, features], -1)), **attention)
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """See Head.logits: the target's output head, without its final norm."""
+        """By the target's output head, without its final norm."""
         return self._target_part("output head")(outputs)
 
 
@@ -224,7 +224,6 @@ class Eagle3Head(Head):
             self.register_buffer("t2d", torch.arange(config.vocab_size) < config.outputs)
 
     def fuse(self, states: Tensor) -> Tensor:
-        """See Head.fuse."""
         if self.config.norm_before_fc:
             states = self.input_norm(states)
         if self.config.fc_norm:
@@ -233,17 +232,14 @@ class Eagle3Head(Head):
         return self.fc(states)
 
     def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
-        """See Head.mix."""
         outputs = self.layer(embedded, features, **attention)
         return self.norm(outputs) if self.config.norm_output else outputs
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """See Head.logits."""
         return self.lm_head(outputs if self.config.norm_output else self.norm(outputs))
 
     @property
     def token_ids(self) -> Tensor | None:
-        """See Head.token_ids."""
         if self.config.draft_vocab_size is None:
             return None
         return torch.arange(self.config.outputs, device=self.d2t.device) + self.d2t
@@ -299,16 +295,14 @@ class MtpHead(Head):
         self.norm = LlamaRMSNorm(width, eps=eps)
 
     def fuse(self, states: Tensor) -> Tensor:
-        """See Head.fuse: the state itself."""
+        """The state itself."""
         return states
 
     def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
-        """See Head.mix."""
         mixed = torch.cat([self.embedding_norm(embedded), self.feature_norm(features)], -1)
         return self.layer(self.fc(mixed), **attention)
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """See Head.logits."""
         return self._target_part("output head")(self.norm(outputs))
 
 
@@ -331,7 +325,7 @@ class ParallelHead(MtpHead):
         self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(config.depths or 0))
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """See Head.logits: of the tokens at depth 1."""
+        """Logits of the tokens at depth 1."""
         return self.marginal(outputs, 1)
 
     def marginal(self, outputs: Float[Tensor, "*rows hidden"], depth: int) -> Float[Tensor, "*rows V"]:
@@ -349,3 +343,54 @@ KINDS: dict[str, type[Head]] = {"eagle1": Eagle1Head, "eagle3": Eagle3Head, "mtp
 def new_head(config: HeadConfig, attention: str = "sdpa") -> Head:
     """A head with random weights and, if it has a draft vocabulary, the first tokens of its target."""
     return KINDS[config.kind](config, attention)
+
+
+class HeadStep:
+    """The forward of a head for one batch, a `Step` for `reference.losses.unroll`.
+
+    Row r of the first call has the feature of position r and the token of position r + 1. In call i, row r has the
+    output that call i - 1 returned for it and the token of position r + 1 + i, so it computes what the head computes at
+    depth i of a draft that starts at r. Its position is r + i, and keys and values of all calls are kept. Gradients
+    pass through them. Texts start at row 0 and are padded on the right, if at all: a row attends to all rows before it.
+
+    A parallel head has one forward: call i returns its marginals at depth i + 1, and the outputs of the first call.
+    """
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.cache = DynamicCache()
+        self.calls = 0
+        self.outputs: Tensor | None = None
+
+    def __call__(
+        self, features: Float[Tensor, "B L hidden"], tokens: Int[Tensor, "B L"]
+    ) -> tuple[Float[Tensor, "B L hidden"], Float[Tensor, "B L V"]]:
+        """Outputs and logits for features and tokens.
+
+        Raises:
+            InputError: a parallel head has no further depth.
+        """
+        if self.outputs is None or not isinstance(self.head, ParallelHead):
+            self.outputs = self._forward(features, tokens)
+        self.calls += 1
+        return self.outputs, self._logits(self.outputs)
+
+    def _forward(self, features: Tensor, tokens: Tensor) -> Tensor:
+        length = tokens.shape[1]
+        mask = torch.zeros(length, (self.calls + 1) * length, dtype=features.dtype)
+        mask.masked_fill_(~attended(length, self.calls), torch.finfo(features.dtype).min)
+        return self.head(
+            tokens,
+            features,
+            position_ids=torch.arange(self.calls, self.calls + length, device=tokens.device)[None],
+            attention_mask=mask[None, None].to(tokens.device),
+            past_key_values=self.cache,
+        )
+
+    def _logits(self, outputs: Tensor) -> Tensor:
+        """The logits of the present call."""
+        if not isinstance(self.head, ParallelHead):
+            return self.head.logits(outputs)
+        if self.calls > (most := len(self.head.blocks)):
+            raise InputError(f"passes must be at most {most}, the depths of this parallel head, got {self.calls}")
+        return self.head.marginal(outputs, self.calls)

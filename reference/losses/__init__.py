@@ -1,19 +1,31 @@
-"""Training losses of draft heads, by name; each is a frozen dataclass that says what it needs."""
+"""Training losses of draft heads, by name; each is a frozen dataclass whose fields are its settings."""
 
-from reference.losses.beam_trees import BeamTrees, TargetForward, beam_trees
-from reference.losses.chain import ChainLoss, Rows
-from reference.losses.eagle import Eagle
-from reference.losses.eagle3 import Eagle3, OnDraftVocabulary, on_draft_vocabulary
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+from reference.losses.chain import (
+    ChainLoss,
+    Eagle,
+    Eagle3,
+    Hass,
+    Kl,
+    LkAlpha,
+    LkLambda,
+    Loss,
+    Marginal,
+    OnDraftVocabulary,
+    Rows,
+    Tv,
+    acceptance,
+    cross_entropy,
+    kl,
+    on_draft_vocabulary,
+)
 from reference.losses.gto import Gto, adjacent_groups, longest_accepted, tree_rewards
-from reference.losses.hass import Hass
-from reference.losses.kl import Kl, cross_entropy, kl
-from reference.losses.lk import LkAlpha, LkLambda
-from reference.losses.marginal import Marginal
-from reference.losses.needs import Loss, Needs
-from reference.losses.settings import with_settings
-from reference.losses.talf import Talf, TreeStep, unroll_tree
-from reference.losses.tv import Tv, acceptance
-from reference.losses.unrolling import Pass, Step, attended, unroll
+from reference.losses.passes import Pass, Step, attended, unroll
+from reference.losses.talf import BeamTrees, Talf, TargetForward, TreeStep, beam_trees, unroll_tree
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 
@@ -30,7 +42,6 @@ __all__ = [
     "LkLambda",
     "Loss",
     "Marginal",
-    "Needs",
     "OnDraftVocabulary",
     "Pass",
     "Rows",
@@ -51,23 +62,33 @@ __all__ = [
     "tree_rewards",
     "unroll",
     "unroll_tree",
-    "with_settings",
 ]
 
 ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Kl(), Tv(), LkAlpha(), LkLambda(), Marginal(), Talf(), Gto())
 """Every loss, with the settings of its source."""
 
 
-def loss_of(name: str) -> Loss:
-    """The loss of that name with the settings of its source; `dataclasses.replace` changes them.
+def loss_of(name: str, settings: Iterable[str] = ()) -> Loss:
+    """The loss of that name, with the settings of its source or with others, each as text such as "passes=3".
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such loss or setting, or a value is not a number or out of range.
 
-    >>> loss_of("talf").needs.beam_width
-    4
+    >>> loss_of("talf", ["k=2"]).k
+    2
     """
     for loss in ALL:
         if loss.name == name:
-            return loss
+            return replace(loss, **dict(_setting(loss, text) for text in settings))
     raise InputError(unknown("loss", name, (loss.name for loss in ALL)))
+
+
+def _setting(loss: Loss, text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    known = [field.name for field in fields(loss)]
+    if name not in known:
+        raise InputError(unknown(f"setting of the loss {loss.name}", name, known))
+    try:
+        return name, int(value) if value.isdigit() else float(value)
+    except ValueError:
+        raise InputError(f"{name} must be a number, got {value!r:.40}") from None

@@ -1,29 +1,46 @@
-"""The frame of the losses that follow the text: passes, shifts, masks and weights."""
+"""The losses that follow the text: EAGLE, HASS, EAGLE-3's unrolled cross-entropy, KL, TV, LK, and marginals."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import smooth_l1_loss
 
-from reference.losses.needs import Loss, Needs, check_weights
-from reference.losses.tensor_checks import (
+from reference.losses.checks import (
     check_distributions,
+    check_like,
     check_logits,
     check_mask,
-    check_precision,
     check_shape,
+    check_weights,
     chosen,
 )
-from reference.losses.unrolling import Pass
+from reference.losses.passes import Pass
 from spectheory.core.arrays import SUM_TOLERANCE
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+
+if TYPE_CHECKING:
+    from reference.heads.config import Kind
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A training loss with its settings; the fields of each subclass are the settings.
+
+    Attributes:
+        name: the name by which the command line knows the loss.
+        head: the kind of head that the loss was made for.
+    """
+
+    name: ClassVar[str]
+    head: ClassVar[Kind] = "eagle3"
 
 
 class Rows(NamedTuple):
@@ -42,6 +59,11 @@ class Rows(NamedTuple):
     features: Float[Tensor, "*rows D"]
     target_features: Float[Tensor, "*rows D"] | None
     coverage: Float[Tensor, "*rows"] | None
+
+    @property
+    def covered(self) -> Float[Tensor, "*rows V"]:
+        """The target's probabilities of the draft's vocabulary; they sum to the coverage, not to 1."""
+        return self.target if self.coverage is None else self.target * self.coverage[..., None]
 
 
 def kept_rows(mask: Bool[Tensor, "B L"], index: int) -> Bool[Tensor, "B rows"]:
@@ -65,19 +87,18 @@ class ChainLoss(Loss):
     Attributes:
         passes: number of passes of the draft.
         decay: weight of a pass relative to the one before.
+        detached: whether no gradient flows through the features from one pass to the next.
+        compares_features: whether the target's features at the predicted positions are needed.
     """
 
+    detached: ClassVar[bool] = False
+    compares_features: ClassVar[bool] = False
     passes: int = 1
     decay: float = 0.8
 
     def __post_init__(self) -> None:
         check_whole("passes", self.passes, 1)
-        check_weights(decay=self.decay)
-
-    @property
-    def needs(self) -> Needs:
-        """See Loss.needs: the passes and the target's distributions."""
-        return Needs(passes=self.passes)
+        check_weights(**{name: value for name, value in vars(self).items() if name not in ("passes", "top")})
 
     @abstractmethod
     def of_rows(self, rows: Rows) -> Float[Tensor, "*rows"]:
@@ -108,16 +129,6 @@ class ChainLoss(Loss):
             InputError: shapes or precisions do not match, probabilities do not sum to 1, or the mask keeps nothing.
         """
         self._check(passes, target, mask, target_features, coverage)
-        return self._call(passes, target, mask, target_features, coverage)
-
-    def _call(
-        self,
-        passes: Sequence[Pass],
-        target: Tensor,
-        mask: Tensor,
-        target_features: Tensor | None,
-        coverage: Tensor | None,
-    ) -> Tensor:
         total = target.new_zeros(())
         for index, one in enumerate(passes):
             kept = kept_rows(mask, index)
@@ -143,30 +154,252 @@ class ChainLoss(Loss):
         if len(passes) != self.passes:
             raise InputError(f"passes must be {self.passes}, as the loss {self.name} is set, got {len(passes)}")
         logits, features = passes[0].logits, passes[0].features
-        check_logits(logits, 3)
-        check_shape("target", target, logits.shape, "the shape of the logits")
-        check_precision("target", target, "the logits", logits.dtype)
+        check_logits(logits)
+        check_like("target", target, logits, "the logits")
         check_mask("mask", mask, logits.shape[:2], "the rows and positions of the logits")
-        for one in passes:
-            check_shape("the logits of each pass", one.logits, logits.shape, "as in the first pass")
-            check_shape("the features of each pass", one.features, (*mask.shape, features.shape[-1]), "as in the first")
         check_distributions("target", target, mask)
         if coverage is not None:
-            _check_coverage(coverage, mask, logits.dtype)
-        if not self.needs.target_features:
-            return
-        if target_features is None:
-            raise InputError(f"target_features must be given: the loss {self.name} compares features")
-        check_shape("target_features", target_features, features.shape, "the shape of the draft's features")
-        check_precision("target_features", target_features, "the draft's features", features.dtype)
+            check_shape("coverage", coverage, mask.shape, "the shape of the mask")
+            wrong = mask & ~((coverage > 0) & (coverage <= 1 + SUM_TOLERANCE))
+            if wrong.any():
+                raise InputError(
+                    f"coverage must be above 0 and at most 1, got {float(coverage[wrong][0]):g}: leave out of the mask "
+                    "the positions where the target never emits a token of the draft's vocabulary"
+                )
+        if self.compares_features:
+            if target_features is None:
+                raise InputError(f"target_features must be given: the loss {self.name} compares features")
+            check_like("target_features", target_features, features, "the draft's features")
 
 
-def _check_coverage(coverage: Tensor, mask: Tensor, precision: torch.dtype) -> None:
-    check_shape("coverage", coverage, mask.shape, "the shape of the mask")
-    check_precision("coverage", coverage, "the logits", precision)
-    wrong = mask & ~((coverage > 0) & (coverage <= 1 + SUM_TOLERANCE))
-    if wrong.any():
-        raise InputError(
-            f"coverage must be above 0 and at most 1, got {float(coverage[wrong][0]):g}: leave out of the mask the "
-            "positions where the target never emits a token of the draft's vocabulary"
-        )
+def cross_entropy(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
+    """The cross-entropy -sum_v p(v) log q(v), where q is the softmax of the logits."""
+    return -(target * logits.log_softmax(-1)).sum(-1)
+
+
+def kl(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
+    """KL(p | q) = sum_v p(v) log(p(v) / q(v)): the cross-entropy minus the target's entropy."""
+    return cross_entropy(logits, target) - torch.special.entr(target).sum(-1)
+
+
+def acceptance(p: Float[Tensor, "*rows V"], q: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
+    """sum_v min(p(v), q(v)): the probability that a token drawn from q is accepted.
+
+    >>> float(acceptance(torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.25, 0.25, 0.5])))
+    0.5
+    """
+    return torch.minimum(p, q).sum(-1)
+
+
+class OnDraftVocabulary(NamedTuple):
+    """The target's distributions on a smaller vocabulary.
+
+    Attributes:
+        target: the distributions given the draft's vocabulary; uniform where the coverage is 0.
+        coverage: the target's probability of the draft's vocabulary.
+        likeliest_inside: whether the target's likeliest token is in the draft's vocabulary.
+    """
+
+    target: Float[Tensor, "*rows M"]
+    coverage: Float[Tensor, "*rows"]
+    likeliest_inside: Bool[Tensor, "*rows"]
+
+
+def on_draft_vocabulary(target: Float[Tensor, "*rows V"], inside: Bool[Tensor, " V"]) -> OnDraftVocabulary:
+    """The target's distributions on a draft's vocabulary, the M true entries of `inside`.
+
+    EAGLE-3's published code leaves out the positions whose likeliest token is outside the vocabulary: pass
+    `mask & likeliest_inside` to do the same.
+    """
+    part = target[..., inside]
+    coverage = part.sum(-1)
+    share = torch.where(coverage[..., None] > 0, part / coverage[..., None], 1 / part.shape[-1])
+    return OnDraftVocabulary(share, coverage, inside[target.argmax(-1)])
+
+
+@dataclass(frozen=True)
+class Eagle(ChainLoss):
+    """The loss of EAGLE-1 and EAGLE-2: SmoothL1 of the features + 0.1 times the cross-entropy.
+
+    What the source says: L = L_reg + w L_cls, with L_reg = SmoothL1(f_s, f_s^(d)), L_cls = -sum_v p(v) log p^(d)(v),
+    and w = 0.1, because the cross-entropy is about ten times as large as the regression.
+
+    Where it is ambiguous: the SALF & TALF paper renders L_reg as the L1 norm and says that it set lambda_cls = 10 and
+    lambda_reg = 1 for EAGLE, the opposite proportion. Here the published 1 and 0.1 are the defaults. The mean over the
+    width is taken, as in the published code, so the regression does not grow with the width of the target.
+
+    What is done here: one pass. The noise that EAGLE adds to the features is a matter of the data, not of the loss.
+
+    Attributes:
+        feature_weight: weight of the regression.
+        distribution_weight: weight of the cross-entropy.
+
+    Source: EAGLE (arXiv 2401.15077), training of the draft model.
+    """
+
+    name: ClassVar[str] = "eagle"
+    head = "eagle1"
+    compares_features = True
+    feature_weight: float = 1.0
+    distribution_weight: float = 0.1
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        assert rows.target_features is not None
+        regression = smooth_l1_loss(rows.features, rows.target_features, reduction="none").mean(-1)
+        return self.feature_weight * regression + self.distribution_weight * cross_entropy(rows.logits, rows.target)
+
+
+@dataclass(frozen=True)
+class Hass(Eagle):
+    """The loss of HASS: three passes that read the draft's own features, and a top-10 cross-entropy.
+
+    What the source says: harmonized context alignment feeds the features of the last pass back (`unroll`), three
+    passes in all. Harmonized objective distillation adds L_top = -sum over the K tokens of largest p of p(v) log q(v),
+    K = 10, with weight 1. So the loss of a pass is L_reg + 0.1 L_cls + L_top.
+
+    What it leaves open: p and q are not normalised over the K tokens. How ties at the last of the K tokens are broken;
+    here, as `torch.topk` does. Whether a gradient flows from one pass to the next: code derived from the published code
+    cuts it and adds up the passes with equal weights. Both are done here.
+
+    Attributes:
+        top: K.
+        top_weight: weight of L_top.
+
+    Source: HASS (arXiv 2408.15766).
+    """
+
+    name: ClassVar[str] = "hass"
+    detached = True
+    passes: int = 3
+    decay: float = 1.0
+    top: int = 10
+    top_weight: float = 1.0
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        check_whole("top", self.top, 1, most=rows.target.shape[-1])
+        likely = rows.target.topk(self.top, dim=-1)
+        crossed = -(likely.values * rows.logits.log_softmax(-1).gather(-1, likely.indices)).sum(-1)
+        return super().of_rows(rows) + self.top_weight * crossed
+
+
+@dataclass(frozen=True)
+class Eagle3(ChainLoss):
+    """The loss of EAGLE-3: the cross-entropy of each pass, with weights 1, 0.8, 0.64, ...
+
+    What the source says: the draft is unrolled as in decoding (training-time test), its features are fed back, and
+    there is no regression of features: they are free. The paper gives no formula. Its published code has 7 passes,
+    weights 0.8^i, the cross-entropy against the target's distribution on the draft's vocabulary, and lets the gradient
+    flow through all passes.
+
+    What it leaves open: the divisor. The published code divides by all positions, padding included, so that the loss of
+    a text depends on the texts it is padded with; here the divisor is the number of kept positions.
+
+    Source: EAGLE-3 (arXiv 2503.01840); SafeAILab/EAGLE, eagle/traineagle3.
+    """
+
+    name: ClassVar[str] = "eagle3"
+    passes: int = 7
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        return cross_entropy(rows.logits, rows.target)
+
+
+@dataclass(frozen=True)
+class Kl(ChainLoss):
+    """KL divergence from the target to the draft, the plain distillation loss, in one pass.
+
+    Its gradient is that of the cross-entropy, because the target's entropy does not depend on the draft (claim T-CE);
+    only the value differs, which is 0 for a perfect draft.
+
+    Source: Hinton, Vinyals and Dean, Distilling the Knowledge in a Neural Network (arXiv 1503.02531).
+    """
+
+    name: ClassVar[str] = "kl"
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        return kl(rows.logits, rows.target)
+
+
+@dataclass(frozen=True)
+class Tv(ChainLoss):
+    """Total variation, 1 - sum_v min(p(v), q(v)): the probability that one draft is rejected at temperature 1.
+
+    If the draft has a smaller vocabulary, its tokens are accepted with the target's own probabilities, which sum to the
+    coverage. Where p(v) = q(v), the gradient of the minimum is half that of q(v). The gradient is small where the
+    distributions are far apart, so a draft should be trained with `Kl` or `LkLambda` first.
+
+    Source: Leviathan, Kalman and Matias (arXiv 2211.17192), Section 3.
+    """
+
+    name: ClassVar[str] = "tv"
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        return 1 - acceptance(rows.covered, rows.logits.softmax(-1))
+
+
+@dataclass(frozen=True)
+class LkAlpha(ChainLoss):
+    """LK^alpha: the negative logarithm of the acceptance, -log sum_v min(p(v), q(v)).
+
+    What the source says: alpha = sum_v min(p(v), q(v)) is the acceptance of one draft, and the loss is -log alpha. Its
+    gradient is that of total variation divided by alpha, so it does not vanish where acceptance is low. For a target
+    with one possible token it is the cross-entropy. If the draft has a smaller vocabulary, alpha is taken with the
+    target's own probabilities, which sum to the coverage.
+
+    What it leaves open: alpha of 0. Public implementations add or clamp at a small number; here the logarithm of the
+    sum is computed from logarithms, so it is finite wherever the coverage is above 0.
+
+    Source: LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding (arXiv 2602.23881).
+    """
+
+    name: ClassVar[str] = "lk_alpha"
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        return -torch.minimum(rows.covered.log(), rows.logits.log_softmax(-1)).logsumexp(-1)
+
+
+@dataclass(frozen=True)
+class LkLambda(ChainLoss):
+    """LK^lambda: weight KL + (1 - weight) TV, where the weight falls as the acceptance rises.
+
+    What the source says: the weight is exp(-eta alpha), with alpha the mean acceptance, through which no gradient
+    flows, and eta = 3. So training starts close to KL and ends close to total variation. If the draft has a smaller
+    vocabulary, KL takes the distribution given that vocabulary, and TV the target's own probabilities.
+
+    What it leaves open: over which rows alpha is averaged. Public implementations differ (one weight for each pass, or
+    one for each token). Here each pass has one weight, from the mean over all its rows in the batch.
+
+    Attributes:
+        eta: how fast the weight of KL falls; 0 is KL alone.
+
+    Source: LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding (arXiv 2602.23881).
+    """
+
+    name: ClassVar[str] = "lk_lambda"
+    eta: float = 3.0
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        accepted = acceptance(rows.covered, rows.logits.softmax(-1))
+        weight = torch.exp(-self.eta * accepted.detach().mean())
+        return weight * kl(rows.logits, rows.target) + (1 - weight) * (1 - accepted)
+
+
+@dataclass(frozen=True)
+class Marginal(ChainLoss):
+    """The loss of a parallel head: sum over depths i of decay^i times the cross-entropy of its marginal q_i.
+
+    Pass i is depth i + 1 of the draft; `HeadStep` returns a parallel head's marginals as passes. Row r of pass i is
+    compared with p(. | text up to r + i). On texts that the target sampled, the mean of these p over the continuations
+    of a root is the target's marginal m_i, so the expected loss is the cross-entropy of m_i and q_i. It cannot reach 0:
+    its lowest value is the entropy of m_i, reached where q_i = m_i.
+
+    Source: Medusa (arXiv 2401.10774), Section 2.2.1, whose loss takes the token of the text in place of p, and names
+    lambda_k "the k-th power of a constant like 0.8".
+    """
+
+    name: ClassVar[str] = "marginal"
+    head = "parallel"
+    passes: int = 4
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        return cross_entropy(rows.logits, rows.target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
-from reference.losses.eagle3 import Eagle3
-from reference.losses.needs import Loss, Needs, check_weights
-from reference.losses.tensor_checks import check_logits, check_mask, check_precision, check_shape
+from reference.losses.chain import Eagle3, Loss
+from reference.losses.checks import check_like, check_logits, check_mask, check_shape, check_weights
 from spectheory import Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
@@ -26,15 +25,9 @@ def adjacent_groups(mask: Bool[Tensor, "B L"], size: int) -> Int64[Tensor, "G si
     A position is row * L + column. Each run of kept positions of a row is cut into groups from its start; what is left
     at its end, fewer than `size` positions, is in no group.
 
-    Raises:
-        InputError: the mask is not boolean with two dimensions, or `size` is below 2.
-
     >>> adjacent_groups(torch.tensor([[True, True, True, False, True, True]]), 2).tolist()
     [[0, 1], [4, 5]]
     """
-    check_whole("size", size, 2, ": a group of one has no advantage")
-    if mask.dim() != 2 or mask.dtype != torch.bool:
-        raise InputError(f"mask must be boolean, rows x positions, got {mask.dtype} of shape {tuple(mask.shape)}")
     groups: list[list[int]] = []
     for row, kept in enumerate(mask.tolist()):
         run: list[int] = []
@@ -53,14 +46,7 @@ def tree_rewards(trees: Sequence[Tree], target_probabilities: Sequence[Any], eta
         trees: the draft trees.
         target_probabilities: for each tree (n + 1,) the target's probability of the token of each node.
         eta: above 0.
-
-    Raises:
-        InputError: there is not one row of probabilities for each tree, or a reward cannot be computed.
     """
-    if len(trees) != len(target_probabilities):
-        raise InputError(
-            f"target_probabilities must have {len(trees)} rows, one a tree, got {len(target_probabilities)}"
-        )
     rewards = [draft_tree_reward(tree, p, eta) for tree, p in zip(trees, target_probabilities, strict=True)]
     return torch.tensor(rewards, dtype=torch.float64)
 
@@ -72,15 +58,8 @@ def longest_accepted(tree: Tree, accepted: Any) -> list[int]:
         tree: the draft tree.
         accepted: (n + 1,) bool, whether the token of each node is the one that the target emits there; the entry of the
             root is not read. A node counts only if its ancestors do.
-
-    Raises:
-        InputError: the shape is wrong.
     """
     emitted = np.asarray(accepted, dtype=bool)
-    if emitted.shape != tree.parent.shape:
-        raise InputError(
-            f"accepted must have one entry for each of {len(tree.parent)} nodes, got shape {emitted.shape}"
-        )
     paths: list[list[int]] = [[]]
     for node in range(1, len(tree.parent)):
         above = paths[tree.parent[node]]
@@ -150,7 +129,7 @@ class Gto(Loss):
         clip: c, how far the ratio may move; between 0 and 1.
         epsilon: added to the standard deviation; above 0.
         weight: w.
-        token_loss: the token-level loss, EAGLE-3's in the source.
+        passes: passes of the token-level loss, which is EAGLE-3's.
 
     Source: Group Tree Optimization, Eq. (5) to (13).
     """
@@ -161,20 +140,20 @@ class Gto(Loss):
     clip: float = 0.2
     epsilon: float = 1e-6
     weight: float = 0.5
-    token_loss: Eagle3 = field(default_factory=Eagle3)
+    passes: int = 7
 
     def __post_init__(self) -> None:
         check_whole("group", self.group, 2, ": a group of one has no advantage")
-        check_weights(eta=self.eta, clip=self.clip, epsilon=self.epsilon, weight=self.weight)
-        if not self.clip < 1:
-            raise InputError(f"clip must be below 1, got {self.clip}")
-        for name in ("eta", "epsilon"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be above 0, got {getattr(self, name)}")
+        check_whole("passes", self.passes, 1)
+        check_weights(clip=self.clip, weight=self.weight)
+        for name, most in (("eta", float("inf")), ("epsilon", float("inf")), ("clip", 1)):
+            if not 0 < getattr(self, name) < most:
+                raise InputError(f"{name} must be above 0 and below {most}, got {getattr(self, name)}")
 
     @property
-    def needs(self) -> Needs:
-        return Needs(passes=self.token_loss.passes, group=self.group)
+    def token_loss(self) -> Eagle3:
+        """The token-level loss."""
+        return Eagle3(passes=self.passes)
 
     def __call__(
         self,
@@ -196,24 +175,13 @@ class Gto(Loss):
         Raises:
             InputError: shapes or precisions do not match, a group has another size, or a number is not finite.
         """
-        check_logits(now, 3, "now")
+        check_logits(now, "now")
         check_shape("now", now, (now.shape[0], self.group, now.shape[2]), "groups of the size that is set")
-        check_shape("base", base, now.shape, "the shape of now")
-        check_precision("base", base, "now", now.dtype)
+        check_like("base", base, now, "now")
         check_mask("accepted", accepted, now.shape, "the shape of now", empty=True)
         for name, one in (("rewards", rewards), ("reference_rewards", reference_rewards)):
             check_shape(name, one, now.shape[:2], "one reward for each position of each group")
             if not one.isfinite().all():
                 raise InputError(f"{name} must be finite, got {float(one[~one.isfinite()][0])}")
-        for name, one in (("now", now), ("base", base)):
-            if not (one[accepted] <= 0).all() or not one[accepted].isfinite().all():
-                raise InputError(f"{name} must be finite log-probabilities, at most 0: take log_softmax of the logits")
-        return self._call(now, base, accepted, rewards, reference_rewards)
-
-    def _call(self, now: Tensor, base: Tensor, accepted: Tensor, rewards: Tensor, reference_rewards: Tensor) -> Tensor:
         advantage = advantages(rewards.double(), reference_rewards.double(), self.epsilon).to(now.dtype)
         return -surrogate(likelihood_ratio(now, base, accepted), advantage, self.clip)
-
-    def combined(self, token_loss: Tensor, group_loss: Tensor) -> Tensor:
-        """The whole loss, Eq. (13), from the values of `token_loss` and of this loss."""
-        return token_loss + self.weight * group_loss

@@ -1,148 +1,129 @@
-"""`SelectorComparison`, tokens per second of selectors, static trees and oracles on the same roots."""
+"""`compare_selectors`: a selector compared with static trees and oracles, at roots it was not trained on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from spectheory import Provenance
+from reference.selector.labels import Labels
+from reference.selector.selector import Selector
+from reference.selector.trees import best_by_root, best_static
 from spectheory.core.errors import InputError
-from spectheory.core.provenance import UNKNOWN
-from spectheory.core.record import Record
+from spectheory.report.tables import TextTable
 from spectheory.results.paired_difference import PairedDifference, Ratio, mean_half_width, paired_difference
 
 LEVEL = 0.95
 """Level of all intervals."""
+PLAIN, OTHER, SELECTOR = "no draft", "static, chosen on other text", "selector"
+ROOTED, SAME = "static without a trunk, chosen on the same text", "static, chosen on the same text"
+NAIVE, CROSS = "oracle, judged on the draws it chose by", "oracle, judged on other draws"
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyRun:
-    """The trees that one policy takes at the roots of P prompts. Runs of one name differ in the seed of the training.
+class SelectorComparison:
+    """Tokens per second of policies that choose a tree at each root, on the same roots.
 
     Attributes:
-        name: name of the policy.
-        tokens: (P,) sum of E[tau] over the roots of each prompt.
-        seconds: (P,) sum of the seconds of a cycle at these roots.
+        title: what was compared, in words.
+        runs: the throughput of each policy: tokens over seconds, by prompt or source; the selector has one run a seed.
+        taus: mean E[tau] of each policy over the roots.
+        shares: share of the roots at which the selectors choose each tree, the most frequent first.
     """
 
-    name: str
-    tokens: np.ndarray
-    seconds: np.ndarray
+    title: str
+    runs: dict[str, list[Ratio]]
+    taus: dict[str, float]
+    shares: dict[str, float]
 
-    @property
-    def throughput(self) -> Ratio:
-        """Tokens per second, the ratio of the sums."""
-        return Ratio(self.tokens, self.seconds)
-
-
-@dataclass(frozen=True)
-class PolicyRow:
-    """One policy compared with the baseline, with intervals of level `LEVEL`, clustered by prompt.
-
-    Attributes:
-        name: name of the policy.
-        runs: number of seeds.
-        tau: mean E[tau] over the roots.
-        throughput: tokens per second, the mean of the seeds.
-        half: half the interval of `throughput`.
-        difference: throughput divided by the throughput of the baseline, minus 1, in percent; None for the baseline.
-        difference_half: half the interval of `difference`, paired by prompt; with several seeds it covers them too.
-    """
-
-    name: str
-    runs: int
-    tau: float
-    throughput: float
-    half: float
-    difference: float | None
-    difference_half: float | None
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SelectorComparison(Record):
-    """Policies that choose a tree at each root, on the same roots.
-
-    Attributes:
-        verifier: name of the verifier.
-        baseline: name of the policy that the others are compared with.
-        actions: number of actions.
-        trees: the different trees.
-        static: three static trees: the best one without a trunk and the best one, both chosen on the judged text, and
-            the best one chosen on other text.
-        shares: (trees,) share of the roots at which the selectors choose each tree.
-        roots: (P,) number of roots of each prompt.
-        prompts: (P,) hashes of the prompts, or of their sources, the clusters.
-        runs: the policies.
-
-    Raises:
-        InputError: there are fewer than 2 prompts, shapes disagree, or the baseline is not one of the policies.
-    """
-
-    kind: ClassVar[str] = "selector_comparison"
-    derived: ClassVar[tuple[str, ...]] = ("rows",)
-
-    verifier: str
-    baseline: str
-    actions: int
-    trees: tuple[str, ...]
-    static: tuple[str, ...]
-    shares: np.ndarray
-    roots: np.ndarray
-    prompts: tuple[str, ...]
-    runs: tuple[PolicyRun, ...]
-    provenance: Provenance = UNKNOWN
-
-    def __post_init__(self) -> None:
-        if len(self.prompts) < 2:
-            raise InputError(f"prompts must be at least 2, got {len(self.prompts)}: an interval needs more than one")
-        if self.baseline not in self.groups:
-            raise InputError(f"baseline must be one of {', '.join(self.groups)}, got {self.baseline!r}")
-        shape = (len(self.prompts),)
-        for name, values in [(run.name, one) for run in self.runs for one in (run.tokens, run.seconds)]:
-            if np.shape(values) != shape or not (np.isfinite(values) & (values > 0)).all():
-                raise InputError(f"run {name} must have one positive sum for each of {shape[0]} prompts")
-        if np.shape(self.roots) != shape or np.shape(self.shares) != (len(self.trees),):
-            raise InputError("roots must be one number for each prompt, shares one for each tree")
-
-    @property
-    def summary(self) -> str:
-        """The policies with their throughput."""
-        found = ", ".join(f"{row.name} {row.throughput:.4g}" for row in self.rows)
-        return f"tokens per second at {self.roots.sum():,} roots, {self.verifier}: {found}"
-
-    @property
-    def groups(self) -> dict[str, list[PolicyRun]]:
-        """The runs of each policy by its name."""
-        found: dict[str, list[PolicyRun]] = {}
-        for run in self.runs:
-            found.setdefault(run.name, []).append(run)
-        return found
+    def throughput(self, name: str) -> float:
+        """Tokens per second of a policy."""
+        return float(np.mean([run.value for run in self.runs[name]]))
 
     def difference(self, name: str, other: str) -> PairedDifference:
         """By how much the throughput of policy `name` is above the throughput of `other`, paired by prompt."""
-        for given in (name, other):
-            if given not in self.groups:
-                raise InputError(f"policy must be one of {', '.join(self.groups)}, got {given!r}")
-        one, two = ([run.throughput for run in self.groups[which]] for which in (name, other))
-        return paired_difference(one, two)
+        return paired_difference(self.runs[name], self.runs[other])
 
-    @cached_property
-    def rows(self) -> tuple[PolicyRow, ...]:
-        """Each policy compared with the baseline."""
-        return tuple(self._row(name, runs) for name, runs in self.groups.items())
+    def table(self) -> TextTable:
+        """Each policy against the static tree of other text."""
+        rows = []
+        for name, runs in self.runs.items():
+            found = self.difference(name, OTHER)
+            against = "" if name == OTHER else f"{found.percent:+.2f} ± {found.half_width(LEVEL):.2f}%"
+            rate = f"{self.throughput(name):.2f} ± {mean_half_width(runs, LEVEL):.2f}"
+            rows.append((name, f"{self.taus[name]:.3f}", rate, against))
+        most = ", ".join(f"{tree} at {share:.0%}" for tree, share in list(self.shares.items())[:5] if share > 0)
+        header = ("choice of the tree", "E[tau]", "tokens per second", "against the static tree of other text")
+        return TextTable(self.title, header, tuple(rows), note=f"The selector takes {most} of the roots.")
 
-    def _row(self, name: str, runs: list[PolicyRun]) -> PolicyRow:
-        ratios = [run.throughput for run in runs]
-        found = None if name == self.baseline else self.difference(name, self.baseline)
-        return PolicyRow(
-            name,
-            len(runs),
-            float(np.mean([run.tokens.sum() for run in runs]) / self.roots.sum()),
-            float(np.mean([ratio.value for ratio in ratios])),
-            mean_half_width(ratios, LEVEL),
-            None if found is None else found.percent,
-            None if found is None else found.half_width(LEVEL),
-        )
+
+def compare_selectors(selectors: Sequence[Selector], labels: Labels, other: Labels) -> SelectorComparison:
+    """Tokens per second of selectors, static trees and oracles at roots of texts, by the sums over these roots.
+
+    The oracles take the trees that together have the highest throughput, by E[tau] at each root. Where E[tau] is a mean
+    over drawn trees, the largest of 233 means is too large: an oracle that is judged on the draws by which it chose has
+    this selection bias. The other oracle chooses by all draws except one and is judged on that draw, for each draw
+    in turn. Both choose the same trees, so that their difference is the bias. On average over draws, the best choice by
+    the exact E[tau] reaches a throughput between the two.
+
+    The static tree of the source has no trunk and no more levels than a branch, and is chosen on the text on which it
+    is judged. One tree of 233 on many roots has little selection bias, which the tree chosen on other text shows.
+
+    Args:
+        selectors: of one training with different seeds.
+        labels: roots of prompts on which none of the selectors was trained.
+        other: roots of other prompts, such as the training prompts, on which the static tree is chosen.
+
+    Raises:
+        InputError: labels are of another pair, other actions, another sampling or another verifier; or prompts are
+            judged on which a choice was made.
+    """
+    first = selectors[0]
+    _check(selectors, labels, other)
+    space, draws = labels.space, labels.tokens.astype(float)
+    seconds, tokens = space.seconds(first.latency, labels.contexts), draws.mean(1)
+    clusters, place = np.unique(labels.prompts, return_inverse=True)
+    roots = np.arange(len(place))
+
+    def run(chosen: np.ndarray | int, values: np.ndarray) -> Ratio:
+        return Ratio(*(np.bincount(place, rows[roots, chosen], len(clusters)) for rows in (values, seconds)))
+
+    without = np.array([n for n, tree in enumerate(space.trees) if tree.trunk == 0 and tree.length <= space.length])
+    fixed = {PLAIN: 0, ROOTED: int(without[best_static(tokens[:, without], seconds[:, without])])}
+    fixed[SAME] = best_static(tokens, seconds)
+    fixed[OTHER] = best_static(other.tokens.mean(1), space.seconds(first.latency, other.contexts))
+    runs = {name: [run(tree, tokens)] for name, tree in fixed.items()}
+    choices = [one.chosen(labels.features, labels.sampling).numpy() for one in selectors]
+    runs[SELECTOR] = [run(chosen, tokens) for chosen in choices]
+    folds: dict[str, list[Ratio]] = {NAIVE: [], CROSS: []}
+    for judge in range(draws.shape[1]):
+        before = np.delete(draws, judge, 1).mean(1)
+        chosen = best_by_root(before, seconds)
+        folds[NAIVE].append(run(chosen, before))
+        folds[CROSS].append(run(chosen, draws[:, judge]))
+    for name, parts in folds.items():
+        means = (np.mean([getattr(one, side) for one in parts], 0) for side in ("numerators", "denominators"))
+        runs[name] = [Ratio(*means)]
+    counts = np.bincount(np.concatenate(choices), minlength=len(space.trees)) / len(choices) / len(roots)
+    trees = [str(space.trees[fixed[name]]) for name in (ROOTED, SAME, OTHER)]
+    title = (
+        f"{labels.verifier}, {len(roots):,} roots of {len(clusters)} prompts or sources. Best static tree (K, L1, L2): "
+        f"{trees[0]} without a trunk and {trees[1]} on the text that is judged, {trees[2]} on other text"
+    )
+    taus = {name: float(np.mean([one.numerators.sum() for one in many]) / len(roots)) for name, many in runs.items()}
+    return SelectorComparison(
+        title, runs, taus, {str(space.trees[i]): float(counts[i]) for i in (-counts).argsort(kind="stable")}
+    )
+
+
+def _check(selectors: Sequence[Selector], labels: Labels, other: Labels) -> None:
+    for one in selectors:
+        for found in (labels, other):
+            one.require(found.weights, found.sampling)
+            if (found.space, found.verifier) != (one.space, one.verifier):
+                raise InputError(f"labels must have the actions and the verifier of the selector, got {found.verifier}")
+        if one.prompts & set(labels.prompts.tolist()):
+            raise InputError("labels must be of prompts on which the selector was not trained: give other texts")
+    if set(labels.prompts.tolist()) & set(other.prompts.tolist()):
+        raise InputError("other must be labels of prompts that are not in labels: give the labels of the training")

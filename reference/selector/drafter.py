@@ -12,7 +12,7 @@ from reference.drafters.drawn import DrawnDrafting
 from reference.drafters.model import TokenPath
 from reference.models import Pair
 from reference.sampling import Sampling
-from reference.selector.features import Features, known_scalars
+from reference.selector.network import Features, known_scalars
 from reference.selector.selector import Selector
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
@@ -34,24 +34,21 @@ class Selected(Drafter):
     selector: Selector
 
     def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule."""
         return DrawRule.IID
 
     @property
     def family(self) -> str:
-        """See Drafter.family."""
         return "selected tree"
 
     @property
     def paths(self) -> bool:
-        """See Drafter.paths."""
         return True
 
     def start(self, pair: Pair, sampling: Sampling) -> SelectedDrafting:
-        """See Drafter.start."""
         if sampling.greedy:
             raise InputError("a selector draws its drafts and temperature 0 draws nothing: use a PlannedTree")
-        self.selector.require(pair, sampling)
+        pair.require_draft_model("a selector")
+        self.selector.require(pair.fingerprint, sampling)
         return SelectedDrafting(pair, sampling, self.selector)
 
 
@@ -69,21 +66,18 @@ class SelectedDrafting(DrawnDrafting):
 
     @property
     def taps(self) -> tuple[int, ...]:
-        """See Drafting.taps."""
         return (self.layers[0],)
 
     def observe(self, states: Tensor) -> None:
-        """See Drafting.observe."""
         self.target_state = states[-1:]
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read."""
         super().read(prompt, logits)
         self.model.keep(len(prompt) - 1, [])
         self.p, self.previous = self.sampling.distribution(logits[-1:]), prompt[-1]
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit. The last two tokens of the text are pending."""
+        """The last two tokens of the text are pending."""
         if logits is not None:
             self.p = self.sampling.distribution(logits[path[-1:] or [0]])
             self._keep(emitted[:-1])
@@ -100,12 +94,12 @@ class SelectedDrafting(DrawnDrafting):
             self.model.keep(self.committed - 1, [])
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. The tree is chosen before anything is drawn."""
+        """The tree is chosen before anything is drawn."""
         self.policy = self.selector.tree(self._features(), self.sampling).policy
         return super().grow(room, rng)
 
     def logits(self, paths: Sequence[TokenPath]) -> Tensor:
-        """See PathDrafting.logits. Those of the root were computed for the choice."""
+        """Those of the root were computed for the choice."""
         return super().logits(paths) if paths[0] else self.root_row
 
     def _features(self) -> Features:

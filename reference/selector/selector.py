@@ -1,81 +1,30 @@
-"""`Selector`, a trained network with all that it needs to choose a tree, and its folder."""
+"""`Selector`, a trained network with all that it needs to choose a tree, and `train_selector`, by Eq. (12)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from json import dumps, loads
+from math import cos, pi
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from reference.models import Pair
 from reference.sampling import Sampling
-from reference.selector.actions import Action, ActionSpace
-from reference.selector.features import SCALARS, Features, all_scalars
-from reference.selector.network import SelectorNetwork
-from reference.selector.pair_facts import PairFacts
-from spectheory import Latency, Provenance
+from reference.selector.labels import Labels
+from reference.selector.network import Features, SelectorNetwork, all_scalars, objective
+from reference.selector.trees import Action, ActionSpace, best_static
+from spectheory import Latency
+from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
-from spectheory.core.provenance import UNKNOWN
-from spectheory.core.record import Record
 
-CARD, WEIGHTS = "selector.json", "selector.safetensors"
-"""Files of a folder that holds a selector."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SelectorCard(Record):
-    """What a selector was trained for.
-
-    Attributes:
-        space: the actions.
-        verifier: the verifier of its labels.
-        pair: the pair of its labels.
-        samplings: the samplings of its labels.
-        latency: seconds of forwards of the machine that it is for.
-        static: number of the static tree of each sampling that the training compares with.
-        means, scales: (scalars,) mean and scale of each scalar feature; it is standardised to (x - mean) / scale.
-        prompts: hashes of the prompts of its labels.
-    """
-
-    kind: ClassVar[str] = "selector"
-
-    space: ActionSpace
-    verifier: str
-    pair: PairFacts
-    samplings: tuple[Sampling, ...]
-    latency: Latency
-    static: tuple[int, ...]
-    means: np.ndarray
-    scales: np.ndarray
-    prompts: tuple[str, ...]
-    provenance: Provenance = UNKNOWN
-
-    def __post_init__(self) -> None:
-        trees = len(self.space.trees)
-        if len(self.static) != len(self.samplings) or not all(0 <= tree < trees for tree in self.static):
-            raise InputError(
-                f"static must have the number of a tree, from 0 to {trees - 1}, for each of {len(self.samplings)} "
-                f"samplings, got {self.static}"
-            )
-        for name in ("means", "scales"):
-            values = np.asarray(getattr(self, name), np.float64)
-            if values.shape != (len(SCALARS),) or not np.isfinite(values).all():
-                raise InputError(f"{name} must be one finite number for each of {len(SCALARS)} scalar features")
-            object.__setattr__(self, name, values)
-        if (self.scales <= 0).any():
-            raise InputError(f"scales must be above 0, got {self.scales.min()}")
-
-    @property
-    def summary(self) -> str:
-        """The actions and the verifier."""
-        return f"{len(self.space.trees)} trees for {self.verifier}"
+FILE = "selector.pt"
+"""The file of a folder that holds a selector."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,23 +32,35 @@ class Selector:
     """A trained network that chooses a tree by what is known before the tree is drawn.
 
     Attributes:
-        card: what it was trained for.
+        space: the actions.
+        verifier: the verifier of its labels.
+        weights: hash of the weights of the pair of its labels.
+        samplings: the samplings of its labels.
+        latency: seconds of forwards of the machine that it is for.
+        means, scales: (scalars,) mean and scale of each scalar feature; it is standardised to (x - mean) / scale.
+        prompts: hashes of the prompts of its labels.
         network: the network, in evaluation mode, on the host.
     """
 
-    card: SelectorCard
+    space: ActionSpace
+    verifier: str
+    weights: str
+    samplings: tuple[Sampling, ...]
+    latency: Latency
+    means: Tensor
+    scales: Tensor
+    prompts: frozenset[str]
     network: SelectorNetwork
 
-    def require(self, pair: Pair, sampling: Sampling) -> None:
-        """Raise InputError if this selector was trained for another pair or another sampling."""
-        self.card.pair.require(PairFacts.of(pair), f"{pair.names[0]} with {pair.names[1]}")
-        self.require_sampling(sampling)
-
-    def require_sampling(self, sampling: Sampling) -> None:
-        """Raise InputError if the selector was trained on no labels of this sampling; E[tau] depends on it."""
-        if sampling not in self.card.samplings:
+    def require(self, weights: str, sampling: Sampling) -> None:
+        """Raise InputError if this selector was trained for a pair of other weights or for another sampling."""
+        if weights != self.weights:
             raise InputError(
-                f"the selector was trained for {', '.join(map(str, self.card.samplings))}, not for {sampling}: compute "
+                f"the selector is for a pair of weights {self.weights}, got {weights}: train a selector for this pair"
+            )
+        if sampling not in self.samplings:
+            raise InputError(
+                f"the selector was trained for {', '.join(map(str, self.samplings))}, not for {sampling}: compute "
                 "labels with this sampling and train again"
             )
 
@@ -110,49 +71,171 @@ class Selector:
 
     def tree(self, features: Features, sampling: Sampling) -> Action:
         """The tree at one root."""
-        return self.card.space.trees[int(self.chosen(features, sampling)[0])]
+        return self.space.trees[int(self.chosen(features, sampling)[0])]
 
     def standardised(self, features: Features, sampling: Sampling) -> Features:
         """The features with all scalars, standardised as in training."""
-        scalars = all_scalars(features.scalars, sampling, self.card.latency)
-        return Features(features.target, features.draft, features.root, scaled(scalars, self.card))
+        scalars = (all_scalars(features.scalars, sampling, self.latency) - self.means) / self.scales
+        return Features(features.target, features.draft, features.root, scalars)
 
     def save(self, folder: Path) -> None:
-        """Write the selector to a folder: the card after the weights, so that a folder with a card is whole."""
-        with whole_file(folder / WEIGHTS) as partial:
-            save_file(self.network.state_dict(), partial)
-        self.card.save(folder / CARD)
+        """Write the selector to a folder."""
+        state = self.network.state_dict()
+        facts = vars(self) | {"space": asdict(self.space), "samplings": [asdict(one) for one in self.samplings]}
+        facts |= {"prompts": sorted(self.prompts), "latency": dumps(self.latency.to_dict()), "network": state}
+        with whole_file(folder / FILE) as partial:
+            torch.save(facts, partial)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The selector in a folder.
 
         Raises:
-            InputError: the folder holds no selector, or its weights are damaged or do not match the card.
+            InputError: the folder holds no selector, or a damaged one.
         """
-        card = SelectorCard.load(folder / CARD)
-        network = network_of(card.pair, card.space)
         try:
-            found = load_file(folder / WEIGHTS)
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{folder / WEIGHTS} is missing or damaged: train the selector again") from error
-        expected = network.state_dict()
-        for name in sorted(found.keys() | expected.keys()):
-            shapes = [tuple(weights[name].shape) if name in weights else None for weights in (expected, found)]
-            if shapes[0] != shapes[1]:
-                raise InputError(
-                    f"{folder / WEIGHTS} has {name} of shape {shapes[1]}, a selector of {len(card.space.trees)} trees "
-                    f"for this pair has {shapes[0]}: its actions or hidden sizes differ: train it again"
-                )
-        network.load_state_dict(found)
-        return cls(card, network.eval())
+            facts: dict[str, Any] = torch.load(folder / FILE, weights_only=True)
+        except Exception as error:  # whatever the unpickler stumbles over
+            raise InputError(f"{folder / FILE} is missing or damaged: train the selector again") from error
+        state, space = facts["network"], ActionSpace(**facts["space"])
+        target, draft = (state[f"projections.{place}.weight"].shape[1] for place in (0, 1))
+        network = SelectorNetwork(target, draft, len(space.trees))
+        network.load_state_dict(state)
+        facts |= {"space": space, "samplings": tuple(Sampling(**one) for one in facts["samplings"])}
+        facts |= {"prompts": frozenset(facts["prompts"]), "network": network.eval()}
+        return cls(**facts | {"latency": Latency.from_dict(loads(facts["latency"]))})
 
 
-def network_of(pair: PairFacts, space: ActionSpace, dropout: float = 0.0) -> SelectorNetwork:
-    """A new network for the trees of `space`."""
-    return SelectorNetwork(pair.target_hidden, pair.draft_hidden, len(space.trees), dropout)
+@dataclass(frozen=True)
+class SelectorTraining:
+    """Settings of a training. The source states the form of the objective, but none of these numbers.
+
+    Attributes:
+        verifier: name of the verifier of the labels.
+        steps: number of updates of the weights.
+        batch: number of roots in an update, drawn with replacement.
+        rate: learning rate, which falls to 0 along half a cosine.
+        decay: weight decay of AdamW.
+        dropout: dropout probability.
+        penalty: lambda of Eq. (12).
+        worst: alpha of Eq. (12).
+        held: share of the prompts that are held back to choose the best step; 0 means that the last step is used.
+        every: number of updates between two computations of the throughput on the held-back prompts.
+        seed: seed of the first weights, the batches, the dropout and the choice of the held-back prompts.
+    """
+
+    verifier: str = "SpecInfer"
+    steps: int = 300
+    batch: int = 256
+    rate: float = 1e-3
+    decay: float = 0.01
+    dropout: float = 0.1
+    penalty: float = 1.0
+    worst: float = 0.1
+    held: float = 0.2
+    every: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "every"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("seed", self.seed, 0, most=LARGEST_SEED)
+        for name in ("dropout", "held", "worst"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
 
 
-def scaled(scalars: Tensor, card: SelectorCard) -> Tensor:
-    """Scalars (B, scalars) minus their means, divided by their scales."""
-    return (scalars - torch.from_numpy(card.means).float()) / torch.from_numpy(card.scales).float()
+def train_selector(labels: Sequence[Labels], latency: Latency, settings: SelectorTraining) -> Selector:
+    """Train a selector: seconds on one core, so an interrupted training starts anew.
+
+    Args:
+        labels: labels of one pair, one space of actions and one verifier, one for each sampling.
+        latency: seconds of forwards of the machine that the selector is for.
+        settings: see `SelectorTraining`.
+
+    Raises:
+        InputError: labels are missing, are of different pairs or actions, of the same sampling, or not of the verifier;
+            the latency charges prompts; or too few prompts are left to choose the best step.
+    """
+    _check(labels, latency, settings)
+    first, known = labels[0], [one.features for one in labels]
+    scalars = torch.cat([all_scalars(one.features.scalars, one.sampling, latency) for one in labels])
+    means, scales = scalars.double().mean(0), scalars.double().std(0, unbiased=False)
+    scales = torch.where(scales > 1e-6 * means.abs(), scales, 1.0)  # a constant is not scaled
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        hidden = known[0].target.shape[1], known[0].draft.shape[1]
+        network = SelectorNetwork(*hidden, len(first.space.trees), settings.dropout)
+    prompts = np.concatenate([one.prompts for one in labels])
+    found = Selector(
+        first.space, settings.verifier, first.weights, tuple(one.sampling for one in labels), latency,
+        means.float(), scales.float(), frozenset(prompts.tolist()), network,
+    )  # fmt: skip
+    tokens, seconds, base = [], [], []
+    for one in labels:
+        mean, spent = one.tokens.mean(1), one.space.seconds(latency, one.contexts)
+        static = best_static(mean, spent)
+        for rows, values in ((tokens, mean), (seconds, spent), (base, mean[:, static] / spent[:, static])):
+            rows.append(torch.from_numpy(values).float())
+    standard = [found.standardised(one.features, one.sampling) for one in labels]
+    features = Features(*(torch.cat(rows) for rows in zip(*(vars(one).values() for one in standard), strict=True)))
+    _fit(network, features, torch.cat(tokens), torch.cat(seconds), torch.cat(base), prompts, settings)
+    return found
+
+
+def _fit(
+    network: SelectorNetwork,
+    features: Features,
+    tokens: Tensor,
+    seconds: Tensor,
+    base: Tensor,
+    prompts: np.ndarray,
+    settings: SelectorTraining,
+) -> None:
+    """Train the network at all roots but those of held-back prompts, and keep the weights that do best on these."""
+    order = np.random.default_rng([settings.seed, 1]).permutation(np.unique(prompts))
+    back = np.isin(prompts, order[: round(settings.held * len(order))])
+    if back.all() or (settings.held and not back.any()):
+        raise InputError(
+            f"held={settings.held:g} of {len(order)} prompts leaves none on one side: give labels of more prompts"
+        )
+    kept, held = (torch.from_numpy(np.flatnonzero(side)) for side in (~back, back))
+    optimizer = torch.optim.AdamW(network.parameters(), settings.rate, weight_decay=settings.decay)
+    highest, best = -1.0, network.state_dict()
+    for step in range(settings.steps):
+        rng = np.random.default_rng([settings.seed, step])
+        batch = kept[torch.from_numpy(rng.integers(len(kept), size=settings.batch))]
+        for group in optimizer.param_groups:
+            group["lr"] = settings.rate * (1 + cos(pi * step / settings.steps)) / 2
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(rng.integers(2**62)))
+            logits = network.train()(features.at(batch))
+        loss = objective(logits, tokens[batch], seconds[batch], base[batch], settings.penalty, settings.worst)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        if len(held) and ((step + 1) % settings.every == 0 or step + 1 == settings.steps):
+            with torch.inference_mode():
+                chosen = network.eval()(features.at(held)).argmax(-1, keepdim=True)
+            reached = float(tokens[held].gather(1, chosen).sum() / seconds[held].gather(1, chosen).sum())
+            if reached > highest:
+                highest, best = reached, {name: weight.clone() for name, weight in network.state_dict().items()}
+    network.load_state_dict(best)
+    network.eval().requires_grad_(False)
+
+
+def _check(labels: Sequence[Labels], latency: Latency, settings: SelectorTraining) -> None:
+    if not labels:
+        raise InputError("labels must be at least one, got none: compute labels first")
+    if latency.prompt_seconds or latency.draft_prompt_seconds:
+        raise InputError(
+            f"latency must have no seconds of prompts, got prompt_seconds={latency.prompt_seconds:g} and "
+            f"draft_prompt_seconds={latency.draft_prompt_seconds:g}: a selector decides cycles"
+        )
+    for one in labels:
+        if one.verifier != settings.verifier:
+            raise InputError(f"labels are of {one.verifier}, not of {settings.verifier}: compute labels with it")
+        if (one.weights, one.space) != (labels[0].weights, labels[0].space):
+            raise InputError("labels must be of one pair and one space of actions: train a selector for each")
+    if len({one.sampling for one in labels}) < len(labels):
+        raise InputError("labels must be of different samplings: give the labels of each once")

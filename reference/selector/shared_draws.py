@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from reference.selector.actions import ActionSpace
+from reference.selector.trees import ActionSpace
 from spectheory.core.arrays import Vector
 from spectheory.otlp import Solver
 

@@ -1,1 +1,1 @@
-"""Training of the shipped pair: a target on the standard library's source, and a draft distilled from it."""
+"""Training: the shipped pair, draft heads on a target's own texts, and selectors; `python -m reference.train`."""

@@ -112,7 +112,7 @@ class HeadForest:
         return _at(self.features, self.roots).flatten(0, 1), self.tokens.gather(1, self.roots).flatten()
 
     def __call__(self, features: Tensor, tokens: Tensor, parent: Tensor) -> tuple[Tensor, Tensor]:
-        """See `TreeStep`. The roots are read with their texts, whose rows the first call computes."""
+        """A `TreeStep`. The roots are read with their texts, whose rows the first call computes."""
         batch, count = self.roots.shape
         if not self.forest.depth and (parent < 0).all():
             rows = self.head(self.tokens, self.features, past_key_values=self.cache)

@@ -1,4 +1,4 @@
-"""Training of a draft head, or of a draft model, on the target's own texts."""
+"""Training of a draft head on the target's own texts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_head
-from reference.losses import ChainLoss, Gto, Loss
+from reference.losses import Gto, Loss
 from reference.models import Pair, weights_hash
 from reference.part_files import claim
 from reference.train.loop import Done, LearningRates, fit
-from reference.train.objectives import Batching, DraftModelObjective, DraftTrees, Objective, objective_of
+from reference.train.objectives import Batching, DraftTrees, Objective, objective_of
 from reference.train.own_texts import OwnTexts
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
@@ -25,7 +25,7 @@ from spectheory.core.files import owned, write_whole
 
 CHECKPOINT, RECORD = "training.pt", "training.json"
 NEW_RATE, STARTED_RATE = 0.02, 0.003
-"""Learning rates of a new draft, and of one that is trained on: the rate of a new draft makes a trained one worse."""
+"""Learning rates of a new head, and of one that is trained on: the rate of a new head makes a trained one worse."""
 
 LAYOUTS_OF: dict[Kind, str] = {
     "eagle1": "eagle",
@@ -33,7 +33,7 @@ LAYOUTS_OF: dict[Kind, str] = {
     "mtp": "spectheory",
     "parallel": "spectheory",
 }
-"""The layout in which a trained head of each kind is written; `spectheory head convert` writes others."""
+"""The layout in which a trained head of each kind is written; `reference.heads.convert_head` writes others."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,12 @@ class HeadRecipe:
             raise InputError(f"rate must be a positive number, got {self.rate!r}")
 
     @property
-    def vector_rate(self) -> float:
-        """Learning rate of norms, embeddings and output layers."""
-        return self.rate / 10
-
-    @property
     def stamp(self) -> dict[str, Any]:
         """The settings as a provenance holds them."""
         loss = json.dumps({"name": self.loss.name} | asdict(self.loss))
         trees = json.dumps(asdict(self.trees)) if isinstance(self.loss, Gto) else ""
-        rates = {"matrix_rate": self.rate, "vector_rate": self.vector_rate}
         sizes = {name: getattr(self, name) for name in ("steps", "rows", "roots")}
-        return sizes | rates | {"loss": loss, "trees": trees}
+        return sizes | {"matrix_rate": self.rate, "loss": loss, "trees": trees}
 
 
 def head_config(
@@ -144,12 +138,12 @@ def train_head(
     config: HeadConfig | None = None,
     done: Done = lambda finished, total: None,
 ) -> None:
-    """Train a new head, or with `config` None the draft of `pair` from its present weights, and write it to `folder`.
+    """Train a new head, or with `config` None the head of `pair` from its present weights, and write it to `folder`.
 
-    After an interruption the same call continues; once the draft is there, it does nothing.
+    After an interruption the same call continues; once the head is there, it does nothing.
 
     Args:
-        pair: the target, and the draft that the training starts from. A frozen copy is the frozen start of GTO.
+        pair: the target, and the head that the training starts from. A frozen copy is the frozen start of GTO.
         texts: the target's own texts.
         folder: empty folder, or folder of the same training.
         recipe: the loss and how it is trained.
@@ -157,54 +151,39 @@ def train_head(
         done: see `fit`.
 
     Raises:
-        InputError: the texts or the draft belong to another target, the loss does not suit the draft, or `folder` holds
-            something else.
+        InputError: the texts or the head belong to another target, the draft of `pair` is not a head, GTO has no start,
+            or `folder` holds something else.
     """
-    draft = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
-    objective = _objective(pair, draft, texts, recipe, started=config is None)
+    head = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
+    objective = _objective(pair, head, texts, recipe, started=config is None)
     begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
     claim(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings)
     if (folder / RECORD).exists():
         return
-    rates = LearningRates(recipe.steps, recipe.rate, recipe.vector_rate)
+    rates = LearningRates(recipe.steps, recipe.rate, recipe.rate / 10)
     with owned(folder, folder / "training.lock", "name another folder"):
-        seconds = fit(draft, objective, rates, folder / CHECKPOINT, done)
-        _write(draft, pair, folder)
+        seconds = fit(head, objective, rates, folder / CHECKPOINT, done)
+        write_head(head.half(), folder, LAYOUTS_OF[head.config.kind], overwrite=True)
         record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}
         write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")
         (folder / CHECKPOINT).unlink()
 
 
-def _copy(pair: Pair) -> nn.Module:
-    """A trainable copy of the draft; the token embeddings of a head stay frozen, as in the sources."""
-    draft: Any = pair.draft
-    if not isinstance(draft, Head):
-        twin = type(draft)(draft.config).to(draft.dtype)
-        twin.load_state_dict(draft.state_dict())
-        return twin
-    head = new_head(draft.config).to(draft.dtype)
-    head.load_state_dict(draft.state_dict())
+def _copy(pair: Pair) -> Head:
+    """A trainable copy of the head; its token embeddings stay frozen, as in the sources."""
+    if not isinstance(pair.draft, Head):
+        raise InputError(
+            f"the draft to train on must be a head, {pair.names[1]} is a draft model: name a head's folder"
+        )
+    head = new_head(pair.draft.config).to(pair.draft.dtype)
+    head.load_state_dict(pair.draft.state_dict())
     if head.embed_tokens is not None:
         head.embed_tokens.requires_grad_(False)
     return head.attach(pair.target)
 
 
-def _objective(pair: Pair, draft: nn.Module, texts: OwnTexts, recipe: HeadRecipe, *, started: bool) -> Objective:
-    batching, loss = Batching(texts, recipe.rows, recipe.seed), recipe.loss
-    if not isinstance(draft, Head):
-        if not isinstance(loss, ChainLoss):
-            raise InputError(f"loss must be tv, kl, lk_alpha or lk_lambda to train a draft model, got {loss.name}")
-        return DraftModelObjective(draft, pair.target, batching, loss)  # type: ignore[arg-type]
+def _objective(pair: Pair, head: Head, texts: OwnTexts, recipe: HeadRecipe, *, started: bool) -> Objective:
+    batching = Batching(texts, recipe.rows, recipe.seed)
     start = pair.draft if started and isinstance(pair.draft, Head) else None
-    return objective_of(loss, draft, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees)
-
-
-def _write(draft: nn.Module, pair: Pair, folder: Path) -> None:
-    """Write the draft in half precision."""
-    if isinstance(draft, Head):
-        write_head(draft.half(), folder, LAYOUTS_OF[draft.config.kind], overwrite=True)
-        return
-    model: Any = draft
-    model.half().save_pretrained(folder)
-    pair.tokenizer.save_pretrained(folder)
+    return objective_of(recipe.loss, head, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees)

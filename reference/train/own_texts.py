@@ -1,10 +1,10 @@
-"""The target's own continuations of training prompts, with its hidden states: what draft heads are trained on."""
+"""The target's own texts, on which heads are trained: its tokens, and its hidden states in half precision."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from transformers import DynamicCache, PreTrainedModel
 from reference.heads import Head
 from reference.logits import Peaks, settle
 from reference.models import Pair, weights_hash
-from reference.part_files import STAMP, claim, short_hash, stamp_of
+from reference.part_files import STAMP, claim, require_kind, short_hash, stamp_of
 from reference.sampling import Sampling
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
@@ -44,9 +44,6 @@ class TextSettings:
         layers: layers of the target whose inputs are stored in addition to the last hidden state; None means the layers
             of EAGLE-3: 2, n // 2 and n - 3 of n.
         seed: seed of the choice of prompts and of sampling.
-
-    Raises:
-        InputError: a number is out of range.
     """
 
     rows: int = 10_240
@@ -63,23 +60,21 @@ class TextSettings:
         check_whole("seed", self.seed, 0)
         if not self.temperatures:
             raise InputError("temperatures must be at least one, got none")
-        for temperature in self.temperatures:
-            Sampling(temperature)
-        for layer in self.layers or ():
-            check_whole("a number in layers", layer, 0)
 
-    def states(self, layers: int) -> tuple[int, ...]:
-        """The numbers of the stored hidden states of a target with `layers` layers; the last one is after its norm."""
+    def states(self, target: PreTrainedModel) -> tuple[int, ...]:
+        """The numbers of the stored hidden states of a target; the last one is after its norm.
+
+        Raises:
+            InputError: the target lacks one of the layers, or a text does not fit its context.
+        """
+        layers = target.config.num_hidden_layers
         inner = self.layers or (2, layers // 2, layers - 3)
         if len(set(inner)) < len(inner) or not 0 <= min(inner) <= max(inner) < layers:
-            raise InputError(
-                f"layers must be different layers of the target, which has {layers}, got {inner}: set layers"
-            )
+            raise InputError(f"layers must be different layers of the target, which has {layers}, got {inner}")
+        context = getattr(target.config, "max_position_embeddings", None) or 2**31
+        if (length := self.prompt_tokens + self.new_tokens) > context:
+            raise InputError(f"prompts and new tokens need a context of {length}, the target has {context}")
         return (*inner, layers)
-
-    def part(self, first: int) -> str:
-        """Name of the file whose first text has this number."""
-        return f"part-{first:06d}.safetensors"
 
 
 class TextBatch(NamedTuple):
@@ -120,59 +115,39 @@ def write_own_texts(
         share: (k, n): write every n-th file, from file k on.
 
     Raises:
-        InputError: `folder` holds something else, no text of the corpus is long enough, or a text does not fit the
-            target's context.
-        LogitsError: the target's logits are not distributions, or its hidden states overflow half precision.
+        InputError: `folder` holds something else, no text of the corpus is long enough, a text does not fit the
+            target's context, or hidden states overflow half precision.
+        LogitsError: the target's logits are not distributions.
     """
-    states = stored_states(pair.target, settings)
-    prompts = _prompts(corpus, settings)
-    numbers = {name: getattr(settings, name) for name in ("rows", "prompt_tokens", "new_tokens", "batch")}
-    lists = {"temperatures": _listed(settings.temperatures), "states": _listed(states)}
-    hashes = {"corpus": short_hash(corpus), "weights": weights_hash(pair.target)}
-    stated = {"target": pair.names[0], "dtype": str(pair.target.dtype), "seed": settings.seed}
-    claim(folder, WHAT, **stated, settings=numbers | lists | hashes)
+    states, prompts = settings.states(pair.target), _prompts(corpus, settings)
+    stated: dict[str, Any] = {
+        name: getattr(settings, name) for name in ("rows", "prompt_tokens", "new_tokens", "batch")
+    }
+    stated |= {"temperatures": str(settings.temperatures), "states": " ".join(map(str, states))}
+    stated |= {"corpus": short_hash(corpus), "weights": weights_hash(pair.target)}
+    target = {"target": pair.names[0], "dtype": str(pair.target.dtype)}
+    claim(folder, WHAT, **target, seed=settings.seed, settings=stated)
     firsts = list(enumerate(range(0, settings.rows, settings.batch)))[share[0] :: share[1]]
     with owned(folder, folder / f"writer-{share[0]}-of-{share[1]}.lock", "name another folder or share"):
-        lacking = [(number, first) for number, first in firsts if not (folder / settings.part(first)).exists()]
-        pieces = [prompts[first : first + settings.batch] for _, first in lacking]
-        finished, total = 0, settings.new_tokens * sum(map(len, pieces))
-        for (number, first), rows in zip(lacking, pieces, strict=True):
-            temperature = settings.temperatures[number % len(settings.temperatures)]
-            step = partial(_report, done, finished, len(rows), total)
-            tensors = _generate(pair, rows, settings, states, Sampling(temperature), first, step)
-            with whole_file(folder / settings.part(first)) as place:
-                save_file(tensors, place, {RUN: _identity(folder)})
-            finished += settings.new_tokens * len(rows)
+        lacking = [(number, first) for number, first in firsts if not _part(folder, first).exists()]
+        sizes = [settings.new_tokens * len(prompts[first : first + settings.batch]) for _, first in lacking]
+        for place, (number, first) in enumerate(lacking):
+            sampling = Sampling(settings.temperatures[number % len(settings.temperatures)])
+            tensors = _generate(pair, prompts[first : first + settings.batch], settings, states, sampling, first)
+            with whole_file(_part(folder, first)) as partial:
+                save_file(tensors, partial, {RUN: _identity(folder)})
+            done(sum(sizes[: place + 1]), sum(sizes))
 
 
-def stored_states(target: PreTrainedModel, settings: TextSettings) -> tuple[int, ...]:
-    """The numbers of the hidden states that are stored, see `TextSettings.states`.
-
-    Raises:
-        InputError: the target lacks one of the layers, or a text does not fit its context.
-    """
-    states = settings.states(target.config.num_hidden_layers)
-    context = getattr(target.config, "max_position_embeddings", None) or 2**31
-    if (length := settings.prompt_tokens + settings.new_tokens) > context:
-        raise InputError(
-            f"prompts and new tokens need a context of {length}, the target has {context}: shorten one of them"
-        )
-    return states
+def _part(folder: Path, first: int) -> Path:
+    """The file whose first text has this number."""
+    return folder / f"part-{first:06d}.safetensors"
 
 
 def _identity(folder: Path) -> str:
     """A hash of everything that the texts in a folder depend on."""
     stamp = stamp_of(folder)
     return short_hash([dict(stamp.settings), stamp.seed])
-
-
-def _report(done: Callable[[int, int], None], finished: int, rows: int, total: int, place: int) -> None:
-    """Report that `rows` texts have `place` new tokens each, after `finished` tokens of other files."""
-    done(finished + rows * place, total)
-
-
-def _listed(numbers: Iterable[float]) -> str:
-    return " ".join(f"{number:g}" for number in numbers)
 
 
 def _prompts(corpus: Sequence[list[int]], settings: TextSettings) -> Tensor:
@@ -191,30 +166,22 @@ def _prompts(corpus: Sequence[list[int]], settings: TextSettings) -> Tensor:
 
 @torch.inference_mode()
 def _generate(
-    pair: Pair,
-    prompts: Tensor,
-    settings: TextSettings,
-    states: tuple[int, ...],
-    sampling: Sampling,
-    first: int,
-    step: Callable[[int], None],
+    pair: Pair, prompts: Tensor, settings: TextSettings, states: tuple[int, ...], sampling: Sampling, first: int
 ) -> dict[str, Tensor]:
-    """The tensors of one file; its first text has the number `first`. `step` gets the number of new tokens per text."""
+    """The tensors of one file; its first text has the number `first`."""
     model: Any = pair.target
-    rng = Generator(pair.device).manual_seed(
-        int(np.random.SeedSequence([settings.seed, 1, first]).generate_state(1)[0])
-    )
-    rows, width = len(prompts), settings.prompt_tokens + settings.new_tokens
+    seed = np.random.SeedSequence([settings.seed, 1, first]).generate_state(1)[0]
+    rng = Generator(pair.device).manual_seed(int(seed))
+    rows, prompt, width = len(prompts), settings.prompt_tokens, settings.prompt_tokens + settings.new_tokens
     tokens = torch.zeros((rows, width), dtype=torch.int64)
     stored = torch.zeros((rows, width, len(states), model.config.hidden_size), dtype=STORED)
-    tokens[:, : settings.prompt_tokens] = prompts
+    tokens[:, :prompt] = prompts
     cache, peaks, fed, place = DynamicCache(), Peaks(f"target {pair.names[0]}", model.dtype), prompts, 0
     while place < width:
         out = model(fed.to(pair.device), past_key_values=cache, output_hidden_states=True, logits_to_keep=1)
         reached = place + fed.shape[1]
         stored[:, place:reached] = torch.stack([out.hidden_states[state] for state in states], 2).to(STORED)
         logits, place = out.logits[:, -1, : pair.vocab_size].float(), reached
-        step(place - settings.prompt_tokens)
         peaks.see(logits, lambda row, after=reached: f"after token {after} of text {first + row}")
         settle(peaks)
         if place < width:
@@ -222,78 +189,47 @@ def _generate(
             fed = chosen.argmax(-1, keepdim=True) if sampling.greedy else torch.multinomial(chosen, 1, generator=rng)
             tokens[:, place] = fed[:, 0]
     if not stored.isfinite().all():
-        raise InputError(
-            f"the target's hidden states after prompt {first} and the following overflow half precision: leave out "
-            "layers with large states (layers)"
-        )
-    return {"tokens": tokens.int(), "lengths": _lengths(tokens, settings.prompt_tokens, pair), "states": stored}
-
-
-def _lengths(tokens: Tensor, prompt: int, pair: Pair) -> Tensor:
-    """(B,) number of tokens up to the first stop token after the prompt, that token included."""
+        raise InputError(f"hidden states after prompt {first} and the following overflow half precision: set layers")
     ends = torch.isin(tokens[:, prompt:], torch.tensor(sorted(pair.stop_tokens), dtype=torch.int64))
-    first = torch.where(ends.any(1), ends.int().argmax(1) + 1, ends.shape[1])
-    return (prompt + first).int()
+    lengths = prompt + torch.where(ends.any(1), ends.int().argmax(1) + 1, ends.shape[1])
+    return {"tokens": tokens.int(), "lengths": lengths.int(), "states": stored}
 
 
 @dataclass(frozen=True, eq=False)
 class OwnTexts:
     """The texts in a folder that `write_own_texts` filled; they are read from disk batch by batch.
 
-    Attributes:
-        folder: the folder.
-
     Raises:
-        InputError: the folder holds no such texts, or files are missing or damaged.
+        InputError: the folder holds no such texts, or files are missing.
     """
 
     folder: Path
 
     def __post_init__(self) -> None:
         if not (self.folder / STAMP).exists():
-            raise InputError(f"{self.folder} holds no texts of a target: write them with `spectheory train texts`")
-        if (source := stamp_of(self.folder).source) != f"spectheory {WHAT}":
             raise InputError(
-                f"{self.folder} holds a {source.removeprefix('spectheory ')}, not {WHAT}: name another folder"
+                f"{self.folder} holds no texts of a target: write them with `python -m reference.train texts`"
             )
-        lacking = [part for part in self._parts if not part.exists()]
-        if lacking:
+        require_kind(self.folder, WHAT)
+        parts = [_part(self.folder, first) for first in range(0, self.rows, self._held["batch"])]
+        if lacking := [part.name for part in parts if not part.exists()]:
             raise InputError(
-                f"{self.folder} lacks {len(lacking)} of {len(self._parts)} files, such as {lacking[0].name}: repeat "
-                "the command that writes it"
+                f"{self.folder} lacks {len(lacking)} of {len(parts)} files, such as {lacking[0]}: repeat the command "
+                "that writes it"
             )
 
     @cached_property
     def _held(self) -> dict[str, Any]:
         return dict(stamp_of(self.folder).settings)
 
-    @cached_property
-    def _parts(self) -> list[Path]:
-        rows, batch = self._held["rows"], self._held["batch"]
-        return [self.folder / TextSettings().part(first) for first in range(0, rows, batch)]
-
     @property
     def rows(self) -> int:
         """Number of texts."""
         return self._held["rows"]
 
-    @property
-    def prompt(self) -> int:
-        """Number of tokens of a prompt."""
-        return self._held["prompt_tokens"]
-
-    @property
-    def length(self) -> int:
-        """Number of tokens of a text, prompt included."""
-        return self.prompt + self._held["new_tokens"]
-
-    @property
+    @cached_property
     def identity(self) -> str:
         """A hash of everything that the texts depend on."""
-        return self._identity
-
-    @cached_property
-    def _identity(self) -> str:
         return _identity(self.folder)
 
     def require_target(self, target: PreTrainedModel) -> None:
@@ -301,7 +237,7 @@ class OwnTexts:
         if weights_hash(target) != self._held["weights"]:
             raise InputError(
                 f"{self.folder} holds texts of another target, {stamp_of(self.folder).target}: name the texts of this "
-                "target, or write them with `spectheory train texts`"
+                "target, or write them with `python -m reference.train texts`"
             )
 
     def columns(self, head: Head) -> list[int]:
@@ -322,18 +258,19 @@ class OwnTexts:
         """The texts of these numbers.
 
         Raises:
-            InputError: a file is damaged, belongs to another run, or its hidden states have another precision.
+            InputError: a file is damaged or belongs to another run.
         """
         rows = [self._row(number) for number in numbers]
         tokens, lengths, states = (torch.cat(parts) for parts in zip(*rows, strict=True))
-        return TextBatch(tokens.long(), lengths.long(), states.float(), self.prompt)
+        return TextBatch(tokens.long(), lengths.long(), states.float(), self._held["prompt_tokens"])
 
-    def _row(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
-        part, place = self._parts[number // self._held["batch"]], number % self._held["batch"]
+    def _row(self, number: int) -> list[Tensor]:
+        place = number % self._held["batch"]
+        part = _part(self.folder, number - place)
         try:
             with safe_open(part, "pt") as file:
                 found = [file.get_slice(name)[place : place + 1] for name in ("tokens", "lengths", "states")]
-                run = (file.metadata() or {}).get(RUN, self.identity)
+                run = (file.metadata() or {}).get(RUN)
         except (SafetensorError, OSError) as error:
             raise InputError(f"{part} is damaged: remove it and repeat the command that writes it") from error
         if run != self.identity:
@@ -341,6 +278,4 @@ class OwnTexts:
                 f"{part} does not belong to the run that {STAMP} describes: remove {part.name} and repeat the command "
                 "that writes it"
             )
-        if found[2].dtype != STORED:
-            raise InputError(f"{part} holds hidden states in {found[2].dtype}, {STORED} is needed: remove the folder")
-        return found[0], found[1], found[2]
+        return found

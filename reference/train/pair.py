@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import torch
@@ -14,12 +17,16 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from reference.library_sources import SourceFile, standard_library
-from reference.train.card import model_card
+from reference.losses import Eagle, Eagle3
+from reference.model_folders import WEIGHTS
+from reference.models import Pair, load_pair
+from reference.part_files import STAMP
+from reference.prompts import training_texts
 from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, train_tokenizer
+from reference.train.head import RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
 from reference.train.loop import Done, LearningRates, fit
+from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from reference.train.recipe import LayerSizes, Recipe
-from reference.train.shipped_head import train_shipped_head
-from reference.train.stages import Stage, silent
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned, read_json, whole_file, write_whole
 
@@ -143,23 +150,69 @@ def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
     wrapped.save_pretrained(folder)
 
 
-def build_pair(
-    folder: Path,
-    work: Path,
-    recipe: Recipe | None = None,
-    say: Callable[[str], None] = print,
-    stage: Stage = silent,
-) -> None:
-    """Train the models and write `folder`: target, draft, head, split.json, held_out.jsonl and the card README.md.
+@contextmanager
+def said(stage: str, say: Callable[[str], None] = print) -> Iterator[Done]:
+    """Context with a callback that says how far a stage is, once a minute and at its end."""
+    begun, last = monotonic(), monotonic()
 
-    The folder `work` holds the checkpoints: after an interruption, the same call continues. `stage` gives each training
-    the function that is called with its finished steps and all.
+    def done(finished: int, total: int) -> None:
+        nonlocal last
+        if monotonic() - last > 60 or finished == total:
+            last = monotonic()
+            say(f"{stage}: {finished:,} of {total:,}, {last - begun:.0f} s")
+
+    yield done
+
+
+def build_pair(folder: Path, work: Path, recipe: Recipe | None = None, say: Callable[[str], None] = print) -> None:
+    """Train the models and write `folder`: target, draft, head, split.json and held_out.jsonl.
+
+    The folder `work` holds the checkpoints: after an interruption, the same call continues. At the end it says the
+    losses on held-out text.
     """
     recipe = recipe or Recipe()
-    corpus = train_pair(folder, work, recipe, say=say, stage=stage)
-    train_shipped_head(folder, work, recipe, stage)
-    write_whole(folder / "README.md", model_card(folder, corpus.held_out, recipe, work))
-    say(f"wrote {folder}")
+    corpus = train_pair(folder, work, recipe, say=say)
+    train_shipped_head(folder, work, recipe, say)
+    losses, accepted = on_text(load_pair(folder / "target", folder / "draft"), corpus.held_out, recipe.length)
+    nats = ", ".join(f"{role} {loss:.3f}" for role, loss in losses.items())
+    say(f"wrote {folder}; held-out loss in nats per token: {nats}; E[sum min(p, q)] of the draft {accepted:.3f}")
+
+
+def train_shipped_head(folder: Path, work: Path, recipe: Recipe, say: Callable[[str], None] = print) -> None:
+    """Train the head for the target in `folder` on the target's own texts, and write it there as `head`.
+
+    An EAGLE-1 head by EAGLE's loss, then by cross-entropy along the text. The folder `work` holds the texts and the
+    checkpoints: after an interruption, the same call continues.
+    """
+    how, pair = recipe.head, load_pair(folder / "target", folder / "draft")
+    prompt, new = min(64, recipe.length // 4), min(192, recipe.length // 2)
+    settings = TextSettings(rows=how.texts, prompt_tokens=prompt, new_tokens=new, seed=recipe.seed)
+    with said("texts", say) as done:
+        write_own_texts(pair, training_texts(pair), settings, work / "texts", done)
+    texts, config = OwnTexts(work / "texts"), head_config(pair.target, "eagle1", intermediate_size=how.hidden)
+    first = HeadRecipe(Eagle(), how.start_steps, how.rows, recipe.seed)
+    with said("start of the head", say) as done:
+        train_head(pair, texts, work / "start", first, config, done)
+    chained = HeadRecipe(Eagle3(passes=how.passes), how.steps, how.rows, recipe.seed, STARTED_RATE)
+    with said("head", say) as done:
+        train_head(load_pair(folder / "target", work / "start"), texts, work / "head", chained, done=done)
+    (folder / "head").mkdir(exist_ok=True)
+    for name in ("config.json", WEIGHTS, STAMP, RECORD):
+        shutil.copyfile(work / "head" / name, folder / "head" / name)
+
+
+@torch.inference_mode()
+def on_text(pair: Pair, held_out: np.ndarray, length: int, most: int = 64) -> tuple[dict[str, float], float]:
+    """Loss on held-out text by role, in nats per token, and the mean of sum min(p, q), over at most `most` rows."""
+    rows = min(most, len(held_out) // length)
+    text = torch.from_numpy(held_out[: rows * length].astype(np.int64)).view(rows, length).to(pair.device)
+    sums = np.zeros(3)
+    for row in text:
+        both: list[Tensor] = [model(row[None]).logits[0, :-1].float() for model in (pair.target, pair.draft)]
+        sums[:2] += [float(torch.nn.functional.cross_entropy(one, row[1:])) for one in both]
+        sums[2] += float(overlap(*(one.softmax(-1) for one in both)))
+    target, draft, accepted = sums / rows
+    return {"target": target, "draft": draft}, accepted
 
 
 def train_pair(
@@ -170,9 +223,8 @@ def train_pair(
     files: Files | None = None,
     device: str = "cpu",
     say: Callable[[str], None] = print,
-    stage: Stage = silent,
 ) -> Corpus:
-    """Train a pair on any files and any device, without a model card, and return the corpus."""
+    """Train a target and a draft on any files and any device, and return the corpus."""
     with owned(work, work / "writer.lock", "name another folder"):
         remember = work / "recipe.json"
         if remember.exists() and read_json(remember) != asdict(recipe):
@@ -180,9 +232,9 @@ def train_pair(
         write_whole(remember, json.dumps(asdict(recipe), indent=1) + "\n")
         corpus = prepare_corpus(recipe, work, files)
         say(f"corpus: {len(corpus.train):,} training tokens, {len(corpus.held_out):,} held-out tokens")
-        with stage("target") as done:
+        with said("target", say) as done:
             target = train_target(recipe, corpus, work, device, done)
-        with stage("draft") as done:
+        with said("draft", say) as done:
             draft = train_draft(recipe, corpus, target, work, device, done)
         export(target, corpus.tokenizer, folder / "target")
         export(draft, corpus.tokenizer, folder / "draft")

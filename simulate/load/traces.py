@@ -130,7 +130,9 @@ def _vllm(path: Path, result: Mapping[str, Any]) -> Iterator[Row]:
             f"{path} must have equally long lists {', '.join(VLLM)}: run `vllm bench serve` with --save-result "
             "--save-detailed, in a version that writes start_times"
         )
-    errors = result.get("errors") or [""] * len(columns[0])
+    errors = result.get("errors")
+    if not isinstance(errors, list) or len(errors) != len(columns[0]):
+        errors = [""] * len(columns[0])
     for number, (start, prompt, output, error) in enumerate(zip(*columns, errors, strict=True)):
         where = f"{path}, request {number}"
         tokens = 0 if error else _whole(where, "output_lens", output)

@@ -12,7 +12,7 @@ from simulate.load import Requests
 from simulate.serving.controllers import Rates, Served, Tier, tiers_of
 from simulate.serving.server import Server, controller_for, own_server, serve
 from simulate.serving.stability import Work
-from spectheory import Plan, Provenance, Schedule, ServingRun
+from spectheory import Provenance, Schedule, ServingRun
 from spectheory.results.serving_comparison import ServingComparison
 
 
@@ -40,7 +40,7 @@ def compare_schedules(
         InputError: see `serve`, or there is no schedule.
     """
     if server is None:
-        server = own_server(next((one for one in schedules.values() if isinstance(one, Schedule | Plan)), None))
+        server = own_server(next((one for one in schedules.values() if isinstance(one, Schedule)), None))
     given = {"server": server, "rates": rates}
     runs = [
         _with_limits(serve(schedule, requests, name=name, **given, **options), schedule, requests, **given)
@@ -50,12 +50,9 @@ def compare_schedules(
     return ServingComparison(tuple(runs), stamp)
 
 
-def schedules_in(source: Schedule | Plan) -> dict[str, Schedule | Plan | Tier | None]:
-    """No speculation, the schedule or the plan itself, and each of a schedule's trees at every batch size, by name."""
-    found: dict[str, Schedule | Plan | Tier | None] = {"off": None}
-    if isinstance(source, Plan):
-        return found | {tier.name: source for tier in tiers_of(source) if tier.tree.budget}
-    found["schedule"] = source
+def schedules_in(source: Schedule) -> dict[str, Schedule | Tier | None]:
+    """No speculation, the schedule, and each of its chosen trees at every batch size, by name."""
+    found: dict[str, Schedule | Tier | None] = {"off": None, "schedule": source}
     tiers = tiers_of(source)
     for number in sorted(set(source.choice.tolist())):
         tier = tiers[number]

@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from simulate.serving.rules import BY_TABLE, GAP
-from spectheory import Acceptance, Plan, RequestClasses, Schedule, Tree, reach
+from spectheory import Acceptance, RequestClasses, Schedule, Tree, reach
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
-from spectheory.planning.node_reach import node_reach
 
 Rates = Acceptance | RequestClasses | Sequence[Acceptance | Sequence[float] | np.ndarray]
 """Rates of acceptance: of all requests, or of each class of requests."""
@@ -189,7 +188,7 @@ class Controller:
 
     @classmethod
     def of(cls, source: Unruled, most_sequences: int, rates: Rates | None = None) -> Controller:
-        """The controller of a schedule, of one plan, tree or tier at every batch size, or of no speculation for None.
+        """The controller of a schedule, of one tree or tier at every batch size, or of no speculation for None.
 
         Args:
             source: what to run.
@@ -203,9 +202,9 @@ class Controller:
         if isinstance(source, Schedule):
             tiers = tiers_of(source, rates)
             used, choice = np.unique(source.choice, return_inverse=True)
+            if len(source.batches) == 1:
+                return cls.always(tiers[used[0]], most_sequences)
             return cls.by_batch([tiers[number] for number in used], choice, source.batches, "schedule")
-        if isinstance(source, Plan):
-            return cls.always(tiers_of(source, rates)[0], most_sequences)
         if isinstance(source, Tier):
             return cls.always(source, most_sequences)
         if rates is None:
@@ -227,27 +226,22 @@ class Controller:
         return self.tiers[0].classes
 
 
-Unruled = Schedule | Plan | Tree | Tier | None
-"""What a controller can be made from: a schedule, a plan, a tree or a tier. None means no speculation."""
+Unruled = Schedule | Tree | Tier | None
+"""What a controller can be made from: a schedule, a tree or a tier. None means no speculation."""
 Served = Unruled | Controller
 """What can be served."""
 
 
-def tiers_of(source: Schedule | Plan, rates: Rates | None = None) -> tuple[Tier, ...]:
-    """The trees of a schedule, or the tree of a plan. What they accept is replayed if it was, otherwise by the rates.
+def tiers_of(source: Schedule, rates: Rates | None = None) -> tuple[Tier, ...]:
+    """The options of a schedule. What they accept is replayed if it was, otherwise by the rates.
 
     Args:
-        source: the schedule or the plan.
+        source: the schedule.
         rates: true rates, in place of those that `source` predicts from.
     """
-    if isinstance(source, Plan):
-        rows = [(source.tree, source.verifier, source.replayed)]
-    else:
-        replayed = source.replayed or (None,) * len(source.trees)
-        rows = [(tree, source.verifier(number), replayed[number]) for number, tree in enumerate(source.trees)]
     if rates is not None:
-        return tuple(Tier.of(tree, rates, verifier) for tree, verifier, _ in rows)
+        return tuple(Tier.of(option.tree, rates, option.verifier) for option in source.options)
     return tuple(
-        Tier(tree, _by_depth(tree, node_reach(tree, source.rates, replayed).values)[None], verifier)
-        for tree, verifier, replayed in rows
+        Tier(option.tree, _by_depth(option.tree, option.reach(source.rates))[None], option.verifier)
+        for option in source.options
     )

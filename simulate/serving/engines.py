@@ -74,7 +74,7 @@ def chain_rates(schedule: Schedule, longest: int) -> list[np.ndarray]:
     If the schedule was replayed, they are the probabilities of its longest chain; deeper tokens follow the rates.
     """
     survival = np.append(1.0, schedule.rates.reach(Tree.chain(longest))[1:])
-    if schedule.tried is not None:
+    if schedule.is_replayed:
         replayed = max((tier for tier in tiers_of(schedule) if tier.tree.is_chain), key=lambda tier: tier.tree.budget)
         known = replayed.survival[0]
         if survival[len(known) - 1]:

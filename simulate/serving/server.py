@@ -25,7 +25,7 @@ from simulate.serving.engine_state import (
     Work,
 )
 from simulate.serving.step_times import StepTimes
-from spectheory import Latency, Plan, Provenance, Schedule
+from spectheory import Latency, Provenance, Schedule
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.results.serving_run import Figures, ServingRun
@@ -77,7 +77,7 @@ class Server:
             )
 
     @classmethod
-    def of(cls, source: Schedule | Plan | Latency, **limits: int | None) -> Server:
+    def of(cls, source: Schedule | Latency, **limits: int | None) -> Server:
         """A server with the times in a schedule, a plan or a latency; see `StepTimes.of`."""
         return cls(StepTimes.of(source), **limits)  # pyrefly: ignore[bad-argument-type]
 
@@ -160,7 +160,7 @@ def controller_for(
 
 def own_server(schedule: Served) -> Server:
     """The server with the times in a schedule or a plan."""
-    if isinstance(schedule, Schedule | Plan):
+    if isinstance(schedule, Schedule):
         return Server.of(schedule)
     raise InputError("server must be given, because no schedule or plan gives its times: make one with Server.of(...)")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulate.serving.controllers import Tier
-from spectheory import Deployment, Latency, Plan, Schedule
+from spectheory import Deployment, Latency, Schedule
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.hardware.roofline import RooflineInputs
@@ -64,12 +64,12 @@ class StepTimes:
         object.__setattr__(self, "contexts", contexts)
 
     @classmethod
-    def of(cls, source: Schedule | Plan | Latency) -> StepTimes:
-        """The times in a schedule, a plan or a latency.
+    def of(cls, source: Schedule | Latency) -> StepTimes:
+        """The times in a schedule or a latency.
 
         A schedule has times at one context. If a roofline computes the same times from the GPU, the models and the
         engine that the schedule names, it computes those at other contexts too. Otherwise, as with measured times or
-        calibrated costs, steps take the same time at every context. A plan or a latency knows one batch size, which
+        calibrated costs, steps take the same time at every context. A latency knows one batch size, which
         must be 1, and then serves one sequence at a time.
         """
         if isinstance(source, Schedule):
@@ -77,8 +77,7 @@ class StepTimes:
             if place is not None:
                 return cls.computed(place, most_sequences=int(source.batches[-1]))
             return cls.by_batch(source.batches, source.latencies)
-        latency = source.latency if isinstance(source, Plan) else source
-        return cls.by_batch([latency.batch], [latency])
+        return cls.by_batch([source.batch], [source])
 
     @classmethod
     def by_batch(cls, batches: Sequence[int] | np.ndarray, latencies: Sequence[Latency]) -> StepTimes:

@@ -23,7 +23,7 @@ from spectheory.cli.output import progress, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 from spectheory.results.wall_clock import WallClock
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def clock(
     from spectheory.results.comparison import mismatches
 
     settings = ClockSettings(text.new_tokens, temperature, rounds, seed, top_k, top_p)
-    plans = () if plan is None else (Plan.load(plan),)
+    plans = () if plan is None else (Schedule.load(plan),)
     if not plans and not skip:
         raise InputError("--skip 0 leaves no prompts to measure a plan on: raise --skip, or give a plan with --plan")
     with nullcontext() if out is None else owned(out):
@@ -93,7 +93,7 @@ def clock(
     show(record, clock_rows(record), "", *words, as_json=as_json, out=out)
 
 
-def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> tuple[Plan, ...]:
+def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> tuple[Schedule, ...]:
     from reference.planning_loop import measured_plan, rivals
 
     enough = long_enough(

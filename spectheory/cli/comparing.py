@@ -11,7 +11,7 @@ import typer
 from spectheory.cli.options import Json
 from spectheory.cli.output import console
 from spectheory.core.errors import InputError
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 from spectheory.results.tally import Tally
 
 OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
@@ -36,7 +36,7 @@ def compare(
         None if path is None else _tally(option, path)
         for option, path in (("simulated", simulated), ("measured", measured))
     ]
-    comparison = compared(Plan.load(plan), *tallies)
+    comparison = compared(Schedule.load(plan), *tallies)
     if as_json:
         print(json.dumps(comparison.to_dict(), indent=1))
     else:

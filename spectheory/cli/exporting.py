@@ -21,29 +21,18 @@ def names_of(option: str | None) -> list[str]:
 
 
 def engines_of(option: str | None) -> list[str]:
-    """The engines that --engine names, like `vllm` or `vllm@0.31`.
-
-    Raises:
-        InputError: an engine or its version is unknown, or plans cannot be exported to it.
-    """
-    names = names_of(option)
-    for name in names:
+    """The engines that --engine names, like `vllm` or `vllm@0.31`, after a check that plans can be exported to them."""
+    for name in names_of(option):
         try:
             engines.release_of(name)
         except InputError as error:
             raise InputError(f"--engine: {name}: {error}") from None
-    return names
+    return names_of(option)
 
 
 @dataclass(frozen=True)
 class Exports:
-    """The plan as each engine takes it, by the name of the engine that the user gave.
-
-    Attributes:
-        taken: the exports for the engines that can run the plan.
-        refused: for each other engine, the reason why it cannot.
-        folder: the folder for the files of the exports.
-    """
+    """The exports for the engines that can run a plan, why the others cannot, and the folder for the files."""
 
     taken: Mapping[str, Export]
     refused: Mapping[str, str]
@@ -51,27 +40,28 @@ class Exports:
 
     @classmethod
     def of(cls, fitting: Fitting, names: Sequence[str], out: Path | None) -> Exports:
-        """The plan for each engine in `names`, like `vllm` or `vllm@0.31`. Nothing is written yet.
-
-        The files will be written next to the file `out` of the plan, or to the working directory if it is None.
-        """
+        """The plan for each engine in `names`. Nothing is written yet; files will be next to the file `out`."""
         taken: dict[str, Export] = {}
         refused: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for name in names:
             engine, version = engines.release_of(name)
             try:
                 export = engine.export(fitting, version)
-                _check_files(export, taken)
-                taken[name] = export
             except InputError as error:
                 refused[name] = str(error)
+                continue
+            if clash := next((file for file, text in export.files.items() if texts.get(file, text) != text), None):
+                refused[name] = f"its file {clash} would replace the file of another engine: export one at a time"
+                continue
+            taken[name] = export
+            texts |= export.files
         return cls(taken, refused, out.parent if out else Path())
 
     @property
     def files(self) -> list[Path]:
         """The files that `write` writes."""
-        texts = {self.folder / file: text for export in self.taken.values() for file, text in export.files.items()}
-        return [path for path, text in texts.items()]
+        return list(dict.fromkeys(self.folder / file for export in self.taken.values() for file in export.files))
 
     def write(self, *, aside: bool) -> None:
         """Write the files, and print how to start each engine: on standard error if `aside`, else on standard output.
@@ -90,13 +80,3 @@ class Exports:
             errors.print(f"error: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
         if self.refused:
             raise typer.Exit(2)
-
-
-def _check_files(export: Export, taken: Mapping[str, Export]) -> None:
-    """Check that no file of `export` would replace a different file of another export."""
-    for name, other in taken.items():
-        for file in export.files.keys() & other.files.keys():
-            if export.files[file] != other.files[file]:
-                raise InputError(
-                    f"its file {file} would replace the file of {name}: export one of the two engines at a time"
-                )

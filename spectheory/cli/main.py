@@ -25,16 +25,13 @@ from spectheory.cli import (
     demo,
     diagnosing,
     exploring,
-    heads,
     importing,
-    judging,
     listing,
     measuring,
     planning,
     predicted_tau,
     replaying,
     serving,
-    training,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
@@ -173,15 +170,3 @@ for command in (
     demo.demo,
 ):
     app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
-
-head = typer.Typer(help="Draft heads, such as EAGLE-3's: inspect, convert and compare them.", no_args_is_help=True)
-for command in (heads.inspect, heads.convert, judging.evaluate):
-    head.command(command.__name__)(in_one_line(with_groups(command)))
-app.add_typer(head, name="head")
-
-train = typer.Typer(
-    help="Train the shipped models, draft heads on a target's own texts, and selectors.", no_args_is_help=True
-)
-for command in (training.pair, training.texts, training.head, training.selector):
-    train.command(command.__name__)(in_one_line(with_groups(command)))
-app.add_typer(train, name="train")

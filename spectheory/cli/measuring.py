@@ -18,7 +18,6 @@ from spectheory.cli.options import (
     PairOptions,
     PromptOptions,
     Seed,
-    Skip,
     Temperature,
     numbers,
 )
@@ -27,7 +26,7 @@ from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned
 from spectheory.core.provenance import Provenance
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 from spectheory.results.tally import Tally
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
         raise InputError(f"the trace has only {error.trials} usable positions, {repair}") from None
 
 
-def warn_of_mismatches(plan: Plan, pair: Pair, sampling: dict[str, Any]) -> None:
+def warn_of_mismatches(plan: Schedule, pair: Pair, sampling: dict[str, Any]) -> None:
     """Print a warning for each known difference between the plan and the decoding.
 
     `sampling` has the fields of a provenance that name the sampling.
@@ -83,7 +82,6 @@ def trace(
         Path, typer.Option(help="Folder for the trace. To continue an interrupted trace, repeat the command.")
     ],
     pair: PairOptions = SHIPPED,
-    skip: Skip = 0,
     count: Count = 40,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
@@ -95,9 +93,6 @@ def trace(
             help="Number of the draft's candidates at each position. The target's token is ranked among them."
         ),
     ] = 16,
-    batch: Annotated[
-        int, typer.Option(help="Number of prompts that run together. Each batch is saved as one Parquet file.")
-    ] = 8,
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -105,15 +100,13 @@ def trace(
             "is reused."
         ),
     ] = None,
-    seed: Seed = 0,
-    as_json: Json = False,
 ) -> None:
     """Record how the draft ranks each token of the target's text, and compute acceptance rates from it."""
     from reference import tracing
     from spectheory.report.tables import acceptance_rows
 
     require_free([plan], out / "acceptance.json", force=True)
-    policy = None if plan is None else Plan.load(plan)
+    policy = None if plan is None else Schedule.load(plan)
     with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
         settings = tracing.TraceSettings(
             dataset=text.dataset,
@@ -122,17 +115,15 @@ def trace(
             top_p=top_p,
             candidates=candidates,
             new_tokens=text.new_tokens,
-            batch=batch,
-            seed=seed,
         )
-        text.read(skip, count)
+        text.read(0, count)
         models = pair.load()
-        rows = text.encoded(models, skip, count)
+        rows = text.encoded(models, 0, count)
         with progress("trace") as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
-    show(acceptance, acceptance_rows(acceptance), as_json=as_json, out=out / "acceptance.json")
+    show(acceptance, acceptance_rows(acceptance), as_json=False, out=out / "acceptance.json")
 
 
 def profile(
@@ -149,9 +140,6 @@ def profile(
     ] = 257,
     rounds: Annotated[int, typer.Option(help="Number of times that each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
-    top_k: TopK = None,
-    top_p: TopP = 1.0,
-    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Measure how long forwards of 1, 2, 3, ... tokens take on this machine, for the target and for the draft."""
@@ -164,7 +152,7 @@ def profile(
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
-    check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
+    check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature))
     with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
@@ -172,9 +160,6 @@ def profile(
             contexts=sizes,
             rounds=rounds,
             temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
             done=done,
         )
     show(latency, latency_rows(latency), as_json=as_json, out=out)
@@ -212,7 +197,7 @@ def decode(
     from spectheory.results.comparison import compare
 
     require_free([plan], out, force=True)
-    planned = Plan.load(plan)
+    planned = Schedule.load(plan)
     from reference.measuring import require_cycle
 
     require_cycle(text.new_tokens)
@@ -245,7 +230,7 @@ def generate(
         raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")
     if new_tokens < 1:
         raise InputError(f"--new-tokens must be at least 1, got {new_tokens}")
-    planned = Plan.load(plan)
+    planned = Schedule.load(plan)
     sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()
     warn_of_mismatches(planned, models, sampling.stamp)
@@ -260,7 +245,7 @@ def generate(
     print(models.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(models, seed)).tokens))
 
 
-def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: float | None) -> Sampling:
+def _sampling(plan: Schedule, temperature: float | None, top_k: int | None, top_p: float | None) -> Sampling:
     """The sampling of the plan's rates, with what the options name in its place.
 
     Raises:
@@ -279,7 +264,7 @@ def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: f
 
 def measured(
     pair: Pair,
-    plan: Plan,
+    plan: Schedule,
     prompts: list[list[int]],
     out: Path | None,
     skip: int,

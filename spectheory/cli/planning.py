@@ -36,13 +36,11 @@ from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.plan_record import Plan
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import Replays
 from spectheory.verify import verifier_of
-from spectheory.yields import NoClassesError, RequestClasses
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
 """The names of the engines to which this package can export plans."""
@@ -127,16 +125,15 @@ def plan(
     if verifier is not None:
         verifier_of(verifier)
     texts = None if trace is None else _replays(trace, rates)
-    classes = _classes(rates) if texts is None else None
     if given is None:
         with progress("trees") as tell:
-            chosen = search(rates, seconds, context=context, classes=classes, replays=texts, progress=tell, **bounds)
+            chosen = search(rates, seconds, context=context, replays=texts, progress=tell, **bounds)
     else:
-        terms = {"context": context, "classes": classes, "replays": texts, "verifier": verifier}
+        terms = {"context": context, "replays": texts, "verifier": verifier}
         chosen = evaluate(given, rates, seconds, **terms)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
-    notes = _notes(chosen, classes)
+    notes = _notes(chosen)
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
     shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
@@ -144,10 +141,11 @@ def plan(
     exports.write(aside=as_json)
 
 
-def _notes(chosen: Plan | Schedule, classes: RequestClasses | None) -> list[Text]:
+def _notes(chosen: Schedule) -> list[Text]:
     from spectheory.report.terminal import confidence_lines
 
     assumed = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
+    classes = chosen.rates.classes
     contexts = [] if classes is None else [Text(f"contexts: {classes.summary}")]
     return [*confidence_lines(chosen.confidence), *assumed, *contexts]
 
@@ -157,17 +155,6 @@ def _replays(folder: Path, rates: Acceptance) -> Replays:
     from reference.replaying import traced_replays
 
     return traced_replays(folder, rates)[0]
-
-
-def _classes(rates: Acceptance) -> RequestClasses | None:
-    """Classes of contexts, if the rates have the counts of cycles of one tree and these can be described by classes."""
-    if rates.cycles_of is None or rates.trials is None:
-        return None
-    try:
-        return RequestClasses.from_acceptance(rates)
-    except NoClassesError as error:
-        warn(f"tau is a product of rates, because no classes of contexts fit their counts: {error}")
-        return None
 
 
 def schedule(
@@ -242,7 +229,6 @@ def schedule(
     rates = rates_of(acceptance)
     texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
-    classes = _classes(rates) if texts is None else None
     calibrated = None if costs is None else CalibratedCosts.load(costs)
     place = Deployment(
         gpu,
@@ -258,14 +244,14 @@ def schedule(
         costs=calibrated,
     )
     with progress("trees") as tell:
-        planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
+        planned = place.schedule(rates, batches, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     title = f"{target} with {place.draft_name} on {machine.gpus} x {gpu}"
     pages = {} if report is None else {report: schedule_page(title, planned)}
     (sizes, tree), *_ = named_ranges(planned)
-    drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
-    notes = *_notes(planned, classes), *drawing
+    drawn = tree_drawing(tree, planned.reach, planned.reach_source)
+    notes = *_notes(planned), *([Text(f"at batch {sizes}:"), drawn] if tree.budget else [])
     show(planned, schedule_rows(planned), *notes, as_json=as_json, out=out, pages=pages)
     exports.write(aside=as_json)
 

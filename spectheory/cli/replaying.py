@@ -15,7 +15,7 @@ from spectheory.cli.output import console
 from spectheory.cli.tree_files import tree_file
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.planning.replayed_options import planned_verifiers
+from spectheory.planning.replayed import planned_verifiers
 from spectheory.replay import Replays, read_chain_records, where_cycles_end
 from spectheory.verify import name_of
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.json_values import parse
 from spectheory.core.tree import Tree
+from spectheory.planning.schedule_record import Schedule
 
 
 class TreeFile(NamedTuple):
@@ -33,12 +34,12 @@ def tree_file(file: Path) -> TreeFile:
         InputError: the file cannot be read or holds no tree.
     """
     held = parse(read_text(file), str(file))
-    parent: Any = held.get("tree") if isinstance(held, dict) else held
+    if isinstance(held, dict):
+        option = Schedule.from_dict(held, str(file)).option()
+        if option.verifier in (None, "Greedy"):
+            return TreeFile(option.tree)
+        return TreeFile(option.tree, option.verifier, DrawRule[option.rule] if option.rule else None)
     try:
-        tree = Tree(parent)
+        return TreeFile(Tree(held))
     except (TypeError, ValueError) as error:
         raise InputError(f"{file} must hold a parent array such as [-1, 0, 0], or a plan: {error}") from error
-    if not isinstance(held, dict) or held.get("verifier") in (None, "Greedy"):
-        return TreeFile(tree)
-    rule = str(held.get("rule"))
-    return TreeFile(tree, held["verifier"], DrawRule[rule] if rule in DrawRule.__members__ else None)

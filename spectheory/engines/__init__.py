@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from spectheory.core.errors import InputError
@@ -30,15 +31,14 @@ from spectheory.engines import (
     vllm,
 )
 from spectheory.engines.benchmark_file import BenchmarkRuns, read_benchmark
-from spectheory.engines.diagnosing import Diagnosis, Times, diagnosed, with_given
-from spectheory.engines.engine import Engine, Export, Observed, Reader
+from spectheory.engines.diagnosing import Diagnosis, Times, diagnosed
+from spectheory.engines.engine import Engine, Export, Reader
 from spectheory.engines.reports import Report
 from spectheory.engines.statistics import Statistics
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, shipped_rows
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
 from spectheory.planning.schedule_record import Schedule
 
@@ -51,33 +51,21 @@ __all__ = [
     "Engine",
     "Envelope",
     "Export",
-    "Observed",
     "Reader",
     "Run",
     "Statistics",
-    "benchmark_names",
     "diagnose",
     "diagnosis_names",
-    "eagle",
     "engine",
     "engines",
     "export",
-    "hugging_face",
-    "llama_cpp",
-    "medusa",
-    "mlx_lm",
     "names",
-    "observed_in",
     "read_report",
     "read_runs",
     "recognised_reports",
     "release_of",
     "report_names",
-    "sequoia",
-    "sglang",
-    "tensorrt_llm",
     "timed_engine",
-    "vllm",
 ]
 
 ALL: tuple[Engine, ...] = (
@@ -94,12 +82,11 @@ ALL: tuple[Engine, ...] = (
 """The engines of this package."""
 
 
-def engines() -> list[Engine]:
-    """The engines of `ALL`, then the engines that installed packages register in the group `spectheory.engines`.
-
-    An entry point that cannot be used, or has the name of another engine, is left out with a warning; see `plugins`.
-    """
-    return list(_lazily())
+def engines() -> Iterator[Engine]:
+    """The engines of `ALL`, then those that installed packages register in the group `spectheory.engines`."""
+    yield from ALL
+    taken = [each.name for each in ALL]
+    yield from plugins("spectheory.engines", Engine, taken=taken, name_of=lambda each: each.name)
 
 
 def names() -> list[str]:
@@ -117,18 +104,13 @@ def diagnosis_names() -> list[str]:
     return [name for each in engines() for name, reader in each.readers.items() if reader.observe]
 
 
-def benchmark_names() -> list[str]:
-    """The names of all formats of benchmarks' files that can be read, such as "llama.cpp-bench"."""
-    return [name for each in engines() for name in each.benchmarks]
-
-
 def engine(name: str) -> Engine:
     """The engine with this name.
 
     Raises:
         InputError: no engine has this name. The message lists similar names.
     """
-    found = next((each for each in _lazily() if each.name == name), None)
+    found = next((each for each in engines() if each.name == name), None)
     if found is None:
         require_usable(name, {"spectheory.engines": Engine})
         raise InputError(unknown("engine", name, names()))
@@ -149,23 +131,16 @@ def release_of(name: str) -> tuple[Engine, str]:
     return found, found.release(version or None)
 
 
-def _lazily() -> Iterator[Engine]:
-    """The engines of `ALL`, then the engines of other packages, which are loaded only if the caller gets that far."""
-    yield from ALL
-    taken = [each.name for each in ALL]
-    yield from plugins("spectheory.engines", Engine, taken=taken, name_of=lambda each: each.name)
-
-
 def _engine_with(kind: str) -> Engine:
     """The engine that has a reader for this kind of report."""
-    found = next((each for each in _lazily() if kind in each.readers), None)
+    found = next((each for each in engines() if kind in each.readers), None)
     if found is None:
         raise InputError(unknown("report", kind, report_names()))
     return found
 
 
 def export(
-    plan: Plan | Schedule,
+    plan: Schedule,
     name: str,
     *,
     version: str | None = None,
@@ -178,7 +153,7 @@ def export(
     speculation off.
 
     Args:
-        plan: plan for the batch size of its latency, or schedule for all of its batch sizes.
+        plan: a plan or a schedule, for all of its batch sizes.
         name: name of the engine, one of `spectheory.engines.names()`.
         version: version of the engine; default: the newest version that the exporter was written against.
         draft: name or path with which the engine loads the draft; default: the draft in the plan's provenance.
@@ -222,25 +197,9 @@ def read_report(
 
 
 def timed_engine(kind: str) -> str:
-    """The engine whose shipped costs suit a server with this kind of report: its own if they are known, else `vllm`.
-
-    >>> timed_engine("sglang-metrics")
-    'sglang'
-    """
+    """The engine whose shipped costs suit a server with this kind of report: its own if they are known, else `vllm`."""
     found = _engine_with(kind).name
     return found if found in {row.engine for row in shipped_rows()} else DEFAULT_ENGINE
-
-
-def observed_in(report: Report, kind: str, *, model: str | None = None, min_trials: int = 100) -> dict[str, Observed]:
-    """What the models of a server did, by its log or its metrics: each model by its label, "" without one.
-
-    The arguments are those of `read_report`, with a kind of `spectheory.engines.diagnosis_names()`. Without `model`,
-    every model that decoded is returned.
-
-    Raises:
-        InputError: as `read_report`, or the report has no times.
-    """
-    return reports.observe(_engine_with(kind), kind, report, model, min_trials)
 
 
 def diagnose(
@@ -250,10 +209,8 @@ def diagnose(
     plain: Report | None = None,
     times: Times | None = None,
     model: str | None = None,
-    nodes: int | None = None,
-    depth: int | None = None,
+    shape: tuple[int, int] | None = None,
     batch: float | None = None,
-    context: int | None = None,
     min_trials: int = 100,
 ) -> list[Diagnosis]:
     """What speculation does on a server, beside what forward times predict: a diagnosis for each model that it serves.
@@ -264,32 +221,28 @@ def diagnose(
         plain: the same kind of report, of the same server and load without speculation.
         times: forward times: a `Deployment`, whose times are measured or computed for the batch size of the server, or
             latencies of one or several batch sizes. Without them nothing is predicted.
-        model: see `read_report`.
-        nodes: drafted tokens per cycle, the root excluded, if the report does not say it.
-        depth: levels of the drafts, if they are trees.
+        model: value of the label `model_name`; default: every model that decoded.
+        shape: drafted tokens per cycle, the root excluded, and their levels, if the report does not say it.
         batch: mean number of sequences that decode together, if the report does not say it.
-        context: tokens in the KV cache of each sequence, for latencies.
         min_trials: see `read_report`.
 
     Raises:
-        InputError: see `read_report`; or a figure contradicts the report.
+        InputError: see `read_report`; or the report has no times, or a figure contradicts it.
 
     >>> line = "Decode batch. #running-req: 4, accept len: 1.30, gen throughput (token/s): 130.0, #queue-req: 0"
-    >>> (found,) = diagnose(line, "sglang-log", nodes=5)
-    >>> found.tau, found.cycle_seconds
+    >>> (found,) = diagnose(line, "sglang-log")
+    >>> found.tau, found.observed.cycle
     (1.3, 0.04)
     """
-    title = _engine_with(kind).title
-    seen = observed_in(report, kind, model=model, min_trials=min_trials)
-    without = {} if plain is None else observed_in(plain, kind, min_trials=min_trials)
+    engine = _engine_with(kind)
+    seen = reports.observe(engine, kind, report, model, min_trials)
+    without = {} if plain is None else reports.observe(engine, kind, plain, None, min_trials)
     if any(each.statistics is not None for each in without.values()):
         raise InputError("plain must be without speculation, but tokens were drafted in it")
     if plain is not None and not seen.keys() & without.keys():
         raise InputError(f"plain must be of the same model, {next(iter(seen))}, got {', '.join(without)}")
-    return [
-        diagnosed(title, name, with_given(each, nodes, depth, batch), without.get(name), times, context)
-        for name, each in seen.items()
-    ]
+    found = {name: each if batch is None else replace(each, batch=batch) for name, each in seen.items()}
+    return [diagnosed(engine.title, name, each, without.get(name), times, shape) for name, each in found.items()]
 
 
 def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:
@@ -309,7 +262,7 @@ def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:
 def read_runs(path: str | Path, conditions: Conditions | None = None) -> BenchmarkRuns:
     """Read the file of an engine's own benchmark as runs: measured times from which a latency can be calibrated.
 
-    The format is recognised by the fields in the file, not by its name. `benchmark_names` lists the formats.
+    The format is recognised by the fields in the file, not by its name.
 
     Args:
         path: the file that the benchmark wrote.
@@ -318,15 +271,6 @@ def read_runs(path: str | Path, conditions: Conditions | None = None) -> Benchma
     Raises:
         InputError: the file cannot be read, is in no known format, or is damaged; its figures contradict each other or
             `conditions`; it measures several deployments, or it has no run that can be used.
-
-    >>> import tempfile
-    >>> line = '{"n_prompt": 0, "n_gen": 101, "n_depth": 400, "avg_ns": 1010000000, "avg_ts": 100.0}'
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "bench.jsonl")
-    ...     _ = file.write_text(line)
-    ...     (run,) = read_runs(file).runs
-    >>> run.kind, run.batch, run.context, run.seconds
-    ('plain', 1, 450.0, 0.01)
     """
     known = {name: form for each in engines() for name, form in each.benchmarks.items()}
     return read_benchmark(Path(path), known, Conditions() if conditions is None else conditions)

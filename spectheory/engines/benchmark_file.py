@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.engines.report_values import finite, missing
-from spectheory.hardware.runs import DEPLOYMENT, Conditions, Run
+from spectheory.hardware.runs import Conditions, Run
 
 AS_WRITTEN = "pass the file as the benchmark wrote it"
 """The repair for a damaged value."""
@@ -20,22 +20,13 @@ AS_WRITTEN = "pass the file as the benchmark wrote it"
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a benchmark's file.
-
-    Attributes:
-        where: the file and the entry, for error messages and for the source of a run.
-        data: the fields of the entry.
-    """
+    """One entry of a benchmark's file: where it is, for error messages and for the source of a run, and its fields."""
 
     where: str
     data: Mapping[str, Any]
 
     def number(self, name: str, *, least: float = 0.0) -> float:
-        """The finite number under `name`, at least `least`.
-
-        Raises:
-            InputError: there is no such number.
-        """
+        """The finite number under `name`, at least `least`."""
         if name not in self.data:
             raise missing(self.where, [name], self.data)
         value = finite(self.data[name])
@@ -82,11 +73,7 @@ class Entry:
 
 
 def entries_of(text: str, name: str) -> list[Entry]:
-    """The entries in a text that is JSON, or has one JSON object per line, with other lines around.
-
-    Raises:
-        InputError: the text is empty, damaged, or in another form.
-    """
+    """The entries in a text that is JSON, or has one JSON object per line, with other lines around."""
     if not text.strip():
         raise InputError(f"{name} is empty: {AS_WRITTEN}")
     try:
@@ -140,74 +127,33 @@ class BenchmarkFormat:
     conditions: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
-    def matches(self, entry: Entry) -> bool:
-        """Whether the entry has all fields of the format."""
-        return all(name in entry.data for name in self.fields)
-
 
 @dataclass(frozen=True)
 class BenchmarkRuns:
-    """What was read from a benchmark's file.
-
-    Attributes:
-        runs: the runs, all of one deployment.
-        ignored: the entries that are not used, and why.
-        assumed: what had to be assumed.
-        format: the name of the file's format.
-    """
+    """What was read from a benchmark's file: the runs, why entries are not used, and what had to be assumed."""
 
     runs: tuple[Run, ...]
     ignored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
-    format: str = ""
 
 
 def read_benchmark(path: Path, formats: Mapping[str, BenchmarkFormat], conditions: Conditions) -> BenchmarkRuns:
     """As `spectheory.engines.read_runs`, with the known formats by name."""
-    file, entries = str(path), entries_of(read_text(path), str(path))
-    name = _format(file, entries, formats)
-    form = formats[name]
     given = [field.name for field in fields(conditions) if getattr(conditions, field.name) is not None]
-    if unused := [condition for condition in given if condition not in form.conditions]:
-        usable = f"only {', '.join(form.conditions)} can" if form.conditions else "which has all values that are used"
-        raise InputError(f"{file}: {', '.join(unused)} cannot be given for a file of {name}, {usable}: leave it out")
-    found = [form.read(entry, conditions) for entry in entries]
+    found: list[Run | str] = []
+    assumed: list[str] = []
+    for entry in entries_of(read_text(path), str(path)):
+        name = next((name for name, form in formats.items() if all(key in entry.data for key in form.fields)), None)
+        if name is None:
+            known = "; ".join(f"{name} (fields {', '.join(form.fields)})" for name, form in formats.items())
+            raise InputError(f"{entry.where} is in no known format: {AS_WRITTEN}. Known are {known}")
+        form = formats[name]
+        if unused := [condition for condition in given if condition not in form.conditions]:
+            raise InputError(f"{entry.where}: {', '.join(unused)} cannot be given for {name}: leave it out")
+        found.append(form.read(entry, conditions))
+        assumed += form.assumed
     runs = tuple(each for each in found if isinstance(each, Run))
     ignored = tuple(each for each in found if isinstance(each, str))
     if not runs:
-        raise InputError(f"{file} has no run that can be used: {'; '.join(ignored[:3])}")
-    _require_one_deployment(runs)
-    return BenchmarkRuns(runs, ignored, form.assumed, name)
-
-
-def _format(file: str, entries: Iterable[Entry], formats: Mapping[str, BenchmarkFormat]) -> str:
-    """The name of the format of a file. Of several formats an entry has the one with the most fields.
-
-    Raises:
-        InputError: no entry is in a known format, or the entries are in several.
-    """
-    found: dict[str, str] = {}
-    for entry in entries:
-        if matching := [name for name, form in formats.items() if form.matches(entry)]:
-            found.setdefault(max(matching, key=lambda name: len(formats[name].fields)), entry.where)
-    if not found:
-        known = "; ".join(f"{name} (fields {', '.join(form.fields)})" for name, form in formats.items())
-        raise InputError(f"{file} is in no known format: {AS_WRITTEN}. Known are {known}")
-    if len(found) > 1:
-        listed = " and ".join(f"{name} ({where})" for name, where in found.items())
-        raise InputError(f"{file} has entries of several formats: {listed}: put each into a file of its own")
-    return next(iter(found))
-
-
-def _require_one_deployment(runs: Iterable[Run]) -> None:
-    """Check that no two runs name different models, GPUs, engines or formats. A run that names none fits all."""
-    first: dict[str, Run] = {}
-    for run in runs:
-        for name in DEPLOYMENT:
-            value = getattr(run, name)
-            before = first.setdefault(name, run) if value is not None else run
-            if getattr(before, name) != value:
-                raise InputError(
-                    f"{run.where}{name} is {value!r:.80}, but {getattr(before, name)!r:.80} in {before.source}: a file "
-                    "must measure one deployment, put the entries of each deployment into a file of its own"
-                )
+        raise InputError(f"{path} has no run that can be used: {'; '.join(ignored[:3])}")
+    return BenchmarkRuns(runs, ignored, tuple(dict.fromkeys(assumed)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.engines.engine import Observed
@@ -23,19 +22,15 @@ LONGEST = 32
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """Seconds of a cycle by its parts, and of a plain step with its prompts, by forward times."""
+class CycleSeconds:
+    """Seconds of a cycle by its parts, of the whole with the prompts that are read in it, and of a plain step."""
 
-    draft_seconds: float
-    verification_seconds: float
-    overhead_seconds: float
-    prompt_seconds: float
-    plain_seconds: float
-
-    @property
-    def cycle_seconds(self) -> float:
-        """Seconds of a cycle, with the prompts that are read in it."""
-        return self.draft_seconds + self.verification_seconds + self.overhead_seconds + self.prompt_seconds
+    draft: float | None = None
+    verification: float | None = None
+    overhead: float | None = None
+    prompts: float | None = None
+    cycle: float | None = None
+    plain: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +44,8 @@ class Diagnosis:
         rates: the observed acceptance rate of each position, given that those before it were accepted; one rate for all
             positions if only tau is known; empty if it is unknown how many tokens were drafted.
         nodes: drafted tokens per cycle, the root excluded; 0 if nothing was drafted.
-        depth: levels of a draft.
         batch: mean number of sequences that decode together.
-        cycle_seconds: observed seconds of a cycle, with the prompts that are read in it.
-        plain_seconds: the same for a step without speculation.
-        draft_seconds: observed seconds of a cycle in which the draft runs.
+        observed: the seconds by the reports.
         predicted: the seconds by forward times.
         best_length: number of drafted tokens of the chain that is fastest by the rates and forward times; 0 is no
             speculation.
@@ -66,12 +58,9 @@ class Diagnosis:
     tau: float
     rates: tuple[float, ...]
     nodes: float | None
-    depth: int | None
     batch: float | None
-    cycle_seconds: float | None
-    plain_seconds: float | None
-    draft_seconds: float | None
-    predicted: Predicted | None
+    observed: CycleSeconds
+    predicted: CycleSeconds
     best_length: int | None
     best_speedup: float | None
     notes: tuple[str, ...]
@@ -79,43 +68,39 @@ class Diagnosis:
     @property
     def speedup(self) -> float | None:
         """Observed speed divided by the speed without speculation, which is predicted if it was not observed."""
-        plain = self.plain_seconds
-        if plain is None and self.predicted is not None:
-            plain = self.predicted.plain_seconds
-        return self.tau * plain / self.cycle_seconds if plain and self.cycle_seconds else None
+        plain, cycle = self.observed.plain or self.predicted.plain, self.observed.cycle
+        return self.tau * plain / cycle if plain and cycle else None
 
 
 def diagnosed(
-    engine: str, model: str, seen: Observed, plain: Observed | None, times: Times | None, context: int | None
+    engine: str, model: str, seen: Observed, plain: Observed | None, times: Times | None, shape: tuple[int, int] | None
 ) -> Diagnosis:
-    """The diagnosis of one observed model; see `spectheory.diagnose`."""
+    """The diagnosis of one observed model; see `spectheory.engines.diagnose`."""
     notes = list(seen.notes)
-    tree = _drafted_tree(seen, notes)
-    latency, at = _forward_times(times, seen, context, notes)
+    tree, latency, at = _drafted_tree(seen, shape, notes), *_forward_times(times, seen, notes)
     rates = None if tree is None else _rates(seen, tree)
-    predicted = best = gain = None
+    predicted, best, gain = CycleSeconds(), None, None
     if latency is not None and tree is not None:
-        predicted = Predicted(
+        prompts = float(latency.prompts(seen.tau))
+        predicted = CycleSeconds(
             latency.draft_levels(tree, at),
             latency.target(tree.budget + 1, at),
             latency.overhead(tree),
-            float(latency.prompts(seen.tau)),
+            prompts,
+            latency.cycle(tree, at) + prompts,
             latency.plain(at),
         )
         if rates is not None:
             best, gain = _fastest(latency, at, rates, tree, seen.tau)
-    table = [] if rates is None or tree is None else rates.table.sum(axis=1).tolist()
+    step = seen.step_seconds if seen.statistics is None else plain.step_seconds if plain else None
     return Diagnosis(
         engine,
         model,
         seen.tau,
-        tuple(table),
-        seen.nodes,
-        None if tree is None else tree.max_depth,
+        () if rates is None else tuple(rates.table.sum(axis=1).tolist()),
+        seen.nodes if shape is None else float(shape[0]),
         seen.batch,
-        seen.step_seconds,
-        seen.step_seconds if seen.statistics is None else plain.step_seconds if plain else None,
-        seen.draft_seconds,
+        CycleSeconds(draft=seen.draft_seconds, cycle=seen.step_seconds, plain=step),
         predicted,
         best,
         gain,
@@ -123,42 +108,18 @@ def diagnosed(
     )
 
 
-def with_given(seen: Observed, nodes: int | None, depth: int | None, batch: float | None) -> Observed:
-    """`seen` with figures that its report does not have, or that are known better.
-
-    Raises:
-        InputError: a figure is out of range, or nodes and depth contradict each other or tau.
-    """
-    for name, value in (("nodes", nodes), ("depth", depth)):
-        if value is not None:
-            check_whole(name, value, 1)
-    if batch is not None:
-        check_not_negative("batch", batch, ": give a number of sequences")
-    if nodes is not None and depth is not None and depth > nodes:
-        raise InputError(f"depth must be at most nodes={nodes}, got {depth}: a level has at least one node")
-    levels = depth if depth is not None else nodes if seen.depth is None else seen.depth
-    if seen.statistics is not None and levels is not None and seen.tau > levels + 1 + 1e-6:
-        raise InputError(f"depth must be at least {seen.tau - 1:.4g}, because tau is {seen.tau:.4g}, got {levels}")
-    return replace(
-        seen,
-        nodes=seen.nodes if nodes is None else float(nodes),
-        depth=seen.depth if depth is None else depth,
-        batch=seen.batch if batch is None else max(1.0, batch),
-    )
-
-
-def _drafted_tree(seen: Observed, notes: list[str]) -> Tree | None:
+def _drafted_tree(seen: Observed, shape: tuple[int, int] | None, notes: list[str]) -> Tree | None:
     """A tree with the drafted nodes, spread evenly over the levels; None if their number is unknown."""
     if seen.statistics is None:
         notes.append("nothing was drafted: is speculation configured, or off at this load?")
         return Tree.chain(0)
-    nodes = seen.depth if seen.nodes is None else max(1, round(seen.nodes))
-    if nodes is None:
-        notes.append("the report does not say how many tokens were drafted: give the nodes, and the levels of a tree")
+    if shape is None and seen.nodes is None:
+        notes.append("the report does not say how many tokens were drafted: give the nodes and levels of the draft")
         return None
-    if seen.depth is None:
-        notes.append(f"drafts are taken as chains of {nodes} tokens: for trees, give their levels")
-    depth = min(nodes, seen.depth or nodes)
+    nodes = max(1, round(seen.nodes or 0)) if shape is None else shape[0]
+    depth = min(nodes, seen.depth or nodes) if shape is None else shape[1]
+    if not max(1, seen.tau - 1) <= depth <= nodes:
+        raise InputError(f"levels must be from tau - 1 = {seen.tau - 1:.4g} to nodes={nodes}, got {depth}")
     parent, first = [-1], 0
     for level in range(depth):
         width = nodes // depth + (level < nodes % depth)
@@ -167,43 +128,36 @@ def _drafted_tree(seen: Observed, notes: list[str]) -> Tree | None:
     return Tree(parent)
 
 
-def _forward_times(
-    times: Times | None, seen: Observed, context: int | None, notes: list[str]
-) -> tuple[Latency | None, int]:
+def _forward_times(times: Times | None, seen: Observed, notes: list[str]) -> tuple[Latency | None, int]:
     """The forward times at the server's batch size, if they are known, and their context."""
-    if times is None:
-        return None, 0
     if isinstance(times, Deployment):
         if seen.batch is None:
-            notes.append("the forward times are not used, because the batch size is not known: give it")
+            notes.append("nothing is predicted, because the batch size is not known: give it")
             return None, 0
-        given = (times.prompt_tokens, times.context, times.measured)
-        if all(value is None for value in given) and seen.prompt_tokens is not None and seen.output_tokens:
+        if (times.prompt_tokens, times.context) == (None, None) and seen.prompt_tokens is not None:
             times = replace(times, prompt_tokens=seen.prompt_tokens, output_tokens=seen.output_tokens)
         return times.latency(max(1, round(seen.batch))), times.planned_context
-    records = [times] if isinstance(times, Latency) else list(times)
+    records = [times] if isinstance(times, Latency) else list(times or ())
     if not records:
-        raise InputError("times must have at least one latency, got none")
+        return None, 0
     batch = seen.batch or records[0].batch
     near = min(records, key=lambda latency: max(latency.batch / batch, batch / latency.batch))
     if seen.batch is None or near.batch != round(batch):
-        said = "of the server is not known" if seen.batch is None else f"of the server is {batch:.3g}"
-        notes.append(f"the forward times are of batch size {near.batch}; that {said}")
-    return near, near.context_of(context)
+        known = "is not known" if seen.batch is None else f"is {batch:.3g}"
+        notes.append(f"the forward times are of batch size {near.batch}, that of the server {known}")
+    return near, near.context_of(None)
 
 
 def _rates(seen: Observed, tree: Tree) -> Acceptance | None:
     """The observed rates by position; one rate for all positions if only tau is known."""
     if seen.statistics is None or seen.statistics.acceptance is not None:
         return seen.statistics and seen.statistics.acceptance
-    return Acceptance.by_rank([constant_rate(min(seen.tau, tree.max_depth + 1), tree.max_depth)])
+    return Acceptance.by_rank([constant_rate(seen.tau, tree.max_depth)])
 
 
 def _fastest(latency: Latency, at: int, rates: Acceptance, tree: Tree, tau: float) -> tuple[int, float]:
     """The length of the fastest chain, and how many times as fast as `tree` it is; 0 is no speculation."""
     chains = [Tree.chain(n) for n in range(min(LONGEST, int(latency.tokens[-1]) - 1) + 1)]
-    speeds = [
-        latency.speedup(chain, block_efficiency(chain, rates) if n else 1.0, at) for n, chain in enumerate(chains)
-    ]
+    speeds = [latency.speedup(chain, block_efficiency(chain, rates) if chain.budget else 1.0, at) for chain in chains]
     best = int(np.argmax(speeds))
     return best, speeds[best] / latency.speedup(tree, tau, at)

@@ -24,11 +24,7 @@ VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
 
 def export(plan: Envelope | Tree, *, version: str) -> Export:
-    """The plan as keyword arguments of `EaModel.from_pretrained`, or as a list of choices.
-
-    Args:
-        plan: envelope for EAGLE-2 and 3, static tree for EAGLE-1.
-        version: version of EAGLE: "1", "2" or "3".
+    """The plan as keyword arguments of `EaModel.from_pretrained` (EAGLE-2 and 3), or as a list of choices (EAGLE-1).
 
     Raises:
         InputError: the version cannot run the plan, or the plan is out of its bounds.
@@ -61,7 +57,7 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
     if VERSIONS[version] == "static":
         return export(tree, version=version).after(*fitting.notes_of_tree, *notes)
-    found = fitting.speeds.first_envelope
+    found = fitting.first_envelope
     shape = Envelope(found.levels, found.branching, found.nodes)
     return export(shape, version=version).after(*fitting.notes_of_envelope(found), *notes)
 

@@ -49,13 +49,11 @@ class Export:
         """Write the files into `folder` and return their paths; an export without files writes nothing.
 
         Raises:
-            InputError: a file exists with another text and `overwrite` is False, so no file is written; or writing
-                fails.
+            InputError: a file exists and `overwrite` is False, so no file is written; or writing fails.
         """
         paths = {Path(folder) / name: text for name, text in self.files.items()}
-        for path, text in paths.items():
-            if not overwrite and path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
-                raise InputError(f"{path} already exists: name another folder, or replace it with overwrite=True")
+        if not overwrite and (taken := next(filter(Path.exists, paths), None)):
+            raise InputError(f"{taken} exists: give another folder or overwrite=True")
         for path, text in paths.items():
             write_whole(path, text)
         return tuple(paths)
@@ -131,7 +129,7 @@ def nothing_decoded() -> InputError:
 
 
 def text_of_file(path: Path) -> str:
-    """The text in a file. Bytes that are not UTF-8 are replaced, because the logs of engines can contain them."""
+    """The text in a file; bytes that are not UTF-8 are replaced, because the logs of engines can contain them."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -153,9 +151,6 @@ class Engine:
         off: arguments that turn speculation off; empty if leaving out all arguments does this.
         text_of: reads the file of a report as text; set it for an engine whose reports are binary files.
         benchmarks: the formats of its benchmarks' files, by names such as "vllm-serve".
-
-    Raises:
-        InputError: there is an exporter without versions.
     """
 
     name: str
@@ -168,15 +163,6 @@ class Engine:
     text_of: Callable[[Path], str] = text_of_file
     benchmarks: Mapping[str, BenchmarkFormat] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.exporter is not None and not self.versions:
-            raise InputError(f"versions of {self.title} must name a version that its exporter was written against")
-
-    @property
-    def newest(self) -> str:
-        """The last of the versions."""
-        return list(self.versions)[-1]
-
     def release(self, version: str | None = None) -> str:
         """The key of a version for which schedules can be exported; default: the newest.
 
@@ -186,7 +172,7 @@ class Engine:
         if self.exporter is None:
             known = ", ".join([*self.readers, *self.benchmarks])
             raise InputError(f"plans cannot be exported to {self.title}, only its reports can be read: {known}")
-        return release(self.title, version or self.newest, self.versions, self.parts)[0]
+        return release(self.title, version or list(self.versions)[-1], self.versions, self.parts)[0]
 
     def export(self, fitting: Fitting, version: str | None = None) -> Export:
         """Export the schedule of `fitting` for a version; default: the newest. Speculation is off if that is fastest.

@@ -17,13 +17,7 @@ VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "a
 
 
 def export(length: int, *, version: str, lookup: bool = False) -> Export:
-    """Generation settings with which transformers drafts a chain of `length` tokens in every cycle.
-
-    Args:
-        length: number of drafted tokens per cycle, at least 1.
-        version: version of transformers, such as "5.23.0".
-        lookup: whether drafts are looked up in the text (n-gram), without an assistant model.
-    """
+    """Generation settings for chains of `length` tokens, of an assistant model or, with `lookup`, of n-gram lookup."""
     key, names = release("transformers", version, VERSIONS)
     check_length(length)
     if lookup:

@@ -14,15 +14,7 @@ VERSIONS = {"1.0": "medusa_choices"}
 
 
 def export(tree: Tree, *, version: str) -> Export:
-    """A static tree as a file of Medusa choices, whose paths are sorted by (length, path).
-
-    Args:
-        tree: static tree to export.
-        version: version of Medusa: "1.0".
-
-    Raises:
-        InputError: `tree` has a node with more children than a head drafts.
-    """
+    """A static tree as a file of Medusa choices, whose paths are sorted by (length, path)."""
     key, _ = release("Medusa", version, VERSIONS)
     notes = (f"for models with medusa_num_heads of at least {tree.max_depth}",)
     return Export("Medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")}, notes)

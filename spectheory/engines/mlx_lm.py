@@ -13,13 +13,7 @@ VERSIONS = {"0.32": "--num-draft-tokens"}
 
 
 def export(length: int, *, version: str, model: str) -> Export:
-    """A chain of `length` tokens as flags of `mlx_lm.generate` and `mlx_lm.server`.
-
-    Args:
-        length: number of drafted tokens per cycle, at least 1.
-        version: version of mlx-lm, such as "0.32.2".
-        model: the draft model.
-    """
+    """A chain of `length` tokens as flags of `mlx_lm.generate` and `mlx_lm.server`."""
     key, flag = release("mlx-lm", version, VERSIONS)
     check_length(length)
     return Export("mlx-lm", key, ("--draft-model", model, flag, str(length)))

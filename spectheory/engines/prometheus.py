@@ -34,11 +34,7 @@ class Metrics:
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Read the text that a server exposes under `/metrics`. Of the declared types, only `counter` is used.
-
-        Raises:
-            InputError: the text is in another format, or a series (a name with its labels) occurs twice.
-        """
+        """Read the text that a server exposes under `/metrics`. Of the declared types, only `counter` is used."""
         from prometheus_client.parser import text_string_to_metric_families
 
         untyped = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
@@ -63,44 +59,36 @@ class Metrics:
         return cls(exposed | total, frozenset(growing))
 
     def since(self, earlier: Metrics) -> Metrics:
-        """What happened after an earlier scrape of the same run: counters are subtracted, and gauges are averaged.
-
-        Raises:
-            InputError: the server was started in between, or a counter fell or disappeared.
-        """
-        for name, before in earlier.samples.items():
-            now = self.samples.get(name, {})
-            if name.endswith(STARTED) and any(now[key] != before[key] for key in now.keys() & before.keys()):
-                raise InputError(f"the server was started between the scrapes ({name} changed): {NOT_ONE_RUN}")
-            if name in earlier.growing and (gone := before.keys() - now.keys()):
-                raise InputError(f"the later scrape has no {name} with the labels {dict(min(gone))}: {NOT_ONE_RUN}")
-        changed = {
-            name: {key: self._change(name, earlier.samples.get(name, {}).get(key), value) for key, value in now.items()}
-            for name, now in self.samples.items()
-        }
+        """What happened after an earlier scrape of the same run: counters are subtracted, and gauges are averaged."""
+        changed = {name: dict(now) for name, now in self.samples.items()}
+        for name, series in earlier.samples.items():
+            now = changed.get(name, {})
+            for key, before in series.items():
+                if key not in now and name in earlier.growing:
+                    raise InputError(f"the later scrape has no {name} with the labels {dict(key)}: {NOT_ONE_RUN}")
+                value = now.get(key, before)
+                if name.endswith(STARTED) and value != before:
+                    raise InputError(f"the server was started between the scrapes ({name} changed): {NOT_ONE_RUN}")
+                if name in self.growing and value < before:
+                    raise InputError(
+                        f"{name} fell from {before:g} to {value:g}: the counter was reset, or the scrapes are in the "
+                        f"wrong order: {NOT_ONE_RUN}"
+                    )
+                if key in now:
+                    now[key] = value - before if name in self.growing else (before + value) / 2
         return Metrics(changed, self.growing, subtracted=True)
-
-    def _change(self, name: str, before: float | None, value: float) -> float:
-        """The difference of a counter, or the mean of a gauge, with its value in the earlier scrape, if it has one."""
-        if before is None:
-            return value
-        if name not in self.growing:
-            return (before + value) / 2
-        if value < before:
-            raise InputError(
-                f"{name} fell from {before:g} to {value:g}: the counter was reset, or the scrapes are in the wrong "
-                f"order: {NOT_ONE_RUN}"
-            )
-        return value - before
 
     def by_label(self, label: str) -> dict[str, Metrics]:
         """The samples that have each value of a label, such as `model_name`; all samples under "" if none has it."""
         values = {value for series in self.samples.values() for key in series for name, value in key if name == label}
-        return {value: self._with((label, value)) for value in sorted(values)} or {"": self}
-
-    def _with(self, labelled: tuple[str, str]) -> Metrics:
-        kept = {name: {key: v for key, v in series.items() if labelled in key} for name, series in self.samples.items()}
-        return replace(self, samples={name: series for name, series in kept.items() if series})
+        found: dict[str, Metrics] = {}
+        for value in sorted(values):
+            kept = {
+                name: {key: v for key, v in series.items() if (label, value) in key}
+                for name, series in self.samples.items()
+            }
+            found[value] = replace(self, samples={name: series for name, series in kept.items() if series})
+        return found if found else {"": self}
 
     def mean(self, *names: str) -> float | None:
         """The mean of the first histogram of `names` that has counts, over all label sets; None if none has."""
@@ -156,9 +144,3 @@ class Metrics:
             return None
         busy = [value for value in values if value]
         return sum(busy) / len(busy) if busy else 0.0
-
-    def gauge_notes(self, name: str) -> list[str]:
-        """A note on `gauge` if it is a mean over several ranks."""
-        values = list(self.samples.get(name, {}).values())
-        idle = f", {values.count(0)} idle ranks left out" if 0 in values else ""
-        return [f"tau is the unweighted mean of the gauges of {len(values)} ranks{idle}"] if len(values) > 1 else []

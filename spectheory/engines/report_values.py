@@ -18,11 +18,7 @@ FLOAT = 1e-9
 
 
 def json_values(text: str) -> list[Any]:
-    """The JSON values in `text`, one after another; the items of lists are values of their own.
-
-    Raises:
-        InputError: the text is not JSON.
-    """
+    """The JSON values in `text`, one after another; the items of lists are values of their own."""
     found, at = [], 0
     while start := re.compile(r"\S").search(text, at):
         try:
@@ -94,19 +90,8 @@ def counts(name: str, values: Any) -> list[int]:
 
 
 def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The value in `data` under the first of `names` that has one; None if no name has one.
-
-    Raises:
-        InputError: two of the names have different values.
-    """
-    there = [(name, data[name]) for name in names if data.get(name) is not None]
-    for name, value in there[1:]:
-        if value != there[0][1]:
-            raise InputError(
-                f"{there[0][0]}={there[0][1]!r:.60} and {name}={value!r:.60} are two names of the same "
-                "statistic and must be equal: pass the report as the engine wrote it"
-            )
-    return there[0][1] if there else None
+    """The value in `data` under the first of `names` that has one; None if no name has one."""
+    return next((data[name] for name in names if data.get(name) is not None), None)
 
 
 def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:

@@ -34,14 +34,14 @@ def read(
         found = _of_models(_contents(engine, kind, report), model, min_trials, engine.readers[kind].statistics)
     if len(found) > 1:
         raise InputError(
-            f"the scrape is of several models, {', '.join(found)}, whose counts must not be added: name one (model), "
-            f"or give a file with the lines of one (grep '{MODEL}=\"{next(iter(found))}\"')"
+            f"the scrape is of the models {', '.join(found)}, which must not be added: give the lines of one (grep)"
         )
     (made,) = found.values()
     made = made if constant is None else assume_constant(made, constant)
     if made.acceptance is None:
         return made
-    stamp = Provenance.now("spectheory.read_report", settings={"report": kind} | _files(report))
+    files = {"files": _files(report)} if _files(report) else {}
+    stamp = Provenance.now("spectheory.read_report", settings={"report": kind} | files)
     return replace(made, acceptance=replace(made.acceptance, provenance=stamp.assuming(*made.assumed)))
 
 
@@ -63,7 +63,7 @@ def _naming(report: Report) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        files = _files(report).get("files", "")
+        files = _files(report)
         raise InputError(str(error) if files in str(error) else f"{files}: {error}") from None
 
 
@@ -86,11 +86,7 @@ def _of_models(
 
 
 def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
-    """What is read, by the served model: the texts one after another, or `Metrics`, from which a first is subtracted.
-
-    Raises:
-        InputError: a report cannot be read or is given twice, or scrapes are not of one run of a server.
-    """
+    """What is read, by the served model: the texts one after another, or the `Metrics` of one scrape or between two."""
     texts = [_text(engine, each) for each in _listed(report)]
     if len(set(texts)) < len(texts):
         raise InputError("two of the reports are the same and would count twice: give each once")
@@ -104,20 +100,11 @@ def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
 
 def _text(engine: Engine, report: str | Path) -> str:
     """The text of one report."""
-    name = "the report"
-    if isinstance(report, Path):
-        name = str(report)
-        if not report.is_file():
-            raise InputError(
-                f"{name} is a folder: give a file in it" if report.is_dir() else f"there is no file {name}"
-            )
-    elif report and len(report) < 256 and "\n" not in report and Path(report).is_file():
-        raise InputError(
-            f"report must be a text or a Path, got the name of a file as text: give pathlib.Path({report!r})"
-        )
+    if isinstance(report, Path) and not report.is_file():
+        raise InputError(f"there is no file {report}: check the path")
     text = engine.text_of(report) if isinstance(report, Path) else report
     if not text.strip():
-        raise InputError(f"{name} is empty: give the text that the engine reported")
+        raise InputError("the report is empty: give the text that the engine reported")
     return text
 
 
@@ -128,7 +115,6 @@ def _listed(report: Report) -> list[str | Path]:
     return several
 
 
-def _files(report: Report) -> dict[str, str]:
-    """The names of the files of a report, for its provenance."""
-    names = ", ".join(str(each) for each in _listed(report) if isinstance(each, Path))
-    return {"files": names} if names else {}
+def _files(report: Report) -> str:
+    """The names of the files of a report."""
+    return ", ".join(str(each) for each in _listed(report) if isinstance(each, Path))

@@ -28,13 +28,8 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
 
     Two entries are not rates. A first entry of 0 is a placeholder and is dropped. If several entries sum to 1, the last
     entry is the share of nodes without an accepted child and is dropped.
-
-    Raises:
-        InputError: the vector is not a row of probabilities that sum to at most 1.
     """
     rates = np.asarray(vector, dtype=np.float64)
-    if rates.ndim != 1 or rates.size == 0:
-        raise InputError(f"vector must be a row of rates, got shape {rates.shape}")
     assumed = [
         "the rates are the same at every depth, as Sequoia assumes",
         "the vector has no counts, so the rates have no intervals",
@@ -59,11 +54,7 @@ def from_text(text: str, min_trials: int = 100) -> Statistics:
 
 
 def text_of(path: Path) -> str:
-    """The numbers in a .npy, .csv or .txt file as text.
-
-    Raises:
-        InputError: the file has another ending. A .pt file of PyTorch cannot be read without torch.
-    """
+    """The numbers in a .npy, .csv or .txt file as text. A .pt file of PyTorch cannot be read without torch."""
     if path.suffix in (".csv", ".txt"):
         return read_text(path)
     if path.suffix != ".npy":
@@ -72,11 +63,9 @@ def text_of(path: Path) -> str:
             "numpy.save('vector.npy', torch.load('vector.pt').numpy())"
         )
     try:
-        vector = np.load(path, allow_pickle=False)
+        (vector,) = np.atleast_2d(np.load(path, allow_pickle=False))
     except ValueError as error:
-        raise InputError(f"{path} must hold an array of numbers as numpy.save writes it: {error}") from None
-    if vector.ndim != 1:
-        raise InputError(f"{path} must hold a row of rates, got shape {vector.shape}")
+        raise InputError(f"{path} must hold a row of rates as numpy.save writes it: {error}") from None
     return " ".join(map(str, vector.tolist()))
 
 

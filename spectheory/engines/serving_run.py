@@ -9,7 +9,7 @@ the mean time per output token t (the first token of an answer excluded), all me
 - Seconds: t for a plain step, tau t for a cycle. They contain the time of prefills between the steps or within them, of
   about batch * tau * i / (o - 1) prompt tokens per step, if no prompt is in the prefix cache.
 
-The means are over the whole benchmark, so they contain its begin and its end, with fewer requests.
+The means contain the begin and the end of the benchmark, with fewer requests.
 """
 
 from __future__ import annotations
@@ -22,14 +22,10 @@ from spectheory.engines.benchmark_file import Entry
 from spectheory.engines.report_values import within
 from spectheory.hardware.runs import Conditions, Run, missing_tau
 
-EXCESS = 1.1
-"""By this factor the batch may exceed the largest concurrency, because a mean of quotients is not exact."""
 TOGETHER = 1.5
 """If the mean time between two chunks of an answer is this many times the time per token, tokens arrive in groups."""
 FIRST_TOKEN = 1.05
 """By this factor a reported tau may exceed depth + 1, because some engines count the token of the prefill too."""
-WHOLE = 0.1
-"""The mean number of drafted tokens per cycle may differ by this from a whole number; ends of answers cut drafts."""
 AGREE = 0.01
 """By this share a figure that was given may differ from the figure in the file."""
 CONDITIONS = ("batch", "speculative", "tau", "nodes", "depth")
@@ -43,8 +39,8 @@ def mean_context(prompt: float, steps: float) -> float:
 
 
 def draft_length(mean: float) -> int | None:
-    """The length of drafts with this mean; None if drafts had several lengths."""
-    return round(mean) if round(mean) and abs(mean - round(mean)) <= WHOLE else None
+    """The length of drafts with this mean, of which the ends of answers cut some; None if it is not near a length."""
+    return round(mean) if round(mean) and abs(mean - round(mean)) <= 0.1 else None
 
 
 @dataclass(frozen=True)
@@ -56,11 +52,7 @@ class Speculation:
     depth: int | None = None
 
     def shape(self, where: str, given: Conditions) -> dict[str, Any]:
-        """Tokens of a sequence in the forward, depth and tau.
-
-        Raises:
-            InputError: a figure is neither in the file nor given, or both differ.
-        """
+        """Tokens of a sequence in the forward, depth and tau, which are in the file or given."""
         tau, nodes, depth = (
             _agreed(where, name, getattr(self, name), getattr(given, name)) for name in ("tau", "nodes", "depth")
         )
@@ -86,15 +78,7 @@ def _agreed(where: str, name: str, found: float | None, given: float | None) -> 
 def served_run(entry: Entry, found: Speculation | None, given: Conditions, **named: Any) -> Run:
     """The run of a result with the fields that the serving benchmarks of vLLM and SGLang have in common.
 
-    Args:
-        entry: the result.
-        found: what the file says about speculation; None if it says nothing.
-        given: what was given beside the file.
-        **named: the names of the deployment.
-
-    Raises:
-        InputError: a field is missing or impossible, nothing was decoded, the figures contradict each other or what was
-            given, or a figure of a speculative run is missing.
+    `found` is what the file says about speculation, `given` what was given beside it, `named` names the deployment.
     """
     where, completed, duration = entry.where, entry.count("completed", least=1), entry.positive("duration")
     answers, token_seconds = entry.count("total_output_tokens", least=1), entry.positive("mean_tpot_ms") / 1e3
@@ -115,7 +99,8 @@ def served_run(entry: Entry, found: Speculation | None, given: Conditions, **nam
     shape: dict[str, Any] = {} if found is None else found.shape(where, given)
     tau, batch = shape.get("tau", 1), given.batch
     if batch is None:
-        batch = _batch(entry, completed / duration * steps * token_seconds)
+        most = entry.positive("max_concurrency") if entry.has("max_concurrency") else float("inf")
+        batch = max(1.0, min(completed / duration * steps * token_seconds, most))
     return Run(
         "plain" if found is None else "speculative",
         batch,
@@ -126,17 +111,6 @@ def served_run(entry: Entry, found: Speculation | None, given: Conditions, **nam
         source=where,
         **named,
     )
-
-
-def _batch(entry: Entry, decoding: float) -> float:
-    """Mean number of requests that are decoding, at least 1 and at most the largest number of open requests."""
-    most = entry.positive("max_concurrency") if entry.has("max_concurrency") else decoding
-    if decoding > EXCESS * most:
-        raise InputError(
-            f"{entry.where}: by throughput and time per token {decoding:.3g} requests are decoding at a time, but the "
-            f"concurrency is {most:g}: these contradict each other, pass figures of one benchmark"
-        )
-    return max(1.0, min(decoding, most))
 
 
 def _require_single_tokens(entry: Entry, token_seconds: float, given: Conditions) -> None:

@@ -30,23 +30,11 @@ from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.report_values import (
-    EXACT,
-    agree,
-    count,
-    counts,
-    json_values,
-    mapping,
-    mappings,
-    missing,
-    number,
-    pick,
-)
+from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Speculation, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import Fitting
-from spectheory.planning.length_rules import at_most, one_length
+from spectheory.planning.fitting import Fitting, at_most, one_length
 from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
 
 ALGORITHMS = {
@@ -72,33 +60,23 @@ VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
 def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: str, model: str | None) -> Export:
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
-    Args:
-        plan: envelope, or chains by batch size.
-        version: version of SGLang, such as "0.5.23".
-        algorithm: drafting algorithm of SGLang, such as "EAGLE3".
-        model: draft model; None if the target has a draft of its own.
+    `model` is None if the target has a draft of its own.
 
     Raises:
-        InputError: the version cannot run the plan, or an argument is out of its bounds.
+        InputError: the version or the algorithm cannot run the plan.
     """
     key, by_batch = release("SGLang", version, VERSIONS, parts=3)
-    if algorithm not in ALGORITHMS.values():
-        raise InputError(f"algorithm must be one of {', '.join(ALGORITHMS.values())}, got {algorithm!r}")
+    if algorithm in ONE_CHAIN and (isinstance(plan, Envelope) or len(plan) > 1):
+        raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang: it drafts one chain")
     if algorithm == "DSPARK" and int(key.split(".")[2]) < FIRST_DSPARK:
-        raise InputError(
-            f"algorithm must be another than DSPARK for SGLang {key}: it needs 0.5.{FIRST_DSPARK} or newer"
-        )
+        raise InputError(f"DSPARK needs SGLang 0.5.{FIRST_DSPARK} or newer, got {key}")
     args = ["--speculative-algorithm", algorithm]
     args += [] if model is None else ["--speculative-draft-model-path", model]
     if isinstance(plan, Envelope):
-        if algorithm in ONE_CHAIN:
-            raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang, got {plan}: it drafts one chain")
         return _envelope(plan, key, args)
     ranges = checked_ranges(plan)
     length = ranges[0].length
     if algorithm in ONE_CHAIN:
-        if len(ranges) > 1:
-            raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang, got {len(ranges)}")
         args += ["--speculative-num-draft-tokens", str(length + 1), *ONE_CHAIN[algorithm]]
         return Export("SGLang", key, tuple(args))
     if len(ranges) == 1:
@@ -151,11 +129,11 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = fitting.of_family(ALGORITHMS)
     model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
-    longest = fitting.speeds.longest
+    longest = fitting.longest
     if algorithm in ONE_CHAIN:
         found = fitting.chains(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
         notes = fitting.notes(found)
-    elif (VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS) or len(set(fitting.speeds.chain_lengths)) == 1:
+    elif (VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS) or len(set(fitting.chain_lengths)) == 1:
         found, notes = fitting.better(at_most(longest), "SGLang takes by batch size")
     else:
         what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
@@ -167,16 +145,12 @@ CYCLES = ("spec_verify_ct",)
 ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
 DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
 HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
-RATE = ("spec_accept_rate",)
 
 
 def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
     """Statistics of one response, or the sum over several. Each is a `meta_info`, or a response that contains one.
 
     Names of all versions of SGLang are understood. Responses in which nothing was verified are left out.
-
-    Raises:
-        InputError: no known name is found, or the figures contradict each other.
     """
     infos = [mapping("meta_info", item.get("meta_info", item)) for item in mappings("data", data)]
     known = (*CYCLES, *ACCEPTED, *DRAFTED, *HISTOGRAM)
@@ -189,13 +163,10 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_tr
     histograms = [row[3] for row in rows if row[3] is not None]
     said = [f"{len(rows)} responses are added"] if len(rows) > 1 else []
     if not rows or len(histograms) < len(rows):
-        return statistics.from_totals(
-            drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials, assumed=said
-        )
+        return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
     width = max(2, *map(len, histograms))
     total = [sum(row[j] for row in histograms if j < len(row)) for j in range(width)]
-    counted = statistics.from_histograms({width - 1: total})
-    return statistics.from_positions(counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=said)
+    return statistics.from_positions(statistics.from_histograms({width - 1: total}), drafts, drafted, min_trials, said)
 
 
 def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | None]:
@@ -211,10 +182,7 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
     if cycles is None or accepted is None:
         raise missing("meta_info", CYCLES if cycles is None else ACCEPTED, info)
     cycles, accepted = count(CYCLES[0], cycles), count(ACCEPTED[0], accepted)
-    drafted, rate = None if drafted is None else count(DRAFTED[0], drafted), pick(info, RATE)
-    if rate is not None and drafted and drafted >= accepted:
-        agree(RATE[0], number(RATE[0], rate), accepted / drafted, f"accepted={accepted} of drafted={drafted}", EXACT)
-    return cycles, accepted, drafted, histogram
+    return cycles, accepted, None if drafted is None else count(DRAFTED[0], drafted), histogram
 
 
 LENGTH = "sglang:spec_accept_length"
@@ -234,7 +202,7 @@ def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
         raise InputError(f"{LENGTH} must be a finite number above 0, got {tau}: nothing has been verified yet")
     if nodes and tau > nodes + EXACT:
         raise InputError(f"{LENGTH} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: pass a single scrape")
-    said = (TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start", *metrics.gauge_notes(LENGTH))
+    said = (TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start")
     return Statistics(None, tau, metrics.counter("sglang:spec_verify_calls") or None, assumed=said)
 
 

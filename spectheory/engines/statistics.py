@@ -76,19 +76,17 @@ class Statistics:
 
 
 def from_totals(
-    *, drafts: int, drafted: int | None, accepted: int, min_trials: int, assumed: Sequence[str] = ()
+    drafts: int, drafted: int | None, accepted: int, min_trials: int, assumed: Sequence[str] = ()
 ) -> Statistics:
     """Statistics of a report of totals. They have rates only if every draft has one token."""
     if drafted == drafts and drafts > 0:
-        return from_positions(
-            ([accepted], [drafts]), drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
-        )
+        return from_positions(([accepted], [drafts]), drafts, drafted, min_trials, assumed)
     tau = 1 + accepted / drafts if drafts else None
     return Statistics(None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
 
 
 def from_positions(
-    counted: Counted, *, drafts: int, drafted: int | None, min_trials: int, assumed: Sequence[str] = ()
+    counted: Counted, drafts: int, drafted: int | None, min_trials: int, assumed: Sequence[str] = ()
 ) -> Statistics:
     """Statistics of chains from their counts by position."""
     hits, trials = counted
@@ -134,9 +132,6 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
 
     The rate a solves tau = 1 + a + a^2 + ... + a^length. If the number of cycles is not reported, `length` tokens are
     assumed to be drafted in each cycle.
-
-    Raises:
-        InputError: the report has rates by position, tau is unknown, or no rate from 0 to 1 gives tau.
     """
     if found.acceptance is not None:
         raise InputError("assume_constant must be left out: the report has rates by position")
@@ -145,14 +140,9 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
         if not found.drafted or found.accepted is None:
             raise InputError("assume_constant needs tau, which is not reported here: leave it out")
         tau, why = 1 + length * found.accepted / found.drafted, " in every cycle"
-    if found.nodes is not None and found.nodes > length:
-        raise InputError(
-            f"assume_constant must be at least {found.nodes:.4g}, the tokens drafted per cycle, got {length}"
-        )
-    if not 1 <= tau <= length + 1:
-        raise InputError(
-            f"tau must be from 1 to {length + 1} for assume_constant={length}, got {tau:.4g}: assume longer chains"
-        )
+    least = max(found.nodes or 1, tau - 1)
+    if length < least:
+        raise InputError(f"assume_constant must be at least {least:.4g} by the report, got {length}")
     rate = constant_rate(tau, length)
     said = f"the rate is {rate:.4f} at every position, which gives tau {tau:.4g} with {length} drafted tokens{why}"
     return replace(found, acceptance=Acceptance.by_rank([rate]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
@@ -185,13 +175,9 @@ def from_histograms(by_length: Mapping[int, Sequence[int]]) -> Counted:
 
 
 def from_rounded(
-    *, tau: float, rates: Sequence[float], accepted: int | None, drafted: int | None, min_trials: int
+    rates: Sequence[float], tau: float, accepted: int | None, drafted: int | None, min_trials: int
 ) -> Statistics:
-    """Statistics of a log line with rounded figures.
-
-    `tau` has two decimals. `rates[d]` is the share of drafts whose first d + 1 tokens were all accepted, with three
-    decimals.
-    """
+    """Statistics of a log line: `rates[d]` is the share of drafts whose first d + 1 tokens were accepted, rounded."""
     for d, rate in enumerate(rates):
         if not 0 <= rate <= (rates[d - 1] if d else 1):
             limit = f"the rate of position {d - 1}, {rates[d - 1]:g}" if d else "1"
@@ -206,8 +192,7 @@ def from_rounded(
         sentences = (RANK_0_ONLY, "the line has no counts, so the rates have no intervals")
         return Statistics(Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
     drafts, found = counts_behind(rates, tau, accepted, drafted)
-    counted = from_prefix_counts(found, drafts)
-    made = from_positions(counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=[RECOVERED])
+    made = from_positions(from_prefix_counts(found, drafts), drafts, drafted, min_trials, [RECOVERED])
     return replace(made, tau=tau)
 
 

@@ -35,8 +35,7 @@ from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.planning.fitting import Fitting
-from spectheory.planning.length_rules import first_is_longest, one_length_then_off
+from spectheory.planning.fitting import Fitting, first_is_longest, one_length_then_off
 from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
 
 DECODING_TYPES = {"eagle3": "Eagle3", "mtp": "MTP", "ngram": "NGram"}
@@ -64,12 +63,7 @@ WITHOUT_MODEL = ("MTP", "NGram")
 
 
 def export(plan: Envelope | Sequence[ChainRange], *, version: str, model: str) -> Export:
-    """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with EAGLE-3.
-
-    Args:
-        plan: envelope, or chains by batch size.
-        version: version of TensorRT-LLM, such as "1.4.0rc1".
-        model: EAGLE-3 head that drafts.
+    """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with the EAGLE-3 head `model`.
 
     Raises:
         InputError: the version cannot run the plan, or the plan exceeds a limit of the engine.
@@ -83,28 +77,16 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, model: str) -
 
 
 def export_without_model(ranges: Sequence[ChainRange], *, version: str, decoding_type: str) -> Export:
-    """Chains of one length, up to a batch size, as a YAML file for `trtllm-serve`, without a draft to load.
-
-    Args:
-        ranges: one range with drafts, and at most one without drafts for the larger batch sizes.
-        version: version of TensorRT-LLM, such as "1.4.0rc1".
-        decoding_type: "MTP" for the multi-token-prediction module in the target's checkpoint, "NGram" for n-gram
-            lookup.
+    """Chains of one length, up to a batch size, as a YAML file for `trtllm-serve`, for the type "MTP" or "NGram".
 
     Raises:
-        InputError: the ranges have two lengths, speculation is off at small batch sizes, or the version or the type is
-            unknown.
+        InputError: the ranges have two lengths, or speculation is off at small batch sizes.
     """
     key, features = release("TensorRT-LLM", version, VERSIONS)
-    if decoding_type not in WITHOUT_MODEL:
-        raise InputError(f"decoding_type must be one of {', '.join(WITHOUT_MODEL)}, got {decoding_type!r:.60}")
     first, *others = checked_ranges(ranges)
     if first.length == 0 or len(others) > 1 or any(item.length for item in others):
-        raise InputError(
-            f"ranges must be one length, and no speculation above a batch size, for {decoding_type} in TensorRT-LLM, "
-            f"got {', '.join(f'{item.length} up to batch {item.last_batch}' for item in (first, *others))}: choose one "
-            "length"
-        )
+        lengths = ", ".join(f"{item.length} up to batch {item.last_batch}" for item in (first, *others))
+        raise InputError(f"ranges must be one length, and 0 above a batch size, for {decoding_type}, got {lengths}")
     named = features.mtp_length if decoding_type == "MTP" else "max_draft_len"
     lines = {"decoding_type": decoding_type, named: str(first.length)}
     if others:
@@ -124,15 +106,11 @@ def _export(version: str, lines: Lines, notes: tuple[str, ...], others: Lines | 
 
 def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
     if not features.dynamic_tree:
-        raise InputError(
-            f"plan must be a list of ChainRange for TensorRT-LLM {version}, got an Envelope: dynamic trees need 1.3 or "
-            "newer (PR #13081)"
-        )
+        raise InputError(f"dynamic trees need TensorRT-LLM 1.3 or newer (PR #13081), got {version}: plan chains")
     most = plan.branching * plan.levels
     if not plan.levels <= plan.nodes <= most:
         raise InputError(
-            f"nodes must be between levels={plan.levels} and branching * levels={most} for TensorRT-LLM, "
-            f"got {plan.nodes}: raise branching or lower nodes"
+            f"nodes must be from levels={plan.levels} to branching * levels={most} for TensorRT-LLM, got {plan.nodes}"
         )
     lines = {
         "max_draft_len": str(plan.levels),
@@ -147,9 +125,8 @@ def _ranges(ranges: list[ChainRange], features: Features) -> tuple[Lines, tuple[
     longest = max(item.length for item in ranges)
     if ranges[0].length != longest:
         raise InputError(
-            f"length of the first range must be the longest of all, got {ranges[0].length} where another range has "
-            f"{longest}: TensorRT-LLM uses the length at batch size 1 as max_draft_len; shorten the other ranges, or "
-            f"set the first length to {longest}"
+            f"length of the first range must be the longest of all, {longest}, got {ranges[0].length}: TensorRT-LLM "
+            "uses the length at batch size 1 as max_draft_len"
         )
     lines = {"max_draft_len": str(longest)}
     last = ranges[-1]
@@ -229,15 +206,12 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
         blocks = [(row, row) for row in inner]
     used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
     read = [_read(block) for block in used]
-    totals = [sum(row[i] or 0 for row in read) for i in range(3)]
-    drafted, accepted, drafts = totals
+    drafted, accepted, drafts = (sum(row[i] or 0 for row in read) for i in range(3))
     said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
     if any(row[2] is None for row in read):
         sentences = (TOTALS_ONLY, "the report does not count the requests with drafts: tau is unknown", *said)
         return Statistics(None, None, None, drafted, accepted, sentences)
-    return statistics.from_totals(
-        drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials, assumed=said
-    )
+    return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
 
 
 def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
@@ -246,26 +220,18 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
         if pick(block, names) is None:
             raise missing("specDecodingStats", names, block)
     drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
-    if accepted > drafted:
-        raise InputError(
-            f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: pass the stats as reported"
-        )
     requests, length = pick(block, REQUESTS), pick(block, LENGTH)
+    length = None if length is None else number(LENGTH[0], length)
     if drafted == 0:
         return 0, 0, 0
-    length = None if length is None else number(LENGTH[0], length)
-    if requests is None and (length is None or accepted == 0):
-        if length is not None:
-            agree(LENGTH[0], length, 1, "numAcceptedTokens=0", EXACT)
-        return drafted, accepted, None
-    named = REQUESTS[0] if requests is not None else f"the number of requests, by {LENGTH[0]}={length:g},"
     if requests is None:
-        requests = round(accepted / (length - 1)) if length is not None and length > 1 else 0
+        if accepted == 0 or length is None or length <= 1:
+            return drafted, accepted, None
+        requests = round(accepted / (length - 1))
     requests = count(REQUESTS[0], requests)
     if not 1 <= requests <= drafted:
         raise InputError(
-            f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each request drafted a token, got {requests}: pass "
-            "the stats as reported"
+            f"{REQUESTS[0]} must be from 1 to {DRAFTED[0]}={drafted}, got {requests}: each drafted a token"
         )
     if length is not None:
         agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
@@ -281,19 +247,12 @@ def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
         metrics.require(name)
     drafted, accepted = map(metrics.counter, names)
     tau = metrics.gauge(prefix + "acceptance_length")
-    sentences = [TOTALS_ONLY, "the counters do not say how many cycles there were"]
-    if tau is not None:
-        sentences.append("tau is a gauge of the last iteration, not a mean since the start")
-        sentences += metrics.gauge_notes(prefix + "acceptance_length")
-    return Statistics(None, tau or None, None, drafted, accepted, tuple(sentences))
+    said = "the counters do not count cycles, and tau is a gauge of the last iteration, not a mean since the start"
+    return Statistics(None, tau or None, None, drafted, accepted, (TOTALS_ONLY, said))
 
 
 def observe_iterations(text: str, min_trials: int) -> Observed:
-    """A server by its iterations: those with drafts, or all iterations if none has.
-
-    Raises:
-        InputError: there is no iteration with its time and requests that decode.
-    """
+    """A server by its iterations: those with drafts, or all iterations if none has."""
     data = json_values(text)
     rows = [row for row in mappings("data", data) if not row.get("attentionDpRank")]
     drafting = [row for row in rows if pick(_block(row), DRAFTED)]

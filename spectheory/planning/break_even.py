@@ -12,7 +12,7 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.plan_record import answer_of
+from spectheory.planning.schedule_record import Option
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def fastest_choice(candidates: Candidates, latency: Latency, context: int) -> Ch
     best = candidates.fastest(speedups)
     tree = candidates.tree(best)
     tau = float(candidates.block_efficiency[best])
-    return Choice(answer_of(tree), float(speedups[best]), tau, tree.budget, tree.max_depth)
+    return Choice(Option(tree).answer, float(speedups[best]), tau, tree.budget, tree.max_depth)
 
 
 def break_even_map(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -16,10 +17,9 @@ from spectheory.core.errors import InputError
 from spectheory.core.memory import available_bytes, require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.by_rates import ByRates
 from spectheory.search import best_trees
 from spectheory.search.beam import beam, draft_scores
-from spectheory.yields import RequestClasses, block_efficiency
+from spectheory.yields import RequestClasses, block_efficiency, block_efficiency_interval, reach
 
 Progress = Callable[[int, int], None]
 """A callback to which a search reports its progress: the number of finished steps and the number of all steps."""
@@ -27,6 +27,59 @@ Progress = Callable[[int, int], None]
 
 def ignore_progress(finished: int, total: int) -> None:
     """A `Progress` callback that does nothing."""
+
+
+@dataclass(frozen=True)
+class ByRates:
+    """What rates predict for a tree without a trace: by request classes if they fit, otherwise by the table of rates.
+
+    Attributes:
+        acceptance: the acceptance rates.
+        classes: the classes of contexts that were fitted to their counts; None multiplies the rates of the table.
+        unfit: why no classes fit, although the rates have counts of the cycles of one tree; empty otherwise.
+    """
+
+    acceptance: Acceptance
+    classes: RequestClasses | None = None
+    unfit: str = ""
+
+    @classmethod
+    def of(cls, acceptance: Acceptance) -> ByRates:
+        """With classes of contexts, if the rates have counts of the cycles of one tree and classes fit them."""
+        fitted = _fitted(acceptance)
+        return cls(acceptance, unfit=fitted) if isinstance(fitted, str) else cls(acceptance, fitted)
+
+    def tau(self, tree: Tree) -> float:
+        """Predicted tokens per target call."""
+        return block_efficiency(tree, self.acceptance) if self.classes is None else self.classes.block_efficiency(tree)
+
+    def taus(self, tree: Tree, budgets: np.ndarray) -> np.ndarray:
+        """Predicted tokens per target call of the first nodes of `tree`, for each number of drafted nodes."""
+        if self.classes is None:
+            return reach(tree, self.acceptance).cumsum()[budgets]
+        by_class = self.classes.reach_by_class(tree).cumsum(-1)[:, budgets]
+        return 1 / (self.classes.shares @ (1 / by_class))
+
+    def interval(self, tree: Tree) -> tuple[float, float] | None:
+        """95% interval of `tau`; None for rates without counts."""
+        if self.classes is not None:
+            return self.classes.block_efficiency_interval(tree)
+        return None if self.acceptance.trials is None else block_efficiency_interval(tree, self.acceptance)
+
+    def reach(self, tree: Tree) -> Float[np.ndarray, " nodes"]:
+        """Predicted probability that each node is accepted."""
+        return reach(tree, self.acceptance) if self.classes is None else self.classes.reach(tree)
+
+
+@lru_cache(maxsize=32)
+def _fitted(acceptance: Acceptance) -> RequestClasses | str | None:
+    """Classes for these rates, or why none fit; None for rates without counts of the cycles of one tree."""
+    if acceptance.cycles_of is None or acceptance.trials is None:
+        return None
+    try:
+        return RequestClasses.from_acceptance(acceptance)
+    except InputError as error:  # NoClassesError is one
+        return str(error)
 
 
 @dataclass(frozen=True)
@@ -49,21 +102,11 @@ class Limits:
             if (value := getattr(self, name)) is not None:
                 check_whole(name, value, 1, ": None sets no limit")
 
-    def require(self, tree: Tree) -> None:
-        """Check that a tree is within the limits. Raises InputError if it is not."""
-        sizes = {"max_budget": tree.budget, "max_depth": tree.max_depth, "max_fanout": int(tree.rank.max()) + 1}
-        for name, size in sizes.items():
-            limit = getattr(self, name)
-            if limit is not None and tree.budget and size > limit:
-                raise InputError(f"limits.{name} must be at least {size} for this tree, got {limit}")
-
     def allows(self, tree: Tree) -> bool:
         """Whether a tree is within the limits."""
-        try:
-            self.require(tree)
-        except InputError:
-            return False
-        return True
+        sizes = tree.budget, tree.max_depth, int(tree.rank.max()) + 1 if tree.budget else 0
+        limits = self.max_budget, self.max_depth, self.max_fanout
+        return all(limit is None or size <= limit for size, limit in zip(sizes, limits, strict=True))
 
     @property
     def longest_chain(self) -> int:
@@ -125,14 +168,9 @@ class Candidates:
             require_memory(lambda n: TREES_BYTES * (len(depths) + 1) * n * n, max_budget)
         pool = _Pool(acceptance, available_bytes())
         self.free, self.chains = pool.numbers(free), pool.numbers(chains)
-        if chains_only:  # `free` already contains the chain of every depth limit
-            rows = [self.free[np.minimum(np.arange(max_budget + 1), limit)] for limit in depths]
-        else:
-            rows = []
-            for limit in depths:
-                progress(limit - 1, len(depths) + len(WIDTHS))
-                rows.append(pool.numbers(best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout)))
-        self._by_budget = np.array([self.free, *rows])
+        for limit in () if chains_only else depths:  # `free` already contains the chain of every depth limit
+            progress(limit - 1, len(depths) + len(WIDTHS))
+            pool.numbers(best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout))
         narrower = _narrow(acceptance, max_budget, max_depth or max_budget, max_fanout or max_budget)
         for tried, narrow in enumerate(() if chains_only else narrower):
             progress(len(depths) + min(tried, len(WIDTHS)), len(depths) + len(WIDTHS))
@@ -166,12 +204,6 @@ class Candidates:
         """The index of the fastest candidate, or of the fastest in `among`. Ties go to the smallest tree."""
         numbers = np.arange(len(self._budget)) if among is None else among
         return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
-
-    def fastest_by_budget(self, speedups: Float[np.ndarray, " candidates"]) -> Float[np.ndarray, " budgets"]:
-        """For each budget, the highest speedup over all depth and width limits."""
-        fastest = speedups[self._by_budget].max(0)
-        np.maximum.at(fastest, self._budget, speedups)
-        return fastest
 
 
 WIDTHS = (*range(1, 17), *(2**doubling for doubling in range(5, 26)))

@@ -1,16 +1,21 @@
-"""`Confidence`: how far computed times of such a deployment were off, and what that means for a plan."""
+"""`Confidence`: how far computed times of such a deployment were off, and what that means for a schedule."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
-from spectheory.core.errors import InputError
-from spectheory.hardware.deployment_class import IN_WORDS, ClassErrors
+import numpy as np
+
+from spectheory.hardware.deployment_class import IN_WORDS, ClassErrors, LogErrors
 from spectheory.hardware.latency import Latency
-from spectheory.planning.batch_ranges import span
+from spectheory.hardware.roofline import RooflineInputs
+
+LARGEST_BATCH = 4096
+"""A break-even is sought up to this batch size."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +25,6 @@ class BatchClass:
     first: int
     last: int
     errors: ClassErrors
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.first <= self.last:
-            raise InputError(f"a class must have 1 <= first <= last, got {self.first} and {self.last}")
 
     def in_words(self, engine: str) -> str:
         """The batch sizes, the class and its errors."""
@@ -59,20 +60,6 @@ class BreakEven:
     largest: int
     validated: int
 
-    def __post_init__(self) -> None:
-        if (self.low is None) != (self.high is None):
-            raise InputError(f"low and high must both be given or both be None, got {self.low} and {self.high}")
-        if not 0 <= self.validated <= self.largest or (self.validated == 0) != (self.low is None):
-            raise InputError(
-                f"validated must be from 1 to largest={self.largest}, or 0 without low and high, got {self.validated}"
-            )
-        low, high = (self.batch if one is None else one for one in (self.low, self.high))
-        if not 0 <= low <= self.batch <= high <= self.largest:
-            raise InputError(
-                f"a break-even must have 0 <= low <= batch <= high <= largest, got {low}, {self.batch}, {high} and "
-                f"{self.largest}"
-            )
-
     @property
     def in_words(self) -> str:
         """One sentence, such as `speculation pays up to batch 38 (12 to 64 with errors of this size)`.
@@ -104,75 +91,106 @@ class BreakEven:
 
 
 @dataclass(frozen=True)
-class NextMeasurement:
-    """The single measurement that narrows a speedup most, by the spreads of the engine's costs.
-
-    Attributes:
-        what: what is measured, the throughput of plain decoding or of speculative decoding with the plan's tree.
-        batch: the batch size at which it is measured.
-        of_batch: the batch size of the speedup.
-        before, after: standard deviation of the logarithm of the speedup.
-    """
-
-    what: Literal["plain decoding", "speculative decoding"]
-    batch: int
-    of_batch: int
-    before: float
-    after: float
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.after <= self.before < math.inf and self.batch >= 1 and self.of_batch >= 1):
-            raise InputError(
-                f"a measurement must have batches of at least 1 and 0 <= after <= before, got {self.batch}, "
-                f"{self.of_batch}, {self.after} and {self.before}"
-            )
-
-    @property
-    def in_words(self) -> str:
-        """One sentence. It has a decimal if the percentages would be the same without one."""
-        digits = int(f"{self.before:.0%}" == f"{self.after:.0%}")
-        return (
-            f"measuring {self.what} at batch {self.batch} would reduce the uncertainty of the speedup at batch "
-            f"{self.of_batch} from {self.before:.{digits}%} to {self.after:.{digits}%}: see spectheory calibrate"
-        )
-
-
-@dataclass(frozen=True)
 class Confidence:
-    """How far computed times of such a deployment were off, and what that means for a plan or a schedule.
+    """How far computed times of such a deployment were off, and what that means for a schedule.
 
     Attributes:
         engine: the engine, without its version.
-        classes: the errors of the class of the plan, or of each class among the batch sizes of a schedule.
+        classes: the errors of each class among the batch sizes.
         break_even: up to which batch speculation pays; None if nothing is drafted.
-        measurement: the measurement that would narrow the speedup most, by the spreads of the costs in the table or by
-            what a calibration leaves of them; None if nothing is drafted, or if costs were given without a calibration.
     """
 
     engine: str
     classes: tuple[BatchClass, ...]
     break_even: BreakEven | None = None
-    measurement: NextMeasurement | None = None
-
-    def __post_init__(self) -> None:
-        if not self.classes:
-            raise InputError("classes must have an entry for each class of deployments, got none")
 
     @property
     def lines(self) -> list[str]:
-        """The confidence in at most three sentences."""
+        """The confidence in at most two sentences."""
         after = ", after a calibration" * self.classes[0].errors.calibrated
         errors = "; ".join(one.in_words(self.engine) for one in self.classes)
         said = [f"errors of such speedups in the validation{after} (median, 80% quantile): {errors}"]
-        said += [self.break_even.in_words] if self.break_even else []
-        return said + ([self.measurement.in_words] if self.measurement else [])
+        return [*said, *([self.break_even.in_words] if self.break_even else [])]
 
 
-def require_computed(confidence: Confidence | None, latencies: Sequence[Latency]) -> None:
-    """Check that there is a confidence in computed times only.
+def confidence_of(latencies: Sequence[Latency], speedup: Callable[[Latency], float] | None) -> Confidence | None:
+    """The confidence in the latencies that a roofline computed; None if there are none.
 
-    Raises:
-        InputError: there is one, but all times were measured.
+    `speedup` is the highest speedup of the trees that speculation may verify; None if there are none.
     """
-    if confidence is not None and not any(latency.computed for latency in latencies):
-        raise InputError("confidence is for computed times, but all times were measured: leave it out")
+    computed = [(latency, latency.inputs) for latency in latencies if latency.inputs is not None]
+    if not computed:
+        return None
+    batches: dict[ClassErrors, list[int]] = {}
+    for _, inputs in computed:
+        batches.setdefault(inputs.class_errors, []).append(inputs.place.batch)
+    classes = tuple(BatchClass(sizes[0], sizes[-1], errors) for errors, sizes in batches.items())
+    latency, inputs = computed[0]
+    break_even = None if speedup is None else _break_even(latency, inputs, speedup)
+    return Confidence(inputs.engine_name, classes, break_even)
+
+
+def _break_even(latency: Latency, inputs: RooflineInputs, speedup: Callable[[Latency], float]) -> BreakEven:
+    """The largest batch size that pays, and its interval, at other batch sizes of the same deployment.
+
+    A batch size whose class was not validated is taken to have the errors of the largest one that was.
+    """
+    largest = inputs.largest_batch(LARGEST_BATCH)
+
+    @cache
+    def logarithm(batch: int) -> float:
+        return math.log(speedup(_recomputed(latency, inputs.at(batch))))
+
+    @cache
+    def judged(batch: int) -> LogErrors | None:
+        return inputs.at(batch).class_errors.speedup
+
+    batch = last_positive(logarithm, largest)
+    validated = last_positive(lambda size: -1.0 if judged(size) is None else 1.0, largest)
+    nearest = judged(validated) if validated else None
+    if nearest is None:
+        return BreakEven(batch, None, None, largest, 0)
+
+    def error(size: int) -> float:
+        return (judged(size) or nearest).most
+
+    low, high = (last_positive(lambda size, by=by: logarithm(size) + by * error(size), largest) for by in (-1, 1))
+    return BreakEven(batch, low, high, largest, validated)
+
+
+def _recomputed(latency: Latency, inputs: RooflineInputs) -> Latency:
+    """The seconds of the same numbers of tokens by other inputs, which are left out to save the time of their check."""
+    stamp = latency.provenance.replace(batch=inputs.place.batch)
+    return replace(latency, **inputs.seconds(latency.tokens.tolist()), provenance=stamp, inputs=None)
+
+
+def last_positive(function: Callable[[int], float], largest: int) -> int:
+    """The largest batch size up to `largest` at which a function is above 0; 0 if there is none.
+
+    It is sought at 1, 2, 4, ..., `largest`, and by bisection after the last of these where the function is above 0.
+    """
+    sizes = [*(2**power for power in range(largest.bit_length()) if 2**power < largest), largest]
+    positive = [place for place, size in enumerate(sizes) if function(size) > 0]
+    if not positive or sizes[positive[-1]] == largest:
+        return largest if positive else 0
+    low, high = sizes[positive[-1]], sizes[positive[-1] + 1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if function(middle) > 0 else (low, middle)
+    return low
+
+
+def span(first: int, last: int) -> str:
+    """A range of batch sizes in words, such as `3` or `3 to 7`."""
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def spans(batches: np.ndarray, among: np.ndarray) -> str:
+    """The batch sizes at which `among` is True, such as `1, 3 to 7`."""
+    return ", ".join(span(first, last) for first, last, holds in runs(batches, among) if holds)
+
+
+def runs(batches: np.ndarray, values: np.ndarray) -> list[tuple[int, int, int]]:
+    """(first batch, last batch, value) for each range of consecutive batches with equal values."""
+    starts = [0, *(np.flatnonzero(np.diff(values)) + 1), len(values)]
+    return [(int(batches[a]), int(batches[b - 1]), int(values[a])) for a, b in itertools.pairwise(starts)]

@@ -17,13 +17,11 @@ from spectheory.hardware.latency import MEASURE, Drafting, Latency, exists, know
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import kind_named, lookup_named, model, pair_in_formats, require_pair, shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
-from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
-from spectheory.planning.schedule_checks import MOST_BATCHES
-from spectheory.planning.schedule_record import Schedule
-from spectheory.planning.scheduler import schedule
+from spectheory.planning.confidence import span
+from spectheory.planning.planner import schedule
+from spectheory.planning.schedule_record import MOST_BATCHES, Schedule
 from spectheory.replay import Replays
-from spectheory.yields import RequestClasses
 
 DEFAULT_CONTEXT = 1024
 """Number of tokens in the KV cache of each sequence, if neither it nor the lengths of the texts are given."""
@@ -179,7 +177,6 @@ class Deployment:
         max_budget: int = 64,
         max_depth: int | None = None,
         max_fanout: int | None = None,
-        classes: RequestClasses | None = None,
         replays: Replays | None = None,
         progress: Progress = ignore_progress,
     ) -> Schedule:
@@ -201,7 +198,6 @@ class Deployment:
             max_budget=max_budget,
             max_depth=max_depth,
             max_fanout=max_fanout,
-            classes=classes,
             replays=replays,
             progress=progress,
         )

@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import is_derived, known_model, lookup_named, model, repository
-from spectheory.planning.batch_ranges import span
+from spectheory.planning.confidence import span
 from spectheory.planning.envelope import EnvelopePlan
-from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
 from spectheory.planning.schedule_record import Schedule
-from spectheory.planning.schedule_speeds import ScheduleSpeeds
-from spectheory.planning.scheduler import schedule_of
 from spectheory.verify import Greedy, name_of
 
 BY_RATES = "compared with the plan by the rates, because trees that the draft grows are not replayed"
@@ -94,26 +91,73 @@ class Fitting:
     target: ModelConfig | None = None
 
     @classmethod
-    def of(cls, plan: Plan | Schedule, *, draft: str | None = None, target: str | ModelConfig | None = None) -> Self:
+    def of(cls, schedule: Schedule, *, draft: str | None = None, target: str | ModelConfig | None = None) -> Self:
         """The fitting of a plan or a schedule.
 
         Args:
-            plan: a schedule, or a plan, which counts as a schedule of one batch size.
+            schedule: the schedule.
             draft: the name of the draft; None means the name in the provenance.
             target: a shipped model or the path of its config.json; None means the name in the provenance.
 
         Raises:
             InputError: `target` is neither a shipped model nor the path of a config.json.
         """
-        scheduled = schedule_of(plan) if isinstance(plan, Plan) else plan
-        stamp = scheduled.provenance
+        stamp = schedule.provenance
         config = known_model(stamp.target) if target is None else model(target)
-        return cls(scheduled, (stamp.draft or "") if draft is None else draft, config)
+        return cls(schedule, (stamp.draft or "") if draft is None else draft, config)
+
+    @property
+    def longest(self) -> int:
+        """Number of tokens of the longest chain within the limits of the schedule."""
+        return self.schedule.limits.longest_chain
 
     @cached_property
-    def speeds(self) -> ScheduleSpeeds:
-        """How fast chains, trees and envelopes are at each planned batch size."""
-        return ScheduleSpeeds(self.schedule)
+    def chain_lengths(self) -> Int[np.ndarray, " batches"]:
+        """Length of the fastest chain at each planned batch size."""
+        return np.array([self.schedule.trees[i].budget for i in self.schedule.chain_choice])
+
+    @property
+    def chain_speedups(self) -> Float[np.ndarray, "batches lengths"]:
+        """Predicted speedup of the chain of each length at each planned batch size, see `speedups_by_length`."""
+        return self.schedule.speedups_by_length
+
+    @cached_property
+    def chain_shares(self) -> Float[np.ndarray, "batches lengths"]:
+        """`chain_speedups` divided by the speedup of the fastest chain at each batch size."""
+        return self.chain_speedups / self.schedule.chain_speedups[:, None]
+
+    @property
+    def tree_speedups(self) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup of `tree` at each planned batch size."""
+        return self.schedule.speedups_of(np.full(len(self.schedule.batches), self.schedule.choice[0]))
+
+    def envelope_speedups(self, found: EnvelopePlan) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup of an envelope at each planned batch size.
+
+        Its tree depends on the draft, so it is not replayed. Beside replayed trees it has the share of the plan's speed
+        that it has by the rates.
+        """
+        reached = np.array([found.speedup_at(latency, self.schedule.context) for latency in self.schedule.latencies])
+        return reached * (self.schedule.speedups / self.schedule.rates_speedups)
+
+    @property
+    def first_envelope(self) -> EnvelopePlan:
+        """The fastest envelope at the first batch size."""
+        return self.schedule.envelopes.fastest(self.schedule.latency, self.schedule.context)
+
+    def share(self, speedups: Float[np.ndarray, " batches"]) -> float:
+        """The mean of `speedups` divided by the plan's speedups."""
+        return float((speedups / self.schedule.speedups).mean())
+
+    def loss(self, speedups: Float[np.ndarray, " batches"]) -> str:
+        """How much slower than the plan `speedups` are, on average and at worst, in words."""
+        lost = 1 - speedups / self.schedule.speedups
+        worst = int(lost.argmax())
+        if lost[worst] < 5e-4:
+            return "no slower than the plan"
+        mean = f"{max(0.0, lost.mean()):.1%} slower on average, each planned batch size counted once, "
+        over = mean if len(lost) > 1 else ""
+        return f"{over}{lost[worst]:.1%} slower at batch size {self.schedule.batches[worst]} than the plan"
 
     @property
     def tree(self) -> Tree:
@@ -122,10 +166,9 @@ class Fitting:
         Raises:
             PlainIsFastestError: no tree is faster than plain decoding at the first batch size.
         """
-        tree = self.schedule.ranges()[0][2]
-        if tree.budget == 0:
+        if self.schedule.tree.budget == 0:
             raise PlainIsFastestError(f"nothing beats plain decoding at batch size {self.schedule.batches[0]}")
-        return tree
+        return self.schedule.tree
 
     @property
     def chain(self) -> int:
@@ -134,9 +177,9 @@ class Fitting:
         Raises:
             PlainIsFastestError: no chain is faster than plain decoding at the first batch size.
         """
-        if self.speeds.chain_lengths[0] == 0:
+        if self.chain_lengths[0] == 0:
             raise PlainIsFastestError(f"no chain beats plain decoding at batch size {self.schedule.batches[0]}")
-        return int(self.speeds.chain_lengths[0])
+        return int(self.chain_lengths[0])
 
     def chains(self, rule: LengthRule, allowed: str) -> Fitted[list[ChainRange]]:
         """The chains that an engine can run, for every batch size from 1 to the largest planned one.
@@ -150,7 +193,7 @@ class Fitting:
         Raises:
             PlainIsFastestError: no chain beats plain decoding.
         """
-        if not self.speeds.chain_lengths.any():
+        if not self.chain_lengths.any():
             raise PlainIsFastestError("no chain beats plain decoding at any batch size")
         lengths, batches = rule(self), self.schedule.batches
         if not lengths.any():
@@ -159,8 +202,8 @@ class Fitting:
         starts = [1, *batches[changes].tolist(), int(batches[-1]) + 1]
         found = lengths[[0, *changes]].tolist()
         ranges = [ChainRange(a, b - 1, length) for (a, b), length in zip(pairwise(starts), found, strict=True)]
-        same = np.array_equal(lengths, self.speeds.chain_lengths)
-        reached = self.schedule.chain_speedup if same else self.speeds.chain_speedups[np.arange(len(lengths)), lengths]
+        same = np.array_equal(lengths, self.chain_lengths)
+        reached = self.schedule.chain_speedups if same else self.chain_speedups[np.arange(len(lengths)), lengths]
         return Fitted(ranges, f"the fastest chains that {allowed}", reached)
 
     def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
@@ -173,13 +216,13 @@ class Fitting:
         """
         if not self.schedule.acceptance.table[0].any():
             raise PlainIsFastestError("nothing beats plain decoding at any batch size")
-        context, latencies = self.schedule.context, self.speeds.latencies
-        found = self.schedule.envelopes.fastest_over(latencies, context, self.schedule.rates_speedup, most_nodes)
-        reached = self.speeds.envelope_speedups(found)
-        if self.speeds.share(reached) <= self.speeds.share(np.ones(len(reached))):
+        context, latencies = self.schedule.context, self.schedule.latencies
+        found = self.schedule.envelopes.fastest_over(latencies, context, self.schedule.rates_speedups, most_nodes)
+        reached = self.envelope_speedups(found)
+        if self.share(reached) <= self.share(np.ones(len(reached))):
             raise PlainIsFastestError("no envelope beats plain decoding, on average over the batch sizes")
         what = "the fastest envelope" if len(latencies) == 1 else "the fastest envelope that is the same at all of them"
-        what += f", {BY_RATES}" if self.schedule.tried else ""
+        what += f", {BY_RATES}" if self.schedule.is_replayed else ""
         return Fitted(Envelope(found.levels, found.branching, found.nodes), what, reached)
 
     def better(
@@ -204,11 +247,9 @@ class Fitting:
         rejected = ()
         if len(found) == 2 and envelope.branching > 1:
             best, other = (
-                found
-                if self.speeds.share(found[1].speedups) <= self.speeds.share(found[0].speedups) + 1e-9
-                else found[::-1]
+                found if self.share(found[1].speedups) <= self.share(found[0].speedups) + 1e-9 else found[::-1]
             )
-            rejected = (f"not taken, {other.what}: predicted {self.speeds.loss(other.speedups)}",)
+            rejected = (f"not taken, {other.what}: predicted {self.loss(other.speedups)}",)
         return best, (*self.notes(best), *rejected, *self.capped(envelope.branching))
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
@@ -217,7 +258,7 @@ class Fitting:
         """
         first, last = self.schedule.batches[[0, -1]]
         sizes = f"batch size{'s' if first < last else ''} {span(first, last)}"
-        notes = [f"for {sizes}, {fitted.what}: predicted {self.speeds.loss(fitted.speedups)}"]
+        notes = [f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"]
         if isinstance(fitted.runs, list) and first > 1:
             notes.append(f"batch sizes below {first} use the chain for batch size {first}")
         if isinstance(fitted.runs, list) and len(fitted.runs) > 1 and self.schedule.is_sparse:
@@ -232,16 +273,16 @@ class Fitting:
             alone: whether the engine can draft at batch size 1 only.
         """
         first, last = self.schedule.batches[[0, -1]]
-        lost = 1 - speedups[0] / self.schedule.speedup[0]
+        lost = 1 - speedups[0] / self.schedule.speedup
         here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
         if alone:
             return (f"for batch size 1, the only one at which it drafts: predicted {here} than the plan",)
-        elsewhere = f"; at batch sizes {first} to {last}: {self.speeds.loss(speedups)}" if first < last else ""
+        elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
 
     def _replayed_with(self, choice: np.ndarray) -> tuple[str, ...]:
         """A note on the verifiers with which tau of the chosen trees was replayed; nothing if the rates predict it."""
-        names = {name for i in choice if (name := self.schedule.verifier(i)) is not None}
+        names = {name for i in choice if (name := self.schedule.options[i].verifier) is not None}
         if not names - {name_of(Greedy())}:
             return ()
         return (f"tau is that of {' and '.join(sorted(names))}, and differs if the engine verifies by another rule",)
@@ -258,17 +299,17 @@ class Fitting:
         """The notes of `notes_at_first` and of `capped` on `tree`."""
         width = int(self.tree.rank.max()) + 1
         verified = self._replayed_with(self.schedule.choice[:1])
-        return (*self.notes_at_first(self.speeds.tree_speedups), *verified, *self.capped(width))
+        return (*self.notes_at_first(self.tree_speedups), *verified, *self.capped(width))
 
     def notes_of_envelope(self, found: EnvelopePlan) -> tuple[str, ...]:
         """The notes of `notes_at_first` and of `capped` on an envelope."""
-        by_rates = (BY_RATES,) if self.schedule.tried else ()
-        return (*self.notes_at_first(self.speeds.envelope_speedups(found)), *by_rates, *self.capped(found.branching))
+        by_rates = (BY_RATES,) if self.schedule.is_replayed else ()
+        return (*self.notes_at_first(self.envelope_speedups(found)), *by_rates, *self.capped(found.branching))
 
     def notes_of_chain(self, *, alone: bool = False) -> tuple[str, ...]:
         """The notes of `notes_at_first` on the fastest chain at the first batch size."""
         verified = self._replayed_with(self.schedule.chain_choice[:1])
-        return (*self.notes_at_first(self.speeds.chain_speedups[:, self.chain], alone=alone), *verified)
+        return (*self.notes_at_first(self.chain_speedups[:, self.chain], alone=alone), *verified)
 
     def other_draft(self, wanted: str) -> str:
         """A note for an engine that drafts with another kind of draft (`wanted`) than the planned one."""
@@ -342,3 +383,48 @@ MostNodes = Callable[[int, int], int]
 def name_for_engines(draft: str) -> str:
     """What an engine loads for `draft`: the repository of a shipped model, the folder of a config.json, or the name."""
     return repository(draft) or (str(Path(draft).parent) if draft.endswith(".json") else draft)
+
+
+def at_most(longest: int) -> LengthRule:
+    """A rule for an engine that runs chains of up to `longest` tokens: the fastest of them at each batch size."""
+    return lambda fitting: (
+        fitting.chain_lengths
+        if fitting.chain_lengths.max() <= longest
+        else fitting.chain_speedups[:, : longest + 1].argmax(axis=1)
+    )
+
+
+def one_length(longest: int) -> LengthRule:
+    """A rule for an engine that runs one length, up to `longest`, at all batch sizes; length 0 means no speculation.
+
+    The rule takes the length of highest mean share of the plan's speed.
+    """
+    return lambda fitting: np.full(
+        len(fitting.chain_lengths), fitting.chain_shares[:, : longest + 1].mean(axis=0).argmax()
+    )
+
+
+def one_length_then_off(fitting: Fitting) -> np.ndarray:
+    """The rule for an engine that runs one length up to a batch size, and does not speculate above it.
+
+    The rule takes the length and the batch size of highest mean share of the plan's speed.
+    """
+    shares = fitting.chain_shares
+    gained = np.vstack([np.zeros(shares.shape[1]), np.cumsum(shares - shares[:, :1], axis=0)])
+    until, length = np.unravel_index(gained.argmax(), gained.shape)
+    return np.where(np.arange(len(shares)) < until, length, 0)
+
+
+def first_is_longest(fitting: Fitting) -> np.ndarray:
+    """The rule for an engine that runs no chain longer than the chain at the first batch size.
+
+    Each length is tried at the first batch size, with the fastest chain up to that length at every other size. The
+    lengths of highest mean share of the plan's speed are taken, so the first chain may be longer than is fastest there.
+    """
+    if fitting.chain_lengths[0] == fitting.chain_lengths.max():
+        return fitting.chain_lengths
+    tried = [fitting.chain_speedups[:, : most + 1].argmax(axis=1) for most in range(fitting.longest + 1)]
+    for most, lengths in enumerate(tried):
+        lengths[0] = most
+    rows = np.arange(len(fitting.chain_lengths))
+    return max(tried, key=lambda lengths: fitting.chain_shares[rows, lengths].mean())

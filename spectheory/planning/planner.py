@@ -1,26 +1,27 @@
-"""`plan` and `evaluate`: the fastest tree, chain or no speculation, and the predictions for a tree of your own."""
+"""`plan` and `schedule`: the fastest tree, chain or no speculation. `evaluate`: the predictions for your own tree."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.assumptions import assumptions_of
-from spectheory.planning.budget_curves import curves_of
-from spectheory.planning.by_rates import ByRates
-from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
-from spectheory.planning.confidence_search import Drafted, confidence_of
-from spectheory.planning.plan_record import Plan
-from spectheory.planning.replayed_choice import ReplayedChoice
-from spectheory.planning.replayed_options import Option, ReplayedOptions, fastest, paying
-from spectheory.planning.replayed_tree import ReplayedTree
-from spectheory.planning.tried_trees import TriedTrees, require_one_source, worth_keeping
+from spectheory.planning.candidates import ByRates, Candidates, Limits, Progress, ignore_progress
+from spectheory.planning.confidence import confidence_of, spans
+from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, planned_verifiers
+from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches
 from spectheory.replay import Replays
-from spectheory.yields import RequestClasses
+from spectheory.verify import Greedy, name_of
+from spectheory.yields.request_classes import ASSUMED
+
+PRODUCT = "tau is a product of rates: a rate depends on depth and rank alone, whatever the verifier"
+"""What a prediction from a table of rates assumes, and a replayed one does not."""
 
 
 def plan(
@@ -31,15 +32,15 @@ def plan(
     max_depth: int | None = None,
     max_fanout: int | None = None,
     context: int | None = None,
-    classes: RequestClasses | None = None,
     replays: Replays | None = None,
     progress: Progress = ignore_progress,
-) -> Plan:
+) -> Schedule:
     """The tree, the chain or no speculation, whichever has the highest predicted speedup over plain decoding.
 
     For each budget up to `max_budget`, each depth limit and each width limit, the tree of highest block efficiency is
     timed. `Candidates` documents how close this is to a search over all trees. With recorded texts, tree and verifier
-    are chosen together: see `ReplayedChoice`.
+    are chosen together: see `ReplayedChoice`. Without, tau is predicted from classes of contexts if the rates have
+    counts of the cycles of one tree (`Acceptance.cycles_of`) and classes fit them, and otherwise as a product of rates.
 
     Args:
         acceptance: rates by depth and rank.
@@ -48,27 +49,52 @@ def plan(
         max_depth: depth of the deepest drafted node; None sets no limit.
         max_fanout: largest number of children of a node; None sets no limit.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
-        classes: classes of contexts fitted to the counts of the rates, which then predict tau in place of the product
-            of rates; not together with `replays`.
         replays: texts of a trace, on which trees and verifiers are replayed; None predicts tau from the rates.
         progress: callback to which the search reports its progress.
+
+    Returns:
+        A schedule of one batch size, the batch size of `latency`.
 
     Raises:
         InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the search does not fit into memory, `context`
             is outside the measured contexts, or the texts are too short to replay any tree.
     """
-    require_one_source(replays, classes)
-    context = latency.context_of(context)
-    limits = Limits(max_budget, max_depth, max_fanout)
-    candidates = Candidates(acceptance, limits, progress, classes)
-    speedups = candidates.speedups(latency, context)
-    terms = _Terms(ByRates(acceptance, classes), latency, context, limits, "spectheory.plan")
-    if replays is not None:
-        choice = ReplayedChoice(replays, candidates, progress)
-        return terms.by_replay(choice.fastest(latency, context), choice.options)
-    made = terms.by_rates(candidates.tree(candidates.fastest(speedups)))
-    vars(made)["by_budget"] = curves_of(candidates, speedups)  # the cached property would search again
-    return made
+    context, limits = latency.context_of(context), Limits(max_budget, max_depth, max_fanout)
+    return _searched(acceptance, [latency], [latency.batch], context, limits, replays, progress)
+
+
+def schedule(
+    acceptance: Acceptance,
+    latency_at: Callable[[int], Latency],
+    batches: Sequence[int],
+    *,
+    context: int,
+    max_budget: int = 64,
+    max_depth: int | None = None,
+    max_fanout: int | None = None,
+    replays: Replays | None = None,
+    progress: Progress = ignore_progress,
+) -> Schedule:
+    """What `plan` chooses at every batch size. Trees are searched once and timed at each batch size.
+
+    Args:
+        acceptance: rates by depth and rank.
+        latency_at: function from a batch size to its forward times.
+        batches: increasing batch sizes.
+        context: number of tokens in the KV cache of each sequence, within the measured contexts of every latency.
+        max_budget: maximum number of drafted nodes of a sequence.
+        max_depth: depth of the deepest drafted node; None sets no limit.
+        max_fanout: maximum number of children of a node; None sets no limit.
+        replays: texts of a trace, on which trees and verifiers are replayed; None predicts tau from the rates.
+        progress: callback to which the search reports its progress.
+
+    Raises:
+        InputError: `batches` is empty, not increasing whole numbers from 1 on, or more than `MOST_BATCHES`; `context`
+            is outside the measured contexts, or a limit is below 1.
+    """
+    check_batches(batches)
+    limits, latencies = Limits(max_budget, max_depth, max_fanout), [latency_at(int(batch)) for batch in batches]
+    return _searched(acceptance, latencies, batches, context, limits, replays, progress)
 
 
 def evaluate(
@@ -77,19 +103,17 @@ def evaluate(
     latency: Latency,
     *,
     context: int | None = None,
-    classes: RequestClasses | None = None,
     replays: Replays | None = None,
     verifier: str | None = None,
-) -> Plan:
-    """A plan with your own tree, for its predictions. Nothing is searched.
+) -> Schedule:
+    """A plan with your own tree, for its predictions, and with the fastest chain that is not larger.
 
     Args:
         tree: the tree that every cycle drafts; `Tree.chain(0)` means no speculation.
         acceptance: rates by depth and rank.
         latency: forward times.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
-        classes: classes of contexts that predict tau, as in `plan`.
-        replays: texts of a trace, on which the tree is replayed; None predicts tau from the rates.
+        replays: texts of a trace, on which the tree is replayed; None predicts tau from the rates, as in `plan`.
         verifier: the name of the verifier that is replayed; None means the fastest one.
 
     Raises:
@@ -103,68 +127,146 @@ def evaluate(
     context, limits = latency.context_of(context), Limits(max(1, tree.budget))
     if verifier is not None and not isinstance(verifier, str):
         raise InputError(f"verifier must be a name, such as 'Traversal', got {verifier!r:.60}")
-    if verifier is not None and replays is None:
-        raise InputError(f"verifier {verifier!r} needs replays: rates alone do not tell verifiers apart")
-    if verifier is not None and not tree.budget:
-        raise InputError(f"verifier {verifier!r:.60} needs a tree with drafted nodes, got {tree}")
-    require_one_source(replays, classes)
-    terms = _Terms(ByRates(acceptance, classes), latency, context, limits, "spectheory.evaluate")
+    if verifier is not None and (replays is None or not tree.budget):
+        needs = "replays: rates alone do not tell verifiers apart" if replays is None else "a tree with drafted nodes"
+        raise InputError(f"verifier {verifier!r:.60} needs {needs}, got {tree}")
     if replays is None:
-        return terms.by_rates(tree)
-    options = ReplayedOptions(replays)
-    options.chains(limits.longest_chain)
-    if not tree.budget:
-        return terms.by_replay(None, options)
-    own = options.of(tree) if verifier is None else options.of_verifier(tree, verifier)
-    return terms.by_replay(fastest(own, latency, context), options)
+        rates = ByRates.of(acceptance)
+        own, chains = Option(tree), [Option(Tree.chain(length)) for length in range(1, limits.longest_chain + 1)]
+    else:
+        rates = ByRates(acceptance)
+        replayed = ReplayedOptions(replays, rates)
+        chains = replayed.chains(limits.longest_chain)
+        options = replayed.of(tree, verifier) if tree.budget else [OFF]
+        if not options:
+            known = ", ".join(name_of(one) for one, _ in planned_verifiers(replays, tree))
+            raise InputError(f"verifier must be one that a plan replays for {tree}, {known}, got {verifier!r:.60}")
+        own = replayed.with_reach(max(options, key=lambda option: option.speedup(rates, latency, context)))
+    chain = own if tree.is_chain else _fastest([OFF, *chains], rates, latency, context)
+    rows = [(own, chain)]
+    kept = _fastest_of_each_length(chains, rates, [latency], context) if replays else []
+    return _schedule(rates, [latency], [latency.batch], context, limits, rows, kept)
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """What a plan is made from, except its tree. `source` is the function that makes it."""
+def _searched(
+    acceptance: Acceptance,
+    latencies: Sequence[Latency],
+    batches: Sequence[int],
+    context: int,
+    limits: Limits,
+    replays: Replays | None,
+    progress: Progress,
+) -> Schedule:
+    """The fastest option and the fastest chain at each batch size."""
+    rates = ByRates.of(acceptance) if replays is None else ByRates(acceptance)
+    found = Candidates(acceptance, limits, progress, rates.classes)
+    if replays is None:
+        options: dict[int, Option] = {0: OFF}
+        rows, lengths = [], np.unique(found.chains)
+        for latency in latencies:
+            speedups = found.speedups(latency, context)
+            best = found.fastest(speedups), found.fastest(speedups, lengths)
+            options |= {number: Option(found.tree(number)) for number in best if number not in options}
+            rows.append((options[best[0]], options[best[1]]))
+        return _schedule(rates, latencies, batches, context, limits, rows)
+    choice, rows = ReplayedChoice(replays, found, progress), []
+    for latency in latencies:
+        best = choice.fastest(latency, context)
+        chain = _fastest([OFF, *choice.options.known_chains], rates, latency, context)
+        rows.append((_fastest([OFF, *([best] if best else [])], rates, latency, context), chain))
+    reached = {option: choice.options.with_reach(option) for option in dict.fromkeys(best for best, _ in rows)}
+    kept = _fastest_of_each_length(choice.options.known_chains, rates, latencies, context)
+    rows = [(reached[best], reached.get(chain, chain)) for best, chain in rows]
+    return _schedule(rates, latencies, batches, context, limits, rows, kept)
 
-    rates: ByRates
-    latency: Latency
-    context: int
-    limits: Limits
-    source: str
 
-    def by_rates(self, tree: Tree) -> Plan:
-        """The plan of a tree, predicted from the rates."""
-        return self._plan(tree, self.rates.tau(tree))
+def _fastest(options: Sequence[Option], rates: ByRates, latency: Latency, context: int) -> Option:
+    """The fastest option; the first of those that are equally fast."""
+    return max(options, key=lambda option: option.speedup(rates, latency, context))
 
-    def by_replay(self, best: Option | None, options: ReplayedOptions) -> Plan:
-        """The plan of the option `best`, or of no speculation if it is None, with what else was replayed."""
-        latency, context, tree = self.latency, self.context, best.tree if best else Tree.chain(0)
-        tried = TriedTrees.of(worth_keeping(options.known, best, latency, context))
-        chain = paying((one for one in options.known if one.tree.is_chain), latency, context)
-        chosen, fastest_chain = (one and ReplayedTree.of(one, options.replays) for one in (best, chain))
-        return self._plan(tree, chosen.replayed.tau if chosen else 1.0, chosen, fastest_chain, tried)
 
-    def _plan(
-        self,
-        tree: Tree,
-        tau: float,
-        chosen: ReplayedTree | None = None,
-        chain: ReplayedTree | None = None,
-        tried: TriedTrees | None = None,
-    ) -> Plan:
-        times, verifier = self.latency.provenance, chosen and chosen.verifier
-        stamp = Provenance.now(
-            self.source, target=times.target, draft=times.draft, batch=times.batch, **times.placement
+def _fastest_of_each_length(
+    chains: Sequence[Option], rates: ByRates, latencies: Sequence[Latency], context: int
+) -> list[Option]:
+    """The replayed chains that are the fastest of their length at some batch size."""
+    found = []
+    for length in sorted({chain.tree.budget for chain in chains}):
+        same = [chain for chain in chains if chain.tree.budget == length]
+        found += [_fastest(same, rates, latency, context) for latency in latencies]
+    return list(dict.fromkeys(found))
+
+
+def _schedule(
+    rates: ByRates,
+    latencies: Sequence[Latency],
+    batches: Sequence[int],
+    context: int,
+    limits: Limits,
+    rows: Sequence[tuple[Option, Option]],
+    kept: Sequence[Option] = (),
+) -> Schedule:
+    """The record of the fastest option and the fastest chain at each batch size; `kept` are chains beside them."""
+    chosen = list(dict.fromkeys(option for row in rows for option in row))
+    options = list(dict.fromkeys([*chosen, *kept]))
+    choice, chain_choice = np.array([[options.index(option) for option in row] for row in rows]).T
+    drafted = [option for option in chosen if option.tree.budget]
+
+    def fastest(latency: Latency) -> float:
+        return max(option.speedup(rates, latency, context) for option in drafted)
+
+    made = Schedule(
+        acceptance=rates.acceptance,
+        context=context,
+        batches=np.array(batches),
+        latencies=tuple(replace(latency, inputs=None) for latency in latencies),
+        options=tuple(options),
+        choice=choice,
+        chain_choice=chain_choice,
+        limits=limits,
+        provenance=Provenance.merged([latency.provenance for latency in latencies]),
+        confidence=confidence_of(latencies, fastest if drafted else None),
+    )
+    said = []
+    for sentence in _assumptions(made, chosen):
+        holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
+        partly = holds.any() and not holds.all() and sentence not in rates.acceptance.provenance.assumptions
+        said.append(f"at batch {spans(made.batches, holds)}: {sentence}" if partly else sentence)
+    return replace(made, provenance=made.provenance.replace(assumptions=tuple(dict.fromkeys(said))))
+
+
+def _assumptions(made: Schedule, chosen: Sequence[Option]) -> Iterator[str]:
+    """What the predictions assume about the rates and about the times, one sentence each.
+
+    Of the rates, replayed predictions assume nothing: they only propose trees.
+    """
+    rates, latencies, stamp = made.rates, made.latencies, made.acceptance.provenance
+    if not made.is_replayed:
+        deepest, known = max(option.tree.max_depth for option in chosen), made.acceptance.depths
+        yield from stamp.assumptions
+        measured, planned = (
+            one.target and one.draft and f"{one.target} with {one.draft}" for one in (stamp, latencies[0].provenance)
         )
-        return Plan(
-            tree=tree,
-            acceptance=self.rates.acceptance,
-            latency=self.latency,
-            context=self.context,
-            limits=self.limits,
-            provenance=stamp.assuming(*assumptions_of(self.rates, [tree], [self.latency], tried)),
-            verifier=verifier,
-            rule=chosen and chosen.rule,
-            replayed=chosen and chosen.replayed,
-            chain=chain,
-            tried=tried,
-            classes=self.rates.classes,
-            confidence=confidence_of([self.latency], Drafted.of([tree], [tau], [verifier], self.context)),
+        if measured and planned and measured != planned:
+            yield f"rates were measured on {measured} and are used for {planned}"
+        if deepest and rates.unfit:
+            yield f"tau is a product of rates, because no classes of contexts fit their counts: {rates.unfit}"
+        elif deepest:
+            yield PRODUCT if rates.classes is None else ASSUMED
+        if deepest > known:
+            below = "use the rates of that depth" if rates.classes is None else "assume that each class keeps its rate"
+            yield (
+                f"rates are known only down to depth {known}: deeper nodes {below}, in trees and chains down to depth "
+                f"{deepest}"
+            )
+    for latency in latencies:
+        yield from latency.provenance.assumptions
+    for timed in dict.fromkeys(latency.provenance.sampling for latency in latencies):
+        if stamp.sampling and timed and timed != stamp.sampling:
+            yield f"the overheads were measured at {timed}, and are used for decoding at {stamp.sampling}"
+    sampled = sorted({option.verifier for option in made.options if option.verifier} - {name_of(Greedy())})
+    names = [name for name in sampled if any(name not in latency.verifier_seconds for latency in latencies)]
+    if names:
+        yield (
+            f"the overheads of {', '.join(names)} were not measured: these verifiers are timed with the overheads of "
+            "the latency record, which are the same for all of them"
         )

@@ -1,10 +1,11 @@
-"""`Schedule`: the fastest tree, chain or no speculation at each batch size, with what it is predicted from."""
+"""`Schedule`: the fastest tree, chain or no speculation at each batch size. A schedule of one batch size is a plan."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -17,31 +18,99 @@ from spectheory.core.ratios import clusters
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.batch_ranges import runs, span
-from spectheory.planning.by_rates import ByRates
-from spectheory.planning.candidates import Limits
-from spectheory.planning.confidence import Confidence, require_computed
+from spectheory.planning.candidates import ByRates, Limits
+from spectheory.planning.confidence import Confidence, runs, span
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
-from spectheory.planning.node_reach import NodeReach, node_reach
-from spectheory.planning.plan_record import answer_of
-from spectheory.planning.schedule_checks import (
-    check_batches,
-    check_choices,
-    check_index,
-    check_latencies,
-    check_replayed,
-)
-from spectheory.planning.tried_trees import TriedTrees, require_one_source
 from spectheory.replay import Replayed
-from spectheory.yields import RequestClasses
+
+MOST_BATCHES = 10_000
+"""Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
+EDITED = "edited after planning: its tau is predicted from the rates, and it need not be the fastest"
+"""What is said of a tree that was changed in the file of a schedule."""
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Option:
+    """A tree that a schedule chooses from, with its verifier and its cycles on recorded texts if it was replayed.
+
+    Attributes:
+        tree: the tree; `Tree.chain(0)` means no speculation.
+        verifier: the name of the verifier; None if tau is predicted from rates, which do not tell verifiers apart, or
+            if nothing is drafted.
+        rule: the name of the `DrawRule` by which children are drawn; None as for `verifier`.
+        replayed: the cycles of this tree and verifier on recorded texts; None as for `verifier`, and for a tree that
+            was edited since.
+        planned: `Tree.identity` of the tree when it was planned; None is the identity of `tree`.
+    """
+
+    tree: Tree
+    verifier: str | None = None
+    rule: str | None = None
+    replayed: Replayed | None = None
+    planned: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.planned is None:
+            object.__setattr__(self, "planned", self.tree.identity)
+        if self.is_edited:
+            object.__setattr__(self, "replayed", None)
+        if self.replayed is not None:
+            reach = self.tree.budget + 1 if self.replayed.reach is None else len(self.replayed.reach)
+            if (len(self.replayed.accepted), reach) != (self.tree.max_depth + 1, self.tree.budget + 1):
+                raise InputError(f"replayed must be of {self.tree}: plan again with the trace")
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the tree is another one than was planned."""
+        return self.planned != self.tree.identity
+
+    @property
+    def answer(self) -> str:
+        """`off` for the root alone, otherwise `chain` or `tree`."""
+        if self.tree.budget == 0:
+            return "off"
+        return "chain" if self.tree.is_chain else "tree"
+
+    def tau(self, rates: ByRates) -> float:
+        """Predicted tokens per target call: replayed if the tree was replayed, otherwise from the rates."""
+        return rates.tau(self.tree) if self.replayed is None else self.replayed.tau
+
+    def tau_interval(self, rates: ByRates) -> tuple[float, float] | None:
+        """95% interval of `tau`, over the texts or from the counts of the rates; None for one text, and without counts.
+
+        The interval of no speculation has no width.
+        """
+        if self.tree.budget == 0:
+            return 1.0, 1.0
+        if self.replayed is not None:
+            return self.replayed.tau_interval() if clusters(self.replayed.cycles) > 1 else None
+        return rates.interval(self.tree)
+
+    def reach(self, rates: ByRates) -> Float[np.ndarray, " nodes"]:
+        """Predicted probability that each node is accepted."""
+        if self.replayed is None:
+            return rates.reach(self.tree)
+        if self.replayed.reach is None:  # of a chain: the share of the cycles that keep at least 0..L tokens
+            return self.replayed.accepted[::-1].cumsum()[::-1] / self.replayed.accepted.sum()
+        return self.replayed.reach
+
+    def speedup(self, rates: ByRates, latency: Latency, context: int) -> float:
+        """Predicted speedup over plain decoding."""
+        return latency.speedup(self.tree, self.tau(rates), context, self.verifier)
+
+
+OFF = Option(Tree.chain(0))
+"""No speculation."""
+
+
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule(Record):
     """The fastest tree, chain or no speculation for each batch size, with its predicted speed.
 
-    The fastest is chosen among the candidates that `planning.candidates.Candidates` documents. Every prediction is
-    computed from these fields.
+    `spectheory.plan` and `spectheory.evaluate` make a schedule of one batch size. The properties without a batch size,
+    such as `tree`, `tau` and `speedup`, are for the first one. Every prediction is computed from the fields.
 
     Attributes:
         acceptance: the acceptance rates from which the speed is predicted.
@@ -49,209 +118,268 @@ class Schedule(Record):
         batches: batch sizes, increasing.
         latencies: the forward times from which the speed is predicted, one Latency for each batch size. Computed ones
             are without their inputs.
-        trees: every tree that is the fastest, or the fastest chain, at some batch size.
-        choice: index into `trees` of the fastest tree at each batch size.
-        chain_choice: index into `trees` of the fastest chain at each batch size. No speculation counts as a chain.
+        options: every tree that is the fastest, or the fastest chain, at some batch size; and the replayed chains, from
+            which engines choose.
+        choice: index into `options` of the fastest one at each batch size.
+        chain_choice: index into `options` of the fastest chain at each batch size. No speculation counts as a chain.
         limits: the limits of the search.
-        verifiers: for each tree the name of its verifier, as in `Plan`; empty if tau is predicted from rates.
-        rules: for each tree the name of its draw rule; empty as `verifiers`.
-        replayed: for each tree its cycles on recorded texts; empty as `verifiers`. Like the other two, an entry is None
-            for the root alone.
-        tried: the chains that were replayed and the trees of this schedule; None if tau is predicted from rates.
-        classes: classes of contexts, as in `Plan`.
-        searched: whether `choice` and `chain_choice` are the fastest of `trees`; False for the schedule of one plan,
-            whose tree may be the user's own.
         confidence: how far computed times of such deployments were off; None if no roofline computed any times.
 
     Raises:
-        InputError: the fields contradict each other.
+        InputError: batch sizes, latencies and choices do not belong together, or a context was not measured.
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 9
+    schema: ClassVar[int] = 10
     derived: ClassVar[tuple[str, ...]] = (
-        "block_efficiency",
-        "block_efficiency_low",
-        "block_efficiency_high",
+        "answer",
+        "tau",
+        "tau_interval",
         "speedup",
-        "chain_speedup",
+        "taus",
+        "speedups",
+        "chain_speedups",
         "computed",
         "plain_seconds",
-        "draft_seconds",
-        "target_seconds",
-        "overhead_seconds",
+        "cycle_seconds",
     )
 
     acceptance: Acceptance
     context: int
     batches: Int[np.ndarray, " batches"]
     latencies: tuple[Latency, ...]
-    trees: tuple[Tree, ...]
+    options: tuple[Option, ...]
     choice: Int[np.ndarray, " batches"]
     chain_choice: Int[np.ndarray, " batches"]
     limits: Limits
     provenance: Provenance
-    verifiers: tuple[str | None, ...] = ()
-    rules: tuple[str | None, ...] = ()
-    replayed: tuple[Replayed | None, ...] = ()
-    tried: TriedTrees | None = None
-    searched: bool = True
-    classes: RequestClasses | None = None
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
-        require_computed(self.confidence, self.latencies)
         check_batches(self.batches)
-        check_latencies(self.latencies, self.batches, self.context)
+        if len(self.latencies) != len(self.batches):
+            raise InputError(
+                f"latencies must have one entry for each of the {len(self.batches)} batches, got {len(self.latencies)}"
+            )
+        for latency in self.latencies:
+            latency.context_of(self.context)
         for name in ("choice", "chain_choice"):
-            check_index(name, getattr(self, name), len(self.batches), len(self.trees))
-        if not all(self.trees[i].is_chain for i in self.chain_choice):
+            index = np.asarray(getattr(self, name))
+            known = np.isin(index, np.arange(len(self.options))) & (index.dtype.kind in "iu")
+            if index.shape != (len(self.batches),) or not known.all():
+                raise InputError(
+                    f"{name} must hold, for each of the {len(self.batches)} batch sizes, the index of one of the "
+                    f"{len(self.options)} options, counted from 0, got {index.tolist()!s:.60}"
+                )
+        if not all(self.options[i].tree.is_chain for i in self.chain_choice):
             raise InputError("chain_choice must hold indices of chains, got the index of a tree with siblings")
-        for tree in self.trees:
-            self.limits.require(tree)
-        check_replayed(self.trees, self.verifiers, self.rules, self.replayed, self.tried)
-        require_one_source(self.tried, self.classes)
-        if self.searched:
-            verifiers = [self.verifier(number) for number in range(len(self.trees))]
-            choices = {"choice": self.choice, "chain_choice": self.chain_choice}
-            times = self.latencies, self.batches, self.context
-            check_choices(choices, self.trees, self.block_efficiency, verifiers, *times)
 
     @property
     def rates(self) -> ByRates:
         """What the rates predict."""
-        return ByRates(self.acceptance, self.classes)
+        return ByRates(self.acceptance) if self.is_replayed else ByRates.of(self.acceptance)
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether tau was replayed on recorded texts."""
+        return any(option.replayed for option in self.options)
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """The tree of each option."""
+        return tuple(option.tree for option in self.options)
+
+    def option(self, row: int = 0) -> Option:
+        """The fastest option at batches[row]."""
+        return self.options[self.choice[row]]
+
+    @property
+    def tree(self) -> Tree:
+        """The fastest tree at the first batch size."""
+        return self.option().tree
+
+    @property
+    def verifier(self) -> str | None:
+        """The name of the verifier of `tree`; None if rates predict tau, or if nothing is drafted."""
+        return self.option().verifier
+
+    @property
+    def rule(self) -> str | None:
+        """The name of the `DrawRule` by which the children in `tree` are drawn; None as for `verifier`."""
+        return self.option().rule
+
+    @property
+    def replayed(self) -> Replayed | None:
+        """The cycles of `tree` on recorded texts; None if it was not replayed."""
+        return self.option().replayed
+
+    @property
+    def chain(self) -> Option:
+        """The fastest chain at the first batch size; no speculation if no chain is faster than plain decoding."""
+        return self.options[self.chain_choice[0]]
+
+    @property
+    def latency(self) -> Latency:
+        """The forward times at the first batch size."""
+        return self.latencies[0]
+
+    @property
+    def answer(self) -> str:
+        """`off`, `chain` or `tree` at the first batch size."""
+        return self.option().answer
+
+    @property
+    def tau(self) -> float:
+        """Predicted tokens per target call of `tree`."""
+        return float(self.taus[self.choice[0]])
+
+    @cached_property
+    def tau_interval(self) -> tuple[float, float] | None:
+        """95% interval of `tau`, see `Option.tau_interval`."""
+        return self.option().tau_interval(self.rates)
+
+    @property
+    def speedup(self) -> float:
+        """Predicted speedup at the first batch size: seconds per token of plain decoding divided by those of `tree`."""
+        return float(self.speedups[0])
+
+    @property
+    def plain_seconds(self) -> float:
+        """Predicted seconds per token of plain decoding at the first batch size."""
+        return self.latency.plain(self.context)
+
+    @property
+    def cycle_seconds(self) -> float:
+        """Predicted seconds of one cycle at the first batch size."""
+        return sum(self.cycle_parts().values())
+
+    @property
+    def reach(self) -> Float[np.ndarray, " nodes"]:
+        """Predicted probability that each node of `tree` is accepted; see `reach_source`."""
+        return self.option().reach(self.rates)
+
+    @property
+    def reach_source(self) -> str:
+        """How `reach` was predicted, as shown to readers, such as "nodes by the rates"."""
+        if self.replayed is not None:
+            return "nodes by replay of recorded texts"
+        return "nodes by the rates" if self.rates.classes is None else "nodes by the classes"
 
     @property
     def summary(self) -> str:
-        """The answer at the smallest and at the largest batch size, and the break-even."""
-        rows = sorted({0, len(self.batches) - 1})
-        ends = [f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x" for row in rows]
+        """The answer at the smallest and at the largest batch size, and the break-even; of a plan, its prediction."""
+        edited = f"\nThe tree was {EDITED}." if any(option.is_edited for option in self.options) else ""
+        if len(self.batches) == 1:
+            return self._summary_of_plan + edited
+        ends = [f"batch {self.batches[row]}: {self.option(row).answer} at {self.speedups[row]:.2f}x" for row in (0, -1)]
         pays = "speculation pays at the last batch size"
-        return "; ".join([*ends, pays if self.break_even is None else f"break-even at batch {self.break_even}"])
+        return (
+            "; ".join([*ends, pays if self.break_even is None else f"break-even at batch {self.break_even}"]) + edited
+        )
+
+    @property
+    def _summary_of_plan(self) -> str:
+        after = f"after {self.context:,} tokens of context"
+        if self.answer == "off":
+            return f"Do not speculate: {after} no draft is predicted to be faster than plain decoding."
+        tree, interval, parts = self.tree, self.tau_interval, self.cycle_parts()
+        what = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
+        limits = f" (95% interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
+        what += f", with {self.verifier}" if self.verifier else ""
+        seconds = ", ".join(f"{part} {1e3 * value:.3g}" for part, value in parts.items())
+        return (
+            f"Verify a {what}: predicted {self.tau:.3f} tokens per target call{limits} and {self.speedup:.2f}x the "
+            f"plain speed, {after}.\nA cycle takes {1e3 * self.cycle_seconds:.3g} ms: {seconds}."
+        )
 
     def _repr_html_(self) -> str:
-        rows = [
-            (
-                span(first, last),
-                "nothing" if tree.budget == 0 else f"{answer_of(tree)} of {tree.budget}, {tree.max_depth} deep",
-                f"{self.block_efficiency[self.choice[at]]:.2f}",
-                f"{self.speedup[at]:.2f}x",
-            )
-            for first, last, tree in self.ranges()
-            for at in np.flatnonzero(self.batches == first)
-        ]
+        rows = []
+        for first, last, tree in self.ranges():
+            row = int(np.searchsorted(self.batches, first))
+            answer = f"{self.option(row).answer} of {tree.budget}, {tree.max_depth} deep" if tree.budget else "nothing"
+            rows.append((span(first, last), answer, f"{self.taus[self.choice[row]]:.2f}", f"{self.speedups[row]:.2f}x"))
         title = f"Fastest at each batch size, {self.context:,} tokens of context, predicted"
         return table_html(title, ("batch", "verify", "tau", "speedup"), rows)
 
-    def answer(self, row: int) -> str:
-        """`off`, `chain` or `tree` at batches[row]."""
-        return answer_of(self.trees[self.choice[row]])
+    @cached_property
+    def taus(self) -> Float[np.ndarray, " options"]:
+        """Predicted tokens per target call of each option."""
+        return np.array([option.tau(self.rates) for option in self.options])
 
     @cached_property
-    def block_efficiency(self) -> Float[np.ndarray, " trees"]:
-        """Predicted tau of each tree in `trees`: replayed where it was, otherwise from the rates."""
-        return np.array([one.tau if one else self.rates.tau(tree) for tree, one in self._replayed])
-
-    @cached_property
-    def block_efficiency_interval(self) -> Float[np.ndarray, "trees 2"] | None:
-        """95% interval of each tau, over the texts of a trace or from the counts of the rates; None for one text
-        and for rates without counts.
-        """
-        if self.tried is None and self.acceptance.trials is None:
-            return None
-        if any(one and clusters(one.cycles) < 2 for one in self.replayed):
-            return None
-        return np.array([self._interval(tree, one) for tree, one in self._replayed])
-
-    def _interval(self, tree: Tree, replayed: Replayed | None) -> tuple[float, float]:
-        """The 95% interval of the tau of a tree; that of no speculation has no width."""
-        if replayed is not None:
-            return replayed.tau_interval()
-        return (self.rates.interval(tree) if tree.budget else None) or (1.0, 1.0)
-
-    @property
-    def block_efficiency_low(self) -> Float[np.ndarray, " trees"] | None:
-        """Lower ends of `block_efficiency_interval`; None if there is no interval."""
-        return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 0]
-
-    @property
-    def block_efficiency_high(self) -> Float[np.ndarray, " trees"] | None:
-        """Upper ends of `block_efficiency_interval`; None if there is no interval."""
-        return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 1]
-
-    @cached_property
-    def speedup(self) -> Float[np.ndarray, " batches"]:
+    def speedups(self) -> Float[np.ndarray, " batches"]:
         """Predicted speedup of the fastest choice over plain decoding."""
-        return self.speedup_of(self.choice)
+        return self.speedups_of(self.choice)
 
     @cached_property
-    def rates_speedup(self) -> Float[np.ndarray, " batches"]:
-        """What the rates predict for the same choice, to compare with what cannot be replayed."""
-        tau = np.array([self.rates.tau(tree) for tree in self.trees])
-        return self.speedup * (tau / self.block_efficiency)[self.choice]
-
-    @cached_property
-    def chain_speedup(self) -> Float[np.ndarray, " batches"]:
+    def chain_speedups(self) -> Float[np.ndarray, " batches"]:
         """Predicted speedup of the fastest chain over plain decoding."""
-        return self.speedup_of(self.chain_choice)
+        return self.speedups_of(self.chain_choice)
 
-    def speedup_of(self, choice: Int[np.ndarray, " batches"]) -> Float[np.ndarray, " batches"]:
-        """Predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
-        tau = self.block_efficiency.tolist()
+    def speedups_of(self, choice: Int[np.ndarray, " batches"]) -> Float[np.ndarray, " batches"]:
+        """Predicted speedup if batch size `batches[b]` verifies `options[choice[b]]`."""
+        rows = zip(self.latencies, choice, strict=True)
+        taus = self.taus.tolist()
         return np.array(
-            [
-                at.speedup(self.trees[i], tau[i], self.context, self.verifier(i))
-                for at, i in zip(self.latencies, choice, strict=True)
-            ]
+            [at.speedup(self.options[i].tree, taus[i], self.context, self.options[i].verifier) for at, i in rows]
         )
+
+    @cached_property
+    def rates_speedups(self) -> Float[np.ndarray, " batches"]:
+        """What the rates predict for the same choice, to compare with what cannot be replayed."""
+        tau = np.array([self.rates.tau(option.tree) for option in self.options])
+        return self.speedups * (tau / self.taus)[self.choice]
+
+    def speedup_interval(self, row: int = 0) -> tuple[float, float] | None:
+        """95% interval of the speedup at batches[row], from the interval of tau. Forward times are taken as exact."""
+        interval, per_tau = self._intervals[self.choice[row]], self.speedups[row] / self.taus[self.choice[row]]
+        return interval and (float(per_tau * interval[0]), float(per_tau * interval[1]))
+
+    @cached_property
+    def _intervals(self) -> dict[int, tuple[float, float] | None]:
+        return {i: self.options[i].tau_interval(self.rates) for i in set(self.choice.tolist())}
 
     @cached_property
     def computed(self) -> Bool[np.ndarray, " batches"]:
         """Whether the forward times are computed (True) or measured (False)."""
         return np.array([latency.computed for latency in self.latencies])
 
+    def cycle_parts(self, row: int = 0) -> dict[str, float]:
+        """Predicted seconds of a cycle at batches[row] by part. `overhead` includes the prompts of new requests."""
+        at, option, tau = self.latencies[row], self.option(row), self.taus[self.choice[row]]
+        overhead = at.overhead(option.tree, option.verifier) + at.prompts(tau, option.tree.budget > 0)
+        return {
+            "draft": at.draft_levels(option.tree, self.context),
+            "verify": at.target(option.tree.budget + 1, self.context),
+            "overhead": float(overhead),
+        }
+
+    @property
+    def tokens_per_second(self) -> Float[np.ndarray, " batches"]:
+        """Predicted tokens per second of all sequences of the batch together."""
+        return self.batches * self.speedups / np.array([latency.plain(self.context) for latency in self.latencies])
+
     @cached_property
-    def plain_seconds(self) -> Float[np.ndarray, " batches"]:
-        """Seconds of one step of plain decoding, which emits one token for each sequence."""
-        return np.array([latency.plain(self.context) for latency in self.latencies])
+    def speedups_by_length(self) -> Float[np.ndarray, "batches lengths"]:
+        """Predicted speedup of the chain of each length, up to the longest within the limits, at each batch size.
 
-    @property
-    def draft_seconds(self) -> Float[np.ndarray, " batches"]:
-        """Seconds of draft forwards in a cycle of the fastest choice."""
-        return np.array([at.draft_levels(tree, self.context) for at, tree in self._chosen])
-
-    @property
-    def target_seconds(self) -> Float[np.ndarray, " batches"]:
-        """Seconds of the target forward in a cycle of the fastest choice."""
-        return np.array([at.target(tree.budget + 1, self.context) for at, tree in self._chosen])
-
-    @property
-    def overhead_seconds(self) -> Float[np.ndarray, " batches"]:
-        """Seconds outside the forwards in a cycle of the fastest choice, with the prompts of new requests."""
-        rows = zip(self._chosen, self.choice, strict=True)
-        return np.array(
-            [
-                at.overhead(tree, self.verifier(i)) + at.prompts(self.block_efficiency[i], tree.budget > 0)
-                for (at, tree), i in rows
-            ]
-        )
-
-    def reach(self, row: int) -> NodeReach:
-        """The predicted probability that each node of the fastest tree at batches[row] is accepted."""
-        return node_reach(self.trees[self.choice[row]], self.rates, self._replayed[self.choice[row]][1])
-
-    @property
-    def _replayed(self) -> list[tuple[Tree, Replayed | None]]:
-        return list(zip(self.trees, self.replayed or [None] * len(self.trees), strict=True))
-
-    def verifier(self, number: int) -> str | None:
-        """The name of the verifier of a tree, None if there is none."""
-        return self.verifiers[number] if self.verifiers else None
-
-    @property
-    def _chosen(self) -> list[tuple[Latency, Tree]]:
-        return [(at, self.trees[i]) for at, i in zip(self.latencies, self.choice, strict=True)]
+        A schedule of replayed trees has 0 for a length that was not replayed, so that no engine is told to run it.
+        """
+        lengths = np.arange(self.limits.longest_chain + 1)
+        found = np.zeros((len(self.batches), len(lengths)))
+        if self.is_replayed:
+            for chain in (OFF, *(one for one in self.options if one.tree.is_chain and one.tree.budget < len(lengths))):
+                reached = [chain.speedup(self.rates, at, self.context) for at in self.latencies]
+                found[:, chain.tree.budget] = np.maximum(found[:, chain.tree.budget], reached)
+            return found
+        tau = self.rates.taus(Tree.chain(len(lengths) - 1), lengths)
+        for row, at in enumerate(self.latencies):
+            draft, target = at.curves(len(lengths), self.context)
+            drafting = np.append(0, draft)[lengths] if at.drafts_at_once else lengths * draft[0]
+            overheads = np.where(lengths > 0, at.overheads(lengths), at.plain_overhead_seconds)
+            cycle = target + drafting + overheads + at.prompts(tau, lengths > 0)
+            found[row] = tau * at.plain(self.context) / cycle
+        return found
 
     @cached_property
     def envelopes(self) -> Envelopes:
@@ -269,23 +397,6 @@ class Schedule(Record):
         return found
 
     @property
-    def tokens_per_second(self) -> Float[np.ndarray, " batches"]:
-        """Predicted tokens per second of all sequences of the batch together."""
-        return self.batches * self.speedup / self.plain_seconds
-
-    @property
-    def speedup_interval(self) -> tuple[Float[np.ndarray, " batches"] | None, Float[np.ndarray, " batches"] | None]:
-        """Lower and upper limits of the 95% interval of the speedup, from `block_efficiency_interval`.
-
-        Forward times are taken as exact. Both limits are None if that is None.
-        """
-        if self.block_efficiency_interval is None:
-            return None, None
-        low, high = self.block_efficiency_interval[self.choice].T
-        per_tau = self.speedup / self.block_efficiency[self.choice]
-        return per_tau * low, per_tau * high
-
-    @property
     def is_sparse(self) -> bool:
         """Whether some batch sizes between the first and the last are missing."""
         return bool((np.diff(self.batches) > 1).any())
@@ -298,7 +409,7 @@ class Schedule(Record):
         but not always: with a mixture of experts and a small batch, a few more tokens load many more experts. `ranges`
         has the choice at every batch size.
         """
-        pays = np.flatnonzero([self.trees[i].budget for i in self.choice])
+        pays = np.flatnonzero([self.options[i].tree.budget for i in self.choice])
         start = int(pays[-1]) + 1 if len(pays) else 0
         return int(self.batches[start]) if start < len(self.batches) else None
 
@@ -315,9 +426,21 @@ class Schedule(Record):
 
         A range has one choice, and either only computed or only measured times.
         """
-        count = len(self.trees)
+        count = len(self.options)
         found = runs(self.batches, self.choice + count * self.computed)
-        return [(first, last, self.trees[number % count], number >= count) for first, last, number in found]
+        return [(first, last, self.options[number % count].tree, number >= count) for first, last, number in found]
 
     def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
-        return [(first, last, self.trees[number]) for first, last, number in runs(self.batches, choice)]
+        return [(first, last, self.options[number].tree) for first, last, number in runs(self.batches, choice)]
+
+
+def check_batches(batches: Sequence[int] | np.ndarray) -> None:
+    """Refuse batch sizes that are not increasing whole numbers from 1 on, and more than `MOST_BATCHES` of them."""
+    if len(batches) > MOST_BATCHES:
+        raise InputError(
+            f"batches must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
+            "and the last"
+        )
+    whole = np.asarray(batches).dtype.kind in "iu"
+    if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
+        raise InputError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -12,7 +10,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.plan_record import Plan
 from spectheory.report.svg import (
     BLUE,
     FAINT,
@@ -116,35 +113,6 @@ def tree_figure(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = ""
     axes.spines["left"].set_visible(False)
     axes.set_title("The chosen tree: % of cycles in which each node is accepted" + (f",\n{source}" if source else ""))
     return to_svg(figure, f"Draft tree of {tree.budget} nodes, {tree.max_depth} deep")
-
-
-@styled
-def yield_figure(plan: Plan) -> str:
-    """Predicted block efficiency and speedup of the best tree and chain of each budget. The chosen one is marked."""
-    figure, (tau, speed) = panels(rows=2, height_inches=4.6)
-    curves = plan.by_budget
-    replayed: dict[str, Any] = {} if plan.tried is None else {"marker": ".", "markersize": 4}
-    for panel, tree, chain in (
-        (tau, curves.tree_block_efficiency, curves.chain_block_efficiency),
-        (speed, curves.tree_speedup, curves.chain_speedup),
-    ):
-        label = "best tree of any depth" if panel is tau else "tree"
-        panel.plot(curves.budgets, tree, color=BLUE, label=label, **replayed)
-        panel.plot(curves.budgets, chain, color=ORANGE, linestyle="--", label="chain", **replayed)
-    for panel, chosen in ((tau, plan.block_efficiency), (speed, plan.speedup)):
-        panel.plot(plan.tree.budget, chosen, "o", color=INK, markersize=6, label=f"fastest: {plan.answer}")
-        panel.axvline(plan.tree.budget, color=INK, linewidth=0.6, alpha=0.5)
-        _label(panel, f"{chosen:.2f}", plan.tree.budget, chosen, above=True)
-        panel.margins(y=0.15)
-    speed.axhline(1.0, color=RED, linewidth=1, linestyle=":")
-    break_even = {"xycoords": speed.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
-    speed.annotate("break-even", (1, 1), (-2, -3), **break_even, va="top", color=RED, fontsize=8.5)
-    how = "predicted" if plan.tried is None else "replayed at the marked budgets"
-    tau.set(ylabel="tokens per target call", title=f"What more budget buys, {how}")
-    speed.set(xlabel="budget, drafted tokens per cycle", ylabel="times plain speed")
-    speed.xaxis.set_major_locator(MaxNLocator(integer=True))
-    tau.legend()
-    return to_svg(figure, "Predicted tokens per target call and speedup against the budget")
 
 
 @styled

@@ -153,7 +153,7 @@ def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         plan = run.comparison.plan
         tree = [figures.tree_figure(plan.tree, plan.reach, plan.reach_source)] if plan.tree.budget else []
-        yield _block(run.heading, plan_rows(plan), figures.yield_figure(plan), *tree)
+        yield _block(run.heading, plan_rows(plan), *tree)
     yield "<h2>Prediction against measurement</h2>"
     for run in runs:
         drawings = (figures.tau_figure, figures.accepted_figure, figures.cycle_figure)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.tree import Tree
-from spectheory.planning.batch_ranges import span, spans
+from spectheory.planning.confidence import span, spans
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.figures import PARTS, tree_figure
 from spectheory.report.page import figure_html, folded_table, shell, sources_html
@@ -28,20 +28,21 @@ def schedule_rows(schedule: Schedule) -> TextTable:
     The numbers in a row are for its first batch size.
     """
     rows = []
-    (low, high), by_rates = schedule.speedup_interval, schedule.rates_speedup
+    by_rates = schedule.rates_speedups
     mixed = schedule.computed.any() and not schedule.computed.all()
     for (first, last, tree, computed), envelope in zip(schedule.answers(), schedule.fastest_envelopes, strict=True):
         at = int(np.searchsorted(schedule.batches, first))
-        half = MISSING if low is None or high is None else f"{(high[at] - low[at]) / 2:.2f}"
+        interval = schedule.speedup_interval(at)
+        half = f"{(interval[1] - interval[0]) / 2:.2f}" if interval else MISSING
         rows.append(
             (
                 span(first, last) + " *" * bool(mixed and not computed),
                 tree_in_words(tree).replace(" nodes", ""),
-                f"{schedule.block_efficiency[schedule.choice[at]]:.2f}",
+                f"{schedule.taus[schedule.choice[at]]:.2f}",
                 f"{schedule.tokens_per_second[at]:,.0f}",
-                f"{schedule.speedup[at]:.2f}x",
+                f"{schedule.speedups[at]:.2f}x",
                 half,
-                f"{schedule.chain_speedup[at]:.2f}x",
+                f"{schedule.chain_speedups[at]:.2f}x",
                 f"{envelope.levels},{envelope.branching},{envelope.nodes}" if envelope else MISSING,
                 f"{max(0.0, 1 - envelope.speedup / by_rates[at]):.1%}" if envelope else MISSING,
             )
@@ -53,14 +54,14 @@ def schedule_rows(schedule: Schedule) -> TextTable:
         note=f"{_where_it_pays(schedule)} {_what_was_compared(schedule)} Numbers are for the first batch size of a "
         "row; ± is half the 95% interval of the speedup. Chain: speedup of the fastest chain. Envelope: levels, "
         "branching and nodes of the fastest EAGLE-2 tree. "
-        f"Loses: the share of the speed that this envelope loses{', by the rates' if schedule.tried else ''}. "
+        f"Loses: the share of the speed that this envelope loses{', by the rates' if schedule.is_replayed else ''}. "
         f"{_where_times_are_from(schedule)}",
     )
 
 
 def _what_was_compared(schedule: Schedule) -> str:
     """One sentence on the trees among which the fastest was chosen."""
-    if schedule.tried is None:
+    if not schedule.is_replayed:
         return "For each number of nodes, depth and width, the tree with the most tokens per target call was compared."
     return "Trees that the rates propose, and chains, were replayed on recorded texts and compared."
 
@@ -99,10 +100,11 @@ def tree_in_words(tree: Tree) -> str:
 def _trees(schedule: Schedule) -> list[str]:
     """Drawings of the first trees, each under its batch sizes, and a note if there are more."""
     drafted = [(first, last, tree) for first, last, tree in schedule.ranges() if tree.budget]
-    rows = np.searchsorted(schedule.batches, [first for first, _, _ in drafted])
+    rows = np.searchsorted(schedule.batches, [first for first, _, _ in drafted[:MOST_DRAWN]])
+    reaches = [schedule.option(row).reach(schedule.rates) for row in rows.tolist()]
     figures = [
-        f"<h3>Batch {escape(span(first, last))}</h3>\n{figure_html(tree_figure(tree, *schedule.reach(row)))}"
-        for (first, last, tree), row in zip(drafted[:MOST_DRAWN], rows.tolist(), strict=False)
+        f"<h3>Batch {escape(span(first, last))}</h3>\n{figure_html(tree_figure(tree, reach))}"
+        for (first, last, tree), reach in zip(drafted, reaches, strict=False)
     ]
     if len(drafted) <= MOST_DRAWN:
         return figures
@@ -121,19 +123,20 @@ def named_ranges(schedule: Schedule) -> list[tuple[str, Tree]]:
 def speedup_figure(schedule: Schedule) -> str:
     """Speedup against the batch size, for the fastest choice and the fastest chain."""
     figure, (axes,) = panels(height_inches=2.9)
-    low, high = schedule.speedup_interval
-    if low is not None and high is not None:
+    intervals = [schedule.speedup_interval(row) for row in range(len(schedule.batches))]
+    if all(intervals):
+        low, high = np.array(intervals).T
         axes.fill_between(schedule.batches, low, high, color=BLUE, alpha=0.18, linewidth=0, label="95% interval")
     marks: dict[str, Any] = {"marker": "o", "markersize": 4} if schedule.is_sparse or len(schedule.batches) == 1 else {}
-    axes.plot(schedule.batches, schedule.speedup, color=BLUE, label="fastest", **marks)
-    axes.plot(schedule.batches, schedule.chain_speedup, color=ORANGE, linestyle="--", label="chain", **marks)
+    axes.plot(schedule.batches, schedule.speedups, color=BLUE, label="fastest", **marks)
+    axes.plot(schedule.batches, schedule.chain_speedups, color=ORANGE, linestyle="--", label="chain", **marks)
     axes.axhline(1.0, color=RED, linewidth=1, linestyle=":", label="plain decoding")
     axes.set_xscale("log", base=2)
     powers = [batch for batch in 2 ** np.arange(0, 20) if schedule.batches[0] <= batch <= schedule.batches[-1]]
     ticks = powers if len(schedule.batches) > MOST_MARKS else schedule.batches.tolist()
     axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
     axes.set(xlabel="batch size, sequences", ylabel="times plain speed", title="Speedup by batch size, predicted")
-    axes.set_ylim(bottom=min(0.9, float(schedule.speedup.min())))
+    axes.set_ylim(bottom=min(0.9, float(schedule.speedups.min())))
     figure.legend(loc="outside lower center", ncols=4)
     return to_svg(figure, "Predicted speedup against the batch size")
 
@@ -146,11 +149,13 @@ def step_figure(schedule: Schedule) -> str:
     doublings = [first, *(size for size in 2 ** np.arange(0, 20) if first < size < last), last]
     rows = np.unique([np.abs(schedule.batches - size).argmin() for size in doublings])
     bottom = np.zeros(len(rows))
-    seconds = (schedule.draft_seconds, schedule.target_seconds, schedule.overhead_seconds)
-    for (part, colour), values in zip(PARTS.items(), seconds, strict=True):
-        axes.bar(range(len(rows)), 1e3 * values[rows], 0.7, bottom=bottom, color=colour, label=part, edgecolor=PAPER)
-        bottom += 1e3 * values[rows]
-    axes.plot(range(len(rows)), 1e3 * schedule.plain_seconds[rows], "_", color=INK, markersize=16, label="plain step")
+    cycles = [schedule.cycle_parts(row) for row in rows]
+    plain = [schedule.latencies[row].plain(schedule.context) for row in rows]
+    for part, colour in PARTS.items():
+        milliseconds = np.array([1e3 * cycle[part] for cycle in cycles])
+        axes.bar(range(len(rows)), milliseconds, 0.7, bottom=bottom, color=colour, label=part, edgecolor=PAPER)
+        bottom += milliseconds
+    axes.plot(range(len(rows)), 1e3 * np.array(plain), "_", color=INK, markersize=16, label="plain step")
     axes.set_xticks(range(len(rows)), [str(batch) for batch in schedule.batches[rows]])
     axes.grid(visible=False, axis="x")
     axes.set(xlabel="batch size, sequences", ylabel="ms", title="Where the time of a cycle goes")
@@ -170,7 +175,7 @@ def budget_figure(schedule: Schedule) -> str:
     for values, colour, dash, name in lines:
         axes.plot(np.arange(len(values)), values, color=colour, linestyle=dash, label=name)
     axes.set(xlabel="budget, drafted tokens per cycle", ylabel="tokens per target call")
-    axes.set_title(f"What more budget buys, predicted{' by the rates' if schedule.tried else ''}")
+    axes.set_title(f"What more budget buys, predicted{' by the rates' if schedule.is_replayed else ''}")
     axes.legend()
     return to_svg(figure, "Predicted tokens per target call against the budget")
 
@@ -195,11 +200,11 @@ def schedule_page(title: str, schedule: Schedule) -> str:
 
 def _lead(schedule: Schedule) -> str:
     """The batch sizes at which speculation pays, and the batch size with the highest speedup."""
-    best = int(schedule.speedup.argmax())
-    tree = schedule.trees[schedule.choice[best]]
+    best = int(schedule.speedups.argmax())
+    tree = schedule.option(best).tree
     if tree.budget == 0:
         return _where_it_pays(schedule)
-    what = f"{schedule.speedup[best]:.2f}x the plain speed with a {'' if tree.is_chain else 'tree of '}"
+    what = f"{schedule.speedups[best]:.2f}x the plain speed with a {'' if tree.is_chain else 'tree of '}"
     what += tree_in_words(tree)
     if len(schedule.batches) == 1:
         return f"At batch {schedule.batches[0]}: {what}, predicted."

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spectheory.core.tree import Tree
-from spectheory.planning.batch_ranges import spans
+from spectheory.planning.confidence import spans
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.serving_comparison import Difference, ServingComparison

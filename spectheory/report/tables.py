@@ -12,7 +12,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import CycleEnds, Replayed
 from spectheory.results.comparison import Account, Comparison
 
@@ -163,13 +163,12 @@ def latency_rows(latency: Latency) -> TextTable:
     )
 
 
-def plan_rows(plan: Plan) -> TextTable:
+def plan_rows(plan: Schedule) -> TextTable:
     """Where the predicted time of a cycle goes."""
-    parts = {"draft": plan.draft_seconds, "verify": plan.target_seconds, "overhead": plan.overhead_seconds}
-    rows = [(name, _ms(s), f"{s / plan.cycle_seconds:.0%}") for name, s in parts.items()]
+    rows = [(name, _ms(s), f"{s / plan.cycle_seconds:.0%}") for name, s in plan.cycle_parts().items()]
     rows += [
         ("cycle", _ms(plan.cycle_seconds), "100%"),
-        ("per token", _ms(plan.cycle_seconds / plan.block_efficiency), ""),
+        ("per token", _ms(plan.cycle_seconds / plan.tau), ""),
         ("plain decoding, per token", _ms(plan.plain_seconds), ""),
     ]
     title = "Predicted time of a cycle"

@@ -10,7 +10,7 @@ from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
 from spectheory.planning.confidence import Confidence
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 from spectheory.report.tables import plan_rows
 
 COMMON, RARE = 0.25, 0.05
@@ -19,7 +19,7 @@ PER_LINE = 6
 """Maximum number of nodes on one line."""
 
 
-def plan_summary(plan: Plan) -> Group:
+def plan_summary(plan: Schedule) -> Group:
     """The answer in one sentence, and where the time of a cycle goes."""
     return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), plan_rows(plan))
 

@@ -114,7 +114,7 @@ def _predicted_speed(record: WallClock, theirs: int) -> str:
     """The speed that the plan predicted, relative to the fastest decoder of transformers."""
     loop, source = (
         record.ratio(record.families.index("plain"), theirs)[0],
-        "replay" if record.plan.tried else "the rates",
+        "replay" if record.plan.is_replayed else "the rates",
     )
     return (
         f"From the measured times and {source}, the plan predicted {record.plan.speedup:.2f} times our plain loop for "

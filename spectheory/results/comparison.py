@@ -14,7 +14,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance, model_name
 from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import EDITED, Schedule
 from spectheory.results.tally import Tally
 from spectheory.verify import verifier_of
 
@@ -63,7 +63,7 @@ class Account:
 class Comparison:
     """Theory, simulation and measurement of one plan."""
 
-    plan: Plan
+    plan: Schedule
     theory: Account
     simulation: Account | None
     measurement: Account | None
@@ -145,7 +145,7 @@ class Comparison:
         }
 
 
-def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comparison:
+def compare(plan: Schedule, simulated: Tally | None, measured: Tally | None) -> Comparison:
     """Compare the prediction of `plan` with a simulation and a measurement of it. Either tally may be None.
 
     Raises:
@@ -162,9 +162,11 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
     )
 
 
-def mismatches(plan: Plan, decoding: Provenance) -> list[str]:
+def mismatches(plan: Schedule, decoding: Provenance) -> list[str]:
     """One clause for each known difference of a plan from a decoding: temperature, verifier, models, placement."""
     found, planned, here = [], plan.acceptance.provenance.sampling, decoding.sampling
+    if plan.option().is_edited:
+        found.append(f"the plan's tree was {EDITED}")
     if planned and here and planned != here:
         found.append(f"the plan's rates were measured at {planned}, while decoding is at {here}")
     if plan.verifier and decoding.verifier and (chosen := str(verifier_of(plan.verifier))) != decoding.verifier:
@@ -204,17 +206,16 @@ def accepted_distribution(tree: Tree, reach: Float[np.ndarray, " nodes"]) -> Flo
     return at_least - np.append(at_least[1:], 0.0)
 
 
-def _predicted(plan: Plan) -> Account:
-    low, high = plan.block_efficiency_low, plan.block_efficiency_high
+def _predicted(plan: Schedule) -> Account:
     counted = None if plan.replayed is None else plan.replayed.accepted
     accepted = accepted_distribution(plan.tree, plan.reach) if counted is None else counted / counted.sum()
     return Account(
         name="theory",
-        tau=plan.block_efficiency,
-        tau_interval=None if low is None or high is None else (low, high),
+        tau=plan.tau,
+        tau_interval=plan.tau_interval,
         accepted=accepted,
         speedup=plan.speedup,
-        cycle_seconds={"draft": plan.draft_seconds, "verify": plan.target_seconds, "overhead": plan.overhead_seconds},
+        cycle_seconds=plan.cycle_parts(),
         plain_seconds=plan.plain_seconds,
         provenance=plan.provenance,
     )

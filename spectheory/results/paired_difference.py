@@ -55,17 +55,6 @@ class PairedDifference:
 
         return float(t.ppf((1 + level) / 2, self.degrees) * self.error)
 
-    def minimum_detectable(self, level: float, power: float) -> float:
-        """The smallest true difference, in percent, whose interval excludes 0 with a probability of at least `power`.
-
-        The estimate over its error has a noncentral t distribution; the other tail is left out.
-        """
-        from scipy.special import nctdtrinc
-        from scipy.stats import t
-
-        limit = t.ppf((1 + level) / 2, self.degrees)
-        return float(nctdtrinc(self.degrees, 1 - power, limit) * self.error)
-
 
 def mean_half_width(runs: Sequence[Ratio], level: float) -> float:
     """Half the confidence interval of the mean ratio of these runs, over clusters.

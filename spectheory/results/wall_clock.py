@@ -12,7 +12,7 @@ from spectheory.core.checks import SHORTEST, check_array, check_seconds
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
-from spectheory.planning.plan_record import Plan
+from spectheory.planning.schedule_record import Schedule
 from spectheory.results.tally import LARGEST_COUNT, ROUNDING
 
 SAME = -1
@@ -55,9 +55,9 @@ class WallClock(Record):
 
     decoders: tuple[str, ...]
     families: tuple[str, ...]
-    planned: tuple[Plan | None, ...]
-    plan: Plan
-    rivals: tuple[Plan, ...]
+    planned: tuple[Schedule | None, ...]
+    plan: Schedule
+    rivals: tuple[Schedule, ...]
     tokens: Int[np.ndarray, "prompts decoders"]
     seconds: Float[np.ndarray, "prompts decoders"]
     decode_seconds: Float[np.ndarray, "prompts decoders"]
@@ -117,9 +117,9 @@ class WallClock(Record):
         cls,
         decoders: tuple[str, ...],
         families: tuple[str, ...],
-        planned: tuple[Plan | None, ...],
-        plan: Plan,
-        rivals: tuple[Plan, ...],
+        planned: tuple[Schedule | None, ...],
+        plan: Schedule,
+        rivals: tuple[Schedule, ...],
         provenance: Provenance,
     ) -> Self:
         """A record without prompts."""
@@ -154,7 +154,7 @@ class WallClock(Record):
         """Index of the decoder that the rates alone choose; None without rivals, or if it was not timed."""
         return self._decoder_of(self.rivals[0]) if self.rivals else None
 
-    def _decoder_of(self, plan: Plan) -> int | None:
+    def _decoder_of(self, plan: Schedule) -> int | None:
         if plan.tree.budget == 0:
             return self.families.index("plain")
         wanted = plan.tree, plan.verifier

@@ -85,7 +85,7 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
             "plan.json",
         )
     )
-    plan = st.Plan.load("plan.json")
+    plan = st.Schedule.load("plan.json")
     assert plan.answer in ("off", "chain", "tree")
     assert "plain decoding, per token" in out
     simulate.run(plan).save("simulated.json")
@@ -113,9 +113,9 @@ def test_the_demo_writes_its_records_and_one_page(
     assert ("4 of 4" if few else "5 of 5") in out
     page = Path("demo/index.html").read_text()
     for folder in (Path("demo/temperature-0"), Path("demo/temperature-1")):
-        plan, tally = st.Plan.load(folder / "plan.json"), st.Tally.load(folder / "measured.json")
-        assert f"{plan.block_efficiency:.3f}" in out
-        assert f"{plan.block_efficiency:.3f}" in page
+        plan, tally = st.Schedule.load(folder / "plan.json"), st.Tally.load(folder / "measured.json")
+        assert f"{plan.tau:.3f}" in out
+        assert f"{plan.tau:.3f}" in page
         assert f"{tally.tau:.3f}" in out
         assert f"{tally.tau:.3f}" in page
         assert st.Acceptance.load(folder / "acceptance.json").trials is not None
@@ -163,7 +163,7 @@ def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: 
     printed(run("trace", *pair, *few, "--count", 5, "--out", "trace", "--candidates", 4, "--temperature", 0.5))
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     run("plan", "--acceptance", "trace/acceptance.json", "--latency", "latency.json", "--smooth", "--out", "plan.json")
-    assert st.Plan.load("plan.json").acceptance.provenance.smoothed
+    assert st.Schedule.load("plan.json").acceptance.provenance.smoothed
     status, out, _ = run("decode", *pair, *few, "--skip", 1, "--plan", "plan.json", "--json")
     tally = st.Tally.from_dict(json.loads(out))
     assert (status, tally.provenance.temperature, tally.compared) == (0, 0.5, 0)
@@ -197,7 +197,7 @@ def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.split(".")[0] == "reference"]:
         monkeypatch.delitem(sys.modules, name)
-    status, _, err = run("train", "pair", "--out", "pair", "--work", "work")
+    status, _, err = run("trace", "--out", "trace")
     assert status == 2
     assert "pip install 'spectheory[reference]'" in err
 

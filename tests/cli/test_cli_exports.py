@@ -25,7 +25,7 @@ def test_heads_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> No
     assert result.exit_code == 0, result.output
     schedule = Schedule.load("out/schedule.json")
     tree, chain = schedule.ranges()[0][2], schedule.chain_ranges()[0][2].budget
-    assert schedule.answer(0) == "tree"
+    assert schedule.option(0).answer == "tree"
     repository = "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
     assert f'"method": "eagle3", "model": "{repository}", "num_speculative_tokens": {chain}' in result.stdout
     assert f"--speculative-draft-model-path {repository}" in result.stdout
@@ -60,7 +60,7 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
     files = {path.name for path in Path().iterdir()} - {"acceptance.json", "latency.json", "slow.json", "schedule.json"}
     assert files == {"from_pretrained.json", "speculative_config.yaml"}
     assert "TensorRT-LLM 1.2 takes, the longest at batch size 1: " in result.stdout
-    lost = 1 - schedule_of("schedule.json").chain_speedup[0] / schedule_of("schedule.json").speedup[0]
+    lost = 1 - schedule_of("schedule.json").chain_speedups[0] / schedule_of("schedule.json").speedups[0]
     assert f"{lost:.1%} slower at batch size 1 than the plan" in result.stdout
     refused(
         plan(*MODEL, "--engine", "trtllm"),
@@ -70,7 +70,7 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
 
 def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
     result = plan(*HEAD, "--batch", "1:64", "--engine", "trtllm,trtllm@1.2")
-    refused(result, "trtllm@1.2: its file speculative_config.yaml would replace the file of trtllm")
+    refused(result, "trtllm@1.2: its file speculative_config.yaml would replace the file of another engine")
 
 
 @pytest.mark.parametrize("place", [HEAD, ("--latency", "latency.json")], ids=["gpu", "measured"])
@@ -161,12 +161,12 @@ def test_a_measured_plan_is_exported_with_the_draft_that_was_measured(plan: Run)
     named = st.Provenance.now("spectheory profile", draft="models/small")
     replace(st.Latency.load("latency.json"), provenance=named).save("named.json")
     result = succeeded(plan("--latency", "named.json", "--engine", "sglang,mlx-lm,eagle", "--out", "plan.json"))
-    chosen = st.Plan.load("plan.json")
+    chosen = st.Schedule.load("plan.json")
     assert chosen.answer == "tree"
-    assert f"--draft-model models/small --num-draft-tokens {chosen.by_budget.chain_speedup.argmax()}" in result.stdout
+    assert f"--draft-model models/small --num-draft-tokens {chosen.chain.tree.budget}" in result.stdout
     assert "STANDALONE --speculative-draft-model-path models/small" in result.stdout
     renamed = plan("--latency", "named.json", "--draft", "my/EAGLE-3-head", "--engine", "sglang", "--json")
-    assert json.loads(renamed.stdout)["kind"] == "plan"
+    assert json.loads(renamed.stdout)["kind"] == "schedule"
     assert "EAGLE3 --speculative-draft-model-path my/EAGLE-3-head" in renamed.stderr
     unnamed = plan("--latency", "latency.json", "--engine", "hf,vllm")
     refused(unnamed, "vllm: the latency record does not name the draft model: name it with the argument draft")
@@ -193,10 +193,10 @@ def test_tensorrt_llm_gets_no_tree_for_attention_that_it_cannot_grow_one_for(
     Path("eagle3.json").write_text(json.dumps(head | changed))
     place = ("--gpu", "h200_sxm", "--gpus", 8, "--target", target, "--draft", "eagle3.json", "--batch", "64")
     result = succeeded(plan(*place, "--engine", "trtllm,sglang", "--out", "schedule.json"))
-    assert schedule_of("schedule.json").answer(0) == "tree"
+    assert schedule_of("schedule.json").answer == "tree"
     assert "use_dynamic_tree" not in Path("speculative_config.yaml").read_text()
     notes = [line for line in result.stdout.splitlines() if line.startswith("  note: ")]
-    lost = 1 - schedule_of("schedule.json").chain_speedup[0] / schedule_of("schedule.json").speedup[0]
+    lost = 1 - schedule_of("schedule.json").chain_speedups[0] / schedule_of("schedule.json").speedups[0]
     assert notes[0].endswith(f"longest at batch size 1: predicted {lost:.1%} slower at batch size 64 than the plan")
     assert notes[1] == "  note: batch sizes below 64 use the chain for batch size 64"
     assert (

@@ -35,7 +35,7 @@ def warnings(err: str) -> list[str]:
     return [line.removeprefix("warning: ") for line in err.splitlines() if line.startswith("warning: ")]
 
 
-def greedy_plan() -> st.Plan:
+def greedy_plan() -> st.Schedule:
     """A plan whose rates are known to come from greedy text. It is also saved to plan.json."""
     stamp = st.Provenance("made here", temperature=0.0)
     rates = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp)
@@ -132,7 +132,7 @@ def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(run: Run, pair: lis
     stamp = st.Tally.load("measured.json").provenance
     assert stamp.verifier == "TopDown(solver=Naive())"
     assert (stamp.requests, stamp.settings["skip"]) == (2, 1)
-    assert stamp.tree == st.Plan.load("plan.json").tree.identity != st.Tree.chain(1).identity
+    assert stamp.tree == st.Schedule.load("plan.json").tree.identity != st.Tree.chain(1).identity
     chain = st.plan(st.Acceptance.by_rank([0.9]), st.Latency.constant(draft_seconds=0.1), max_budget=2)
     chain.save("chain.json")
     status, _, err = run("compare", "--plan", "chain.json", "--measured", "measured.json")

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 import spectheory as st
 from spectheory.cli import app
 from spectheory.hardware.engine_costs import EngineCosts, origin
-from spectheory.planning.assumptions import PRODUCT
 from spectheory.planning.deployment import Deployment
+from spectheory.planning.planner import PRODUCT
 from spectheory.planning.schedule_record import Schedule
 from tests.command_line import refused, succeeded
 from tests.planning.test_schedule import RATES, TOKENS, latency_at
@@ -42,7 +42,7 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
     assert "All times are computed." in " ".join(result.output.split())
     planned = Schedule.load(out)
     assert planned.batches.tolist() == list(range(1, 51))
-    assert planned.speedup[0] > planned.speedup[-1] >= 1
+    assert planned.speedups[0] > planned.speedups[-1] >= 1
     assert json.loads(run_plan(rates_file, *sizes, "--json").stdout)["kind"] == "schedule"
 
 
@@ -109,7 +109,7 @@ def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Pa
     assert settings["step_seconds"] == EngineCosts.of("sglang@0.5.23").step_seconds
     assert any("the engine has the costs of sglang@0.5.23: " in said for said in planned.provenance.assumptions)
     place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang", parallel="layers", draft_gpus=1)
-    assert planned.plain_seconds.tolist() == [place.latency(batch).plain(1024) for batch in (1, 2)]
+    assert [at.plain(1024) for at in planned.latencies] == [place.latency(batch).plain(1024) for batch in (1, 2)]
     assert Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", drafting="at once").latency(1).drafts_at_once
 
 
@@ -126,9 +126,9 @@ def test_measured_records_override_the_roofline_and_the_report_says_where(rates_
     as_json = succeeded(run_plan(rates_file, *places, "--json"))
     planned = Schedule.from_dict(json.loads(as_json.stdout))
     assert planned.computed.tolist() == [True, False, True]
-    assert planned.plain_seconds[1] == record.plain(1024)
+    assert planned.latencies[1].plain(1024) == record.plain(1024)
     alone = st.plan(RATES, record, context=1024)
-    assert (planned.trees[planned.choice[1]], planned.speedup[1]) == (alone.tree, pytest.approx(alone.speedup))
+    assert (planned.trees[planned.choice[1]], planned.speedups[1]) == (alone.tree, pytest.approx(alone.speedup))
     for batches, said in (
         ("1:3", "Times are measured (*) at batch 2, computed at batch 1, 3."),
         ("2", "All times are measured."),

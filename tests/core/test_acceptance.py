@@ -95,12 +95,6 @@ def test_calls_that_are_refused() -> None:
     refuses("needs counts", st.block_efficiency_interval, st.Tree.chain(1), st.Acceptance.by_rank([0.5]))
 
 
-def test_smoothing_says_what_it_changed() -> None:
-    falling, rising = st.Acceptance.by_rank([0.5, 0.2]), st.Acceptance.by_rank([0.2, 0.5])
-    assert falling.smoothed().provenance.assumptions == ()
-    assert rising.smoothed().provenance.assumptions == ("rates are smoothed to be non-increasing in rank",)
-
-
 @given(arrays(np.float64, (3, 5), elements=hs.floats(0, 0.2)))
 def test_smoothing_is_non_increasing_keeps_the_sum_and_leaves_non_increasing_rates_alone(table: np.ndarray) -> None:
     rates = st.Acceptance.by_depth_and_rank(table)
@@ -136,24 +130,7 @@ def test_the_interval_of_a_yield_carries_the_counts() -> None:
     assert found == pytest.approx(1 + beta.ppf([0.025, 0.975], 600.5, 400.5), abs=1.5e-3)
 
 
-@pytest.mark.parametrize(("hits", "end", "other"), [(100, 4.0, 3.9), (0, 1.0, 1.005)])
-def test_an_interval_is_not_empty_where_all_or_nothing_was_accepted(hits: int, end: float, other: float) -> None:
-    rates = st.Acceptance.from_counts(np.array([[hits]]), np.array([100]))
-    found = st.block_efficiency_interval(st.Tree.chain(3), rates)
-    assert end in found
-    assert found[0] <= other <= found[1]
-    assert st.block_efficiency(st.Tree.chain(3), rates) == end
-
-
-def test_ranks_that_were_never_hit_do_not_add_up_to_a_rate() -> None:
-    """1 + Beta(16/17, 100 + 1/17), not half an observation for each of 16 ranks, whose mean would be 1.074."""
-    rates = st.Acceptance.from_counts(np.zeros((1, 16), np.int64), np.array([100]))
-    _, high = st.block_efficiency_interval(st.Tree.k_ary(16, 1), rates, draws=20_000)
-    assert high == pytest.approx(1 + beta.ppf(0.975, 16 / 17, 100 + 1 / 17), abs=2e-3)
-
-
 COVERED = {
-    "chain": ([[0.97]], [100], st.Tree.chain(3)),
     "rarely": ([[0.01, 0.003, 0.001]], [100], st.Tree.k_ary(3, 1)),
     "levels": ([[0.7, 0.15, 0.02], [0.5, 0.1, 0.01]], [1000, 150], st.Tree.k_ary(3, 2)),
     "ranks": ([0.4 * 0.6 ** np.arange(16)], [100], st.Tree.k_ary(16, 1)),

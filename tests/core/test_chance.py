@@ -99,21 +99,6 @@ def test_an_exponential_number_has_its_distribution_function() -> None:
     assert abs(found[True] - Fraction(1, 4)) < 1e-15
 
 
-def test_draws_of_several_numbers_are_counted() -> None:
-    pairs = distribution_of(lambda rng: tuple(rng.choice(3, size=2, replace=False).tolist()))
-    assert pairs == {(a, b): Fraction(1, 6) for a in range(3) for b in range(3) if a != b}
-    assert distribution_of(lambda rng: tuple((rng.random((2, 1)) < 0.5).ravel().tolist())) == COINS
-    assert distribution_of(lambda rng: rng.uniform(1, 3) < 2) == EVEN
-    assert distribution_of(lambda rng: bool(rng.random() < rng.random())) == EVEN
-
-
-def test_numbers_of_numpy_may_stand_before_a_uniform_number() -> None:
-    quarter = np.float64(0.25)
-    assert distribution_of(lambda rng: bool(quarter > rng.random())) == QUARTERS
-    assert distribution_of(lambda rng: bool(quarter * rng.random() < 0.125)) == EVEN
-    assert distribution_of(lambda rng: bool(np.float64(1) - rng.random() < quarter)) == QUARTERS
-
-
 def test_the_same_distribution_as_the_generator() -> None:
     """A Generator and the Branch agree: 4,000 draws within 5 standard errors, level 6e-7 for each of three numbers."""
 
@@ -236,16 +221,6 @@ def test_an_interval_begins_with_its_lower_end_and_a_distribution_that_rounds_aw
     """Times the least subnormal number every uniform number above a half is 1."""
     assert draw(np.array([0.5, 0.5]), Fixed(0.5)) == 1
     assert draw(np.array([0.0, 5e-324, 0.0]), Fixed(0.9)) == 1
-
-
-@pytest.mark.parametrize(
-    "less",
-    [np.array([0.5, 0, 0], np.float16), np.array([Fraction(1, 2), 0, 0], dtype=object), np.array([0.5, 0, 0], ">f4")],
-    ids=["half", "fractions", "other byte order"],
-)
-def test_what_is_taken_off_may_be_of_another_kind(less: Any) -> None:
-    distribution = np.array([0.5, 0.25, 0.25])
-    assert [draw(distribution, Fixed(uniform), less=less) for uniform in (0.0, 0.49, 0.51, 0.99)] == [1, 1, 2, 2]
 
 
 def test_distributions_that_cannot_be_drawn_from_are_refused() -> None:

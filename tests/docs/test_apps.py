@@ -108,7 +108,7 @@ def test_the_map_is_what_plans_say() -> None:
         plan = st.plan(rates, costs[cost][batch], max_budget=12, context=1024)
         assert (choice.answer, choice.budget, choice.depth) == (plan.answer, plan.tree.budget, plan.tree.max_depth)
         assert choice.speedup == pytest.approx(plan.speedup, rel=1e-12)
-        assert choice.block_efficiency == pytest.approx(plan.block_efficiency, rel=1e-12)
+        assert choice.block_efficiency == pytest.approx(plan.tau, rel=1e-12)
     assert {choice.answer for choice in found.values()} == {"tree", "off"}
 
 

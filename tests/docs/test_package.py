@@ -20,7 +20,7 @@ from spectheory.hardware.models import model_names
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("spectheory", "simulate", "reference", "proofs_check")
-NOT_INSTALLED = ("reference/train/", "reference/pair/draft/")
+NOT_INSTALLED = ("reference/pair/draft/",)
 
 
 @pytest.fixture(scope="module")

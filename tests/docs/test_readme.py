@@ -69,9 +69,6 @@ FEWER = {
     "spectheory schedule --acceptance 0": " --batch 1:8",
     "spectheory schedule --acceptance served.json": " --batch 1:8",
     "spectheory serve --schedule": " --load poisson:24,count=200,prompt=512,output=128",
-    "spectheory train texts": " --rows 16 --new-tokens 16",
-    "spectheory train head": " --steps 1",
-    "spectheory head evaluate": " --count 2 --new-tokens 8",
     "spectheory certify spectheory.otlp:SpecTr": " --shape 2 --cases 5",
     "spectheory certify spectheory.verify:Traversal": " --cases 5",
     "spectheory certify spectheory.certify.zoo.published:spectr_gbv": " --cases 5",
@@ -128,6 +125,7 @@ def test_the_python_examples_run(
     examples = "\n".join(blocks(page, "python"))
     for written, run in fewer.items():
         examples = examples.replace(written, run)
+    shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "examples.py"
     script.write_text(examples)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.engines import Diagnosis, diagnose, diagnosis_names, observed_in
+from spectheory.engines import Diagnosis, diagnose, diagnosis_names
 from tests.refusals import refuses
 
 SERVED = 'model_name="m"'
@@ -96,18 +97,15 @@ def test_the_figures_of_the_server_are_read_and_set_beside_those_of_forward_time
     assert diagnosis_names() == list(DRAFTED)
     found = one(kind, times=[latency(1, 9.0), latency()], plain=PLAIN[kind])
     assert (found.tau, found.nodes, found.batch) == (pytest.approx(2.5), pytest.approx(LENGTH, rel=1e-6), BATCH)
-    assert (found.cycle_seconds, found.plain_seconds) == (pytest.approx(0.02), pytest.approx(0.02))
-    assert found.draft_seconds == (pytest.approx(0.006) if kind in ("trtllm-stats", "llama.cpp-log") else None)
+    assert (found.observed.cycle, found.observed.plain) == (pytest.approx(0.02), pytest.approx(0.02))
+    assert found.observed.draft == (pytest.approx(0.006) if kind in ("trtllm-stats", "llama.cpp-log") else None)
     assert found.speedup == pytest.approx(2.5)
-    predicted = found.predicted
-    assert predicted is not None
-    assert predicted.cycle_seconds == pytest.approx(4 * 1.5e-3 + 14e-3 + 1e-3)
-    assert (predicted.draft_seconds, predicted.plain_seconds) == (pytest.approx(6e-3), pytest.approx(10e-3))
-    assert predicted.verification_seconds == pytest.approx(14e-3)
+    predicted = astuple(found.predicted)
+    assert predicted == pytest.approx((6e-3, 14e-3, 1e-3, 0.0, 21e-3, 10e-3))
     if "metrics" not in kind[:6] and kind.endswith("-log") and kind != "sglang-log":
         assert found.rates == pytest.approx([3 / 4, 2 / 3, 1 / 2, 0])
     (off,) = diagnose(PLAIN[kind], kind)
-    assert (off.tau, off.nodes, off.plain_seconds, off.speedup) == (1.0, 0.0, pytest.approx(0.02), 1.0)
+    assert (off.tau, off.nodes, off.observed.plain, off.speedup) == (1.0, 0.0, pytest.approx(0.02), 1.0)
     assert "nothing was drafted" in off.notes[-1]
 
 
@@ -119,17 +117,16 @@ def test_the_fastest_length_is_that_of_the_rates_and_forward_times() -> None:
     assert found.best_speedup == pytest.approx(max(speeds) / speeds[LENGTH])
     slow = one("llama.cpp-log", times=latency(level=30.0))
     assert (slow.best_length, slow.best_speedup) == (0, pytest.approx(0.1 / (2.5 / 135)))
-    assert one("llama.cpp-log").predicted is None
+    assert one("llama.cpp-log").predicted.cycle is None
 
 
 def test_scrapes_are_subtracted_and_models_kept_apart() -> None:
     two = [vllm_scrape(n) + vllm_scrape(n, label='model_name="poor"', rate=0).partition("\n")[2] for n in (1, 3)]
     good, poor = diagnose(two, "vllm-metrics")
     assert (good.model, good.tau, poor.model, poor.tau) == ("m", 2.5, "poor", 1.0)
-    assert observed_in(two, "vllm-metrics", model="m")["m"].statistics.drafts == 2 * CYCLES  # pyrefly: ignore
     rates = st.read_report(two, "vllm-metrics", model="m")
     assert (rates.drafts, rates.accepted) == (2 * CYCLES, 3 * CYCLES)
-    refuses("several models, m, poor, whose counts must not be added", st.read_report, two, "vllm-metrics")
+    refuses("is of the models m, poor, which must not be added", st.read_report, two, "vllm-metrics")
     refuses(
         "unknown value of the label model_name 'por': did you mean poor", diagnose, two, "vllm-metrics", model="por"
     )
@@ -139,18 +136,18 @@ def test_scrapes_are_subtracted_and_models_kept_apart() -> None:
 
 def test_a_deployment_gets_the_lengths_of_the_requests_and_trees_their_levels() -> None:
     place = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3")
-    found = one("vllm-metrics", times=place).predicted
-    assert found is not None
-    assert found.prompt_seconds > 0, "half of the prompts' tokens are not in the prefix cache"
-    (tree,) = diagnose(SGLANG_LINE.format("accept len: 3.00, ", 8), "sglang-log", nodes=7, depth=3, times=latency())
-    assert (tree.nodes, tree.depth) == (7.0, 3)
-    assert tree.predicted is not None
-    assert tree.predicted.draft_seconds == pytest.approx(3 * 1.5e-3), "one forward of the draft for each level"
-    (unknown,) = diagnose(SGLANG_LINE.format("accept len: 3.00, ", 8), "sglang-log", times=latency())
-    assert unknown.predicted is None
+    prompts = one("vllm-metrics", times=place).predicted.prompts
+    assert prompts is not None
+    assert prompts > 0
+    line = SGLANG_LINE.format("accept len: 3.00, ", 8)
+    (tree,) = diagnose(line, "sglang-log", shape=(7, 3), times=latency())
+    assert tree.nodes == 7.0
+    assert tree.predicted.draft == pytest.approx(3 * 1.5e-3), "one forward of the draft for each level"
+    (unknown,) = diagnose(line, "sglang-log", times=latency())
+    assert unknown.predicted.cycle is None
     assert "does not say how many tokens were drafted" in unknown.notes[-1]
     (far,) = diagnose(DRAFTED["llama.cpp-log"], "llama.cpp-log", times=latency(64))
-    assert "the forward times are of batch size 64; that of the server is not known" in far.notes
+    assert "the forward times are of batch size 64, that of the server is not known" in far.notes
 
 
 def test_what_cannot_be_diagnosed_is_refused() -> None:
@@ -172,6 +169,6 @@ def test_what_cannot_be_diagnosed_is_refused() -> None:
     refuses("the report shows no decoding", diagnose, first, "sglang-log")
     refuses("vllm-response has no times", diagnose, "{}", "vllm-response")
     refuses("plain must be without speculation", diagnose, [first, second], "vllm-metrics", plain=second)
-    refuses("depth must be at least 1.5, because tau is 2.5", diagnose, second, "vllm-metrics", depth=1)
-    refuses("depth must be at most nodes=3", diagnose, second, "vllm-metrics", nodes=3, depth=4)
-    refuses("times must have at least one latency", diagnose, second, "vllm-metrics", times=[])
+    for shape in ((4, 1), (3, 4)):
+        message = f"levels must be from tau - 1 = 1.5 to nodes={shape[0]}, got {shape[1]}"
+        refuses(message, diagnose, second, "vllm-metrics", shape=shape)

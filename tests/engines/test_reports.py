@@ -161,9 +161,7 @@ def test_sglang_responses_under_all_their_names(names: tuple[str, ...]) -> None:
 
 def test_gauges_of_several_ranks_are_averaged_without_the_idle() -> None:
     ranks = SGLANG_METRICS + 'sglang:spec_accept_length{tp_rank="1"} 0.0\nsglang:spec_accept_length{tp_rank="2"} 3.5\n'
-    found = read(ranks, "sglang-metrics")
-    assert found.tau == 3.0
-    assert found.assumed[2] == "tau is the unweighted mean of the gauges of 3 ranks, 1 idle ranks left out"
+    assert read(ranks, "sglang-metrics").tau == 3.0
 
 
 def iteration(**changed: Any) -> dict[str, Any]:
@@ -230,8 +228,8 @@ def test_sequoia_vectors(tmp_path: Path) -> None:
     assert acceptance(read(tmp_path / "v.csv", "sequoia-vector")).ranks == 3
     (tmp_path / "v.pt").touch()
     refuses("end in .npy, .csv or .txt, got .*.pt: .*numpy.save", read, tmp_path / "v.pt", "sequoia-vector")
-    np.save(tmp_path / "w.npy", np.array([[0.6]]))
-    refuses(r"must hold a row of rates, got shape \(1, 1\)", read, tmp_path / "w.npy", "sequoia-vector")
+    np.save(tmp_path / "w.npy", np.array([[0.6], [0.5]]))
+    refuses("must hold a row of rates as numpy.save writes it", read, tmp_path / "w.npy", "sequoia-vector")
 
 
 @given(hs.lists(hs.floats(0.01, 1), min_size=2, max_size=8))
@@ -295,14 +293,12 @@ CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
     (response(acceptance_histogram_by_draft_length=None, num_draft_tokens=9), "accepted=10 must be at most drafted=9"),
     (
         response(acceptance_histogram_by_draft_length=None, per_step_accepted=[0, 1], per_step_drafted=[3]),
-        "per_step_accepted and per_step_drafted must be equally long",
+        "per_step_accepted must be at most per_step_drafted, and equally long",
     ),
     (("vllm-response", "[[{}]]"), "data must be a dictionary, got list"),
     (meta_info(spec_num_correct_drafts=151), "spec_num_correct_drafts is 151, but the histogram makes it 150"),
     (meta_info(spec_verify_ct=99), "spec_verify_ct is 99, but the histogram makes it 100"),
-    (meta_info(spec_accepted_drafts=140), "=150 and spec_accepted_drafts=140 are two names of the same statistic"),
     (meta_info(spec_num_proposed_drafts=100), "accepted=150 must be at most drafted=100"),
-    (meta_info(spec_accept_rate=0.1), "spec_accept_rate is 0.1, but accepted=150 of drafted=300 makes it 0.5"),
     (meta_info(spec_verify_ct=0, spec_correct_drafts_histogram=None), "nothing was drafted yet: drafts=0$"),
     (meta_info(spec_verify_ct=None, spec_correct_drafts_histogram=None), "meta_info has spec_verify_ct, but no number"),
     (("sglang-response", '{"spec_verify_count": 3}'), "none of spec_verify_ct, .* found are spec_verify_count"),
@@ -311,14 +307,13 @@ CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
     (("sglang-metrics", SGLANG_METRICS.replace("2.5", "4.5")), "is 4.5, more than sglang:spec_num_draft_tokens=4"),
     (("sglang-metrics", SGLANG_METRICS.replace("2.5", "0.4")), "tau must be at least 1, .* got 0.4"),
     (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted: no line has accept len"),
-    (statistics(numAcceptedTokens=25), "numAcceptedTokens=25 must be at most numDraftTokens=24"),
+    (statistics(numAcceptedTokens=25, acceptanceLength=None), "accepted=25 must be at most drafted=24"),
     (statistics(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5"),
     (statistics(acceptanceLength=2.6, **UNCOUNTED), "acceptanceLength is 2.6, but"),
     (
         statistics(numRequestsWithDraftTokens=25, acceptanceLength=None),
-        "must be from 1 to numDraftTokens=24, .* got 25",
+        "must be from 1 to numDraftTokens=24, got 25",
     ),
-    (statistics(numAcceptedTokens=0, **UNCOUNTED), "acceptanceLength is 2.5, but numAcceptedTokens=0 makes it 1"),
     (statistics(numDraftTokens=None), "specDecodingStats has none of numDraftTokens, .* found are .*numAcceptedTokens"),
     (
         ("trtllm-stats", '{"specDecodeStats": {}}'),

@@ -13,25 +13,15 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from reference.combinations import Combination
-from reference.drafters import PlannedTree, Variant
 from reference.losses import Eagle
-from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.measuring import measure
 from reference.models import Pair
-from reference.part_files import read_part
-from reference.sampling import Sampling
 from reference.tracing import TraceSettings, by_request, record_trace
 from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import write_own_texts
-from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory.cli.measuring import measured
-from spectheory.otlp import Naive
-from spectheory.results.wall_clock import WallClock
-from spectheory.verify import TopDown
 from tests.faults.killing import POSIX, killed
-from tests.reference.test_clock import CORPUS
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
@@ -72,30 +62,6 @@ def trace_of(folder: Path) -> object:
     return [ranks.tolist() for column in ("target_token", "target_rank") for ranks in by_request(folder, column)]
 
 
-def time_decoders(pair: Pair, folder: Path, seed: int) -> None:
-    file, settings = folder / "clock.json", ClockSettings(4, rounds=1, seed=seed)
-    running = [one for one in entrants(pair, [PLAN], settings, CORPUS) if one.family == "chain"][:1]
-    so_far = WallClock.load(file) if file.exists() else None
-    for record in clock(pair, PROMPTS[:3], [PLAN], running, settings, so_far):
-        record.save(file)
-
-
-def clock_of(folder: Path) -> object:
-    record = WallClock.load(folder / "clock.json")
-    return record.tokens.tolist(), record.cycles.tolist(), record.emitted.tolist()
-
-
-def matrix(pair: Pair, folder: Path, seed: int) -> None:
-    table = Matrix(folder, pair, Texts(PROMPTS[2:], PROMPTS[:2], PROMPTS), MatrixSettings("numbers", 12, seed))
-    for length in range(1, 3):
-        chain = Variant(f"chain {length}", "chain", PlannedTree(st.Tree.chain(length)))
-        table.part(Combination(chain, TopDown(Naive()), Sampling(1.0)))
-
-
-def matrix_of(folder: Path) -> object:
-    return {file.name: read_part(file).to_pylist() for file in folder.glob("*-temperature-*.parquet")}
-
-
 def texts(pair: Pair, folder: Path, seed: int) -> None:
     write_own_texts(pair, corpus(pair), replace(SETTINGS, seed=seed), folder)
 
@@ -113,12 +79,10 @@ def head(pair: Pair, folder: Path, seed: int) -> None:
 
 
 COMMANDS = {
-    "train texts": Command(texts, texts_of),
-    "train head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
+    "texts": Command(texts, texts_of),
+    "head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),
-    "clock": Command(time_decoders, clock_of),
-    "matrix": Command(matrix, matrix_of),
 }
 
 

@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import pickle
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -14,13 +15,10 @@ from typing import Any
 
 import pytest
 import torch
-import transformers.dynamic_module_utils as dynamic_module_utils
 from safetensors.torch import load_file
-from transformers import AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
-from reference.model_folders import _loading
 from reference.models import PairError, load_pair
 from reference.train import loop
 
@@ -45,13 +43,10 @@ def marker(tmp_path: Path) -> Iterator[Path]:
     assert not file.exists()
 
 
-@pytest.fixture(params=["closed", "y"])
-def answers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard input: closed, or somebody who says yes to everything."""
-    stdin = io.StringIO("y\n" * 100)
-    if request.param == "closed":
-        stdin.close()
-    monkeypatch.setattr(sys, "stdin", stdin)
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input: somebody who says yes to everything."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 100))
 
 
 @pytest.fixture
@@ -127,33 +122,17 @@ def adapter(folder: Path) -> None:
 
 OWN_MODEL = configured(model_type="evil", architectures=["M"], auto_map=MODEL)
 ELSEWHERE = configured(model_type="evil", auto_map={"AutoConfig": "evil/repository--evil.C"})
-KNOWN_WITHOUT_TEXT = configured(model_type="vit", auto_map={"AutoModelForCausalLM": "evil.M"})
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "model": (OWN_MODEL, r"needs Python code of its own for 'evil' \(auto_map in config.json\).*: use a model whose"),
     "model elsewhere": (ELSEWHERE, "needs Python code of its own for 'evil'"),
-    "no causal model": (KNOWN_WITHOUT_TEXT, "needs Python code of its own for 'vit'"),
     "pytorch_model.bin": (
         pickles("pytorch_model.bin"),
         r"has its weights as pickles alone \(pytorch_model.bin\).*: convert them, where .* with model.save_pretrained",
     ),
-    "shards": (
-        pickles("pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"),
-        "has its weights as pickles alone .pytorch_model-00001-of-00001.bin",
-    ),
-    **{
-        name: (pickles(name), f"has its weights as pickles alone .{name}")
-        for name in ("weights.pt", "weights.pth", "last.ckpt", "m.pkl", "consolidated.00.pth")
-    },
+    "last.ckpt": (pickles("last.ckpt"), "has its weights as pickles alone .last.ckpt"),
     "index of pickles": (shards("pytorch_model.bin"), "names weights that are not safetensors .'pytorch_model.bin'"),
     "index outside": (shards("../target.safetensors"), "names weights outside of itself .'../target.safetensors'"),
-    "index deep outside": (shards("a/../../x.safetensors"), "names weights outside of itself"),
-    "index absolute": (shards("/x.safetensors"), "names weights outside of itself .'/x.safetensors'"),
     "weights named": (named("adapter_model.bin"), "names weights that are not safetensors .'adapter_model.bin'"),
-    "weights named outside": (named("../model.safetensors"), "names weights outside of itself"),
-    "a shard that is an index": (
-        shards("p.safetensors.index.json"),
-        "names weights that are not safetensors .'p.safetensors.index.json'",
-    ),
     "other configurations": (configured(configuration_files=["config.5.json"]), "names other configurations"),
     "kernel of the Hub": (configured(_attn_implementation="x/y:evil"), "names an attention kernel of the Hub"),
     "adapter": (adapter, "holds an adapter .*: merge it"),
@@ -161,32 +140,20 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         pickles("tokenizer.pkl", tokenizer=True),
         r"has its tokenizer as a pickle alone \(tokenizer.pkl\)",
     ),
-    "pickled vocabulary": (
-        pickles("vocab.pickle", tokenizer=True),
-        r"has its tokenizer as a pickle alone \(vocab.pickle\)",
-    ),
 }
 
 
-@pytest.mark.parametrize("role", ["target", "draft"])
 @pytest.mark.parametrize("case", REFUSED)
 def test_folders_that_would_run_code_are_refused_by_name(
-    folder: Path, tiny_folders: Path, case: str, role: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tiny_folders: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are refused before transformers reads anything in them."""
     change, message = REFUSED[case]
     change(folder)
-    if role == "target":
-        for auto in ("AutoConfig", "AutoTokenizer", "AutoModelForCausalLM"):
-            monkeypatch.delattr(f"reference.model_folders.{auto}")
-    with pytest.raises(PairError, match=f"{role} folder .*hostile {message}"):
-        load_pair(*(folder if role == one else tiny_folders / one for one in ("target", "draft")))
-
-
-def test_an_attention_that_the_folder_sets_is_refused_where_another_was_asked_for(folder: Path) -> None:
-    configured(auto_map={}, _attn_implementation="eager")(folder)
-    with pytest.raises(PairError, match="sets its attention to 'eager', asked for 'sdpa': remove _attn_implementation"):
-        load_pair(folder, folder)
+    for auto in ("AutoConfig", "AutoTokenizer", "AutoModelForCausalLM"):
+        monkeypatch.delattr(f"reference.model_folders.{auto}")
+    with pytest.raises(PairError, match=f"target folder .*hostile {message}"):
+        load_pair(folder, tiny_folders / "draft")
 
 
 def own_tokenizer(folder: Path) -> None:
@@ -203,22 +170,9 @@ def test_a_tokenizer_that_needs_python_is_refused(folder: Path, tiny_folders: Pa
         load_pair(folder, tiny_folders / "draft")
 
 
-def known_model(folder: Path) -> None:
-    write(folder / "config.json", auto_map=MODEL)
-
-
-def known_tokenizer(folder: Path) -> None:
-    write(folder / "tokenizer_config.json", auto_map=TOKENIZER)
-
-
-def other_settings(folder: Path) -> None:
-    for name in ("generation_config", "processor_config", "preprocessor_config"):
-        write(folder / f"{name}.json", auto_map={"AutoProcessor": "evil.T"}, custom_generate="evil")
-
-
 def told_to_trust(folder: Path) -> None:
     for name in ("config", "tokenizer_config", "generation_config"):
-        write(folder / f"{name}.json", trust_remote_code=True, auto_map=MODEL | TOKENIZER)
+        write(folder / f"{name}.json", trust_remote_code=True, auto_map=MODEL | TOKENIZER, custom_generate="evil")
 
 
 def pickles_beside(folder: Path) -> None:
@@ -226,16 +180,7 @@ def pickles_beside(folder: Path) -> None:
         (folder / name).write_bytes(pickle.dumps(Bomb(folder.parent / "marker")))
 
 
-def linked(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder.parent / "blob")
-    (folder / "model.safetensors").symlink_to(folder.parent / "blob")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [known_model, known_tokenizer, other_settings, told_to_trust, pickles_beside, linked],
-    ids=lambda f: f.__name__,
-)
+@pytest.mark.parametrize("change", [told_to_trust, pickles_beside], ids=lambda f: f.__name__)
 def test_what_transformers_has_is_loaded_without_the_folders_code(
     folder: Path, tiny_folders: Path, change: Callable[[Path], None]
 ) -> None:
@@ -247,14 +192,6 @@ def test_what_transformers_has_is_loaded_without_the_folders_code(
     assert all(type(part).__module__.startswith("transformers.") for part in (pair.target, pair.tokenizer))
 
 
-def test_nobody_is_asked_by_a_loader_inside_a_loader(folder: Path) -> None:
-    """Some classes of transformers load parts themselves and do not hand trust_remote_code on, such as RagTokenizer."""
-    own_tokenizer(folder)
-    with pytest.raises(PairError, match="hostile cannot be loaded .* custom code"), _loading("target", folder):
-        AutoTokenizer.from_pretrained(folder)
-    assert dynamic_module_utils.TIME_OUT_REMOTE_CODE > 0
-
-
 @pytest.mark.usefixtures("answers")
 def test_a_checkpoint_of_the_training_runs_nothing(tmp_path: Path, marker: Path) -> None:
     torch.save({"step": Bomb(marker)}, tmp_path / "model.pt")
@@ -264,55 +201,25 @@ def test_a_checkpoint_of_the_training_runs_nothing(tmp_path: Path, marker: Path)
 
 
 SAFE = {"torch": ("weights_only", True), "np": ("allow_pickle", False), "numpy": ("allow_pickle", False)}
-RUNS_COPIES = ROOT / "examples" / "gallery" / "__main__.py", "exec"
-"""The gallery runs functions of files that its user names: that is what it is for."""
-UNSAFE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "jinja2"}
-ROOMS = ("spectheory", "simulate", "reference", "proofs_check", "benchmarks", "examples", "docs", "notebooks")
-
-
-def calls(tree: ast.AST) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield (text before the last dot, name after it, constant keywords) of each call."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            owner, name = "", node.func
-            if isinstance(node.func, ast.Attribute):
-                before, name = node.func.value, node.func.attr
-                owner = before.id if isinstance(before, ast.Name) else ast.unparse(before)
-            keywords = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
-            yield owner, name if isinstance(name, str) else ast.unparse(name), keywords
+ROOMS = ("spectheory", "simulate", "reference", "proofs_check", "benchmarks", "docs", "notebooks")
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_source_reads_files_that_can_run_code(room: str) -> None:
     """One module calls from_pretrained; checkpoints and arrays are read without pickles; nothing is evaluated."""
     for file in sorted((ROOT / room).rglob("*.py")):
-        require_harmless(file)
-
-
-def require_harmless(file: Path) -> None:
-    """Check that a source file reads nothing that can run code."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    names = {
-        name.split(".")[0]
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom) and not node.level
-            else []
-        )
-    }
-    assert not names & (UNSAFE - {"joblib"} if file.parent.name in ("notebooks", "collecting") else UNSAFE), file
-    for owner, name, keywords in calls(tree):
-        if name == "from_pretrained" or (owner, name) == ("transformers", "pipeline"):
-            assert file == ROOT / "reference" / "model_folders.py"
-            assert keywords["trust_remote_code"] is False, file
-            assert keywords["local_files_only"] is True, file
-            assert "Model" not in owner or keywords["use_safetensors"] is True, file
-        if name == "load" and owner in SAFE:
-            keyword, value = SAFE[owner]
-            assert keywords.get(keyword) is value, f"{file}: {owner}.load without {keyword}={value}"
-        evaluated = {("", "eval"), ("", "exec"), ("yaml", "load"), ("yaml", "unsafe_load")}
-        assert (owner, name) not in evaluated or (file, name) == RUNS_COPIES, file
-        assert (owner, name) not in {("joblib", "load"), ("", "load")} or "joblib" not in names, file
+        text = file.read_text(encoding="utf-8")
+        assert not re.search(r"^\s*(import|from) (pickle|dill|cloudpickle|shelve|marshal)\b", text, re.MULTILINE), file
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.Call):
+                continue
+            owner, _, name = ast.unparse(node.func).rpartition(".")
+            keywords = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
+            assert (owner, name) not in {("", "eval"), ("", "exec"), ("yaml", "load"), ("joblib", "load")}, file
+            if name == "from_pretrained":
+                assert file == ROOT / "reference" / "model_folders.py"
+                assert (keywords["trust_remote_code"], keywords["local_files_only"]) == (False, True)
+                assert "Model" not in owner or keywords["use_safetensors"] is True
+            if name == "load" and owner in SAFE:
+                keyword, value = SAFE[owner]
+                assert keywords.get(keyword) is value, f"{file}: {owner}.load without {keyword}={value}"

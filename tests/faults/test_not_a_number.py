@@ -11,15 +11,13 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import spectheory as st
-from reference import hugging_face
 from reference.decode import Decoder
-from reference.drafters import Checked, Drafter, Drawn, Goose, Lookahead, PlannedTree, Searched, SuffixArray
+from reference.drafters import Drafter, Drawn, Goose, PlannedTree, Searched, SuffixArray
 from reference.logits import LogitsError, Peaks, fetch, settle
 from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.measuring import measure
@@ -29,9 +27,9 @@ from reference.random_streams import streams
 from reference.sampling import Sampling
 from reference.tracing import TraceSettings, record_trace
 from reference.wall_clock import ClockSettings, clock, entrants
-from spectheory import Eagle2, SpecExec, Tree
+from spectheory import Eagle2, Tree
 from spectheory.core.world import Levels
-from spectheory.otlp import NSS, RRS, Naive
+from spectheory.otlp import NSS, RRS
 from spectheory.verify import TopDown, Verifier
 from tests.reference.played import gpu
 
@@ -65,11 +63,10 @@ class Broken:
         return out
 
 
-@pytest.fixture(params=["one", *(pytest.param(name, marks=pytest.mark.deep) for name in ROWS)])
+@pytest.fixture
 def value(request: pytest.FixtureRequest) -> float:
-    """One of the values, which the test's name chooses; in deep runs, each."""
-    chosen = list(ROWS)[sum(request.node.name.encode()) % len(ROWS)]
-    return ROWS[chosen if request.param == "one" else request.param]
+    """One of the values, which the test's name chooses."""
+    return list(ROWS.values())[sum(request.node.name.encode()) % len(ROWS)]
 
 
 @pytest.fixture(params=ROLES)
@@ -96,16 +93,12 @@ def whole_pair(folders: Path, device: str) -> Pair:
 
 
 DECODERS: list[tuple[Drafter, Verifier, Sampling]] = [
-    (PlannedTree(Tree.chain(3)), TopDown(NSS()), Sampling()),
-    (PlannedTree(Tree.k_ary(2, 2)), TopDown(NSS()), Sampling()),
     (Searched(Eagle2(2, 3, 6)), TopDown(NSS()), Sampling()),
-    (Checked(Searched(SpecExec(4))), TopDown(NSS()), Sampling(1.0)),
-    (PlannedTree(Tree.chain(3)), TopDown(Naive()), Sampling(1.0)),
     (PlannedTree(Tree.k_ary(2, 2)), TopDown(RRS()), Sampling(0.7, top_k=20, top_p=0.9)),
     (Drawn(Levels((2, 1))), TopDown(RRS()), Sampling(1.0)),
 ]
 """One of each way to draft with a model."""
-MODEL_FREE: list[Drafter] = [PlannedTree(Tree.chain(0)), Goose(), Lookahead()]
+MODEL_FREE: list[Drafter] = [PlannedTree(Tree.chain(0)), Goose()]
 
 
 @pytest.fixture(params=["cpu", "cuda"])
@@ -133,24 +126,13 @@ def test_decoding_names_the_model_and_the_position(
         Decoder(pair, drafter, sampling, verifier).generate(PROMPTS[0], 20, *streams(pair, 0))
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("drafter", MODEL_FREE, ids=lambda drafter: type(drafter).__name__)
 def test_only_a_model_that_is_used_is_refused(
-    broken: Pair, tiny_folders: Path, role: str, value: float, drafter: Drafter, temperature: float
+    broken: Pair, tiny_folders: Path, role: str, value: float, drafter: Drafter
 ) -> None:
-    decoder = Decoder(broken, drafter, Sampling(temperature))
+    decoder = Decoder(broken, drafter, Sampling(1.0))
     with refused(role, value, tiny_folders, f"after token {FROM + 1}") if role == "target" else nullcontext():
         assert len(decoder.generate(PROMPTS[0], 12, *streams(broken, 0)).tokens) == 12
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_prompt_may_break_a_model(
-    tiny_folders: Path, role: str, value: float, device: str, temperature: float
-) -> None:
-    pair = broken_pair(tiny_folders, role, value, device)
-    decoder = Decoder(pair, PlannedTree(Tree.chain(1)), Sampling(temperature))
-    with refused(role, value, tiny_folders, f"after token {FROM + 1}"):
-        decoder.generate(list(range(20)), 2, *streams(pair, 0))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -185,16 +167,6 @@ def test_what_measures_by_decoding_says_so(
             way()
 
 
-@pytest.mark.parametrize("chain", [None, 2])
-def test_sampling_by_transformers_says_so(broken: Pair, role: str, chain: int | None) -> None:
-    """Its own error names neither the model nor a repair."""
-    if role == "draft" and chain is None:
-        return
-    names = f"target {broken.names[0]}" + (f" or draft {broken.names[1]}" if chain else "")
-    with pytest.raises(LogitsError, match=f"^{names} in float32 gives no probabilities after token 1[0-9]: "):
-        hugging_face.generate(broken, PROMPTS[0], 20, Sampling(1.0), chain=chain)
-
-
 @pytest.mark.parametrize(
     ("dtype", "repair"),
     [
@@ -215,46 +187,6 @@ def test_weights_that_are_no_numbers(tiny_folders: Path, role: str, dtype: torch
     getattr(pair, role).model.layers[1].mlp.down_proj.weight.data[0, 0] = torch.nan
     with pytest.raises(LogitsError, match=f"^{role} .* in {repair}"):
         Decoder(pair, PlannedTree(Tree.chain(2))).generate(PROMPTS[0], 4)
-
-
-def test_float16_overflows_where_wider_types_do_not(tiny_folders: Path, role: str) -> None:
-    """The weights fit into float16, but their products do not."""
-    texts = {}
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        pair = load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=dtype)
-        mlp = getattr(pair, role).model.layers[0].mlp
-        for layer in (mlp.up_proj, mlp.gate_proj, mlp.down_proj):
-            layer.weight.data *= 300
-        decoder = Decoder(pair, PlannedTree(Tree.chain(2)))
-        if dtype is torch.float16:
-            with pytest.raises(LogitsError, match=f"^{role} .*numbers above 65504 overflow in float16: load it with"):
-                decoder.generate(PROMPTS[0], 4)
-        else:
-            texts[dtype] = decoder.generate(PROMPTS[0], 4).tokens
-    assert set(map(len, texts.values())) == {4}
-
-
-def masked(forward: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **options: Any) -> Any:
-        out = forward(*args, **options)
-        out.logits[..., ::2] = -torch.inf
-        return out
-
-    return call
-
-
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=repr)
-def test_minus_infinity_for_some_tokens_is_a_distribution(
-    tiny_folders: Path, tmp_path: Path, sampling: Sampling
-) -> None:
-    pair = load_pair(tiny_folders / "target", tiny_folders / "draft")
-    for model in (pair.target, pair.draft):
-        model.forward = masked(model.forward)  # type: ignore[method-assign]
-    text = Decoder(
-        pair, PlannedTree(Tree.k_ary(2, 2)), sampling, TopDown(RRS()) if sampling.temperature else TopDown(NSS())
-    )
-    assert all(token % 2 for token in text.generate(PROMPTS[0], 20, *streams(pair, 0)).tokens)
-    record_trace(pair, PROMPTS, TraceSettings("test", sampling.temperature, new_tokens=4), tmp_path / "trace")
 
 
 @pytest.mark.parametrize("value", ROWS.values(), ids=ROWS)
@@ -278,7 +210,3 @@ def test_every_row_and_column_is_looked_at(
         assert fetch(torch.tensor([2**40, 0]), [sound, other]) == [2**40, 0]
     sound.see(torch.full((3, 7), 3e38), str)
     assert fetch(torch.tensor([2**40, 5]), [sound, other]) == [2**40, 5]
-
-
-def test_large_finite_logits_are_a_distribution() -> None:
-    Peaks("some model", torch.float32).see(torch.full((100, 7), np.finfo(np.float32).max.item()), str)

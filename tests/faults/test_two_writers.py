@@ -11,26 +11,13 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
-from reference.heads import write_head
-from reference.judging import HeldOutTexts, JudgeSettings, PairDraft, StaticTree, judge
-from reference.losses import Eagle
-from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.models import Pair
-from reference.part_files import claim, claimed
 from reference.tracing import TraceSettings, record_trace
-from reference.train.head import HeadRecipe, train_head
-from reference.train.own_texts import write_own_texts
-from reference.train.pair import train_pair
-from reference.train.recipe import Recipe
 from spectheory.cli.measuring import measured
 from spectheory.core.files import owned
-from spectheory.verify import Greedy
 from tests.faults.killing import POSIX
 from tests.faults.test_killed_runs import PLAN
 from tests.reference.test_measuring import PROMPTS
-from tests.reference.train_heads import SETTINGS as TEXTS
-from tests.reference.train_heads import config, corpus, head, own_texts
-from tests.refusals import refuses
 
 pytestmark = POSIX
 SETTINGS = TraceSettings("numbers", candidates=2, new_tokens=4, batch=2)
@@ -98,57 +85,12 @@ def test_a_trace_has_one_writer_until_that_is_killed(tiny: Pair, tmp_path: Path)
     assert not (folder / "writer.lock").exists()
 
 
-def test_a_tally_and_a_matrix_have_one_writer(tiny: Pair, tmp_path: Path) -> None:
-    file, folder = tmp_path / "tally.json", tmp_path / "matrix"
-    settings = {"new_tokens": 4, "temperature": 0.0, "seed": 0}
+def test_a_tally_has_one_writer(tiny: Pair, tmp_path: Path) -> None:
+    file, settings = tmp_path / "tally.json", {"new_tokens": 4, "temperature": 0.0, "seed": 0}
     with (
         held(file, tmp_path / "tally.json.lock"),
         pytest.raises(st.InputError, match="tally.json is in use by another process"),
     ):
         measured(tiny, PLAN, PROMPTS[:1], file, 0, **settings)
     measured(tiny, PLAN, PROMPTS[:1], file, 0, **settings)
-    matrix = Matrix(folder, tiny, Texts(PROMPTS, PROMPTS, PROMPTS), MatrixSettings("numbers", 8))
-    with held(folder, folder / "writer.lock"):
-        refuses("matrix is in use by another process", matrix.run, [])
-        with pytest.raises(st.InputError, match="matrix is in use by another process"):
-            Matrix(folder, tiny, Texts(PROMPTS, PROMPTS, PROMPTS), MatrixSettings("numbers", 8))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["matrix", "tally.json"]
-
-
-def test_a_folder_is_free_after_an_error_of_its_writer(tmp_path: Path) -> None:
-    for _ in range(2):
-        with pytest.raises(RuntimeError), claimed(tmp_path, "trace"):
-            raise RuntimeError
-    assert [path.name for path in tmp_path.iterdir()] == ["provenance.json"]
-
-
-def test_processes_that_share_a_folder_claim_it_at_the_same_time(tmp_path: Path) -> None:
-    """Each claims 40 times, while the others write: nobody is refused, and no file in the making is removed."""
-    part = tmp_path / "a.partial"
-    part.touch()
-
-    def share() -> None:
-        for _ in range(40):
-            claim(tmp_path, "texts", seed=0)
-
-    with beside(share), beside(share):
-        share()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.partial", "provenance.json"]
-
-
-def test_judged_drafts_heads_and_trainings_have_one_writer(tiny: Pair, tmp_path: Path) -> None:
-    texts, chain = own_texts(tiny, tmp_path / "texts"), StaticTree(st.Tree.chain(1), Greedy())
-    record_trace(tiny, PROMPTS, SETTINGS, tmp_path / "trace")
-    judged, drafts = HeldOutTexts.of_trace(tmp_path / "trace"), {"a": [PairDraft(tiny)], "b": [PairDraft(tiny)]}
-    once = HeadRecipe(Eagle(), steps=1, rows=2)
-    writers: list[tuple[str, Callable[[Path], object]]] = [
-        ("writer.lock", lambda place: judge(judged, drafts, JudgeSettings(chain), place)),
-        ("writer.lock", lambda place: write_head(head(tiny, "eagle1"), place, "eagle")),
-        ("writer.lock", lambda place: train_pair(tmp_path / "pair", place, Recipe())),
-        ("writer-0-of-1.lock", lambda place: write_own_texts(tiny, corpus(tiny), TEXTS, place)),
-        ("training.lock", lambda place: train_head(tiny, texts, place, once, config(tiny, "eagle1"))),
-    ]
-    for number, (lock, write) in enumerate(writers):
-        place = tmp_path / str(number)
-        with held(place, place / lock), pytest.raises(st.InputError, match=f"{number} is in use by another process"):
-            write(place)
+    assert [path.name for path in tmp_path.iterdir()] == ["tally.json"]

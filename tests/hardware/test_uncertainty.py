@@ -15,8 +15,7 @@ from spectheory.hardware.calibrated_costs import uncertainty_left
 from spectheory.hardware.engine_costs import EngineCosts, spreads
 from spectheory.hardware.uncertainty import NOISE, CostUncertainty, deviations_left, gradients
 from spectheory.planning.deployment import Deployment
-from tests.known import known
-from tests.planning.confident import PAIR, RATES, confidence
+from tests.planning.confident import PAIR
 from tests.refusals import refuses
 
 
@@ -85,14 +84,6 @@ def test_the_named_measurement_is_the_best_one_by_conditioning_on_draws() -> Non
         assert residual.std() == pytest.approx(left, rel=0.08)
 
 
-def test_the_plan_names_the_best_of_the_easy_measurements() -> None:
-    found = known(confidence(st.plan(RATES, st.Latency.roofline(**PAIR, batch=16), max_budget=4)).measurement)
-    assert found.what in ("plain decoding", "speculative decoding")
-    assert found.batch in (1, 16, 64)
-    assert found.of_batch == 16
-    assert 0 < found.after < found.before < 1
-
-
 def test_what_runs_leave_is_the_posterior_covariance() -> None:
     """By the inverse of the precision; a number without a spread has no row."""
     rng = np.random.default_rng(8)
@@ -120,23 +111,6 @@ def test_the_uncertainty_after_a_calibration_has_its_deviations() -> None:
     for name, deviation in calibrated.deviations.items():
         assert found[name] == pytest.approx(deviation, rel=0.02), name
     assert min(found[name] / calibrated.spreads[name] for name in found) < 0.8, "the runs tell something"
-
-
-def test_what_a_calibration_leaves_names_the_next_measurement() -> None:
-    """After two plain runs a speculative one narrows the speedup most. After that one, little is left to narrow.
-
-    A deviation of a measurement is 2%, so a ratio of two measured times has 2.8%. Given without their calibration, the
-    same costs have no known uncertainty, so no measurement is named.
-    """
-    plain, chain = calibration(), Run("speculative", 1, 512, 0.0095, tokens=4, depth=3, tau=2.5)
-    costs = plain, calibration(chain), plain.costs
-    places = [Deployment(**PAIR, context=512, costs=one) for one in costs]
-    after, again, given = (confidence(place.schedule(RATES, [1], max_budget=4)).measurement for place in places)
-    assert after is not None
-    assert (after.what, after.batch) == ("speculative decoding", 1)
-    assert after.after < 0.03 < 0.06 < after.before
-    assert known(again).before < 0.04
-    assert given is None
 
 
 def test_a_latency_keeps_the_uncertainty_of_its_calibrated_costs() -> None:

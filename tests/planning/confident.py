@@ -37,7 +37,7 @@ def given_errors(monkeypatch: pytest.MonkeyPatch, *errors: ClassErrors) -> None:
     monkeypatch.setattr(deployment_class, "_shipped", lambda: {(one.name, one.calibrated): one for one in errors})
 
 
-def confidence(plan: st.Plan | st.Schedule) -> Confidence:
+def confidence(plan: st.Schedule) -> Confidence:
     """The confidence of a plan, which must have one."""
     assert plan.confidence is not None
     return plan.confidence

@@ -1,9 +1,11 @@
-"""The errors of classes of deployments, and what a plan or a schedule says about its confidence."""
+"""Errors of classes of deployments, break-evens as intervals, and what a schedule says about its confidence."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,10 @@ from spectheory.hardware import deployment_class
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.models import model
-from spectheory.planning.confidence import BatchClass, NextMeasurement
+from spectheory.planning.confidence import BatchClass, BreakEven, last_positive
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.scheduler import schedule_of
-from tests.planning.confident import LARGE, MANY, ONE, PAIR, RATES, SMALL, confidence, given_errors
+from tests.known import known
+from tests.planning.confident import LARGE, MANY, ONE, PAIR, PUBLISHED, RATES, SMALL, confidence, given_errors
 from tests.refusals import refuses
 
 
@@ -64,12 +66,13 @@ def test_impossible_errors_are_refused() -> None:
         refuses("1 <= sources <= rows", LogErrors, 0.1, 0.1, rows, sources)
 
 
-def test_a_plan_and_its_schedule_have_the_same_confidence() -> None:
+def test_a_plan_and_its_schedule_have_the_same_confidence_on_disk_too(tmp_path: Path) -> None:
     plan = st.plan(RATES, st.Latency.roofline(**PAIR, batch=4), max_budget=6)
-    assert schedule_of(plan).confidence == plan.confidence
     planned = Deployment(**PAIR).schedule(RATES, [4], max_budget=6)
     assert confidence(planned).classes == confidence(plan).classes
-    assert confidence(planned).measurement == confidence(plan).measurement
+    planned.save(tmp_path / "schedule.json")
+    assert st.Schedule.load(tmp_path / "schedule.json").confidence == planned.confidence
+    assert st.plan(RATES, st.Latency.constant(), max_budget=2).confidence is None
 
 
 def test_errors_of_a_class_in_words() -> None:
@@ -84,25 +87,16 @@ def test_errors_of_a_class_in_words() -> None:
     assert BatchClass(65, 70, none).in_words("vllm") == "batch 65 to 70 [8 bit, or more than 64 requests] not validated"
 
 
-def test_a_measurement_in_words() -> None:
-    said = "measuring plain decoding at batch 64 would reduce the uncertainty of the speedup at batch 8 from "
-    for after, shares in ((0.09, "12% to 9%"), (0.118, "12.0% to 11.8%")):
-        found = NextMeasurement("plain decoding", 64, 8, 0.12, after)
-        assert found.in_words == f"{said}{shares}: see spectheory calibrate"
-
-
 def test_a_plan_whose_class_was_not_validated_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     given_errors(monkeypatch)
-    first, second, third = confidence(st.plan(RATES, st.Latency.roofline(**PAIR), max_budget=4)).lines
+    first, second = confidence(st.plan(RATES, st.Latency.roofline(**PAIR), max_budget=4)).lines
     assert first.endswith(f"batch 1 [{ONE}] not validated")
     assert second.endswith("(the error of this is unknown)")
-    assert third.startswith("measuring ")
-    assert third.endswith("see spectheory calibrate")
 
 
 def test_without_speculation_only_the_errors_are_stated() -> None:
     plan = st.evaluate(st.Tree.chain(0), RATES, st.Latency.roofline(**PAIR))
-    assert confidence(plan).break_even is confidence(plan).measurement is None
+    assert confidence(plan).break_even is None
     assert len(confidence(plan).lines) == 1
 
 
@@ -111,7 +105,6 @@ def test_given_costs_have_the_errors_after_a_calibration(monkeypatch: pytest.Mon
     plan = st.plan(RATES, st.Latency.roofline(**PAIR, costs=EngineCosts.of("vllm")), max_budget=4)
     found = confidence(plan)
     assert found.classes[0].errors.speedup == SMALL
-    assert found.measurement is None
     assert "in the validation, after a calibration (median" in found.lines[0]
 
 
@@ -122,4 +115,96 @@ def test_a_schedule_states_each_class_once() -> None:
         (2, 64, MANY),
         (65, 128, "other"),
     ]
-    assert len(found.lines) == 3
+    assert len(found.lines) == 2
+
+
+@pytest.mark.parametrize("largest", [1, 2, 7, 8, 100, 4096])
+def test_the_last_batch_that_pays_is_found_by_bisection(largest: int) -> None:
+    for last in {0, 1, 2, 3, 5, 63, 64, 65, largest - 1, largest}:
+        asked: list[int] = []
+
+        def logarithm(batch: int, last: int = last, asked: list[int] = asked) -> float:
+            asked.append(batch)
+            return last + 0.5 - batch
+
+        assert last_positive(logarithm, largest) == min(last, largest)
+        assert len(asked) <= 2 * largest.bit_length() + 1
+        assert all(1 <= batch <= largest for batch in asked)
+
+
+def test_the_interval_of_a_break_even_is_where_the_speedup_is_1_with_the_error_of_the_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The ends are found again from the speedups at the batch sizes beside them, with costs that no fit moves."""
+    errors = {ONE: LARGE, MANY: SMALL, "other": SMALL}
+    given_errors(monkeypatch, *(ClassErrors(name, one, None, ("vllm",), True) for name, one in errors.items()))
+    costs = dataclasses.replace(PUBLISHED, spec_step_seconds=1e-3, spec_sequence_seconds=1e-4)
+    tree = st.Tree.chain(8)
+    plan = st.evaluate(tree, st.Acceptance.by_rank([0.6]), st.Latency.roofline(**PAIR, costs=costs))
+    found = known(confidence(plan).break_even)
+    low, high = known(found.low), known(found.high)
+
+    def logarithm(batch: int) -> float:
+        at = st.Latency.roofline(**PAIR, batch=batch, costs=costs)
+        return math.log(plan.tau * at.plain(1024) / at.cycle(tree, 1024))
+
+    assert 1 < low < found.batch < high < found.largest
+    assert logarithm(found.batch) > 0 > logarithm(found.batch + 1)
+    assert logarithm(low) > SMALL.most > logarithm(low + 1)
+    assert logarithm(high) > -SMALL.most > logarithm(high + 1)
+    refuses("are missing", st.Latency.roofline, **PAIR, batch=found.largest + 1, costs=costs)
+
+
+def test_beyond_the_validated_classes_the_errors_of_the_nearest_are_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only batches 1 to 64 have errors; those of batch 64 hold above it, so the interval goes on and says so."""
+    nearest = [ClassErrors(name, one, None, ("vllm",), True) for name, one in ((ONE, LARGE), (MANY, SMALL))]
+    costs = dataclasses.replace(PUBLISHED, spec_step_seconds=1e-4, spec_sequence_seconds=2e-5)
+
+    def found() -> BreakEven:
+        latency = st.Latency.roofline(**PAIR, costs=costs)
+        return known(confidence(st.evaluate(st.Tree.chain(4), st.Acceptance.by_rank([0.6]), latency)).break_even)
+
+    given_errors(monkeypatch, *nearest)
+    assumed = found()
+    given_errors(monkeypatch, *nearest, ClassErrors("other", SMALL, None, ("vllm",), True))
+    everywhere = found()
+    assert assumed == dataclasses.replace(everywhere, validated=64)
+    assert 64 < known(assumed.low) < assumed.batch < assumed.largest == everywhere.validated
+    assert assumed.in_words.endswith("; not validated above batch 64: the errors of batch 64 are assumed there)")
+    assert everywhere.in_words.endswith("with errors of this size)")
+
+
+def test_without_a_validated_class_the_error_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All batch sizes of an 8-bit target are in the class of 8 bit, which has no errors here."""
+    given_errors(monkeypatch, ClassErrors(ONE, SMALL, None, ("vllm",)), ClassErrors(MANY, SMALL, None, ("vllm",)))
+    eight: dict[str, Any] = PAIR | {"target": "llama-3.1-8b-fp8"}
+    found = known(confidence(st.plan(RATES, st.Latency.roofline(**eight), max_budget=2)).break_even)
+    assert (found.low, found.high, found.validated) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (BreakEven(38, 12, 256, 256, 256), "pays up to batch 38 (12 to above 256 with errors of this size)"),
+        (BreakEven(38, 0, 40, 256, 64), "pays up to batch 38 (below 1 to 40 with errors of this size)"),
+        (BreakEven(0, 0, 7, 256, 64), "pays at no batch size (below 1 to 7 with errors of this size)"),
+        (BreakEven(0, 0, 0, 256, 64), "pays at no batch size (with errors of this size too)"),
+        (
+            BreakEven(256, 256, 256, 256, 256),
+            "pays up to batch 256, the largest considered (with errors of this size too)",
+        ),
+        (
+            BreakEven(256, 256, 256, 256, 64),
+            "pays up to batch 256, the largest considered (with errors of this size too; not validated above batch 64: "
+            "the errors of batch 64 are assumed there)",
+        ),
+        (
+            BreakEven(38, 12, 90, 256, 64),
+            "pays up to batch 38 (12 to 90 with errors of this size; not validated above batch 64: the errors of batch "
+            "64 are assumed there)",
+        ),
+        (BreakEven(38, None, None, 256, 0), "pays up to batch 38 (the error of this is unknown)"),
+    ],
+)
+def test_a_break_even_in_words(found: BreakEven, said: str) -> None:
+    assert found.in_words == f"speculation {said}"

@@ -68,7 +68,7 @@ def test_looked_up_drafts_take_no_time(name: str) -> None:
     said = "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
     assert said in at.provenance.assumptions
     planned = place(draft=name, kv_dtype="fp8").schedule(CHAIN, [1, 4])
-    assert (planned.speedup > 1).all()
+    assert (planned.speedups > 1).all()
     assert planned.provenance.draft == NO_MODEL[name]
 
 
@@ -76,7 +76,7 @@ def test_looked_up_drafts_need_counts_of_their_own() -> None:
     def rates(draft: str) -> st.Acceptance:
         return st.Acceptance(CHAIN.table, provenance=st.Provenance("trace", draft=draft))
 
-    assert place(draft="ngram").schedule(rates("prompt lookup"), [1]).speedup[0] > 1
+    assert place(draft="ngram").schedule(rates("prompt lookup"), [1]).speedups[0] > 1
     for other in ("qwen3-0.6b", "suffix"):
         said = f"must be measured with ngram drafts, got the rates of {other}: count how often"
         refuses(said, place(draft="ngram").schedule, rates(other), [1])
@@ -121,7 +121,7 @@ def test_the_chosen_tree_is_the_fastest_of_all_trees(draft: str, lengths: tuple[
             seconds += 0.0 if tree.is_chain else tree.budget * at.tree_mask_seconds
             if tau * plain / seconds > best * (1 + 1e-12):
                 best, found = tau * plain / seconds, tree
-        assert planned.speedup[row] == pytest.approx(best, rel=1e-9)
+        assert planned.speedups[row] == pytest.approx(best, rel=1e-9)
         chosen = planned.trees[planned.choice[row]]
         assert (chosen.budget, chosen.max_depth) == (found.budget, found.max_depth)
 
@@ -152,10 +152,10 @@ def test_lengths_give_the_context_and_the_prompts() -> None:
 
 def test_prompts_bring_the_speedup_closer_to_1() -> None:
     speedups = [
-        place(**lengths).schedule(CHAIN, [32]).speedup[0]
+        place(**lengths).schedule(CHAIN, [32]).speedups[0]
         for lengths in ({"context": 1100}, {"prompt_tokens": 1000, "output_tokens": 200, "context": 1100})
     ]
-    speedups.append(place(prompt_tokens=1095, output_tokens=10).schedule(CHAIN, [32]).speedup[0])
+    speedups.append(place(prompt_tokens=1095, output_tokens=10).schedule(CHAIN, [32]).speedups[0])
     assert speedups[0] > speedups[1] > speedups[2] >= 1
 
 
@@ -221,7 +221,7 @@ def test_the_command_takes_lengths_kinds_and_rates_by_depth(tmp_path: Any) -> No
     assert planned.acceptance.table.tolist() == [[0.8], [0.7], [0.6]]
     assert "ranks beyond 0 are taken as 0" in planned.provenance.assumptions
     expected = place(prompt_tokens=900, output_tokens=200, engine="vllm").schedule(CHAIN, [1], max_budget=8)
-    assert planned.speedup.tolist() == expected.speedup.tolist()
+    assert planned.speedups.tolist() == expected.speedups.tolist()
     assert '"method": "eagle3", "model": "' in result.output
     assert '"model": "eagle3"' not in result.output
     looked_up = run("--draft", "n-gram", "--acceptance", "0.5", "--engine", "vllm")

@@ -11,9 +11,18 @@ from hypothesis import strategies as hs
 
 import spectheory as st
 from spectheory.engines import ChainRange, Envelope
-from spectheory.planning.fitting import Fitting, LengthRule, MostNodes, PlainIsFastestError, name_for_engines
-from spectheory.planning.length_rules import at_most, first_is_longest, one_length, one_length_then_off
-from spectheory.planning.scheduler import schedule
+from spectheory.planning.fitting import (
+    Fitting,
+    LengthRule,
+    MostNodes,
+    PlainIsFastestError,
+    at_most,
+    first_is_longest,
+    name_for_engines,
+    one_length,
+    one_length_then_off,
+)
+from spectheory.planning.planner import schedule
 from tests.planning.test_envelope import RATES, grown
 
 LONGEST, BATCHES = 4, (1, 4, 9)
@@ -35,7 +44,7 @@ def fitting_of(rate: float, steps: list[list[float]]) -> Fitting:
 
 def speedup(fitting: Fitting, row: int, length: int) -> float:
     """By definition: tokens per second with this chain, divided by tokens per second of plain decoding."""
-    latency, chain = fitting.speeds.latencies[row], st.Tree.chain(length)
+    latency, chain = fitting.schedule.latencies[row], st.Tree.chain(length)
     return st.block_efficiency(chain, fitting.schedule.acceptance) * latency.plain(0) / latency.cycle(chain, 0)
 
 
@@ -44,7 +53,7 @@ every = list(itertools.product(range(LONGEST + 1), repeat=3))
 
 def shares(fitting: Fitting) -> dict[tuple[int, ...], float]:
     """The mean share of the plan's speed, by chain lengths at the three batch sizes."""
-    lengths, fastest = range(LONGEST + 1), fitting.schedule.chain_speedup
+    lengths, fastest = range(LONGEST + 1), fitting.schedule.chain_speedups
     each = [[speedup(fitting, i, n) / fastest[i] for n in lengths] for i in range(3)]
     return {chosen: float(np.mean([each[i][n] for i, n in enumerate(chosen)])) for chosen in every}
 
@@ -74,10 +83,10 @@ def test_no_schedule_that_the_engine_can_run_is_faster(rate: float, steps: list[
 
 def test_the_loss_is_stated_by_mean_and_worst_and_not_where_there_is_none() -> None:
     fitting = fitting_of(0.8, [[0.5] * 4, [0.0] * 4, [0.0] * 4])
-    assert fitting.speeds.chain_lengths[0] < fitting.speeds.chain_lengths[1] == LONGEST
+    assert fitting.chain_lengths[0] < fitting.chain_lengths[1] == LONGEST
     found = fitting.chains(first_is_longest, "X takes")
     lengths = [LONGEST] * 3
-    lost = [1 - speedup(fitting, i, n) / fitting.schedule.speedup[i] for i, n in enumerate(lengths)]
+    lost = [1 - speedup(fitting, i, n) / fitting.schedule.speedups[i] for i, n in enumerate(lengths)]
     assert found.runs == [ChainRange(1, 9, LONGEST)], "two of three batch sizes gain more than the first loses"
     assert fitting.notes(found) == (
         f"for batch sizes 1 to 9, the fastest chains that X takes: predicted {np.mean(lost):.1%} slower on average, "
@@ -115,12 +124,12 @@ def test_one_envelope_for_all_batch_sizes_is_the_best_of_all(most_nodes: MostNod
                 + at.target(nodes + 1, 1024)
                 + at.overhead_seconds
                 + levels * at.level_overhead_seconds
-                for at in fitting.speeds.latencies
+                for at in fitting.schedule.latencies
             ]
-            plain = [at.plain(1024) for at in fitting.speeds.latencies]
+            plain = [at.plain(1024) for at in fitting.schedule.latencies]
             reached = grown(levels, branching, nodes) * np.array(plain) / seconds
-            shares[levels, branching, nodes] = (reached / fitting.schedule.speedup).mean()
-    assert fitting.speeds.share(found.speedups) == pytest.approx(max(shares.values()))
+            shares[levels, branching, nodes] = (reached / fitting.schedule.speedups).mean()
+    assert fitting.share(found.speedups) == pytest.approx(max(shares.values()))
     limits = (found.runs.levels, found.runs.branching, found.runs.nodes)
     assert shares[limits] == pytest.approx(max(shares.values()))
 
@@ -130,9 +139,9 @@ def test_the_better_of_chains_and_one_envelope_is_taken_and_both_losses_are_said
     found, (taken, other, capped) = fitting.better(at_most(12), "X takes")
     chains = fitting.chains(at_most(12), "X takes")
     assert isinstance(found.runs, Envelope)
-    assert fitting.speeds.share(found.speedups) > fitting.speeds.share(chains.speedups)
-    assert taken == f"for batch sizes 1 to 16, {found.what}: predicted {fitting.speeds.loss(found.speedups)}"
-    assert other == f"not taken, the fastest chains that X takes: predicted {fitting.speeds.loss(chains.speedups)}"
+    assert fitting.share(found.speedups) > fitting.share(chains.speedups)
+    assert taken == f"for batch sizes 1 to 16, {found.what}: predicted {fitting.loss(found.speedups)}"
+    assert other == f"not taken, the fastest chains that X takes: predicted {fitting.loss(chains.speedups)}"
     assert capped == "3 ranks are recorded, which bounds the branching of trees"
     alone = tree_fitting((1, 16, 64), st.Acceptance.by_rank([0.5]))
     found, notes = alone.better(at_most(12), "X takes")
@@ -143,9 +152,9 @@ def test_the_better_of_chains_and_one_envelope_is_taken_and_both_losses_are_said
 
 def test_one_tree_says_its_batch_size_and_what_it_loses_there_and_elsewhere() -> None:
     fitting = tree_fitting((1, 256), st.Acceptance.by_rank([0.6, 0.15, 0.06]))
-    reached = fitting.speeds.tree_speedups
+    reached = fitting.tree_speedups
     (note,) = fitting.notes_at_first(reached)
-    lost = 1 - reached / fitting.schedule.speedup
+    lost = 1 - reached / fitting.schedule.speedups
     assert lost[1] > 0.01
     assert note == (
         f"for batch size 1: predicted no slower than the plan; at batch sizes 1 to 256: {lost.mean():.1%} slower on "
@@ -154,8 +163,8 @@ def test_one_tree_says_its_batch_size_and_what_it_loses_there_and_elsewhere() ->
     (note,) = fitting.notes_at_first(reached, alone=True)
     assert note == "for batch size 1, the only one at which it drafts: predicted no slower than the plan"
     alone = tree_fitting((1,), st.Acceptance.by_rank([0.6, 0.15, 0.06]))
-    lost = 1 - alone.speeds.chain_speedups[0, alone.chain] / alone.schedule.speedup[0]
-    assert alone.notes_at_first(alone.speeds.chain_speedups[:, alone.chain]) == (
+    lost = 1 - alone.chain_speedups[0, alone.chain] / alone.schedule.speedups[0]
+    assert alone.notes_at_first(alone.chain_speedups[:, alone.chain]) == (
         f"for batch size 1: predicted {lost:.1%} slower than the plan",
     )
 

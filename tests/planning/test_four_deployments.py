@@ -43,14 +43,14 @@ def test_the_command_on_the_page_plans_chains_and_writes_settings(
     result, planned = run(target, tmp_path, monkeypatch)
     assert SETTINGS[target] in result.output
     assert planned.break_even is None
-    assert {planned.answer(row) for row in range(len(planned.batches))} == {"chain"}
-    assert (planned.speedup > 1.05).all()
+    assert {planned.option(row).answer for row in range(len(planned.batches))} == {"chain"}
+    assert (planned.speedups > 1.05).all()
 
 
 def test_deepseek_gains_what_sglang_publishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1.8x at batch 1, 1.5x at batch 32."""
     result, planned = run("deepseek-v3", tmp_path, monkeypatch)
-    assert planned.speedup.tolist() == pytest.approx([1.8, 1.5], rel=0.2)
+    assert planned.speedups.tolist() == pytest.approx([1.8, 1.5], rel=0.2)
     assert f"--speculative-num-steps {max(tree.budget for tree in planned.trees)} " in result.output
 
 

@@ -71,20 +71,20 @@ def test_every_answer_is_legal() -> None:
     assert st.plan(RATES, free, max_budget=8).answer == "tree"
     assert st.plan(RATES, st.Latency.constant(draft_seconds=0.05), max_budget=8, max_fanout=1).answer == "chain"
     off = st.plan(RATES, st.Latency.constant(draft_seconds=5), max_budget=8)
-    assert (off.answer, off.tree, off.speedup, off.block_efficiency) == ("off", st.Tree.chain(0), 1, 1)
+    assert (off.answer, off.tree, off.speedup, off.tau) == ("off", st.Tree.chain(0), 1, 1)
     assert off.cycle_seconds == off.plain_seconds
 
 
 def test_a_plan_adds_up() -> None:
     plan = st.plan(RATES, CURVE, max_budget=32)
-    assert plan.block_efficiency == pytest.approx(st.block_efficiency(plan.tree, RATES))
+    assert plan.tau == pytest.approx(st.block_efficiency(plan.tree, RATES))
     assert plan.cycle_seconds == pytest.approx(CURVE.cycle(plan.tree, 100))
-    assert plan.speedup == pytest.approx(plan.block_efficiency * plan.plain_seconds / plan.cycle_seconds)
-    assert plan.speedup == max(*plan.by_budget.tree_speedup, *plan.by_budget.chain_speedup)
-    assert plan.block_efficiency_low is None
-    assert plan.reach.sum() == pytest.approx(plan.block_efficiency)
-    chain = [st.block_efficiency(st.Tree.chain(n), RATES) for n in range(33)]
-    np.testing.assert_allclose(plan.by_budget.chain_block_efficiency, chain)
+    assert plan.speedup == pytest.approx(plan.tau * plan.plain_seconds / plan.cycle_seconds)
+    assert plan.tau_interval is None
+    assert plan.reach.sum() == pytest.approx(plan.tau)
+    chains = [st.evaluate(st.Tree.chain(length), RATES, CURVE, context=100).speedup for length in range(33)]
+    assert plan.speedups_by_length[0] == pytest.approx(chains)
+    assert plan.chain.tree.budget == int(np.argmax(chains))
 
 
 @cache
@@ -129,7 +129,6 @@ def test_steep_drafts_lose_little_to_the_fastest_of_all_trees(
     speeds = [st.block_efficiency(tree, acceptance) / latency.cycle(tree, 0) for tree in all_trees(5)]
     found = st.plan(acceptance, latency, max_budget=5)
     assert found.speedup == pytest.approx(max(speeds) * latency.plain(0), rel=1e-9)
-    assert found.by_budget.tree_speedup.max() == pytest.approx(max(found.speedup, 1), rel=1e-12)
 
 
 def test_a_narrow_tree_is_found_where_wide_levels_cost_much() -> None:
@@ -137,19 +136,18 @@ def test_a_narrow_tree_is_found_where_wide_levels_cost_much() -> None:
     tokens = np.arange(1, 7)
     latency = st.Latency(tokens, np.array([0]), np.ones((1, 6)), np.array([[0.01, 1, 1, 1, 1, 1]]))
     found = st.plan(st.Acceptance.by_rank([0.4, 0.35]), latency, max_budget=5)
-    assert found.by_budget.tree_block_efficiency[5] == pytest.approx(2.19)
-    assert (max(found.tree.level_widths()), found.block_efficiency) == (1, pytest.approx(2.114))
-    assert found.by_budget.tree_speedup[5] == found.speedup == pytest.approx(2.114 * 1.0 / 1.03)
+    assert (max(found.tree.level_widths()), found.tau) == (1, pytest.approx(2.114))
+    assert found.speedup == pytest.approx(2.114 * 1.0 / 1.03)
 
 
 def test_every_level_is_charged_its_overhead() -> None:
     latency = dataclasses.replace(CURVE, level_overhead_seconds=1e-3, plain_overhead_seconds=1e-4)
     plan = st.plan(RATES, latency, max_budget=16)
     assert plan.tree.max_depth > 1
-    assert plan.speedup == pytest.approx(plan.block_efficiency * latency.plain(100) / latency.cycle(plan.tree, 100))
-    assert plan.by_budget.chain_speedup[3] == pytest.approx(
-        plan.by_budget.chain_block_efficiency[3] * latency.plain(100) / latency.cycle(st.Tree.chain(3), 100)
-    )
+    assert plan.speedup == pytest.approx(plan.tau * latency.plain(100) / latency.cycle(plan.tree, 100))
+    chain = st.Tree.chain(3)
+    expected = st.block_efficiency(chain, RATES) * latency.plain(100) / latency.cycle(chain, 100)
+    assert plan.speedups_by_length[0, 3] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,8 @@ def test_a_budget_below_one_or_above_memory_is_refused() -> None:
 def test_counts_give_an_interval() -> None:
     measured = st.Acceptance.from_counts(np.array([[600, 100]]), np.array([1000]))
     plan = st.plan(measured, CURVE, max_budget=16)
-    assert known(plan.block_efficiency_low) < plan.block_efficiency < known(plan.block_efficiency_high)
+    low, high = known(plan.tau_interval)
+    assert low < plan.tau < high
 
 
 @given(
@@ -188,9 +187,7 @@ def test_counts_give_an_interval() -> None:
 @settings(deadline=None, derandomize=True, max_examples=30)
 def test_simulation_agrees_with_theory(tree: tuple[int, ...], rates: list[list[float]]) -> None:
     """Two independent paths to tau, within 6 standard errors of 20,000 independent cycles: level 2e-9 a case."""
-    plan = dataclasses.replace(
-        st.plan(st.Acceptance.by_depth_and_rank(rates), st.Latency.constant(), max_budget=10), tree=st.Tree([-1, *tree])
-    )
+    plan = st.evaluate(st.Tree([-1, *tree]), st.Acceptance.by_depth_and_rank(rates), st.Latency.constant())
     tally = simulate.run(plan, cycles=20_000, seed=5)
     accepted = np.repeat(np.arange(len(tally.accepted_histogram)), tally.accepted_histogram)
     slack = 6 * max(accepted.std(), 0.02) / np.sqrt(20_000)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.core.errors import RecordError
 from spectheory.engines.statistics import from_positions
-from spectheory.planning.by_rates import ByRates
-from spectheory.planning.candidates import Candidates, Limits
+from spectheory.planning.candidates import ByRates, Candidates, Limits
 from spectheory.planning.fitting import Fitting
 from spectheory.yields.request_classes import ASSUMED
-from tests.cli.test_cli import Run, printed, run
+from tests.cli.test_cli import run
 from tests.known import known
-from tests.refusals import refuses
 
 __all__ = ["run"]
 
@@ -37,19 +33,19 @@ def tau(chain: int) -> float:
 
 
 def test_a_plan_by_classes_predicts_what_the_classes_give() -> None:
-    found = st.plan(RATES, LATENCY, max_budget=16, classes=CLASSES)
+    found = st.plan(RATES, LATENCY, max_budget=16)
     assert found.tree.is_chain
-    assert found.block_efficiency == pytest.approx(tau(found.tree.budget), rel=0.01)
-    assert found.reach.sum() == pytest.approx(found.block_efficiency)
-    assert known(found.block_efficiency_low) <= found.block_efficiency
+    assert found.tau == pytest.approx(tau(found.tree.budget), rel=0.01)
+    assert found.reach.sum() == pytest.approx(found.tau)
+    assert known(found.tau_interval)[0] <= found.tau
     assert ASSUMED in found.provenance.assumptions
-    by_table = st.plan(RATES, LATENCY, max_budget=16)
+    by_table = st.plan(replace(RATES, cycles_of=None), LATENCY, max_budget=16)
     assert ASSUMED not in by_table.provenance.assumptions
     truth = np.array([tau(n) / (1 + 0.06 * n) for n in range(17)])
     assert truth[found.tree.budget] == pytest.approx(truth.max(), rel=0.01)
-    again = st.Plan.from_dict(found.to_dict())
-    assert (again.speedup, again.by_budget.fastest_chain) == (found.speedup, found.by_budget.fastest_chain)
-    own = st.evaluate(found.tree, RATES, LATENCY, classes=CLASSES)
+    again = st.Schedule.from_dict(found.to_dict())
+    assert (again.speedup, again.chain.tree) == (found.speedup, found.chain.tree)
+    own = st.evaluate(found.tree, RATES, LATENCY)
     assert own.speedup == pytest.approx(found.speedup)
 
 
@@ -67,40 +63,27 @@ def test_every_candidate_has_the_tau_of_the_classes() -> None:
 
 
 def test_a_schedule_and_what_engines_run_of_it_use_the_classes() -> None:
-    found = st.schedule(RATES, lambda batch: LATENCY, [1, 2], context=0, max_budget=12, classes=CLASSES)
-    chains = Fitting.of(found).speeds.chain_speedups[0]
+    found = st.schedule(RATES, lambda batch: LATENCY, [1, 2], context=0, max_budget=12)
+    chains = Fitting.of(found).chain_speedups[0]
     assert chains[5] == pytest.approx(CLASSES.block_efficiency(st.Tree.chain(5)) / 1.3)
-    assert found.speedup[0] == pytest.approx(chains.max())
-    assert st.Schedule.from_dict(found.to_dict()).speedup == pytest.approx(found.speedup)
+    assert found.speedup == pytest.approx(chains.max())
+    assert st.Schedule.from_dict(found.to_dict()).speedups == pytest.approx(found.speedups)
 
 
-def test_replay_and_classes_exclude_each_other() -> None:
+def test_replay_needs_no_classes() -> None:
     texts = st.Replays([st.GreedyText(np.array([0, 0, -1, 0, 0, 0, -1, 0, 0, 0]))])
-    said, both = "classes must be None if trees were replayed", {"classes": CLASSES, "replays": texts}
-    refuses(said, st.plan, RATES, LATENCY, **both)
-    refuses(said, st.evaluate, st.Tree.chain(2), RATES, LATENCY, **both)
-    refuses(said, st.schedule, RATES, lambda batch: LATENCY, [1], context=0, **both)
     replayed = st.evaluate(st.Tree.chain(2), RATES, LATENCY, replays=texts)
-    with pytest.raises(RecordError, match=said):
-        st.Plan.from_dict({**replayed.to_dict(), "classes": CLASSES.to_dict()})
+    assert replayed.rates.classes is None
+    assert ASSUMED not in replayed.provenance.assumptions
 
 
 def test_counts_of_an_engine_name_their_chain() -> None:
     counted = COUNTS[1:].tolist(), COUNTS[:-1].tolist()
-    found = from_positions(counted, drafts=CYCLES, drafted=5 * CYCLES, min_trials=100)
+    found = from_positions(counted, CYCLES, 5 * CYCLES, 100)
     assert known(found.acceptance).cycles_of == st.Tree.chain(5)
 
 
-def test_the_command_uses_classes_where_counts_of_cycles_allow_it(run: Run, tmp_path: Path) -> None:
-    LATENCY.save("times.json")
-    RATES.save("counted.json")
-    replace(RATES, cycles_of=None).save("anywhere.json")
-    st.Acceptance.from_counts(COUNTS[1:2, None], COUNTS[:1], cycles_of=st.Tree.chain(1)).save("one.json")
-    said = printed(run("plan", "--acceptance", "counted.json", "--latency", "times.json"))
-    assert f"assumed: {ASSUMED}" in " ".join(said.split())
-    assert "contexts: " in said
-    said = printed(run("plan", "--acceptance", "anywhere.json", "--latency", "times.json"))
-    assert "assumed: tau is a product of rates" in said
-    status, said, wrong = run("plan", "--acceptance", "one.json", "--latency", "times.json")
-    assert status == 0
-    assert "tau is a product of rates, because no classes of contexts fit" in " ".join(wrong.split())
+def test_rates_that_classes_do_not_fit_say_why() -> None:
+    one = st.Acceptance.from_counts(COUNTS[1:2, None], COUNTS[:1], cycles_of=st.Tree.chain(1))
+    said = " ".join(st.plan(one, LATENCY, max_budget=4).provenance.assumptions)
+    assert "tau is a product of rates, because no classes of contexts fit their counts" in said

@@ -12,8 +12,8 @@ import pytest
 
 import spectheory as st
 from spectheory.hardware.engine_costs import EngineCosts
+from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule
-from spectheory.planning.scheduler import schedule
 from spectheory.report.schedules import schedule_rows
 from tests.known import known
 from tests.refusals import refuses
@@ -38,15 +38,14 @@ def test_each_batch_is_planned_as_alone(planned: Schedule) -> None:
     for row in (0, 5, 20, len(planned.batches) - 1):
         alone = st.plan(RATES, latency_at(int(planned.batches[row])), max_budget=24, context=512)
         assert planned.trees[planned.choice[row]] == alone.tree
-        assert planned.speedup[row] == pytest.approx(alone.speedup, rel=1e-12)
-        assert planned.answer(row) == alone.answer
-        cycle = planned.draft_seconds[row] + planned.target_seconds[row] + planned.overhead_seconds[row]
+        assert planned.speedups[row] == pytest.approx(alone.speedup, rel=1e-12)
+        assert planned.option(row).answer == alone.answer
+        cycle, tau = sum(planned.cycle_parts(row).values()), planned.taus[planned.choice[row]]
         assert cycle == pytest.approx(alone.cycle_seconds)
-        tau = planned.block_efficiency[planned.choice[row]]
         assert planned.tokens_per_second[row] == pytest.approx(planned.batches[row] * tau / cycle)
         chains = st.plan(RATES, latency_at(int(planned.batches[row])), max_budget=24, max_fanout=1, context=512)
         assert planned.trees[planned.chain_choice[row]] == chains.tree
-        assert planned.chain_speedup[row] == pytest.approx(chains.speedup)
+        assert planned.chain_speedups[row] == pytest.approx(chains.speedup)
 
 
 def test_ranges_cover_every_batch_once(planned: Schedule) -> None:
@@ -62,10 +61,10 @@ def test_ranges_cover_every_batch_once(planned: Schedule) -> None:
 
 
 def test_large_batches_break_even(planned: Schedule) -> None:
-    assert planned.answer(0) == "tree"
+    assert planned.option(0).answer == "tree"
     at = known(planned.break_even)
-    assert all(planned.answer(int(row)) == "off" for row in np.flatnonzero(planned.batches >= at))
-    assert all(planned.speedup[planned.batches < at] > 1)
+    assert all(planned.option(int(row)).answer == "off" for row in np.flatnonzero(planned.batches >= at))
+    assert all(planned.speedups[planned.batches < at] > 1)
     assert schedule(RATES, latency_at, [1], context=512, max_budget=4).break_even is None
 
 
@@ -73,15 +72,15 @@ def test_it_is_a_record(planned: Schedule, tmp_path: Path) -> None:
     planned.save(tmp_path / "schedule.json")
     again = Schedule.load(tmp_path / "schedule.json")
     assert again.ranges() == planned.ranges()
-    np.testing.assert_array_equal(again.speedup, planned.speedup)
+    np.testing.assert_array_equal(again.speedups, planned.speedups)
 
 
 def test_intervals_come_from_the_counts() -> None:
     counted = st.Acceptance.from_counts(np.array([[60, 20, 5]]), np.array([100]))
     planned = schedule(counted, latency_at, [1, 50], context=512, max_budget=8)
-    drafted = np.array([tree.budget > 0 for tree in planned.trees])
-    assert (known(planned.block_efficiency_low) < planned.block_efficiency)[drafted].all()
-    assert (planned.block_efficiency < known(planned.block_efficiency_high))[drafted].all()
+    for row in (0, 1):
+        low, high = known(planned.speedup_interval(row))
+        assert low < planned.speedups[row] < high
 
 
 def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
@@ -98,7 +97,7 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
 
     rates = st.Acceptance.by_rank([0.45])
     planned = schedule(rates, mixtral, range(1, 41), context=1024, max_budget=8)
-    assert (planned.answer(0), planned.answer(39), planned.break_even) == ("off", "chain", None)
+    assert (planned.option(0).answer, planned.option(39).answer, planned.break_even) == ("off", "chain", None)
     (first, last, _), *_ = planned.ranges()
     note = schedule_rows(planned).note
     assert note.startswith(f"At batch {first} to {last} nothing beats plain decoding; at all others speculation pays.")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.planning.batch_ranges import spans
+from spectheory.planning.confidence import spans
+from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule
-from spectheory.planning.scheduler import schedule
 from spectheory.report.schedules import schedule_page, schedule_rows, speedup_figure
 from tests.cli.test_cli_schedule import measured_record, rates_file, run_plan
 from tests.planning.test_schedule import RATES, latency_at
@@ -111,15 +111,15 @@ def test_the_page_leads_with_where_it_pays_and_how_much() -> None:
         return st.Latency.constant(draft_seconds={1: 9.0, 2: 0.3, 3: 0.1}[batch])
 
     planned = schedule(RATES, at_batch, range(1, 4), context=0, max_budget=2)
-    assert (planned.answer(0), planned.answer(2)) == ("off", "chain")
+    assert (planned.option(0).answer, planned.option(2).answer) == ("off", "chain")
     lead = (
         '<p class="lead">At batch 1 nothing beats plain decoding; at all others speculation pays. The highest '
-        f"speedup is predicted at batch 3: {planned.speedup[2]:.2f}x the plain speed with a chain of 2.</p>"
+        f"speedup is predicted at batch 3: {planned.speedups[2]:.2f}x the plain speed with a chain of 2.</p>"
     )
     assert lead in page_of(planned)
     one = schedule(RATES, at_batch, [3], context=0, max_budget=2)
     assert (
-        f'<p class="lead">At batch 3: {one.speedup[0]:.2f}x the plain speed with a chain of 2, predicted.</p>'
+        f'<p class="lead">At batch 3: {one.speedups[0]:.2f}x the plain speed with a chain of 2, predicted.</p>'
         in page_of(one)
     )
     assert schedule_rows(one).note.startswith("At batch 3 speculation pays. ")

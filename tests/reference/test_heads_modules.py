@@ -13,7 +13,7 @@ from reference.decode import Decoder
 from reference.drafters import PlannedTree, Searched
 from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, holds_head, write_head
 from reference.hugging_face import generate
-from reference.losses.unrolling import FILLER, unroll
+from reference.losses.passes import unroll
 from reference.models import Pair, load_pair
 from reference.sampling import Sampling
 from spectheory import SpecExec, Tree
@@ -118,7 +118,7 @@ def test_unrolled_passes_compute_what_decoding_computes(kind: str) -> None:
     head = random_head(CONFIGS[kind], dtype=torch.float64).attach(random_target(layers=8))
     torch.manual_seed(4)
     tokens = torch.randint(0, 40, (2, LENGTH + 3))
-    tokens[:, LENGTH:] = FILLER
+    tokens[:, LENGTH:] = 0
     features = torch.randn(2, LENGTH, 32, dtype=torch.float64, requires_grad=True)
     passes = unroll(HeadStep(head), features, tokens[:, :LENGTH], 3)
     for row in range(LENGTH):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from reference.heads import LAYOUTS, HeadConfig, expected_shapes, read_head
-from reference.heads.fields import Fields
+from reference.heads.layouts import Fields
 from tests.reference.head_folders import edited, same, written
 from tests.reference.tiny_heads import EAGLE1, EAGLE3, EAGLE31, NORMED, random_head
 

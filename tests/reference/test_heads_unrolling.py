@@ -9,7 +9,7 @@ import torch
 
 from reference.drafters.model import cached_draft
 from reference.heads import HeadStep
-from reference.losses.unrolling import unroll
+from reference.losses.passes import unroll
 from reference.models import Pair
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reference.heads import HeadStep
-from reference.losses import Eagle3, Marginal, Needs, Pass, loss_of, unroll
+from reference.losses import Marginal, Pass, unroll
 from spectheory.core.errors import InputError
 from tests.reference.tiny_heads import PARALLEL, random_head, random_target
 
@@ -73,14 +73,6 @@ def test_the_lowest_value_is_the_entropy_of_the_marginals() -> None:
     assert lowest.item() == pytest.approx(roots(known) + roots(told), rel=1e-13)
     assert float(told[0].abs().max()) < 1e-15, "at depth 1 nothing lies between the root and the token"
     assert min(float(one.min()) for one in told[1:]) > 0.01, "below it no head reaches the mean entropy of p"
-
-
-def test_with_the_same_passes_the_value_is_that_of_eagle3() -> None:
-    rng = torch.Generator().manual_seed(0)
-    passes = [Pass(torch.zeros(2, 5, 1), torch.randn(2, 5, 4, generator=rng)) for _ in range(3)]
-    target, mask = torch.randn(2, 5, 4, generator=rng).softmax(-1), torch.ones(2, 5, dtype=torch.bool)
-    assert torch.equal(LOSS(passes, target, mask), Eagle3(passes=3, decay=DECAY)(passes, target, mask))
-    assert loss_of("marginal").needs == Needs(passes=4)
 
 
 def test_a_parallel_head_learns_from_one_forward() -> None:

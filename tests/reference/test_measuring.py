@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,19 +16,11 @@ from transformers import PreTrainedModel
 from reference import tracing
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
-from reference.heads import Head
 from reference.measuring import measure
-from reference.models import Pair, PairError, load_pair, with_draft
+from reference.models import Pair, PairError, load_pair
 from reference.predictions import LEAST_TRIALS, Positional
 from reference.prompts import encode_prompts, load_prompts
-from reference.train import card, loop
-from reference.train import pair as training
-from reference.train.recipe import HeadSteps, LayerSizes
-from reference.train.shipped_head import train_shipped_head
-from reference.train.stages import silent
 from spectheory import Acceptance, DrawRule, Tree, block_efficiency
-from tests.command_line import Run, refused
-from tests.conftest import TINY
 from tests.refusals import refuses
 
 SETTINGS = tracing.TraceSettings(dataset="numbers", candidates=4, new_tokens=40, batch=2)
@@ -108,95 +99,6 @@ def test_a_padded_output_layer_is_cut(tiny: Pair, tiny_folders: Path) -> None:
     tree, prompt = Tree.k_ary(2, 2), PROMPTS[0]
     texts = [Decoder(pair, PlannedTree(tree)).generate(prompt, 30) for pair in (padded, tiny)]
     assert texts[0].accepted == texts[1].accepted
-
-
-def test_an_update_cut_in_two_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interrupted between the two optimizers, a run keeps the last whole state."""
-    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
-    steps = 0
-
-    def loss(step: int) -> torch.Tensor:
-        return model(torch.ones(1, 3)).square().sum()
-
-    def cut(self: torch.optim.AdamW) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == 4:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(torch.optim.AdamW, "step", cut)
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0)
-    with pytest.raises(KeyboardInterrupt):
-        loop.fit(model, loss, loop.LearningRates(10), tmp_path / "model.pt")
-    assert torch.load(tmp_path / "model.pt")["step"] == 3
-
-
-SMALL = replace(
-    TINY,
-    target=LayerSizes(7, 32, 32),
-    draft=LayerSizes(1, 32, 32),
-    head=HeadSteps(hidden=16, texts=4, rows=2, start_steps=2, steps=2, passes=2),
-    rows=2,
-    length=32,
-    prompts=8,
-)
-
-
-@pytest.fixture
-def little_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The json package and three held-out files instead of the whole standard library."""
-    from reference.library_sources import standard_library
-
-    everything = standard_library()
-    files = [file for file in everything if file.name.startswith("json/")]
-    files += [file for file in everything if file.is_held_out][:3]
-    for place in ("reference.train.pair", "reference.prompts"):
-        monkeypatch.setattr(f"{place}.standard_library", lambda: files)
-
-
-def test_an_installed_package_says_where_training_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("reference.train")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "reference.train", None)
-    found = run("train", "pair", "--out", "pair", "--work", "work")
-    refused(found, "training is not part of the installed package: run this command in a checkout")
-
-
-@pytest.mark.usefixtures("little_corpus")
-def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, fewer in {"ROUNDS": 2, "ROWS": 4, "NEW_TOKENS": 32}.items():
-        monkeypatch.setattr(card, name, fewer)
-    recipe = replace(SMALL, target_steps=6, draft_steps=3)
-    training.train_pair(tmp_path / "whole", tmp_path / "work-whole", recipe, say=lambda line: None)
-    train_shipped_head(tmp_path / "whole", tmp_path / "work-whole", recipe, silent)
-    real, calls = training.batch, []
-
-    def failing(*args: object) -> np.ndarray:
-        calls.append(args)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return real(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(training, "batch", failing)
-    with pytest.raises(KeyboardInterrupt):
-        training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
-    assert torch.load(tmp_path / "work-two" / "target.pt")["step"] == 3
-    training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
-    for role in ("target", "draft", "head"):
-        whole, two = ((tmp_path / name / role / "model.safetensors").read_bytes() for name in ("whole", "two"))
-        assert whole == two
-    (tmp_path / "work-two" / "draft.pt").write_bytes(b"half a checkpoint")
-    with pytest.raises(ValueError, match="draft.pt is damaged: remove it to start this model anew"):
-        training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
-    with pytest.raises(ValueError, match="holds the work of another recipe"):
-        training.build_pair(tmp_path / "two", tmp_path / "work-two", replace(recipe, seed=1))
-    pair = load_pair(tmp_path / "two" / "target", tmp_path / "two" / "draft")
-    assert pair.vocab_size == 300
-    assert isinstance(with_draft(pair, tmp_path / "two" / "head").draft, Head)
-    split = json.loads((tmp_path / "two" / "split.json").read_text())
-    assert not set(split["train"]) & set(split["held_out"])
 
 
 @pytest.mark.parametrize("rule", [DrawRule.NO_REPLACEMENT, DrawRule.TOP_K], ids=lambda rule: rule.name)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from reference.losses import loss_of
 from reference.models import Pair
@@ -57,7 +56,7 @@ def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, tex
 
     def stop(finished: int, total: int) -> None:
         assert total == 3 * of_a_file
-        if finished > of_a_file:
+        if finished == of_a_file:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -67,7 +66,7 @@ def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, tex
     moved = replace(tiny, names=("another folder", "of the same weights"))
     for pair, share in ((tiny, (1, 2)), (moved, (0, 2))):
         write_own_texts(pair, corpus(tiny), SETTINGS, tmp_path, lambda *numbers: told.append(numbers), share)
-    assert told == 2 * [(tokens, of_a_file) for tokens in range(0, of_a_file + 1, SETTINGS.batch)]
+    assert told == [(of_a_file, of_a_file)] * 2
     parts = sorted(path.name for path in tmp_path.glob("part-*"))
     assert len(parts) == 3
     assert [(tmp_path / part).read_bytes() for part in parts] == [(texts.folder / part).read_bytes() for part in parts]
@@ -76,7 +75,7 @@ def test_an_interrupted_run_and_divided_work_give_the_same_files(tiny: Pair, tex
 def test_other_texts_targets_and_layers_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
     refuses("another seed", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, seed=1), texts.folder)
     refuses("texts of another target", texts.require_target, tiny.draft)
-    refuses("holds no texts of a target: write them with `spectheory train texts`", OwnTexts, tmp_path)
+    refuses("holds no texts of a target: write them with `python -m reference.train texts`", OwnTexts, tmp_path)
     refuses("corpus has no text of 8 tokens", write_own_texts, tiny, [[1, 2, 3]], SETTINGS, tmp_path)
     refuses("need a context of", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, new_tokens=10**6), tmp_path)
     with pytest.raises(ValueError, match="layers must be different layers of the target"):
@@ -84,12 +83,9 @@ def test_other_texts_targets_and_layers_are_refused(tiny: Pair, texts: OwnTexts,
     refuses("temperatures must be at least one", TextSettings, temperatures=())
 
 
-def test_damaged_files_and_other_precisions_are_refused_by_name(tiny: Pair, tmp_path: Path) -> None:
+def test_damaged_files_are_refused_by_name(tiny: Pair, tmp_path: Path) -> None:
     texts = own_texts(tiny, tmp_path)
     part = tmp_path / "part-000002.safetensors"
-    tensors = load_file(part)
-    save_file(tensors | {"states": tensors["states"].bfloat16()}, part)
-    refuses("holds hidden states in torch.bfloat16, torch.float16 is needed", texts.batch, [0, 2])
     part.write_bytes(b"half a file")
     refuses("part-000002.safetensors is damaged: remove it and repeat", texts.batch, [2])
 

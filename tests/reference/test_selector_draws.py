@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from reference.selector.actions import ActionSpace
 from reference.selector.shared_draws import SharedDraws, Trie
+from reference.selector.trees import ActionSpace
 from spectheory.core.chance import branches
 from spectheory.otlp import NSS, Naive, Solver, SpecInfer
 from tests.enumeration import exact

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.planning.replayed_choice import WEIGHT, counted_paths, counted_trees
+from spectheory.planning.replayed import WEIGHT, counted_paths, counted_trees
 from spectheory.replay import GreedyText
 from tests.replay.inputs import RATES
 

@@ -19,7 +19,6 @@ from spectheory.core.tree import Tree
 from spectheory.core.world import Levels, World
 from spectheory.otlp import NSS, RRS, Naive, SpecTr
 from spectheory.replay import ChainText, GreedyText, Replays, TargetText, where_cycles_end
-from spectheory.replay.drafted_text import ranks_of
 from spectheory.replay.kernels import edges, passed_by_traversal, passed_top_down, shape_of
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
 from tests.replay.inputs import BUSHY, RANKS
@@ -113,12 +112,6 @@ def test_recorded_lengths_know_no_better_draft() -> None:
     found = where_cycles_end(texts, Tree.chain(2), Greedy())
     assert (found.without_misses.size, found.closer) == (0, {})
     assert found.tau == texts.replay(Tree.chain(2), Greedy()).tau
-
-
-def test_ranks_of_sampled_text_are_places_in_the_order_of_q() -> None:
-    q = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.4, 0.4, 0.2], [1.0, 0.0, 0.0]])
-    text = TargetText(np.array([0, 0, 1, 1]), np.full((4, 3), 1 / 3), q)
-    assert ranks_of(text).tolist() == [[2, 0, 1, -1]]
 
 
 @pytest.mark.parametrize("verifier", [TopDown(Naive()), TopDown(RRS()), Traversal(), Block()], ids=str)

@@ -34,7 +34,7 @@ def test_a_plan_of_a_trace_names_the_verifier_that_decodes(tiny: Pair, trace: Pa
     assert chosen.verifier is not None
     assert chosen.rule is not None
     verifier, rule = verifier_of(chosen.verifier), st.DrawRule[chosen.rule]
-    assert chosen.block_efficiency == texts.replay(chosen.tree, verifier, rule).tau
+    assert chosen.tau == texts.replay(chosen.tree, verifier, rule).tau
     for other in (TopDown(Naive()), TopDown(RRS()), Traversal(), Greedy()):
         if texts.greedy == isinstance(other, Greedy):
             assert (
@@ -43,7 +43,7 @@ def test_a_plan_of_a_trace_names_the_verifier_that_decodes(tiny: Pair, trace: Pa
             )
     chosen.save(tmp_path / "plan.json")
     loaded = st.load(tmp_path / "plan.json")
-    assert isinstance(loaded, st.Plan)
+    assert isinstance(loaded, st.Schedule)
     assert (loaded.verifier, loaded.rule, loaded.speedup) == (chosen.verifier, chosen.rule, chosen.speedup)
     assert f"with {chosen.verifier}" in loaded.summary
 
@@ -54,13 +54,13 @@ def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path, tiny
     LATENCY.save(times)
     result = run("plan", "--acceptance", rates, "--latency", times, "--trace", trace, "--smooth", "--out", out)
     assert result.exit_code == 0, result.output
-    plan = st.Plan.load(out)
+    plan = st.Schedule.load(out)
     assert plan.verifier is not None
     assert plan.verifier in result.stdout
     told = "--tree", out, "--verifier", plan.verifier
     again = run("plan", "--acceptance", rates, "--latency", times, "--trace", trace, "--smooth", *told, "--json")
     assert again.exit_code == 0, again.output
-    assert f'"block_efficiency": {plan.block_efficiency!r}' in again.stdout
+    assert f'"tau": {plan.tau!r}' in again.stdout
 
 
 def test_a_trace_of_another_pair_or_without_prompts_is_refused(trace: Path, tiny: Pair, tmp_path: Path) -> None:

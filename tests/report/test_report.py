@@ -82,7 +82,6 @@ def drawings_of_plan(answer: str) -> list[str]:
     return [
         figures.acceptance_figure(plan.acceptance),
         figures.tree_figure(plan.tree, plan.reach),
-        figures.yield_figure(plan),
     ]
 
 
@@ -167,7 +166,7 @@ def test_comparison_is_json():
         comparison = compare(PLANS["tree"], CLOCKED, measured)
         data = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
         assert data["verdict"] == comparison.verdict
-        assert data["theory"]["tau"] == PLANS["tree"].block_efficiency
+        assert data["theory"]["tau"] == PLANS["tree"].tau
         assert ("measurement" in data) is (measured is not None)
 
 
@@ -181,7 +180,7 @@ def test_every_plan_is_shown(answer: str, measured: Tally | None):
     comparison = compare(chosen, None, measured)
     text = shown(terminal.plan_summary(chosen)) + shown(tables.comparison_rows(comparison))
     assert {"off": "Do not speculate", "chain": "Verify a chain of", "tree": "Verify a tree of"}[answer] in text
-    assert f"{chosen.block_efficiency:.3f}" in text
+    assert f"{chosen.tau:.3f}" in text
     assert comparison.verdict in " ".join(text.split())
 
 
@@ -238,8 +237,6 @@ def test_figures_show_the_numbers_of_the_records():
     texts = list(well_formed(figures.tree_figure(chosen.tree, chosen.reach)).itertext())
     for value in chosen.reach[1:]:
         assert f"{100 * value:.0f}" in texts
-    texts = list(well_formed(figures.yield_figure(chosen)).itertext())
-    assert {f"{chosen.block_efficiency:.2f}", f"{chosen.speedup:.2f}", "fastest: tree"} <= set(texts)
 
 
 def test_smoothed_rates_outside_their_interval_are_drawn():
@@ -283,7 +280,7 @@ def test_page_is_self_contained_and_escapes_what_it_is_given():
     assert not re.search(r"<script|<link|<img|<iframe|@import|\bsrc=|url\((?!#)", text)
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp;" in text
     assert "seed 7" in text
-    assert text.count("<svg ") == 2 * 5 + 1 + 1  # the plan that is off has no tree
+    assert text.count("<svg ") == 2 * 4 + 1 + 1  # the plan that is off has no tree
     for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
         well_formed(svg)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -126,7 +125,7 @@ def test_worlds_of_rates_refuse_verifiers_by_name() -> None:
 def test_run_uses_a_world_and_draws_as_its_rates_do() -> None:
     """The same seed gives the same cycles through `run` and through the world, and other worlds another tau."""
     rates = st.Acceptance.by_rank([0.6, 0.2])
-    plan = replace(st.plan(rates, st.Latency.constant()), tree=st.Tree.k_ary(2, 2))
+    plan = st.evaluate(st.Tree.k_ary(2, 2), rates, st.Latency.constant())
     tally = simulate.run(plan, cycles=5000, seed=7)
     walks = RateWorld(rates).walks(plan.tree, requests=50, cycles=100, rng=np.random.default_rng(7))
     assert tally.emitted.tolist() == walks.tally(tally.provenance).emitted.tolist()

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
 
-import pytest
-
-from benchmarks.validation import __main__ as command
-from benchmarks.validation.classes import class_errors, classes_text
-from benchmarks.validation.judged import Judged
+from benchmarks.validation.measures import class_errors, classes_text
 from benchmarks.validation.predicting import Seconds
-from benchmarks.validation.protocol import Fit, Prediction
+from benchmarks.validation.protocol import Prediction
 from benchmarks.validation.rows import Row, parse
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
 from tests.benchmarks.validation.test_validation import GOOD
@@ -51,17 +45,3 @@ def test_the_table_is_read_as_it_was_written() -> None:
     assert "3 rows of 2 sources in " in json.loads(text)["judged"]
     (absent,), (calibrated,) = class_errors(FOUND), class_errors(FOUND[:1], calibrated=True)
     assert classes_parsed(text) == {(absent.name, False): absent, (absent.name, True): calibrated}
-
-
-def test_the_command_writes_the_table_from_predictions_with_each_source_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def judge(*files: Path, fit_on: Sequence[Path], leave_one_source_out: bool, fit: Fit) -> Judged:
-        assert leave_one_source_out
-        columns = {command.LIBRARY: [], command.LEFT_OUT: FOUND, command.CALIBRATED: FOUND[:1]}
-        return Judged(columns, [], {})
-
-    monkeypatch.setattr(command, "judge", judge)
-    monkeypatch.setattr(command, "class_tables", lambda judged: [])
-    assert command.main(["rows.csv", "--classes-to", str(tmp_path / "classes.json")]) == 0
-    assert (tmp_path / "classes.json").read_text() == classes_text(FOUND, FOUND[:1])

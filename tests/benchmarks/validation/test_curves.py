@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from benchmarks.validation.calibrating import calibrated
 from benchmarks.validation.fitting import Problem
 from benchmarks.validation.parameters import PRIOR
 from benchmarks.validation.predicting import curves_from, curves_of_others, predict, setup_of, shipped
@@ -45,10 +42,6 @@ def test_a_row_never_follows_the_curve_of_its_own_source_or_address(cells: dict[
     assert shipped(own) == predict(own, COSTS, curves=())
 
 
-def test_a_source_without_an_address_shares_it_with_no_other() -> None:
-    assert sources_at("") == frozenset()
-
-
 def test_a_fit_follows_the_curves_of_the_sources_of_its_rows_only() -> None:
     own, other = forward(8, source=SOURCE), forward(8)
     assert [curve.source for curve in curves_from("llama.cpp", {SOURCE})] == [SOURCE]
@@ -58,13 +51,3 @@ def test_a_fit_follows_the_curves_of_the_sources_of_its_rows_only() -> None:
         found = problem.errors(np.zeros(len(problem.which)), range(len(rows)))
         measured = [one.plain_seconds or 0.0 for one in rows]
         assert found.tolist() == pytest.approx([np.log(a / b) for a, b in zip(measured, expected, strict=True)])
-
-
-def test_calibrations_follow_the_same_curves_as_predictions() -> None:
-    """A row that the calibrated model measures exactly at 1 token is predicted by the curve at 8 tokens."""
-    one, many = forward(1), replace(forward(8), number=3)
-    rows = [replace(one, plain_rate=1 / shipped(one).plain), replace(many, plain_rate=8 / shipped(many).plain)]
-    again = calibrated(rows, lambda _: COSTS)
-    assert again.refused == []
-    for prediction in again.found:
-        assert prediction.seconds.plain == pytest.approx(shipped(prediction.row).plain, rel=1e-6)

@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.validation.fitting import Problem, fit
-from benchmarks.validation.kept_fits import KeptFits
+from benchmarks.validation.fitting import Problem, fit, kept_in
 from benchmarks.validation.parameters import PRIOR, Parameters, highest, logarithms_of, names, parameters_of
 from benchmarks.validation.predicting import predict
 from benchmarks.validation.rows import Row
 from tests.benchmarks.validation.test_validation import row
-from tests.refusals import refuses
 
 
 def rows() -> list[Row]:
@@ -48,21 +46,15 @@ def test_logarithms_of_parameters_give_them_again() -> None:
 
 
 def test_kept_fits_are_not_computed_again_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, known = KeptFits(tmp_path / "fits.jsonl"), rows()
-    first = [kept.fit(known), kept.fit(known[:2], PRIOR)]
+    kept, known = kept_in(tmp_path / "fits.jsonl"), rows()
+    first = [kept(known, None), kept(known[:2], PRIOR)]
     assert first[0] == fit(known)
 
     def refuse(self: Problem, start: Parameters | None = None) -> Parameters:
         raise AssertionError("computed again")
 
     monkeypatch.setattr(Problem, "fit", refuse)
-    assert [kept.fit(known), kept.fit(known[:2], PRIOR)] == first
+    assert [kept(known, None), kept(known[:2], PRIOR)] == first
     for other in (known[1:], [replace(known[0], plain_rate=1.0), *known[1:]]):
         with pytest.raises(AssertionError, match="computed again"):
-            kept.fit(other)
-
-
-def test_a_damaged_file_of_fits_is_named_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "fits.jsonl"
-    file.write_text('{"identity": "a", "engines": {}}\n{"identity"')
-    refuses(r"fits.jsonl, line 2 is damaged .*: remove the line", KeptFits(file).fit, rows())
+            kept(other, None)

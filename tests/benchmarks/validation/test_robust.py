@@ -43,13 +43,6 @@ def test_the_optimum_is_that_of_scipy() -> None:
         assert one.loss(one.errors + one.slopes @ (x + step), x + step, offsets) > at
 
 
-def test_the_start_does_not_matter() -> None:
-    """The errors are linear, so a start elsewhere, with the errors there, has the same optimum."""
-    one, far = problem(), np.array([-1.0, 2.0])
-    there = Linear(one.slopes, one.errors + one.slopes @ far, one.belongs, one.widths, one.deviations, one.most)
-    np.testing.assert_allclose(there.optimum(far)[0], one.optimum(np.zeros(2))[0], atol=1e-4)
-
-
 def test_parameters_stop_at_their_limits() -> None:
     """The first parameter wants 0.3: it is held at 0.1, and the second one takes the best value for that."""
     one = problem(most=0.1)

@@ -1,0 +1,95 @@
+"""The selector of delayed trees against static trees and oracles: the measured section of docs/selector.md.
+
+python -m benchmarks.selector --work FOLDER
+
+The 36 held-out files are in two halves: one for the choices, one that is judged. After an interruption the same command
+continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from benchmarks.training import held_out_texts
+from reference.judge import HeldOutTexts
+from reference.selector import (
+    LabelSettings,
+    SelectorTraining,
+    compare_selectors,
+    read_labels,
+    train_selector,
+    write_labels,
+)
+from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
+from spectheory import Latency
+from spectheory.report.markdown import markdown_table, put
+
+PAGE = Path(__file__).parents[1] / "docs" / "selector.md"
+MEASURED = Path(__file__).with_name("selector_latency.json")
+"""Seconds of the shipped pair, by `spectheory profile`."""
+VERIFIERS = ("Naive", "SpecInfer")
+MOST = {"judged": 16, "trained": 350}
+"""Greatest number of texts of one file, by half."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compute the labels, train a selector for each verifier, latency and seed, compare, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.selector", description=__doc__)
+    parser.add_argument("--work", type=Path, required=True, help="folder for texts and labels")
+    parser.add_argument("--seeds", type=int, default=3, help="number of trainings")
+    parser.add_argument("--page", type=Path, default=PAGE, help="page whose measured section is written")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    texts = held_out_texts(given.work / "texts", 1.0, every=192, new_tokens=96)
+    computed = Latency.roofline(gpu="a100_80_sxm", gpus=2, target="qwen2.5-32b", draft="qwen2.5-0.5b", context=256)
+    latencies = {
+        "times of Qwen2.5-32B with Qwen2.5-0.5B on two A100": computed,
+        "times of the shipped pair, measured on a CPU": Latency.load(MEASURED),
+    }
+    parts = []
+    for verifier in VERIFIERS:
+        labels = {}
+        for half, most in MOST.items():
+            folder = given.work / f"{verifier}-{half}"
+            write_labels(half_of(texts, half, most), LabelSettings(verifier), folder)
+            labels[half] = read_labels(folder)
+        for words, latency in latencies.items():
+            trainings = [SelectorTraining(verifier, seed=seed) for seed in range(given.seeds)]
+            selectors = [train_selector([labels["trained"]], latency, one) for one in trainings]
+            found = compare_selectors(selectors, labels["judged"], labels["trained"])
+            parts.append(f"### {verifier}, {words}\n\n{markdown_table(found.table())}")
+            for one, other in (
+                (SELECTOR, ROOTED),
+                (SELECTOR, SAME),
+                (SELECTOR, OTHER),
+                (SELECTOR, CROSS),
+                (NAIVE, CROSS),
+            ):
+                paired = found.difference(one, other)
+                parts.append(f"- {one} against {other}: {paired.percent:+.2f} ± {paired.half_width(LEVEL):.2f}%")
+            print("\n".join(parts[-6:]), flush=True)
+    put(given.page, "measured", "\n".join(parts) + "\n")
+
+
+def half_of(texts: HeldOutTexts, half: str, most: int) -> HeldOutTexts:
+    """At most `most` texts of each file of a half of the held-out files, evenly spaced in it; no file is in both."""
+    sources = texts.sources or ()
+    kept: list[int] = []
+    for name in sorted(set(sources))[list(MOST).index(half) :: 2]:
+        there = [number for number, source in enumerate(sources) if source == name]
+        kept += [there[place * len(there) // most] for place in range(most)] if len(there) > most else there
+    return replace(
+        texts,
+        prompts=[texts.prompts[n] for n in kept],
+        texts=[texts.texts[n] for n in kept],
+        sources=tuple(sources[n] for n in kept),
+    )
+
+
+if __name__ == "__main__":
+    main()
