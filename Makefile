@@ -74,7 +74,8 @@ pair: setup
 	$(BIN)/python -m reference.train pair --out reference/pair --work build/pair
 
 claims: setup
-	$(BIN)/python docs/generate_claims.py
+	rm -f docs/claims.md
+	$(BIN)/spectheory check --report docs/claims.md
 
 # The tests build the site too, in a folder of their own.
 docs: setup

@@ -1,35 +1,19 @@
-"""Decoding of the shipped pair: its speed beside plain decoding, and where the time outside the forwards goes."""
+"""Decoding of the shipped pair: its speed beside plain decoding, and the share of its time outside the forwards."""
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Any
-from unittest import mock
-
 import pytest
-import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 
-import reference.drafters.dynamic
-import reference.drafters.static
-from reference.cached_model import CachedModel
-from reference.decode import Decoder, Decoding, Generation
-from reference.drafters import Drafter, PlannedTree, Searched
-from reference.drafters.dynamic import SearchedDrafting
-from reference.drafters.model import PathDrafting
-from reference.drafters.static import StaticDrafting
+from reference.decode import Decoder, Generation
+from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import DRAFT, Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.tree_rows import TreeRows
-from spectheory import Eagle2, SpecExec, Tree
-from spectheory.otlp import NSS, Naive
-from spectheory.search.frontier import Frontier
+from spectheory import Tree
+from spectheory.otlp import Naive
 from spectheory.verify import TopDown
 
 TREES = {
@@ -68,83 +52,3 @@ def test_decode(
     benchmark.extra_info |= {"share outside the forwards": round(share, 4), "tau": round(tau, 3)}
     with capsys.disabled():
         print(f"\n{shape}, temperature {temperature:g}: {share:.1%} outside the forwards, tau {tau:.2f}")
-
-
-PARTS: dict[str, list[tuple[Any, str]]] = {
-    "distributions and draws": [
-        (Sampling, "distribution"),
-        (Sampling, "draft_distribution"),
-        (reference.drafters.static, "draw_into"),
-        (reference.drafters.static, "largest"),
-        (reference.drafters.dynamic, "largest"),
-    ],
-    "search": [(Frontier, "expand"), (Frontier, "drafted")],
-    "rest of drafting": [
-        (StaticDrafting, "grow"),
-        (StaticDrafting, "_logits"),
-        (SearchedDrafting, "grow"),
-        (SearchedDrafting, "expand"),
-        (PathDrafting, "logits"),
-    ],
-    "masks and positions": [(TreeRows, "add"), (TreeRows, "after"), (CachedModel, "forward_tree")],
-    "around a forward": [(CachedModel, "_call"), (CachedModel, "forward")],
-    "verification": [(Decoding, "_verify")],
-    "caches": [(CachedModel, "keep"), (StaticDrafting, "commit"), (PathDrafting, "commit")],
-    "rest of a cycle": [(Decoding, "cycle")],
-}
-"""Functions whose own time is added up, without the time of other functions of this table."""
-
-CYCLES = 20
-"""Number of cycles measured in each text."""
-
-DECODERS: dict[str, Drafter] = {
-    "14 nodes": PlannedTree(Tree.k_ary(2, 3)),
-    "EAGLE-2": Searched(Eagle2(3, 4, 15)),
-    "SpecExec": Searched(SpecExec(15, 15)),
-}
-
-
-class Stopwatch:
-    """Seconds by name; the time of a nested call is counted once, under its own name."""
-
-    def __init__(self) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.inside = [0.0]
-
-    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            started = time.perf_counter()
-            self.inside.append(0.0)
-            try:
-                return function(*args, **options)
-            finally:
-                whole = time.perf_counter() - started
-                self.seconds[name] += whole - self.inside.pop()
-                self.inside[-1] += whole
-
-        return call
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("name", DECODERS)
-def test_where_the_time_goes(pair: Pair, name: str, temperature: float, report: list[str]) -> None:
-    drafter = DECODERS[name]
-    verifier = TopDown(Naive() if isinstance(drafter, PlannedTree) else NSS())
-    decoder = Decoder(pair, drafter, Sampling(temperature), verifier)
-    prompts, watch = encode_prompts(pair, load_prompts(count=5), 64), Stopwatch()
-    with torch.inference_mode(), ExitStack() as patches:
-        warm, *texts = [Decoding(decoder, prompt, *streams(pair, 1)) for prompt in prompts]
-        warm.cycle()
-        for part, functions in PARTS.items():
-            for owner, function in functions:
-                patches.enter_context(mock.patch.object(owner, function, watch.timed(part, getattr(owner, function))))
-        for model in (pair.target, pair.draft):
-            patches.enter_context(mock.patch.object(model, "forward", watch.timed("model forwards", model.forward)))
-        for text in texts:
-            for _ in range(CYCLES):
-                text.cycle()
-    each = {part: seconds / (CYCLES * len(texts)) for part, seconds in watch.seconds.items()}
-    whole = sum(each.values())
-    report.append(f"{name}, temperature {temperature:g}: {whole * 1e3:.2f} ms a cycle")
-    for part, seconds in sorted(each.items(), key=lambda item: -item[1]):
-        report.append(f"    {part:20} {seconds * 1e6:8.0f} us {seconds / whole:6.1%}")

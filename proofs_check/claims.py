@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeVar
 
 from proofs_check.plain import paragraphs
 from proofs_check.sentences import Formula, Judged, Values, formulas, judged, keeps_the_conclusion
-from proofs_check.steps import MOST, at_most, counted
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 
@@ -325,14 +324,13 @@ def decide(name: str, effort: int = 1) -> Finding:
 
     Raises:
         AssertionError: the second check disagrees.
-        ArithmeticError: a statement or a formula of the texts fails, or the check does not end.
+        ArithmeticError: a statement or a formula of the texts fails.
         RuntimeError: Python runs without assertions, of which second checks are made.
     """
     if not __debug__:
         raise RuntimeError("second checks are assertions: run Python without -O")
-    with at_most(MOST[effort]):
-        found = CLAIMS[name].bound(CLAIMS[name].check(effort))
-        numbers = (SECOND[name](found.counterexample or {}) or {}) if name in SECOND else {}
+    found = CLAIMS[name].bound(CLAIMS[name].check(effort))
+    numbers = (SECOND[name](found.counterexample or {}) or {}) if name in SECOND else {}
     CLAIMS[name].require_texts(found.status)
     if numbers:
         if twice := set(numbers) & set(found.numbers):
@@ -375,7 +373,7 @@ def smallest(cases: Iterable[T], breaks: Callable[..., bool]) -> T:
     Raises:
         LookupError: none does, so the finding that rests on it is wrong.
     """
-    for case in counted(cases):
+    for case in cases:
         if breaks(*case) if isinstance(case, tuple) else breaks(case):
             return case
     raise LookupError("no counterexample among the cases")
@@ -388,7 +386,7 @@ def every(cases: Iterable[Any], holds: Callable[..., bool]) -> int:
         ArithmeticError: one does not, so the finding that rests on it is wrong.
     """
     count = 0
-    for case in counted(cases):
+    for case in cases:
         if not (holds(*case) if isinstance(case, tuple) else holds(case)):
             raise ArithmeticError(f"the statement fails on {case}")
         count += 1

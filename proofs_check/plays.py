@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from proofs_check.steps import step
-
 Result = TypeVar("Result")
 Pick = Callable[[Sequence[Fraction]], int]
 """Draws an index with the given probabilities."""
@@ -20,7 +18,6 @@ def runs(program: Callable[[Pick], Result]) -> dict[Result, Fraction]:
 
     def ends() -> Iterable[tuple[Result, Fraction]]:
         while waiting:
-            step()
             yield _run(program, waiting.pop(), waiting)
 
     return gathered(ends())

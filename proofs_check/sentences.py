@@ -20,7 +20,6 @@ from itertools import pairwise
 from typing import Any
 
 from proofs_check.evaluation import Evaluation, evaluation
-from proofs_check.steps import counted
 from spectheory.core.errors import InputError
 
 Values = Mapping[str, Any]
@@ -161,7 +160,7 @@ def judged(given: Iterable[Formula], cases: Mapping[str, Iterable[Values]]) -> d
         if over not in cases:
             raise InputError(f"the check returns no cases {over}: it has {', '.join(cases) or 'none'}")
         open_ones = {formula: so_far for formula, so_far in found.items() if formula.over == over}
-        for case in counted(cases[over]):
+        for case in cases[over]:
             for formula in [formula for formula, so_far in open_ones.items() if so_far.settles(formula, case)]:
                 del open_ones[formula]
             if not open_ones:

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reference import host_draws
-from reference.host_arrays import Array, concatenated
-from reference.uniforms import Uniforms
+from reference.host_arrays import Array, concatenated, draw_on_host, largest_on_host
+from reference.random_streams import Uniforms
 from spectheory import DrawRule
 from spectheory.core.errors import InputError
 
@@ -24,7 +23,7 @@ def child_tokens(q: Float[Array, "P V"], k: int, rule: DrawRule, rng: Uniforms |
         InputError: k is above 2 for HUB.
     """
     if rule in (DrawRule.IID, DrawRule.IID_APART):
-        return _drawn(q, k, rng)
+        return drawn(q, k, rng)
     if rule is DrawRule.HUB and k > 2:
         raise InputError(f"k must be at most 2 for HUB, got {k}")
     if (size := q.shape[1]) < k:
@@ -33,21 +32,21 @@ def child_tokens(q: Float[Array, "P V"], k: int, rule: DrawRule, rng: Uniforms |
     if rule is DrawRule.TOP_K:
         return _most_probable(q, k)
     if k == 1:
-        return _drawn(q, 1, rng)
+        return drawn(q, 1, rng)
     if rule is DrawRule.NO_REPLACEMENT:
-        return _drawn(q, k, rng, apart=True)
+        return drawn(q, k, rng, apart=True)
     if rule is DrawRule.TOP_K_THEN_ONE:
         head = _most_probable(q, k - 1)
-        return concatenated([head, _drawn(_without(q, head), 1, rng)], 1)
-    first, hub = _drawn(q, 1, rng), largest(q, 1)[0]
-    other = _drawn(_without(q, hub), 1, rng)
+        return concatenated([head, drawn(_without(q, head), 1, rng)], 1)
+    first, hub = drawn(q, 1, rng), largest(q, 1)[0]
+    other = drawn(_without(q, hub), 1, rng)
     return concatenated([first, hub + (other - hub) * (first == hub)], 1)
 
 
 def largest(values: Float[Array, "P V"], k: int) -> tuple[Int[Array, "P k"], Float[Array, "P k"]]:
     """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first."""
     if isinstance(values, np.ndarray):
-        return host_draws.largest(values, k)
+        return largest_on_host(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
     return tokens[:, :k], found[:, :k]
 
@@ -64,21 +63,16 @@ def _without(q: Float[Array, "P V"], tokens: Int[Array, "P k"]) -> Float[Array, 
     return rest
 
 
-def draw_into(tokens: Int[Array, "P k"], q: Float[Array, "P V"], rng: Uniforms | None, *, apart: bool) -> None:
-    """Fill `tokens`, k <= V a row, with draws from distributions q on the same device.
+def drawn(q: Float[Array, "P V"], k: int, rng: Uniforms | None, *, apart: bool = False) -> Int[Array, "P k"]:
+    """K <= V draws from each of P distributions, on their device: independent, or without replacement if `apart`.
 
-    Draws are independent, or without replacement if `apart`. Where no token is left to draw, a row ends with -1.
+    Where no token is left to draw, a row ends with -1.
     """
     assert rng is not None, "drawn drafts need random numbers"
-    if isinstance(q, np.ndarray):
-        host_draws.drawn(q, rng.take(tokens.size), apart, tokens)
-    else:
-        tokens[:] = (_apart if apart else _independent)(q, tokens.shape[1], rng)
-
-
-def _drawn(q: Array, k: int, rng: Uniforms | None, *, apart: bool = False) -> Array:
-    tokens = np.empty((len(q), k), np.int64) if isinstance(q, np.ndarray) else q.new_empty(len(q), k, dtype=torch.int64)
-    draw_into(tokens, q, rng, apart=apart)
+    if not isinstance(q, np.ndarray):
+        return (_apart if apart else _independent)(q, k, rng)
+    tokens = np.empty((len(q), k), np.int64)
+    draw_on_host(q, rng.take(tokens.size), apart, tokens)
     return tokens
 
 

@@ -15,14 +15,13 @@ import torch
 from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
-from reference.compatibility import incompatibility
-from reference.drafters import Drafter
+from reference.drafters import Drafter, incompatibility
 from reference.host_arrays import Array, numpy_on_host
 from reference.logits import fetch, settle
 from reference.models import Pair
+from reference.random_streams import Coins, Uniforms
 from reference.sampling import Sampling
 from reference.token_checks import check_tokens
-from reference.uniforms import Coins, Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError

@@ -122,10 +122,9 @@ class _Watch(BaseStreamer):
         self.started = 0.0
 
     def put(self, value: Tensor) -> None:
-        """See BaseStreamer."""
         self.emitted.append(value.numel())
         if len(self.emitted) == 2:
             self.started = time.perf_counter()
 
     def end(self) -> None:
-        """See BaseStreamer."""
+        """Needed by the base class; there is nothing to do at the end."""

@@ -1,4 +1,4 @@
-"""Measured decoding of many prompts, with a tree and plainly."""
+"""Measured decoding of many prompts, with a tree and plainly: `measure`, and `decoded` for a plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spectheory.verify import Greedy, TopDown, Verifier, verifier_of
 
 
 def verifier_at(temperature: float, plan: Schedule | None = None) -> Verifier:
-    """The verifier of `spectheory decode`, lossless for a `PlannedTree`.
+    """The verifier of `decoded`, lossless for a `PlannedTree`.
 
     Above temperature 0 it is the plan's. A plan that names none, or was made for greedy decoding, gets the naive
     solver, because traces record the naive solver's acceptance.
@@ -63,20 +63,50 @@ def count_fourgrams(tokens: list[int]) -> tuple[int, int]:
     return len(runs), len(runs) - len(set(runs))
 
 
+GREEDY = Sampling()
+Watch = Callable[[int, Generation, Divergence | None], None]
+"""Callback of a measurement, see `measure`."""
+
+
+def decoded(
+    pair: Pair,
+    plan: Schedule,
+    prompts: list[list[int]],
+    *,
+    out: Path | None = None,
+    watch: Watch = lambda request, text, divergence: None,
+    done: Callable[[int, int], None] = lambda finished, total: None,
+    **settings: int,
+) -> Tally:
+    """Decode prompts with a plan at the sampling of its rates, and plainly; `settings` as in `measure`.
+
+    The tally is saved to `out` after each prompt; one that is there already is continued. `done` is called with the
+    number of prompts that this call has decoded, and of all that it decodes.
+    """
+    so_far = Tally.load(out) if out is not None and out.exists() else None
+    first = 0 if so_far is None else len(so_far.cycles)
+    sampling = Sampling.of(plan.acceptance.provenance)
+    options = {"sampling": sampling, "verifier": verifier_at(sampling.temperature, plan), "so_far": so_far}
+    for so_far in measure(pair, plan.tree, prompts, **options, watch=watch, **settings):  # type: ignore[arg-type]
+        if out is not None:
+            so_far.save(out)
+        done(len(so_far.cycles) - first, len(prompts) - first)
+    assert so_far is not None
+    return so_far
+
+
 def measure(
     pair: Pair,
     tree: Tree,
     prompts: list[list[int]],
     *,
     new_tokens: int = 128,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
+    sampling: Sampling = GREEDY,
     verifier: Verifier | None = None,
     seed: int = 0,
     skip: int = 0,
     so_far: Tally | None = None,
-    diverged: Callable[[int, Divergence], None] = lambda request, divergence: None,
+    watch: Watch = lambda request, text, divergence: None,
 ) -> Iterator[Tally]:
     """Decode each prompt plainly and with the tree; yields the tally of all prompts so far after each of them.
 
@@ -88,22 +118,20 @@ def measure(
         tree: tree that is drafted in every cycle.
         prompts: prompts as token ids.
         new_tokens: maximum number of tokens of each text, at least 2.
-        temperature: temperature of both decoders.
-        top_k: top-k of both decoders, see `Sampling`.
-        top_p: top-p of both decoders.
+        sampling: temperature, top-k and top-p of both decoders.
         verifier: the verifier of the tree; None means the result of `verifier_at`.
         seed: seed of all random streams.
         skip: number of the first prompt in its file, counted from 0, for the provenance.
         so_far: the tally of an interrupted call. Its prompts are not decoded again.
-        diverged: callback at temperature 0, called for each request whose two texts differ, with the number of the
-            request and the first difference.
+        watch: callback, called for each request with its number, the text decoded with the tree and, at temperature 0,
+            the first difference from the plain text.
 
     Raises:
         InputError: `new_tokens` is below 2, or `so_far` has other models, prompts, settings, versions or machine.
     """
     require_cycle(new_tokens)
-    sampling, plainly = Sampling(temperature, top_k, top_p), verifier_at(temperature)
     require_drawing(sampling)
+    plainly = verifier_at(sampling.temperature)
     verifier = verifier or plainly
     speculative, plain = (
         Decoder(pair, PlannedTree(drafted), sampling, how, stop_tokens=pair.stop_tokens)
@@ -136,8 +164,7 @@ def measure(
         with Meter(pair) as meter:
             reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
             text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
-        if sampling.greedy and (where := first_divergence(pair, prompt, reference.tokens, text.tokens)):
-            diverged(request, where)
+        watch(request, text, first_divergence(pair, prompt, reference.tokens, text.tokens) if sampling.greedy else None)
         tally = _tally(reference, text, meter, tree, stamp, greedy=sampling.greedy)
         so_far = tally if so_far is None else so_far + tally
         yield so_far

@@ -137,13 +137,8 @@ def load_pair(
         InputError: a draft head is for another target, or its files are not what they say; `attention` is neither sdpa
             nor eager, or this machine does not have the device.
     """
-    _require_place(device, attention)
-    if holds_head(draft):
-        loaded = load_folder("target", Path(target), device, dtype, attention)
-        return _with_head(*loaded, Path(draft), (str(target), str(draft)))
-    folders = {"target": Path(target), "draft": Path(draft)}
-    loaded = {role: load_folder(role, folder, device, dtype, attention) for role, folder in folders.items()}
-    return _paired(*loaded["target"], *loaded["draft"], (str(folders["target"]), str(folders["draft"])))
+    placed = {"device": device, "dtype": dtype, "attention": attention}
+    return _drafting(*load_target(target, **placed), draft, str(target))
 
 
 def load_target(
@@ -159,7 +154,15 @@ def load_target(
         PairError: as `load_pair`.
         InputError: `attention` is neither sdpa nor eager, or this machine does not have the device.
     """
-    _require_place(device, attention)
+    if attention not in get_args(Attention):
+        raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
+    try:
+        torch.zeros((), device=device).item()
+    except (RuntimeError, AssertionError, ImportError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason:.100}"
+        ) from error
     return load_folder("target", Path(folder), device, dtype, attention)
 
 
@@ -170,58 +173,26 @@ def with_draft(pair: Pair, draft: str | Path) -> Pair:
         PairError: as `load_pair`.
         InputError: the folder holds a draft head that does not belong to the target.
     """
-    attention = pair.target.config._attn_implementation
+    return _drafting(pair.target, pair.tokenizer, draft, pair.names[0])
+
+
+def _drafting(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, draft: str | Path, name: str) -> Pair:
+    """The target, called `name`, with the draft model or draft head of a folder."""
+    names, attention = (name, str(draft)), str(target.config._attn_implementation)
     if holds_head(draft):
-        return _with_head(pair.target, pair.tokenizer, Path(draft), (pair.names[0], str(draft)))
-    loaded = load_folder("draft", Path(draft), pair.device, pair.target.dtype, str(attention))
-    return _paired(pair.target, pair.tokenizer, *loaded, (pair.names[0], str(draft)))
-
-
-def _require_place(device: str | torch.device, attention: str) -> None:
-    """Check that models can be placed on the device with this attention."""
-    if attention not in get_args(Attention):
-        raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
-    _require_device(device)
-
-
-def _paired(
-    target: PreTrainedModel,
-    target_tokenizer: PreTrainedTokenizerBase,
-    draft: PreTrainedModel,
-    draft_tokenizer: PreTrainedTokenizerBase,
-    names: tuple[str, str],
-) -> Pair:
-    """The pair of two loaded models. Raises PairError if their vocabularies differ or exceed their outputs."""
-    vocabularies = target_tokenizer.get_vocab(), draft_tokenizer.get_vocab()
+        head = read_head(Path(draft), device=target.device, dtype=target.dtype, attention=attention)
+        return Pair(target, head.attach(target), tokenizer, names)
+    model, own = load_folder("draft", Path(draft), target.device, target.dtype, attention)
+    vocabularies = tokenizer.get_vocab(), own.get_vocab()
     if vocabularies[0] != vocabularies[1]:
         raise PairError(
             f"vocabularies differ: {names[0]} and {names[1]} must share one tokenizer "
             f"({len(vocabularies[0])} and {len(vocabularies[1])} tokens)"
         )
-    for role, model, vocabulary in zip(("target", "draft"), (target, draft), vocabularies, strict=True):
-        if model.config.vocab_size < len(vocabulary):
+    for role, one in (("target", target), ("draft", model)):
+        if one.config.vocab_size < len(vocabularies[0]):
             raise PairError(
-                f"{role} has {model.config.vocab_size} outputs for {len(vocabulary)} tokens: "
+                f"{role} has {one.config.vocab_size} outputs for {len(vocabularies[0])} tokens: "
                 "use the tokenizer that belongs to it"
             )
-    return Pair(target, draft, target_tokenizer, names)
-
-
-def _with_head(
-    target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, names: tuple[str, str]
-) -> Pair:
-    """The pair of a target and the draft head in a folder."""
-    attention = str(target.config._attn_implementation)
-    head = read_head(folder, device=target.device, dtype=target.dtype, attention=attention)
-    return Pair(target, head.attach(target), tokenizer, names)
-
-
-def _require_device(device: str | torch.device) -> None:
-    """Raise InputError if this machine does not have the device; to find out, put a number there and read it."""
-    try:
-        torch.zeros((), device=device).item()
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(
-            f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason:.100}"
-        ) from error
+    return Pair(target, model, tokenizer, names)

@@ -1,4 +1,4 @@
-"""`measured_plan`: trace, profile and plan; count the rates again where cycles of that plan start; plan again."""
+"""`measured_plan`: trace, profile and plan, then plan again with rates where cycles start. `loop` decodes too."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from reference.measuring import decoded
 from reference.models import Pair
 from reference.profiling import forward_sizes, profile, with_overheads
 from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
-from spectheory import Latency, Schedule, evaluate, plan
-from spectheory.otlp import Naive
-from spectheory.planning.replayed import planned_verifiers
-from spectheory.replay import Replays
-from spectheory.verify import TopDown, name_of
+from spectheory import Latency, Replays, Schedule, Tally, plan
 
 MAX_BUDGET = 64
-TRACE, RATES = "trace", "acceptance.json"
-"""Names of what `measured_plan` writes into its folder: the trace, and the rates of the plan before smoothing."""
+TRACE, RATES, LATENCY = "trace", "acceptance.json", "latency.json"
+"""Names of what `measured_plan` writes into its folder: the trace, the rates before smoothing, and the seconds."""
 
 
 def measured_plan(
@@ -32,7 +30,7 @@ def measured_plan(
     top_p: float = 1.0,
     seed: int = 0,
     rounds: int = 15,
-    dataset: str = "prompts before those clocked",
+    dataset: str = "prompts before those decoded",
     latency: Latency | None = None,
     folder: Path | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
@@ -57,7 +55,7 @@ def measured_plan(
         dataset: name of the prompts, for the record.
         latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Its
             overheads are measured again if it has them for another sampling than that of the trace.
-        folder: folder that keeps the trace and the rates; an interrupted trace there is continued.
+        folder: folder that keeps the trace, the rates and the latency. What is there is not measured again.
         done: callback with the number of tokens that were traced in this call, and of all that it traces, then with the
             same numbers for the rounds of the profile.
 
@@ -73,7 +71,9 @@ def measured_plan(
         most = min(TraceSettings.candidates, pair.vocab_size)
         settings = TraceSettings(dataset, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
         record_trace(pair, prompts, settings, kept / TRACE, done)
-        if latency is None:
+        if (kept / LATENCY).exists():
+            latency = Latency.load(kept / LATENCY)
+        elif latency is None:
             latency = profile(
                 pair,
                 tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - length - new_tokens)),
@@ -85,6 +85,7 @@ def measured_plan(
             )
         elif latency.provenance.sampling != str(settings.sampling):
             latency = with_overheads(pair, latency, settings.sampling, seed)
+        latency.save(kept / LATENCY)
         limits = {"max_budget": MAX_BUDGET, "max_depth": pair.deepest, "context": length + new_tokens // 2}
         seconds = latency.smoothed()
         first = plan(acceptance(kept / TRACE).smoothed(), seconds, **limits)
@@ -94,23 +95,24 @@ def measured_plan(
         return plan(rates.smoothed(), seconds, **limits, replays=texts), texts
 
 
-def rivals(chosen: Schedule, texts: Replays) -> tuple[Schedule, ...]:
-    """Plans to time in addition to a plan that was chosen by replay on sampled `texts`; none for greedy ones.
+def loop(
+    pair: Pair,
+    traced: list[list[int]],
+    prompts: list[list[int]],
+    folder: Path,
+    *,
+    new_tokens: int,
+    temperature: float = 0.0,
+    seed: int = 0,
+    done: Callable[[int, int], None] = lambda finished, total: None,
+    **measuring: Any,
+) -> tuple[Schedule, Tally]:
+    """Trace, profile and plan, then decode other prompts with the plan: the plan, and the tally of `decoded`.
 
-    They are the tree that the rates alone choose, with the naive solver, and the plan's own tree with every other
-    verifier. Replay predicts their speed; a tree that the texts cannot replay is left to the rates.
+    All records are kept in `folder`, where an interrupted loop continues. `measuring` holds arguments of
+    `measured_plan`.
     """
-    if texts.greedy:
-        return ()
-    rates, latency, context = chosen.acceptance, chosen.latency, chosen.context
-    limits, naive = chosen.limits, name_of(TopDown(Naive()))
-    by_rates = plan(rates, latency, max_budget=limits.max_budget, max_depth=limits.max_depth, context=context)
-    if 0 < by_rates.tree.max_depth <= texts.deepest and texts.can_replay(by_rates.tree):
-        by_rates = evaluate(by_rates.tree, rates, latency, context=context, replays=texts, verifier=naive)
-    tried = {(by_rates.tree, by_rates.verifier), (chosen.tree, chosen.verifier)}
-    others = [name_of(verifier) for verifier, _ in planned_verifiers(texts, chosen.tree)] if chosen.tree.budget else []
-    return by_rates, *(
-        evaluate(chosen.tree, rates, latency, context=context, replays=texts, verifier=verifier)
-        for verifier in others
-        if (chosen.tree, verifier) not in tried
-    )
+    settings = {"new_tokens": new_tokens, "seed": seed}
+    chosen, _ = measured_plan(pair, traced, temperature=temperature, folder=folder, done=done, **settings, **measuring)
+    chosen.save(folder / "plan.json")
+    return chosen, decoded(pair, chosen, prompts, out=folder / "measured.json", skip=len(traced), done=done, **settings)

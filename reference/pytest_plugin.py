@@ -27,7 +27,6 @@ OF_WORKERS = pytest.StashKey[list[tuple[int, float]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the settings."""
     parser.addini(
         "certify_false_alarms_a_day", "chance of a false alarm of assert_step a day, at most", default="0.001"
     )
@@ -38,7 +37,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
     config.addinivalue_line("markers", "certify(**options): options of assert_step in this test, such as tv=0.05")
 
 
@@ -49,7 +47,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the session's level."""
     if SESSION in config.stash:
         _testing().session = config.stash[SESSION][1]
 

@@ -30,8 +30,8 @@ from reference.host_arrays import to_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling, require_drawing
-from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole

@@ -35,12 +35,11 @@ from spectheory.planning.deployment import Deployment
 from spectheory.planning.planner import evaluate, plan, schedule
 from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
-from spectheory.results.calibration import Calibration
-from spectheory.results.comparison import Comparison, compare
+from spectheory.results.comparison import Comparison
+from spectheory.results.plan_comparison import compare
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
-from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
     DraftModel,
@@ -67,7 +66,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Acceptance",
     "CalibratedCosts",
-    "Calibration",
     "Certificate",
     "ChainText",
     "Comparison",
@@ -111,7 +109,6 @@ __all__ = [
     "Tree",
     "Verdict",
     "Verifier",
-    "WallClock",
     "World",
     "__version__",
     "as_step",

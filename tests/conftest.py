@@ -84,7 +84,7 @@ def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     room = request.path.relative_to(HERE).parts[0]
     if room not in WITHOUT_MODELS and not request.node.get_closest_marker("deep"):
         monkeypatch.setattr("reference.planning_loop.forward_sizes", lambda most: sorted({1, min(9, most), most}))
-        monkeypatch.setattr("reference.wall_clock.WARM_UP_TOKENS", 2)
+        monkeypatch.setattr("reference.compare.WARM_UP_TOKENS", 2)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
         monkeypatch.setattr("reference.profiling.OVERHEAD_TEXTS", 1)
 

@@ -16,15 +16,14 @@ from torch import Generator
 
 import reference.decode
 import reference.drafters.static
-from reference import host_draws
 from reference.decode import Decoding
-from reference.drafters import Drafter, Drafting, PlannedTree
-from reference.drafters.checked import Wrapped
+from reference.drafters import Checked, Drafter, Drafting, PlannedTree
+from reference.host_arrays import largest_on_host
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.row_cache import RowCache
 from reference.sampling import Sampling
 from reference.tree_rows import TreeRows
-from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 from spectheory.core.arrays import accept_ratio, excess
 from spectheory.core.chance import draw
@@ -52,7 +51,7 @@ class Fault:
     texts: int = 400
 
 
-class Meddling(Wrapped):
+class Meddling(Checked):
     """A drafter whose drafts differ from the wrapped drafter's; accepted tokens reach the wrapped drafter unchanged."""
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
@@ -197,10 +196,10 @@ def written_by(add: Callable[[TreeRows, list[int]], None]) -> Iterator[None]:
 def most_probable_drafts() -> Iterator[None]:
     """Drafts are the most probable tokens, verified as draws."""
 
-    def top(tokens: np.ndarray, law: np.ndarray, *_: Any, **__: Any) -> None:
-        tokens[:] = host_draws.largest(law, tokens.shape[1])[0]
+    def top(law: np.ndarray, k: int, *_: Any, **__: Any) -> np.ndarray:
+        return largest_on_host(law, k)[0]
 
-    with mock.patch.object(reference.drafters.static, "draw_into", top):
+    with mock.patch.object(reference.drafters.static, "drawn", top):
         yield
 
 

@@ -1,122 +1,89 @@
-"""The command line: `python -m benchmarks.gpu` in the root of the checkout, which need not be installed."""
+"""The queue: `python -m benchmarks.gpu` in the root of the checkout, which need not be installed.
+
+It runs the steps in order of worth until the minutes are over. Each step continues where an earlier call was
+interrupted. With --dry-run every step takes seconds, with tiny shapes on the CPU, and measures nothing.
+"""
 
 from __future__ import annotations
 
 import functools
+import time
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from transformers.utils import logging
 
-from benchmarks.gpu import reduce
-from benchmarks.gpu import summary as summarising
-from benchmarks.gpu.place import Place
-from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid
-from benchmarks.gpu.profile import profile as run_profile
+from benchmarks.gpu import records
+from benchmarks.gpu.forward import Place
+from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid, profile
+from reference.compare import RECORD, CompareSettings
+from reference.compare import compare as run_compare
+from reference.drafters import SuffixArray
+from reference.models import DRAFT, TARGET, load_pair
+from reference.prompts import HELD_OUT, encode_prompts, load_prompts, training_texts
 from spectheory.cli.main import in_one_line
-from spectheory.report.markdown import put
+from spectheory.core.errors import InputError
 
-Out = Annotated[Path, typer.Option("--out", envvar="OUT", help="Folder for the JSON records.")]
-Work = Annotated[Path, typer.Option("--work", help="Folder for checkpoints, the trained pair and unfinished records.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Go through every step with tiny shapes on the CPU; measures nothing.")
-]
-Minutes = Annotated[float, typer.Option("--minutes", help="Minutes after which no new point or prompt is begun.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
-RECORDS, WORK = Path("build/gpu/records"), Path("build/gpu/work")
-
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+PROMPT_TOKENS, TRACED, DECODED = 64, 40, 16
 say = functools.partial(print, flush=True)
-logging.disable_progress_bar()
 
 
-def _expected(dry_run: bool, minutes: float) -> str:
-    return "seconds" if dry_run else f"up to {minutes:g} minutes; run the same command again for the rest"
+class _TimeIsUpError(Exception):
+    """The minutes of the queue are over."""
 
 
-@app.command()
-@in_one_line
-def profile(
-    model: Annotated[str, typer.Argument(help=f"Model to time: {', '.join(MODELS)}, or all.")] = "all",
-    out: Out = RECORDS,
-    dry_run: DryRun = False,
-    minutes: Minutes = 9,
-    seed: Seed = 0,
+def compare(folder: Path, place: Place, target: Path, draft: Path, prompts: Path, ends: float, seed: int) -> None:
+    """Compare all decoders of a pair at temperatures 0 and 1, in float32, so that greedy texts can be compared."""
+    traced, decoded = (6, 2) if place.dry else (TRACED, DECODED)
+    pair = load_pair(target, draft, device=place.device, dtype=torch.float32)
+    rows = encode_prompts(pair, load_prompts(prompts, traced + decoded), PROMPT_TOKENS)
+    corpus = SuffixArray.build(training_texts(pair, "email/mime/" if place.dry else ""))
+
+    def done(finished: int, total: int) -> None:
+        if time.perf_counter() > ends:
+            raise _TimeIsUpError(f"compare: {finished} of {total} texts, and whole prompts are kept")
+
+    only = "chain" if place.dry else ""
+    settings = CompareSettings((0.0, 1.0), 32 if place.dry else 64, 1 if place.dry else 3, seed, only)
+    run_compare(folder / "compare", pair, rows[:traced], rows[traced:], settings, corpus=corpus, done=done)
+    say(f"wrote {folder / 'compare' / RECORD}")
+
+
+def run(
+    steps: Annotated[str, typer.Argument(help=f"Steps to run: compare, or a profile of {', '.join(MODELS)}.")] = "all",
+    out: Annotated[Path, typer.Option(envvar="OUT", help="Folder for the JSON records.")] = Path("build/gpu"),
+    latency: Annotated[Path | None, typer.Option(help="Folder for latency records, made from the profiles.")] = None,
+    target: Annotated[Path, typer.Option(help="Target of compare.")] = TARGET,
+    draft: Annotated[Path, typer.Option(help="Draft of compare.")] = DRAFT,
+    prompts: Annotated[Path, typer.Option(help="Prompts of compare, JSON Lines.")] = HELD_OUT,
+    minutes: Annotated[float, typer.Option(help="Minutes after which nothing new is begun.")] = 9,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tiny shapes on the CPU; measures nothing.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random stream.")] = 0,
 ) -> None:
-    """Time forwards of real shapes with random weights in bfloat16; an interrupted run continues at the next point."""
-    place = Place.found(dry_run=dry_run)
-    names = MODELS if model == "all" else (model,)
-    expected = "seconds" if dry_run else "4 minutes for a model of 8B and 3 for one of 1B on an H200"
-    say(f"profile {', '.join(names)} on {place.name}: 140 points per model, {expected}")
-    for name in names:
-        grid = DRY_GRID if dry_run else Grid()
-        run_profile(name, out, place, grid, seed=seed, seconds=60 * minutes / len(names), say=say)
-
-
-@app.command()
-@in_one_line
-def train(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, seed: Seed = 0) -> None:
-    """Train a pair of about 100 M and 8 M parameters on the machine's Python sources; continues from checkpoints."""
-    from benchmarks.gpu.train import train as run
-
-    place = Place.found(dry_run=dry_run)
-    expected = "seconds" if dry_run else "3 minutes on an H200"
-    say(f"train on {place.name}: target, then draft, {expected}; a killed run continues from its last 100 steps")
-    say(f"wrote {run(out, work, place, seed=seed, say=say)}")
-
-
-@app.command()
-@in_one_line
-def compare(
-    out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minutes: Minutes = 8, seed: Seed = 0
-) -> None:
-    """Compare predicted with measured tau of the trained pair: every drafter, verifier and temperature."""
-    from benchmarks.gpu.decode import compare as run
-
-    place = Place.found(dry_run=dry_run)
-    say(f"compare on {place.name}: {_expected(dry_run, minutes)}")
-    say(f"wrote {run(out, work, place, seed=seed, seconds=60 * minutes, say=say)}")
-
-
-@app.command()
-@in_one_line
-def clock(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minutes: Minutes = 8, seed: Seed = 0) -> None:
-    """Measure tokens per second of the trained pair by every decoder, and by transformers."""
-    from benchmarks.gpu.decode import clock as run
-
-    place = Place.found(dry_run=dry_run)
-    say(f"clock on {place.name}: {_expected(dry_run, minutes)}")
-    say(f"wrote {run(out, work, place, seed=seed, seconds=60 * minutes, say=say)}")
-
-
-@app.command()
-@in_one_line
-def records(
-    folder: Annotated[Path, typer.Argument(help="Folder with the records of `profile`.")],
-    to: Annotated[Path, typer.Option("--to", help="Folder for latency records, for `spectheory schedule --measured`.")],
-) -> None:
-    """Write the profiles as `Latency` records, where `Latency.measured` finds them."""
-    for path in reduce.write(folder, to):
+    """Run the steps, comma-separated or all; the same command continues an interrupted run."""
+    every = ("compare", *MODELS)
+    wanted = every if steps == "all" else tuple(steps.split(","))
+    if unknown := [step for step in wanted if step not in every]:
+        raise InputError(f"steps must be among {', '.join(every)}, got {unknown[0]!r:.60}")
+    logging.disable_progress_bar()
+    ends, place = time.perf_counter() + 60 * minutes, Place.found(dry_run=dry_run)
+    say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
+    try:
+        for step in wanted:
+            if step == "compare":
+                compare(out, place, target, draft, prompts, ends, seed)
+            elif not profile(step, out, place, DRY_GRID if dry_run else Grid(), seed=seed, ends=ends, say=say):
+                return
+    except _TimeIsUpError as error:
+        say(str(error))
+        return
+    for path in records.write(out, latency) if latency else []:
         say(f"wrote {path}")
 
 
-@app.command()
-@in_one_line
-def summary(
-    folder: Annotated[Path, typer.Argument(help="Folder with the JSON records.")],
-    page: Annotated[
-        Path | None, typer.Option("--page", help="Markdown page to update, such as docs/results.md.")
-    ] = None,
-) -> None:
-    """Print the records of a folder as Markdown, or put them into a page."""
-    text = summarising.summary(folder)
-    if page is None:
-        say(text)
-    else:
-        put(page, "gpu summary", text)
-        say(f"wrote {page}")
-
-
 if __name__ == "__main__":
+    app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
+    app.command()(in_one_line(run))
     app(prog_name="python -m benchmarks.gpu")

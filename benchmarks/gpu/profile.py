@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -13,8 +14,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.forward import Forward, clocked, config_of, random_model
-from benchmarks.gpu.place import Place
+from benchmarks.gpu.forward import Forward, Place, clocked, config_of, random_model
 from reference.part_files import differences
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -56,17 +56,18 @@ def profile(
     grid: Grid,
     *,
     seed: int = 0,
-    seconds: float = 540,
+    ends: float = math.inf,
     say: Callable[[str], None] = print,
 ) -> bool:
-    """Measure the points that the file lacks; returns whether it lacks none now. The file is written after each point.
+    """Measure the points that the file lacks; returns whether it lacks none now.
+
+    The file is written after each point. No point is begun after the moment `ends`, by `time.perf_counter`.
 
     Raises:
         InputError: an unknown model, or a file of another device, grid, seed or version.
     """
     if model not in MODELS:
         raise InputError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
-    started = time.perf_counter()
     config = config_of(model, place)
     data = _begun(file_of(folder, model), model, place, grid, seed)
     done = {(p["batch"], p["context"], p["tokens"]) for p in data["points"]}
@@ -77,7 +78,7 @@ def profile(
     loaded = random_model(config, place, seed)
     generator = torch.Generator(place.device).manual_seed(seed)
     for number, point in enumerate(left):
-        if time.perf_counter() - started > seconds:
+        if time.perf_counter() > ends:
             say(f"{model}: {len(left) - number} points are left: run the same command again")
             return False
         data["points"].append(_point(loaded, config, place, grid, point, generator))

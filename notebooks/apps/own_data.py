@@ -22,10 +22,11 @@ with app.setup:
     from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
     from spectheory.planning.break_even import fitting_latencies
+    from spectheory.planning.confidence import span
     from spectheory.planning.fitting import Fitting
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY
-    from spectheory.report.schedules import named_ranges, tree_in_words
+    from spectheory.report.schedules import tree_in_words
 
     IN_BROWSER = sys.platform == "emscripten"
     BATCHES = tuple(2**doubling for doubling in range(9))
@@ -164,7 +165,7 @@ def of_trace(folder: Path) -> tuple[st.Acceptance, st.Replays]:
 @app.function
 def lead(planned: st.Schedule) -> str:
     """What to verify, by ranges of batch sizes, in one sentence."""
-    parts = [f"batch {sizes}: {tree_in_words(tree)}" for sizes, tree in named_ranges(planned)]
+    parts = [f"batch {span(first, last)}: {tree_in_words(tree)}" for first, last, tree in planned.ranges()]
     return f"Verify at {'; '.join(parts)}."
 
 

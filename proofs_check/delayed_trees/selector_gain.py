@@ -14,7 +14,6 @@ from proofs_check.delayed_trees.tables import BY_DATASET, MODELS, assert_average
 from proofs_check.delayed_trees.walks import DelayedShape, worlds
 from proofs_check.plays import ONE, ZERO
 from proofs_check.printed import ROUNDED, decimals
-from proofs_check.steps import step
 
 Text = tuple[Fraction, ...]
 """The draft's probability of each token of the target's text."""
@@ -112,7 +111,6 @@ def calls_for(text: Text, shape: DelayedShape) -> int:
     """Calls until the whole text is emitted with certainty."""
     calls = 1
     while after_calls(text, [shape] * calls)[-1] < 1:
-        step()
         calls += 1
     return calls
 

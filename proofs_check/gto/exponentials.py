@@ -14,8 +14,6 @@ from fractions import Fraction
 from functools import cache
 from math import floor
 
-from proofs_check.steps import step
-
 
 @cache
 def enclosed(x: Fraction, terms: int) -> tuple[Fraction, Fraction]:
@@ -48,7 +46,6 @@ def sign(left: Iterable[Fraction], right: Iterable[Fraction]) -> int:
         return 0
     terms = 8
     while True:
-        step()
         low, high = total(ours, terms), total(theirs, terms)
         if low[0] > high[1]:
             return 1

@@ -10,7 +10,6 @@ from typing import Any
 import sympy
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
-from proofs_check.steps import step
 from spectheory import Tree, gto
 
 DraftChances = tuple[Fraction, ...]
@@ -137,7 +136,6 @@ def _(case: Case) -> dict[str, Any]:
     signs = [1 if one > sum(rewards) / 2 else -1 for one in rewards]
     before = sum(map(accepted, policy))
     while True:  # gradient ascent on the surrogate, whose slope is the sign until the clip cuts it to 0
-        step()
         ratios = [a / b for a, b in zip(policy, start, strict=True)]
         slopes = [
             sign if (r < 1 + CLIP if sign > 0 else r > 1 - CLIP) else 0 for r, sign in zip(ratios, signs, strict=True)

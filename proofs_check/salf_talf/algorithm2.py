@@ -16,7 +16,6 @@ from itertools import product
 from typing import Any
 
 from proofs_check.small_drafts import Law, Path, laws, letters
-from proofs_check.steps import step
 
 NextToken = Callable[[Path], Law]
 """The distribution of the token after a path."""
@@ -90,7 +89,6 @@ def iterations(draft: NextToken, n: int, batch: int, *, root_twice: bool = False
     """The main loop without line 13: an endless iterator, which the caller stops."""
     tree, queue = [ROOT] * root_twice, [ROOT]
     while True:
-        step()
         popped, queue = queue[:batch], queue[batch:]
         tree = sorted(tree + popped)[:n]
         epsilon = -tree[-1][0] if len(tree) == n else Fraction(0)

@@ -3,15 +3,14 @@
 from reference.drafters import datastore, drawn, dynamic, goose, lookahead, lookup, recycling, static
 from reference.drafters.checked import Checked
 from reference.drafters.datastore import Datastore, SuffixArray
-from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, incompatibility
 from reference.drafters.drawn import Drawn
 from reference.drafters.dynamic import Searched
 from reference.drafters.goose import Goose
-from reference.drafters.kind import DrafterKind, Variant
 from reference.drafters.lookahead import Lookahead
 from reference.drafters.lookup import PromptLookup
 from reference.drafters.recycling import TokenRecycling
-from reference.drafters.static import PlannedTree, planned_variant
+from reference.drafters.static import PlannedTree
 from spectheory.core.plugins import plugins
 
 __all__ = [
@@ -28,9 +27,8 @@ __all__ = [
     "Searched",
     "SuffixArray",
     "TokenRecycling",
-    "Variant",
     "drafters",
-    "planned_variant",
+    "incompatibility",
 ]
 
 ALL: tuple[DrafterKind, ...] = (
@@ -43,7 +41,7 @@ ALL: tuple[DrafterKind, ...] = (
     lookahead.KIND,
     datastore.KIND,
 )
-"""Every drafter of this package, with the settings under which the matrix, the clock and the tests run it."""
+"""Every drafter of this package, with the settings under which it is compared and tested."""
 
 
 def drafters() -> list[DrafterKind]:

@@ -61,15 +61,13 @@ class TwoTierTable:
     Args:
         k: maximum number of successors that are stored for a context.
         min_score: minimum probability of a successor, by the softmax of the raw logits; others are left out.
-        bigram: whether to store successors of pairs of tokens, too.
 
     Source: Goose, Section 4.1 and Appendix C.1.
     """
 
-    def __init__(self, k: int = 10, min_score: float = 0.01, *, bigram: bool = True) -> None:
+    def __init__(self, k: int = 10, min_score: float = 0.01) -> None:
         self.k = k
         self.min_score = min_score
-        self.bigram = bigram
         self._rows: dict[tuple[int, ...], list[list[float]]] = {}
 
     def harvest(self, contexts: Sequence[tuple[int, ...]], logits: Tensor) -> None:
@@ -81,12 +79,11 @@ class TwoTierTable:
         scores = (best.values - logits.logsumexp(1, keepdim=True)).exp()
         tokens, probabilities = torch.stack([best.indices.double(), scores.double()]).tolist()
         for context, *row in zip(contexts, tokens, probabilities, strict=True):
-            self._rows[context[-1:]] = self._rows[context if self.bigram else context[-1:]] = row
+            self._rows[context[-1:]] = self._rows[context] = row
 
     def successors(self, before: int, token: int) -> Successors:
         """Probable successors of the tokens `before, token`, else of `token`; [] if none is stored."""
-        found = self._rows.get((before, token)) if self.bigram else None
-        found = found or self._rows.get((token,))
+        found = self._rows.get((before, token)) or self._rows.get((token,))
         if not found:
             return []
         return [(int(token), chance) for token, chance in zip(*found, strict=True) if chance >= self.min_score]

@@ -5,17 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting, undrawn
-from reference.drafters.kind import DrafterKind, Variant
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 
@@ -57,16 +55,6 @@ class SuffixArray:
             order = np.argsort(key, kind="stable")
             rank[order] = np.cumsum(np.diff(key[order], prepend=-1) != 0)
         return cls(tokens, order.astype(np.int32))
-
-    def save(self, file: Path) -> None:
-        """Write the corpus to an .npz file."""
-        np.savez(file, tokens=self.tokens, order=self.order)
-
-    @classmethod
-    def load(cls, file: Path) -> SuffixArray:
-        """Read a file that `save` wrote."""
-        with np.load(file, allow_pickle=False) as arrays:
-            return cls(arrays["tokens"], arrays["order"])
 
     def __repr__(self) -> str:
         return f"<SuffixArray of {len(self.tokens):,} tokens>"
@@ -163,7 +151,6 @@ class Datastore(Drafter):
             )
 
     def start(self, pair: Pair, sampling: Sampling) -> DatastoreDrafting:
-        """See Drafter.start."""
         if (most := int(self.corpus.tokens.max())) >= pair.vocab_size:
             raise InputError(
                 f"corpus has token {most}, the models have {pair.vocab_size} tokens: build it with their tokenizer"
@@ -180,15 +167,12 @@ class DatastoreDrafting(Drafting):
         self.text: list[int] = []
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read."""
         self.text = prompt[-self.settings.longest :]
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit."""
         self.text = [*self.text, *emitted][-self.settings.longest :]
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow."""
         parent, tokens, _ = frequent(self.continuations(room), self.settings.budget)
         tokens[0] = self.text[-1]
         return undrawn(Tree(parent), torch.as_tensor(tokens, dtype=torch.long, device=self.device))
@@ -208,8 +192,7 @@ def _random_corpus(vocab_size: int, texts: int, length: int) -> SuffixArray:
 
 
 KIND = DrafterKind(
-    matrix=lambda sampling, planned, corpus: [Variant("datastore", "model-free", Datastore(corpus))],
-    clock=lambda plan, corpus: [Variant("Datastore", "model-free", Datastore(corpus))],
+    compared=lambda sampling, plan, corpus: {"datastore": Datastore(corpus)},
     greedy=lambda: [Datastore(_random_corpus(300, 10, 500), 16, shortest=1)],
     small=lambda: [Datastore(_random_corpus(4, 4, 60), 6, 3, 4, 1)],
 )

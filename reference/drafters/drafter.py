@@ -1,19 +1,26 @@
-"""The interface of a drafter: `Drafter` holds settings, `Drafting` drafts one text."""
+"""The interface of a drafter: `Drafter` holds settings, `Drafting` drafts one text, `DrafterKind` registers it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from reference.host_arrays import Array
 from reference.logits import Peaks
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
+from spectheory import Draft, DrawPolicy, DrawRule, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE
+from spectheory.verify import Verifier
+
+if TYPE_CHECKING:
+    from reference.drafters.datastore import SuffixArray
 
 
 class Drafting(ABC):
@@ -72,11 +79,6 @@ class Drafter(ABC):
         return DrawRule.TOP_K
 
     @property
-    def family(self) -> str:
-        """The group of its results in tables and figures; a drafter that runs a draft model overrides it."""
-        return "model-free"
-
-    @property
     def chains(self) -> bool:
         """Whether every draft is a chain."""
         return False
@@ -85,6 +87,11 @@ class Drafter(ABC):
     def paths(self) -> bool:
         """Whether every draft consists of independent paths of one length, which share their common prefixes."""
         return self.chains
+
+    @property
+    def shape(self) -> Tree | DrawPolicy | None:
+        """The shape that it drafts in every cycle; None by default, if it depends on the text."""
+        return None
 
     @abstractmethod
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
@@ -109,3 +116,46 @@ def require_width(tree: Tree, pair: Pair) -> int:
             "tree"
         )
     return widest
+
+
+def incompatibility(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
+    """Why the verifier cannot be used with the drafter, such as "verifies chains only"; None if it can be used."""
+    rule = drafter.rule(sampling)
+    if rule not in verifier.rules:
+        return f"is not lossless for {rule.name}: {rule.value}"
+    if verifier.takes == "chains" and not drafter.chains:
+        return "verifies chains only"
+    if verifier.takes == "paths" and not drafter.paths:
+        return "verifies independent paths of one length only"
+    return None
+
+
+COMPARED_BUDGET = 16
+"""Number of drafted nodes of the best tree and of every search that are compared."""
+
+
+@dataclass(frozen=True)
+class DrafterKind:
+    """A kind of drafter with the settings under which it is compared and tested.
+
+    Attributes:
+        compared: makes the drafters of `reference.compare`, by name, from the sampling, the plan and a corpus.
+        greedy: makes drafters whose greedy text is compared with transformers' in tests, with about 300 tokens.
+        small: makes drafters whose sampled text is certified in tests, with a vocabulary of four tokens.
+    """
+
+    compared: Callable[[Sampling, Schedule, SuffixArray], dict[str, Drafter]]
+    greedy: Callable[[], Iterable[Drafter]]
+    small: Callable[[], Iterable[Drafter]]
+
+    @classmethod
+    def of(cls, drafter: Drafter, name: str = "", *small: Drafter) -> DrafterKind:
+        """The kind of a drafter that runs with the same settings everywhere, or as `small` in tests of four tokens.
+
+        `name` is its name in comparisons; the default is the name of its class.
+        """
+        return cls(
+            compared=lambda sampling, plan, corpus: {name or type(drafter).__name__: drafter},
+            greedy=lambda: [drafter],
+            small=lambda: small or (drafter,),
+        )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reference.candidates import child_tokens
-from reference.drafters.drafter import Drafter
-from reference.drafters.kind import DrafterKind, Variant
+from reference.drafters.drafter import Drafter, DrafterKind
 from reference.drafters.model import PathDrafting
 from reference.drafters.static import PlannedTree, full_tree
 from reference.host_arrays import numpy_on_host
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.world import DrawPolicy, Growth, Levels, Paths
@@ -29,28 +27,23 @@ class Drawn(Drafter):
     policy: DrawPolicy
 
     def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule."""
         return self.policy.rule
 
     @property
-    def family(self) -> str:
-        """See Drafter.family."""
-        return "drawn tree" if isinstance(self.policy, Levels) else "paths"
-
-    @property
     def chains(self) -> bool:
-        """See Drafter.chains."""
         if isinstance(self.policy, Paths):
             return self.policy.paths == 1
         return isinstance(self.policy, Levels) and set(self.policy.counts) == {1}
 
     @property
     def paths(self) -> bool:
-        """See Drafter.paths."""
         return isinstance(self.policy, Paths) or self.chains
 
+    @property
+    def shape(self) -> DrawPolicy:
+        return self.policy
+
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
-        """See Drafter.start."""
         if sampling.greedy:
             raise InputError(f"{self.policy.name} draws its drafts and temperature 0 draws nothing: use a PlannedTree")
         return DrawnDrafting(pair, sampling, self.policy)
@@ -64,7 +57,7 @@ class DrawnDrafting(PathDrafting):
         self.policy = policy
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. Nodes with the same path (`DrawRule.IID_APART`) share a row of the draft's forward."""
+        """Nodes with the same path (`DrawRule.IID_APART`) share a row of the draft's forward."""
         growth, level = Growth(self.policy.rule, self.pending[-1]), [0]
         for depth in range(room):
             counts = {node: count for node in level if (count := self.policy.draws(depth, growth.hits[node]))}
@@ -81,30 +74,21 @@ class DrawnDrafting(PathDrafting):
         return growth.draft()
 
 
-def _in_matrix(sampling: Sampling) -> Iterator[Variant]:
-    """Variants for the matrix. At temperature 0 nothing is drawn, so paths become planned trees of the same shape."""
-    for name, policy in (
-        ("3 paths of 4", Paths(3, 4)),
-        ("delayed (3, 2, 2)", Paths(3, 2, trunk=2)),
-        ("hub 2x2x2", Levels((2, 2, 2), DrawRule.HUB)),
-        ("top and one 3x2x1", Levels((3, 2, 1), DrawRule.TOP_K_THEN_ONE)),
-    ):
-        counts = policy.counts if isinstance(policy, Levels) else _child_counts(policy)
-        drawn, tree = Drawn(policy), full_tree(counts)
-        if not sampling.greedy:
-            yield Variant(name, drawn.family, drawn, lambda rates, tree=tree: tree)
-        elif isinstance(policy, Paths):
-            yield Variant(name, drawn.family, PlannedTree(tree), lambda rates, tree=tree: tree)
-
-
-def _child_counts(paths: Paths) -> tuple[int, ...]:
-    """Number of children by depth if no two paths coincide after the trunk."""
-    return (1,) * paths.trunk + (paths.paths,) + (1,) * (paths.length - 1)
+def _compared(sampling: Sampling) -> dict[str, Drafter]:
+    """At temperature 0 nothing is drawn, so paths become planned trees of the same shape."""
+    if sampling.greedy:
+        trees = {"3 paths of 4": full_tree((3, 1, 1, 1)), "delayed (3, 2, 2)": full_tree((1, 1, 3, 1))}
+        return {name: PlannedTree(tree) for name, tree in trees.items()}
+    return {
+        "3 paths of 4": Drawn(Paths(3, 4)),
+        "delayed (3, 2, 2)": Drawn(Paths(3, 2, trunk=2)),
+        "hub 2x2x2": Drawn(Levels((2, 2, 2), DrawRule.HUB)),
+        "top and one 3x2x1": Drawn(Levels((3, 2, 1), DrawRule.TOP_K_THEN_ONE)),
+    }
 
 
 KIND = DrafterKind(
-    matrix=lambda sampling, planned, corpus: _in_matrix(sampling),
-    clock=lambda plan, corpus: (),
+    compared=lambda sampling, plan, corpus: _compared(sampling),
     greedy=lambda: (),
     small=lambda: map(Drawn, (Paths(2, 2), Paths(2, 1, trunk=1), *(Levels((2, 1), rule) for rule in DrawRule))),
 )

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from reference.candidates import largest
-from reference.drafters.drafter import Drafter, undrawn
-from reference.drafters.kind import MATRIX_BUDGET, DrafterKind, Variant, best_chain
+from reference.drafters.drafter import COMPARED_BUDGET, Drafter, DrafterKind, undrawn
 from reference.drafters.model import PathDrafting, TokenPath
 from reference.host_arrays import numpy_on_host, to_host
 from reference.logits import settle
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
-from spectheory import Draft, Eagle2, OptTree, Salf, Schedule, SpecExec, Tree
-from spectheory.search import Drafted, DraftModel, RatesDraft
+from spectheory import Draft, Eagle2, OptTree, Salf, SpecExec
+from spectheory.search import Drafted, DraftModel
 
 
 class Search(Protocol):
@@ -43,13 +42,7 @@ class Searched(Drafter):
 
     search: Search
 
-    @property
-    def family(self) -> str:
-        """See Drafter.family."""
-        return "search"
-
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
-        """See Drafter.start."""
         return SearchedDrafting(pair, sampling, self.search)
 
 
@@ -64,7 +57,7 @@ class SearchedDrafting(PathDrafting):
         self.room = 0
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.DraftModel.expand. Tokens for which the context has no room get probability 0."""
+        """Tokens for which the context has no room get probability 0."""
         q = numpy_on_host(self.sampling.draft_distribution(self.logits(paths)))
         tokens, probabilities = map(to_host, largest(q, min(self.search.budget, q.shape[1])))
         if np.isnan(probabilities[:, 0]).any():
@@ -74,7 +67,6 @@ class SearchedDrafting(PathDrafting):
         return tokens, probabilities
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow."""
         self.room = room
         found = self.search.grow(self)
         tokens = found.tokens.copy()
@@ -82,36 +74,18 @@ class SearchedDrafting(PathDrafting):
         return undrawn(found.tree, tokens)
 
 
-def searches() -> Iterator[Variant]:
-    """The searches of the matrix, each with `MATRIX_BUDGET` nodes."""
-    for name, search in (
-        ("OPT-Tree", OptTree(MATRIX_BUDGET, 0.2)),
-        ("EAGLE-2", Eagle2(top_k=4, depth=4, budget=MATRIX_BUDGET)),
-        ("SpecExec", SpecExec(MATRIX_BUDGET, batch=4)),
-        ("SALF", Salf(MATRIX_BUDGET, 0.4, batch=4)),
-    ):
-        yield Variant(
-            name, "search", Searched(search), lambda rates, search=search: search.grow(RatesDraft(rates)).tree
-        )
-
-
-def _on_clock(plan: Schedule) -> Iterator[Variant]:
-    """Searches as large, as deep and as wide as the planned tree; OPT-Tree and SALF stop where a level does not pay."""
-    tree = plan.tree if plan.tree.budget else Tree.chain(best_chain(plan))
-    budget, widest = tree.budget, int(tree.rank.max()) + 1
-    worth = plan.cycle_parts()["draft"] / tree.max_depth * plan.tau / plan.cycle_seconds
-    for name, search in (
-        ("EAGLE-2", Eagle2(top_k=widest, depth=tree.max_depth, budget=budget)),
-        ("OPT-Tree", OptTree(budget, worth)),
-        ("SpecExec", SpecExec(budget, batch=budget)),
-        ("SALF", Salf(budget, worth, batch=widest)),
-    ):
-        yield Variant(name, "dynamic tree", Searched(search))
+def searches() -> dict[str, Drafter]:
+    """The searches that are compared, each with `COMPARED_BUDGET` nodes."""
+    return {
+        "OPT-Tree": Searched(OptTree(COMPARED_BUDGET, 0.2)),
+        "EAGLE-2": Searched(Eagle2(top_k=4, depth=4, budget=COMPARED_BUDGET)),
+        "SpecExec": Searched(SpecExec(COMPARED_BUDGET, batch=4)),
+        "SALF": Searched(Salf(COMPARED_BUDGET, 0.4, batch=4)),
+    }
 
 
 KIND = DrafterKind(
-    matrix=lambda sampling, planned, corpus: searches(),
-    clock=lambda plan, corpus: _on_clock(plan),
+    compared=lambda sampling, plan, corpus: searches(),
     greedy=lambda: map(Searched, (Eagle2(4, 5, 20), SpecExec(1))),
     small=lambda: map(Searched, (OptTree(4, 0.2), Eagle2(2, 2, 4), SpecExec(4, 2), Salf(4, 0.4, 2))),
 )

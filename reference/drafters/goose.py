@@ -5,21 +5,19 @@ from __future__ import annotations
 from bisect import bisect
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import ceil
-from typing import Protocol
 
 from torch import Tensor
 
 from reference.drafters.adjacency import TwoTierTable, harvest_order
-from reference.drafters.drafter import Drafter, Drafting, undrawn
-from reference.drafters.kind import DrafterKind
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.drafters.lookup import TextIndex, chain, check_lengths
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 from spectheory.goose import allocate, harmonic_widths
@@ -40,43 +38,8 @@ class Rates:
     branch: float = 0.5
 
 
-class BranchWidths(Protocol):
-    """How many branches begin at each node of the spine."""
-
-    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """Number of branches at the root and at each of `spine` nodes, (spine + 1,); the sum is at most `branches`."""
-        ...
-
-
 _harmonic_widths = cache(harmonic_widths)
 """Cached: the widths depend on two small numbers only, and computing them takes longer than the rest of a tree."""
-
-
-@dataclass(frozen=True)
-class Harmonic(BranchWidths):
-    """Puts the share `root_share` of the branches at the root, the others along the spine as 1 : 1/2 : 1/3 : ...
-
-    Source: Goose, Algorithm 1, steps 2 and 3.
-    """
-
-    root_share: float = 0.5
-
-    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """See BranchWidths.widths."""
-        at_root = int(self.root_share * branches) if spine else branches
-        return [at_root, *_harmonic_widths(spine, branches - at_root)]
-
-
-@dataclass(frozen=True)
-class Optimal(BranchWidths):
-    """The integer optimum of Eq. 1 at the current rates. The last spine node is treated as if it had a spine child.
-
-    Source: Goose, Proposition 2, as `spectheory.goose.allocate` repairs it.
-    """
-
-    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """See BranchWidths.widths."""
-        return allocate(rates.spine, rates.branch, spine + 1, branches).widths
 
 
 @dataclass(frozen=True)
@@ -93,32 +56,28 @@ class Goose(Drafter):
         budget: maximum number of drafted nodes.
         lengths: lengths of the n-grams at the end of the text that are looked up.
         max_spine: maximum number of tokens of the spine.
-        overlap: whether a copy may run into itself, see `PromptLookup`.
         top_k: maximum number of branches at a node, and of successors stored for a context.
         branch_depth: maximum depth of a branch below the spine.
         min_score: minimum probability of a branch.
-        allocation: how many branches begin at each node of the spine.
+        optimal: whether the branches along the spine are the integer optimum of Eq. 1 at the current rates
+            (Proposition 2, as `spectheory.goose.allocate` repairs it; the last spine node is treated as if it had a
+            spine child), else half of them are at the root and the others along the spine as 1 : 1/2 : 1/3 : ...
         smoothing: weight of the last cycle in the moving averages.
         ratio_steps: values of `Rates.kept` at which the spine's share of the budget rises.
         ratios: shares of the budget for the spine, one more than `ratio_steps`.
-        bypass_length: a match of at least this many tokens is trusted; a match with consensus always is.
-        bypass: whether trusted matches are drafted as chains of up to `max_spine` tokens.
-        spine: whether trees have a spine. Without `spine` and `bypass` no match is used.
-        matched_tokens: whether the spine has the tokens of the match; else it has as many most probable successors.
-        spine_branches: whether branches begin along the spine; else all begin at the root.
-        bigram: whether successors of pairs of tokens are stored.
+        bypass_length: a match of at least this many tokens is trusted; a match with consensus always is. None: no
+            match is trusted.
         harvest_rejected: whether logits at rejected nodes are stored, too.
-        harvest_prefill: whether logits of the prompt are stored.
 
     The copy of the source that we have lacks its symbols and the listings of its algorithms. What is done here:
     `lengths`, `ratios` and `ratio_steps` are those of a public implementation. The length of a match is the number of
     tokens that it copies from the text, so most matches are trusted (see `spectheory.goose.spine_tree`). The match of
-    the source's worked example is trusted too, so it has no branches. The spine is "extended aggressively" by
-    `overlap`. Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes and their widths, at most
-    `top_k` each. The children of a node, its most probable successors, share its width in proportion to their
-    probabilities, rounded up, best first, each at least 1. So a level of a subtree is about as wide as the level above
-    it, and 10 branches of depth 6 use the budget of 60 ("the harmonic schedule, modulated by the score relative to its
-    siblings").
+    the source's worked example is trusted too, so it has no branches. The spine is "extended aggressively": a copy may
+    run into itself, as in `PromptLookup`. Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes
+    and their widths, at most `top_k` each. The children of a node, its most probable successors, share its width in
+    proportion to their probabilities, rounded up, best first, each at least 1. So a level of a subtree is about as wide
+    as the level above it, and 10 branches of depth 6 use the budget of 60 ("the harmonic schedule, modulated by the
+    score relative to its siblings").
 
     Source: Goose, Section 4, Algorithms 1 to 3, Appendix C.
     """
@@ -126,22 +85,15 @@ class Goose(Drafter):
     budget: int = 60
     lengths: tuple[int, ...] = (5, 4, 3)
     max_spine: int = 20
-    overlap: bool = True
     top_k: int = 10
     branch_depth: int = 6
     min_score: float = 0.01
-    allocation: BranchWidths = field(default_factory=Harmonic)
+    optimal: bool = False
     smoothing: float = 0.3
     ratio_steps: tuple[float, ...] = (0.2, 0.4)
     ratios: tuple[float, ...] = (0.15, 0.3, 0.5)
-    bypass_length: int = 8
-    bypass: bool = True
-    spine: bool = True
-    matched_tokens: bool = True
-    spine_branches: bool = True
-    bigram: bool = True
+    bypass_length: int | None = 8
     harvest_rejected: bool = True
-    harvest_prefill: bool = True
 
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
@@ -154,8 +106,14 @@ class Goose(Drafter):
             raise InputError(f"ratios must be one more than ratio_steps, got {self.ratios} and {self.ratio_steps}")
 
     def start(self, pair: Pair, sampling: Sampling) -> GooseDrafting:
-        """See Drafter.start."""
         return GooseDrafting(self)
+
+    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
+        """Number of branches at the root and at each of `spine` nodes, (spine + 1,); the sum is at most `branches`."""
+        if self.optimal:
+            return allocate(rates.spine, rates.branch, spine + 1, branches).widths
+        at_root = branches // 2 if spine else branches
+        return [at_root, *_harmonic_widths(spine, branches - at_root)]
 
 
 class GooseDrafting(Drafting):
@@ -164,19 +122,17 @@ class GooseDrafting(Drafting):
     def __init__(self, settings: Goose) -> None:
         self.settings = settings
         self.index = TextIndex(settings.lengths)
-        self.table = TwoTierTable(settings.top_k, settings.min_score, bigram=settings.bigram)
+        self.table = TwoTierTable(settings.top_k, settings.min_score)
         self.rates = Rates()
         self.draft: Draft | None = None
         self.spine = 0
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read."""
         self.index.extend(prompt)
-        if self.settings.harvest_prefill:
-            self.table.harvest([(prompt[0],), *pairwise(prompt)], logits)
+        self.table.harvest([(prompt[0],), *pairwise(prompt)], logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit. Logits are stored first, because their contexts need the text without `emitted`."""
+        """Logits are stored first, because their contexts need the text without `emitted`."""
         if self.draft is not None and logits is not None:
             rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
             self.table.harvest([self._context(self.draft, node) for node in rows], logits[rows])
@@ -184,38 +140,26 @@ class GooseDrafting(Drafting):
         self.index.extend(emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow."""
         settings, root = self.settings, self.index.text[-1]
-        match = self.index.match(min(room, settings.max_spine, settings.budget), overlap=settings.overlap)
-        trusted = match.consensus or match.length >= settings.bypass_length
-        bypassed = settings.bypass and trusted and bool(match.tokens)
+        match = self.index.match(min(room, settings.max_spine, settings.budget), overlap=True)
+        trusted = match.consensus or match.length >= (settings.bypass_length or 0)
         spine = match.tokens
-        if not bypassed:
-            ratio = settings.ratios[bisect(settings.ratio_steps, self.rates.kept)] if settings.spine else 0
+        if settings.bypass_length is not None and trusted and spine:
+            self.draft = chain(root, spine)
+        else:
+            ratio = settings.ratios[bisect(settings.ratio_steps, self.rates.kept)]
             spine = spine[: int(ratio * settings.budget)]
-        if not settings.matched_tokens:
-            spine = self._likeliest(len(spine))
+            self.draft = self._branched(root, spine, room)
         self.spine = len(spine)
-        self.draft = chain(root, spine) if bypassed else self._branched(root, spine, room)
         return self.draft
 
     def _branched(self, root: int, spine: list[int], room: int) -> Draft:
         """The spine tree of Algorithm 1."""
-        settings, branches = self.settings, self.settings.budget - len(spine)
-        widths: Sequence[int] = [branches]
-        if settings.spine_branches:
-            widths = settings.allocation.widths(self.rates, len(spine), branches)
+        settings = self.settings
+        widths = settings.widths(self.rates, len(spine), settings.budget - len(spine))
         growing = _Growing(self.index.text[-2], root, spine)
         growing.branch([min(width, settings.top_k) for width in widths], self.table, settings, room)
         return growing.draft()
-
-    def _likeliest(self, length: int) -> list[int]:
-        """Up to `length` tokens, each the most probable successor of the tokens before it; fewer if none is stored."""
-        before, token, found = *self.index.text[-2:], []
-        while len(found) < length and (row := self.table.successors(before, token)):
-            before, token = token, row[0][0]
-            found.append(token)
-        return found
 
     def _context(self, draft: Draft, node: int) -> tuple[int, int]:
         before = draft.tokens[draft.tree.parent[node]] if node else self.index.text[-2]
@@ -290,6 +234,6 @@ def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:
 KIND = DrafterKind.of(
     Goose(),
     "Goose",
-    Goose(budget=6, lengths=(2, 1), max_spine=2, top_k=2, branch_depth=2, bypass=False),
+    Goose(budget=6, lengths=(2, 1), max_spine=2, top_k=2, branch_depth=2, bypass_length=None),
     Goose(budget=6, lengths=(2, 1), max_spine=3, top_k=3, branch_depth=2),
 )

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting, undrawn
-from reference.drafters.kind import DrafterKind
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 
@@ -67,7 +66,6 @@ class Lookahead(Drafter):
         return window + self.guesses * (self.ngram - 1)
 
     def start(self, pair: Pair, sampling: Sampling) -> LookaheadDrafting:
-        """See Drafter.start."""
         return LookaheadDrafting(self, pair.device)
 
 
@@ -89,7 +87,7 @@ class LookaheadDrafting(Drafting):
         self.root = -1
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read. Row 0 starts as tokens of the prompt, one column more for each row that is missing."""
+        """Row 0 starts as tokens of the prompt, one column more for each row that is missing."""
         n, columns = self.settings.ngram, self.settings.window + self.settings.ngram - 2
         self.rows = [[prompt[i * len(prompt) // columns] for i in range(columns)]]
         if self.settings.prompt:
@@ -97,7 +95,7 @@ class LookaheadDrafting(Drafting):
                 self._remember(*prompt[at : at + n])
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit. One Jacobi iteration adds a row, and n-grams to the pool once no row is missing."""
+        """One Jacobi iteration adds a row, and n-grams to the pool once no row is missing."""
         if logits is not None and self.ends:
             rows = [*self.rows, logits[self.ends].argmax(-1).tolist()]
             if len(rows) == self.settings.ngram:
@@ -109,7 +107,7 @@ class LookaheadDrafting(Drafting):
         self.root = emitted[-1]
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. Columns deeper than `room` are dropped, because the context has no room for them."""
+        """Columns deeper than `room` are dropped, because the context has no room for them."""
         trie = _Trie(self.root)
         for gram in reversed(self.pool.get(self.root, {})):
             trie.add(0, gram[:room])

@@ -8,11 +8,10 @@ from functools import cache
 
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting, undrawn
-from reference.drafters.kind import DrafterKind
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 
@@ -47,7 +46,6 @@ class PromptLookup(Drafter):
             raise InputError(f"max_tokens must be at least 1, got {self.max_tokens}")
 
     def start(self, pair: Pair, sampling: Sampling) -> LookupDrafting:
-        """See Drafter.start."""
         return LookupDrafting(self)
 
 
@@ -119,15 +117,12 @@ class LookupDrafting(Drafting):
         self.index = TextIndex(settings.lengths)
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read."""
         self.index.extend(prompt)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit."""
         self.index.extend(emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow."""
         most = min(room, self.settings.max_tokens)
         return chain(self.index.text[-1], self.index.match(most, overlap=self.settings.overlap).tokens)
 

@@ -40,27 +40,22 @@ class ModelDrafting(Drafting):
         self.committed = 0
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read."""
         self.model.read(torch.tensor([prompt], device=self.model.device))
 
     @property
     def taps(self) -> tuple[int, ...]:
-        """See Drafting.taps."""
         return self.model.head.taps if isinstance(self.model, CachedHead) else ()
 
     @property
     def deepest(self) -> int:
-        """See Drafting.deepest."""
         limit = self.model.head.config.depths if isinstance(self.model, CachedHead) else None
         return super().deepest if limit is None else limit
 
     def observe(self, states: Tensor) -> None:
-        """See Drafting.observe."""
         if isinstance(self.model, CachedHead):
             self.model.observe(states)
 
     def peaks(self) -> list[Peaks]:
-        """See Drafting.peaks."""
         return [self.model.peaks]
 
     def fed(self, tokens: Sequence[int]) -> Tensor:
@@ -98,7 +93,6 @@ class PathDrafting(ModelDrafting):
         self.rows = self.model.rows()
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit."""
         if self.committed:
             prefixes = (tuple(emitted[:length]) for length in range(1, len(emitted)))
             self.keep([self.slots[prefix] for prefix in prefixes if prefix in self.slots], emitted)

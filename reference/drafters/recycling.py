@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from reference.drafters.adjacency import DenseTable, harvest_order
-from reference.drafters.drafter import Drafter, Drafting, require_width, undrawn
-from reference.drafters.kind import DrafterKind
+from reference.drafters.drafter import Drafter, DrafterKind, Drafting, require_width, undrawn
 from reference.drafters.static import pruned
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 
 
@@ -46,7 +45,6 @@ class TokenRecycling(Drafter):
     Attributes:
         tree: shape of the drafts. For each token, as many successors are stored as the widest node has children.
         harvest_rejected: whether logits at rejected nodes are stored, too.
-        harvest_prefill: whether logits of the prompt are stored.
 
     Source: Turning Trash into Treasure (Luo et al., 2025). Here unknown tokens have the successors 0 to k - 1, not
     zeros, and each text starts with a new table; the source keeps its table from text to text.
@@ -54,10 +52,8 @@ class TokenRecycling(Drafter):
 
     tree: Tree = PUBLISHED_TREE
     harvest_rejected: bool = True
-    harvest_prefill: bool = True
 
     def start(self, pair: Pair, sampling: Sampling) -> RecyclingDrafting:
-        """See Drafter.start."""
         widest = require_width(self.tree, pair)
         return RecyclingDrafting(self, DenseTable(pair.vocab_size, widest, pair.device), pair.device)
 
@@ -79,19 +75,16 @@ class RecyclingDrafting(Drafting):
         ]
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read."""
-        if self.settings.harvest_prefill:
-            self.table.harvest(torch.tensor(prompt, device=self.device), logits)
+        self.table.harvest(torch.tensor(prompt, device=self.device), logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit."""
         self.root = emitted[-1]
         if logits is not None:
             rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
             self.table.harvest(self.drafted[rows], logits[rows])
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow; breadth first, one level at a time."""
+        """Breadth first, one level at a time."""
         tree = self.settings.tree
         tokens = torch.full((tree.budget + 1,), self.root, device=self.device)
         for nodes, parents, ranks in self.levels[:room]:

@@ -11,10 +11,10 @@ from reference.drafters import Drafter
 from reference.drafters.drawn import DrawnDrafting
 from reference.drafters.model import TokenPath
 from reference.models import Pair
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from reference.selector.network import Features, known_scalars
 from reference.selector.selector import Selector
-from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.world import Paths
@@ -35,10 +35,6 @@ class Selected(Drafter):
 
     def rule(self, sampling: Sampling) -> DrawRule:
         return DrawRule.IID
-
-    @property
-    def family(self) -> str:
-        return "selected tree"
 
     @property
     def paths(self) -> bool:

@@ -21,11 +21,11 @@ from reference.host_arrays import numpy_on_host
 from reference.judge import HeldOutTexts
 from reference.models import Pair
 from reference.part_files import claimed, read_part, require_kind, short_hash, stamp_of, write_part
+from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from reference.selector.network import KNOWN, Features, known_scalars
 from reference.selector.shared_draws import SharedDraws, Trie
 from reference.selector.trees import ActionSpace
-from reference.uniforms import Uniforms
 from spectheory import DrawRule
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError

@@ -28,19 +28,15 @@ class Draws:
         return name in vars(Draws) and name != "can"
 
     def rand(self, size: Sequence[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
-        """`torch.rand`."""
         return self._made(torch.empty(list(size), dtype=dtype), self._uniform)
 
     def rand_like(self, like: torch.Tensor, *, dtype: Any = None, **_: Any) -> torch.Tensor:
-        """`torch.rand_like`."""
         return self._made(torch.empty(like.shape, dtype=dtype or like.dtype), self._uniform)
 
     def uniform_(self, tensor: torch.Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -> torch.Tensor:
-        """`Tensor.uniform_`."""
         return self._made(tensor, lambda count: [u * (high - low) + low for u in self._uniform(count)])
 
     def exponential_(self, tensor: torch.Tensor, lambd: float = 1.0, **_: Any) -> torch.Tensor:
-        """`Tensor.exponential_`."""
         return self._made(
             tensor, lambda count: [Exponential(Coin(self.branch).as_clock()) / lambd for _ in range(count)]
         )
@@ -50,7 +46,6 @@ class Draws:
         return self.bernoulli_(torch.empty_like(chances), chances if p is None else p)
 
     def bernoulli_(self, tensor: torch.Tensor, p: Any = 0.5, **_: Any) -> torch.Tensor:
-        """`Tensor.bernoulli_`."""
         chances = p if isinstance(p, torch.Tensor) else torch.tensor(p, dtype=torch.float64)
         torch.bernoulli(chances, generator=_other_generator())
         wanted = chances.expand(tensor.shape).reshape(-1).tolist()
@@ -75,20 +70,16 @@ class Draws:
         return torch.tensor(drawn) if positive == count else order.topk(count).indices
 
     def randint(self, *bounds: Any, dtype: Any = torch.int64, **_: Any) -> torch.Tensor:
-        """`torch.randint`."""
         *span, size = bounds
         return self._made(torch.empty(list(size), dtype=dtype or torch.int64), self._whole(*span))
 
     def randint_like(self, like: torch.Tensor, *span: int, dtype: Any = None, **_: Any) -> torch.Tensor:
-        """`torch.randint_like`."""
         return self._made(torch.empty(like.shape, dtype=dtype or like.dtype), self._whole(*span))
 
     def random_(self, tensor: torch.Tensor, *span: int, **_: Any) -> torch.Tensor:
-        """`Tensor.random_`."""
         return self._made(tensor, self._whole(*(span or (MOST_OUTCOMES + 1,))))
 
     def randperm(self, n: int, *, dtype: Any = torch.int64, **_: Any) -> torch.Tensor:
-        """`torch.randperm`."""
         return torch.tensor(self.branch.picks([1] * n, n, replace=False), dtype=dtype or torch.int64)
 
     def _uniform(self, count: int) -> Sequence[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,44 +17,27 @@ Rows = tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]
 """Row t has the weights of the next token after token t."""
 
 
-@dataclass(frozen=True)
-class PlayedWorld:
-    """A Markov world with a name, which starts after token 0.
+WORLDS: dict[str, tuple[Rows, Rows]] = {
+    "zeros in p and q": (((1, 1, 0), (0, 1, 1), (2, 0, 2)), ((0, 1, 3), (0, 2, 4), (3, 0, 1))),
+    "zeros in q": (((1, 1, 3), (2, 3, 3), (4, 2, 1)), ((1, 0, 1), (0, 4, 3), (4, 4, 0))),
+    "narrow q": (((3, 2, 2), (0, 1, 3), (1, 2, 3)), ((0, 3, 4), (3, 0, 1), (0, 0, 4))),
+    "few zeros": (((4, 4, 3), (3, 1, 2), (1, 2, 2)), ((1, 3, 1), (1, 4, 0), (3, 2, 4))),
+    "small probabilities": (((78, 19, 3), (3, 78, 19), (19, 3, 78)), ((19, 78, 3), (78, 3, 19), (3, 78, 19))),
+}
+"""Weights of p and q in Markov worlds that start after token 0.
 
-    Attributes:
-        name: name in reports.
-        p: weights of the target.
-        q: weights of the draft.
-    """
-
-    name: str
-    p: Rows
-    q: Rows
-
-    @property
-    def world(self) -> World:
-        """The world with these weights, divided by their sums."""
-        p, q = (np.array(rows, float) / np.sum(rows, axis=1, keepdims=True) for rows in (self.p, self.q))
-        return World.markov(p, q)
-
-
-WORLDS = (
-    PlayedWorld("zeros in p and q", ((1, 1, 0), (0, 1, 1), (2, 0, 2)), ((0, 1, 3), (0, 2, 4), (3, 0, 1))),
-    PlayedWorld("zeros in q", ((1, 1, 3), (2, 3, 3), (4, 2, 1)), ((1, 0, 1), (0, 4, 3), (4, 4, 0))),
-    PlayedWorld("narrow q", ((3, 2, 2), (0, 1, 3), (1, 2, 3)), ((0, 3, 4), (3, 0, 1), (0, 0, 4))),
-    PlayedWorld("few zeros", ((4, 4, 3), (3, 1, 2), (1, 2, 2)), ((1, 3, 1), (1, 4, 0), (3, 2, 4))),
-    PlayedWorld(
-        "small probabilities", ((78, 19, 3), (3, 78, 19), (19, 3, 78)), ((19, 78, 3), (78, 3, 19), (3, 78, 19))
-    ),
-)
-"""The first four were chosen by exact total variations: each wrong rule of the zoo is far off in one of them."""
+The first four were chosen by exact total variations: each wrong rule of the zoo is far off in one of them.
+"""
 
 
 def worlds_of(seed: int) -> dict[str, World]:
     """The worlds of a black-box test by name: `WORLDS`, and one with random distributions."""
+    given = {
+        name: tuple(np.array(w, float) / np.sum(w, axis=1, keepdims=True) for w in of) for name, of in WORLDS.items()
+    }
     rng = np.random.default_rng(seed)
-    p, q = (rng.dirichlet(np.ones(TOKENS), TOKENS) for _ in range(2))
-    return {**{played.name: played.world for played in WORLDS}, f"random, seed {seed}": World.markov(p, q)}
+    given[f"random, seed {seed}"] = tuple(rng.dirichlet(np.ones(TOKENS), TOKENS) for _ in range(2))
+    return {name: World.markov(p, q) for name, (p, q) in given.items()}
 
 
 def plays_of(given: Any, policy: DrawPolicy, seed: int) -> Sequence[Play]:

@@ -107,14 +107,10 @@ class Play:
             )
         if self.batch is not None:
             check_whole("batch", self.batch, 1, ": it is the number of contexts in one call")
-        if self.ids is not None:
-            if len(self.ids) != vocab_size or len(set(self.ids)) < len(self.ids):
-                raise InputError(
-                    f"ids must be {vocab_size} different ids, one for each token, got {list(self.ids)!r:.80}: "
-                    "spread_ids(vocab_size, size) spreads them"
-                )
-            for one in self.ids:
-                check_whole("ids", one, 0, most=LARGEST_ID)
+        for one in () if self.ids is None else self.ids:
+            check_whole("ids", one, 0, most=LARGEST_ID)
+        if self.ids is not None and not len(self.ids) == len(set(self.ids)) == vocab_size:
+            raise InputError(f"ids must be {vocab_size} different ids, one for each token, got {list(self.ids)!r:.80}")
 
 
 def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The child process in which `spectheory certify` runs the code under test; it leaves one JSON answer in a file.
+"""Certificates of objects that are given by name, in a child process that leaves one JSON answer in a file.
 
 Code that ends its process, whatever its exit status, leaves no answer, and a call that does not return is ended by the
 child's watchdog. What the code prints goes to standard error.
@@ -6,6 +6,7 @@ child's watchdog. What the code prints goes to standard error.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -14,15 +15,29 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spectheory.certify.guard import CodeEndedError, by_the_clock, ends_are_errors, watchdog
-from spectheory.certify.named import certify_named
+import numpy as np
+
+from spectheory.certify.black_box_worlds import length_of_two_cycles, plays_of, worlds_of
+from spectheory.certify.certificate import Certificate, StepCertificate
+from spectheory.certify.exact import certify_verifier
+from spectheory.certify.guard import CodeEndedError, by_the_clock, ends_are_errors, watchdog, within
+from spectheory.certify.play import Play, as_step
+from spectheory.certify.step import certify_in_worlds
+from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
+from spectheory.core.plugins import require_usable
+from spectheory.core.world import DrawPolicy, Levels, Paths
+from spectheory.otlp import Solver, solvers
+from spectheory.verify import Verifier, verifiers
 
+FIRST_RUNS = 50
+"""Runs of a step in each context that tell how many tokens it emits."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from spectheory.certify.process import child; "
     "child(*sys.argv[2:])"
@@ -63,7 +78,9 @@ def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def answer_of(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """The answer of `certify_named(name, **options)`: "verdict", "lines" and "json" of the certificate."""
-    found = certify_named(name, **options, progress=_Progress())
+    progress = _Progress()
+    found = certify_named(name, **options, progress=progress)
+    progress.clear()
     return {"verdict": found.verdict.name, "lines": found.lines(), "json": found.to_json()}
 
 
@@ -97,5 +114,146 @@ class _Progress:
         """Report the number of worlds or runs so far."""
         if time.monotonic() > self.told + (0.2 if self.is_terminal else 60):
             self.told = time.monotonic()
-            print(f"\r{done:,} {what} " if self.is_terminal else f"{done:,} {what} so far", file=sys.stderr,
-                  end="" if self.is_terminal else "\n", flush=True)  # fmt: skip
+            said = f"\r{done:,} {what} " if self.is_terminal else f"{done:,} {what} so far\n"
+            print(said, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line of a terminal."""
+        if self.is_terminal:
+            print(f"\r{' ' * 30}\r", end="", file=sys.stderr, flush=True)
+
+
+def certify_named(
+    name: str,
+    *,
+    black_box: bool | None = None,
+    rules: Sequence[str] = (),
+    shapes: Sequence[Sequence[int]] = (),
+    cases: int = 300,
+    alpha: float = 1e-6,
+    tv: float = 0.02,
+    max_samples: int = 1_000_000,
+    seconds: float = 10.0,
+    seed: int = 0,
+    progress: Callable[[int, str], None] = lambda done, what: None,
+) -> Certificate | StepCertificate:
+    """Certify an object by its name, as the command `certify` does.
+
+    Args:
+        name: the object as package.module:object, or the class name of a registered solver or verifier. An object with
+            `step`, `target` and `vocab_size` is a whole decoding step; anything else is for `certify_verifier`.
+        black_box: True samples whole decoding steps, False only enumerates; None enumerates, and samples if random
+            draws cannot be enumerated.
+        rules: names of the rules by which drafts are drawn; () for the object's own rules.
+        shapes: for each draft tree, its number of draws per node at each depth; () for all small trees.
+        cases: number of worlds to compare.
+        alpha: maximum probability of a wrong verdict of the black-box test.
+        tv: a step passes the black-box test if its total variation from the target is below this.
+        max_samples: maximum number of runs in the black-box test.
+        seconds: maximum processor time of one call of the code under test.
+        seed: seed of the worlds and the runs.
+        progress: called with the number of worlds or runs so far, and "worlds" or "runs".
+
+    Raises:
+        InputError: the object cannot be loaded, or cannot be certified in the requested way.
+    """
+    given = _load(name, 10 * seconds)
+    is_step = hasattr(given, "step")
+    drawn = tuple(DrawRule[rule] for rule in rules)
+    own = drawn or tuple(getattr(given, "rules", ())) or (DrawRule.IID,)
+    policies: list[DrawPolicy] = [Levels(tuple(counts), rule) for counts in shapes for rule in own]
+    if black_box is False and is_step:
+        raise InputError(f"{name} is a step, which can only be sampled: leave out --exact")
+    if not black_box and not is_step:
+        from hypothesis.configuration import set_hypothesis_home_dir
+
+        set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "spectheory-hypothesis")
+        found = certify_verifier(
+            given, rules=drawn or None, policies=policies or None, cases=cases, seconds=seconds, seed=seed,
+            progress=lambda done: progress(done, "worlds"),
+        )  # fmt: skip
+        if not found.cannot_replay or black_box is False:
+            return found
+        reason = (found.failure or "").splitlines()[0]
+        print(f"{reason}; whole steps are tested as a black box instead", file=sys.stderr)
+    subject, plays = name, [given] if isinstance(given, Play) else []
+    if is_step and not plays:
+        plays = [_play(given, name, seconds, seed)]
+    elif not plays:
+        policy = policies[0] if policies else _shape_for(given, own[0], seconds, seed)
+        plays = plays_of(given, policy, seed)
+        subject += f" on {policy.name} by {policy.rule.name}"
+    try:
+        return certify_in_worlds(
+            plays, subject=subject, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
+            progress=lambda done, *_: progress(done, "runs"),
+        )  # fmt: skip
+    except ValueError:
+        raise
+    except Exception as error:  # from the target; the certificate reports errors of the step
+        raise InputError(f"the target of {name} raised {type(error).__name__}: {error}") from error
+
+
+def _play(given: Any, name: str, seconds: float, seed: int) -> Play:
+    """The play of an object with a step, a target and a vocab_size, and what else of a `Play` it has."""
+    if missing := [part for part in ("target", "vocab_size") if not hasattr(given, part)]:
+        raise InputError(f"{name} has a step but no {' and no '.join(missing)}: add what is missing")
+    contexts = [tuple(context) for context in getattr(given, "contexts", ((),))]
+    batch, size, length = getattr(given, "batch", None), given.vocab_size, getattr(given, "length", None)
+    if batch is not None and length is None:
+        raise InputError(f"{name} has a batch but no length: add the number of tokens to compare")
+    if length is None:
+        rng, longest = np.random.default_rng(seed), 1
+        with suppress(Exception):  # the test will report it
+            for _ in range(FIRST_RUNS):
+                longest = max(longest, *(len(within(seconds, given.step, c, rng)) for c in contexts))
+        length = length_of_two_cycles(longest, size)
+    return Play("", given.step, given.target, contexts, length, size, batch, getattr(given, "ids", None))
+
+
+def _shape_for(given: Any, rule: DrawRule, seconds: float, seed: int) -> DrawPolicy:
+    """The first of three draft trees that the object does not refuse. The test will report its other errors."""
+    world = next(iter(worlds_of(seed).values()))
+    shapes = [Levels((2, 1), rule), Levels((1, 1), rule), Paths(2, 2, rule=rule)]
+    for policy in shapes:
+        try:
+            for number in range(20):
+                within(seconds, as_step(given, policy, world), (), np.random.default_rng(number))
+        except ValueError:
+            continue
+        except Exception:
+            return policy
+        return policy
+    return shapes[0]
+
+
+def _load(name: str, seconds: float) -> Any:
+    """The object of this name. The import and the constructor may take `seconds` of processor time."""
+    module, colon, path = name.partition(":")
+    if not colon:
+        return within(seconds, _registered, name)
+    if not (module and path):
+        raise InputError(f"name an object as package.module:object, got {name!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return within(seconds, _imported, module, path)
+    except Exception as error:
+        hint = f" (name the module {module[:-3]}, not its file)" if module.endswith(".py") else ""
+        raise InputError(f"cannot load {path} of {module}: {type(error).__name__}: {error}{hint}") from error
+
+
+def _registered(name: str) -> Solver | Verifier:
+    """The solver or the verifier with this class name."""
+    known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
+    if name not in known:
+        require_usable(name, {"spectheory.solvers": Solver, "spectheory.verifiers": Verifier})
+        raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
+    return known[name]
+
+
+def _imported(module: str, path: str) -> Any:
+    """The object at `path` of a module; a class is called without arguments."""
+    found = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found() if isinstance(found, type) else found

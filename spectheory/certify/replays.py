@@ -1,7 +1,9 @@
 """Draws that do not go through `rng`: of `random`, of `numpy.random`, and of libraries with a replay of their own.
 
 An installed package registers the replay of a library in the entry-point group `spectheory.replays`, under the name of
-the module that the library imports as. It is loaded when the code under test has imported this module.
+the module that the library imports as. It is loaded when the code under test has imported this module. A replay is a
+class without arguments: a context manager around all branches of a program, whose method `replayed(branch)` is a
+context manager around one branch, in which draws of the library are draws of `branch`.
 """
 
 from __future__ import annotations
@@ -9,10 +11,9 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,24 +22,6 @@ from spectheory.core.plugins import entry_names, plugin
 
 GROUP = "spectheory.replays"
 """The entry-point group."""
-
-
-class Replay(Protocol):
-    """The enumeration of a program that draws with some library; a context manager around all its branches."""
-
-    def __enter__(self) -> Any:
-        """Begin the enumeration."""
-        ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """End the enumeration."""
-        ...
-
-    def replayed(self, branch: Branch) -> AbstractContextManager[None]:
-        """Context manager around one branch: in it, draws of the library are draws of `branch`."""
-        ...
 
 
 class Replays:
@@ -50,7 +33,7 @@ class Replays:
 
     def __init__(self) -> None:
         self.libraries = imported()
-        self.each: list[Replay] = [replay() for replay in map(_replay_of, self.libraries) if replay]
+        self.each = [replay() for replay in map(_replay_of, self.libraries) if replay]
         self.stack = ExitStack()
 
     def __enter__(self) -> Replays:
@@ -91,7 +74,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 @cache
-def _replay_of(library: str) -> Callable[[], Replay] | None:
+def _replay_of(library: str) -> Callable[[], Any] | None:
     return plugin(GROUP, library)
 
 

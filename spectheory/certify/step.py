@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -129,16 +130,16 @@ def certify_in_worlds(
     plays = list(plays)
     _check(plays, cycles, alpha, tv, max_samples)
     rng, own = np.random.default_rng(seed).spawn(2)
-    parts = [_Part(play, [Trial(play, context, seconds, cycles) for context in play.contexts], own) for play in plays]
-    course = _Course(parts, max_samples, alpha, tv)
-    trials = course.trials
+    trials = [[Trial(play, context, seconds, cycles) for context in play.contexts] for play in plays]
+    batches = [None if of[0].play.batch is None else BatchRuns(of[0].play, of, own) for of in trials]
+    course = _Course(list(itertools.chain(*trials)), [of for of in batches if of], max_samples, alpha, tv)
     while not course.is_over:
         course.go_on(rng)
         if progress:
             progress(*course.path[-1], course.bound)
     samples, log_wealth = course.path[-1]
     counts: Counter[Context] = Counter()
-    for trial in trials:
+    for trial in course.trials:
         counts[trial.context] += trial.runs
     return StepCertificate(
         subject=subject,
@@ -147,11 +148,11 @@ def certify_in_worlds(
         tv=tv,
         length=max(play.length for play in plays),
         cycles=cycles,
-        unseen=max(trial.unseen for trial in trials),
+        unseen=max(trial.unseen for trial in course.trials),
         samples=samples,
         log_wealth=log_wealth,
         tv_bound=course.bound,
-        tv_seen=max(trial.variation() for trial in trials),
+        tv_seen=max(trial.variation() for trial in course.trials),
         worst=course.worst(),
         path=tuple(course.path),
         counts=dict(counts),
@@ -159,18 +160,10 @@ def certify_in_worlds(
         needed=course.needed(),
         failure=course.failure,
         dependence=course.dependence() if course.verdict is Verdict.LOSSY else "",
-        batch=max((part.play.batch or 0 for part in parts), default=0) or None,
+        batch=max(play.batch or 0 for play in plays) or None,
         example=course.example(seed),
         worlds=tuple(play.world for play in plays if play.world),
     )
-
-
-class _Part:
-    """A play with its trials, one for each context, and its batches if it has any."""
-
-    def __init__(self, play: Play, trials: list[Trial], own: np.random.Generator) -> None:
-        self.play, self.trials = play, trials
-        self.batches = None if play.batch is None else BatchRuns(play, trials, own)
 
 
 class _Course:
@@ -182,12 +175,12 @@ class _Course:
         failure: error of the step that ended the test; empty if there is none.
     """
 
-    def __init__(self, parts: list[_Part], max_samples: int, alpha: float, tv: float) -> None:
-        self.parts, self.alpha, self.tv = parts, alpha, tv
-        self.trials = [trial for part in parts for trial in part.trials]
-        self.singles = [trial for part in parts if part.batches is None for trial in part.trials]
-        self.batches = [part.batches for part in parts if part.batches is not None]
-        first = max(math.ceil((part.play.batch or 1) / len(part.trials)) for part in parts)
+    def __init__(
+        self, trials: list[Trial], batches: list[BatchRuns], max_samples: int, alpha: float, tv: float
+    ) -> None:
+        self.trials, self.batches, self.alpha, self.tv = trials, batches, alpha, tv
+        self.singles = [trial for trial in trials if trial.play.batch is None]
+        first = max([1, *(math.ceil((of.play.batch or 1) / len(of.trials)) for of in batches)])
         self.looks = look_times(max_samples // len(self.trials), first)
         self.path: list[tuple[int, float]] = [(0, 0.0)]
         self.bound, self.failure = 1.0, ""
@@ -252,8 +245,7 @@ class _Course:
         if self.verdict is not Verdict.LOSSY:
             return ()
         trial = max((trial for trial in self.trials if trial.runs), key=lambda trial: trial.worst()[0])
-        (part,) = [part for part in self.parts if trial in part.trials]
-        return trial.example(part.batches, seed)
+        return trial.example(next((of for of in self.batches if trial in of.trials), None), seed)
 
     def needed(self) -> int | None:
         """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.

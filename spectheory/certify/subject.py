@@ -7,8 +7,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from operator import index
@@ -136,9 +135,8 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
             return False
         rng = np.random.default_rng(0)
         try:
-            with _generators_restored():
-                for _ in range(math.ceil(CALLS / chance)):
-                    call(draft, p, rng)
+            for _ in range(math.ceil(CALLS / chance)):
+                call(draft, p, rng)
         except Exception:
             return False
         return True
@@ -178,20 +176,6 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
         return found
 
     return distribution_of
-
-
-@contextmanager
-def _generators_restored() -> Iterator[None]:
-    """Context manager: the global generators have their states of the beginning at the end."""
-    torch = sys.modules.get("torch")
-    of_python, of_numpy, of_torch = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)  # noqa: NPY002
-        if torch:
-            torch.set_rng_state(of_torch)
 
 
 def _shared_generators() -> tuple[Any, ...]:

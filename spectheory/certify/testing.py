@@ -20,9 +20,8 @@ from spectheory.core.files import write_whole
 from spectheory.core.json_values import to_json
 from spectheory.core.provenance import Provenance
 
-PACKAGES = ("numpy", "scipy", "numba", "hypothesis", "torch", "triton", "jax", "vllm", "sglang", "transformers")
+PACKAGES = ("numpy", "torch", "triton", "vllm", "sglang", "transformers")
 """The versions of those that are loaded are stored with a certificate."""
-SCHEMA = 1
 
 
 @dataclass
@@ -62,7 +61,7 @@ class TestSession:
         loaded = [name for name in PACKAGES if name in sys.modules]
         stored = {
             "kind": "stored_certificate",
-            "schema": SCHEMA,
+            "schema": 1,
             "test": test,
             "session_level": self.level,
             "seconds": seconds,

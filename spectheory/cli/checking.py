@@ -32,7 +32,7 @@ def check(
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Check more cases. This takes some minutes.")
     ] = False,
-    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for a report in Markdown.")] = None,
     as_json: Json = False,
 ) -> None:
     """Check whether the claims of the papers are true. The exit status is 1 if a check fails."""
@@ -48,9 +48,9 @@ def check(
             tell(done, len(chosen))
             found.append(check_claim(name, effort=2 if exhaustive else 1))
     if report is not None:
-        from proofs_check.page import claims_page
+        from proofs_check.markdown import claims_markdown
 
-        write_whole(report, claims_page(found, exhaustive=exhaustive))
+        write_whole(report, claims_markdown(found))
     if as_json:
         print(json.dumps([one.to_json() for one in found], indent=1))
     else:

@@ -64,11 +64,7 @@ class Exports:
         return list(dict.fromkeys(self.folder / file for export in self.taken.values() for file in export.files))
 
     def write(self, *, aside: bool) -> None:
-        """Write the files, and print how to start each engine: on standard error if `aside`, else on standard output.
-
-        Raises:
-            typer.Exit: with status 2 at the end, if an engine cannot run the plan.
-        """
+        """Write the files, and print how to start each engine, on standard error if `aside`."""
         out = errors if aside else console
         for name, export in self.taken.items():
             lines = [f"{name} (written for {export.engine} {export.version}):"]
@@ -78,5 +74,8 @@ class Exports:
             out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
         for name, reason in self.refused.items():
             errors.print(f"error: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
+
+    def require_all(self) -> None:
+        """Raise typer.Exit with status 2 if an engine cannot run the plan."""
         if self.refused:
             raise typer.Exit(2)

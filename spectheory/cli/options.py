@@ -187,31 +187,6 @@ SHIPPED_PROMPTS = PromptOptions()
 
 
 @dataclass(frozen=True)
-class LimitOptions:
-    """Options that limit the search for trees."""
-
-    max_budget: Annotated[int, typer.Option(help="Maximum number of drafted tokens per tree.")] = 64
-    max_depth: Annotated[int | None, typer.Option(help="Maximum depth of a draft tree.", show_default="no limit")] = (
-        None
-    )
-    max_fanout: Annotated[
-        int | None, typer.Option(help="Maximum number of children per node.", show_default="no limit")
-    ] = None
-
-    def checked(self) -> dict[str, Any]:
-        """The limits as keyword arguments of a search. Raises InputError for a limit below 1."""
-        limits = dataclasses.asdict(self)
-        for name, limit in limits.items():
-            if limit is not None and limit < 1:
-                repair = "" if name == "max_budget" else ", or left out"
-                raise InputError(f"--{name.replace('_', '-')} must be at least 1{repair}, got {limit}")
-        return limits
-
-
-UNLIMITED = LimitOptions()
-
-
-@dataclass(frozen=True)
 class DeploymentOptions:
     """Options for the GPUs that share the models, and for the formats in which the models are kept."""
 
@@ -243,7 +218,7 @@ class DeploymentOptions:
 ONE_GPU = DeploymentOptions()
 
 
-GROUPS = (PairOptions, PromptOptions, LimitOptions, DeploymentOptions)
+GROUPS = (PairOptions, PromptOptions, DeploymentOptions)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports, engines_of
-from spectheory.cli.options import (
-    ONE_GPU,
-    UNLIMITED,
-    DeploymentOptions,
-    Force,
-    GpuName,
-    Json,
-    LimitOptions,
-    RatesFile,
-    Smooth,
-    TargetModel,
-    rates_of,
-)
-from spectheory.cli.output import progress, require_free, show, warn
+from spectheory.cli.options import Force, GpuName, Json, RatesFile, Smooth, TargetModel, numbers, rates_of
+from spectheory.cli.output import progress, require_free, show
 from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.engines import ALL
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.engine_costs import DEFAULT_ENGINE
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
@@ -40,24 +27,18 @@ from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import Replays
-from spectheory.verify import verifier_of
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
 """The names of the engines to which this package can export plans."""
-_WRITTEN = (
-    f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; for another "
-    "version, write ENGINE@VERSION."
-)
-EngineNames = Annotated[str | None, typer.Option("--engine", help=_WRITTEN)]
-TimedEngineNames = Annotated[
+EngineNames = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help=f"{_WRITTEN} Computed times use the costs of the first engine.",
-        show_default=f"no settings, costs of {DEFAULT_ENGINE}",
+        help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; for "
+        "another version, write ENGINE@VERSION. Computed times use the costs of the first engine.",
+        show_default="no settings",
     ),
 ]
-
 TraceFolder = Annotated[
     Path | None,
     typer.Option(
@@ -65,6 +46,16 @@ TraceFolder = Annotated[
         help="Folder of a trace, from `spectheory trace`. Tree and verifier are then chosen together, by replaying "
         "them on its texts. Above temperature 0 the traced models are run once over each text.",
     ),
+]
+MaxBudget = Annotated[int, typer.Option("--max-budget", min=1, help="Maximum number of drafted tokens per tree.")]
+MaxDepth = Annotated[
+    int | None, typer.Option("--max-depth", min=1, help="Maximum depth of a draft tree.", show_default="no limit")
+]
+OutFile = Annotated[
+    Path | None, typer.Option("--out", help="File for the result. Files for engines are written to its folder.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Print what the columns mean, what is assumed, and a drawing of the tree too.")
 ]
 
 
@@ -79,26 +70,16 @@ def plan(
         ),
     ] = None,
     trace: TraceFolder = None,
-    verifier: Annotated[
-        str | None,
-        typer.Option(help="Verifier of the --tree, such as Traversal; needs --trace.", show_default="the fastest"),
-    ] = None,
     engine: EngineNames = None,
-    draft: Annotated[
-        str | None,
-        typer.Option(
-            help="Draft model to name in the engine settings: a name or a folder.", show_default="the measured draft"
-        ),
-    ] = None,
-    limits: LimitOptions = UNLIMITED,
+    max_budget: MaxBudget = 64,
+    max_depth: MaxDepth = None,
     context: Annotated[
         int | None,
         typer.Option(help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
     smooth: Smooth = False,
-    out: Annotated[
-        Path | None, typer.Option(help="File for the plan. Files for engines are written to its folder.")
-    ] = None,
+    out: OutFile = None,
+    verbose: Verbose = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -106,55 +87,25 @@ def plan(
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
-    from spectheory.report.terminal import plan_summary, tree_drawing
-    from spectheory.results.comparison import differing_models
+    from spectheory.report.terminal import plan_summary
 
-    bounds, engines = limits.checked(), engines_of(engine)
-    if draft is not None and not engines:
-        raise InputError("--draft is used only in engine settings: give --engine too, or leave out --draft")
-    files = [acceptance, latency, tree], out
+    engines, files = engines_of(engine), ([acceptance, latency, tree], out)
     require_free(*files, force=force)
     rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
-    if said := differing_models(rates.provenance, seconds.provenance):
-        warn(f"the rates are for {said[0]}, while the times are for {said[1]}")
-    if verifier is not None and (tree is None or trace is None):
-        raise InputError("--verifier needs --tree and --trace: without --tree the fastest verifier is chosen")
-    given = None if tree is None else tree_file(tree).tree
-    if verifier is not None:
-        verifier_of(verifier)
-    texts = None if trace is None else _replays(trace, rates)
-    if given is None:
-        with progress("trees") as tell:
-            chosen = search(rates, seconds, context=context, replays=texts, progress=tell, **bounds)
+    given, texts = None if tree is None else tree_file(tree).tree, _replays(trace, rates)
+    if given is not None:
+        chosen = evaluate(given, rates, seconds, context=context, replays=texts)
     else:
-        terms = {"context": context, "replays": texts, "verifier": verifier}
-        chosen = evaluate(given, rates, seconds, **terms)
-    exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
+        with progress("trees") as tell:
+            limits = {"max_budget": max_budget, "max_depth": max_depth, "context": context}
+            chosen = search(rates, seconds, replays=texts, progress=tell, **limits)
+    exports = Exports.of(Fitting.of(chosen), engines, out)
     require_free(*files, *exports.files, force=force)
-    notes = _notes(chosen)
-    if seconds.batch > 1:
-        notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
-    shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
-    show(chosen, *shown, as_json=as_json, out=out)
     exports.write(aside=as_json)
-
-
-def _notes(chosen: Schedule) -> list[Text]:
-    from spectheory.report.terminal import confidence_lines
-
-    assumed = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
-    classes = chosen.rates.classes
-    contexts = [] if classes is None else [Text(f"contexts: {classes.summary}")]
-    return [*confidence_lines(chosen.confidence), *assumed, *contexts]
-
-
-def _replays(folder: Path, rates: Acceptance) -> Replays:
-    """The texts of a trace, whose sampling the rates must share."""
-    from reference.replaying import traced_replays
-
-    return traced_replays(folder, rates)[0]
+    show(chosen, plan_summary(chosen), *_notes(chosen, verbose=verbose), as_json=as_json, out=out)
+    exports.require_all()
 
 
 def schedule(
@@ -169,7 +120,15 @@ def schedule(
             "drafts. Engine settings will contain its name."
         ),
     ],
-    machine: DeploymentOptions = ONE_GPU,
+    gpus: Annotated[int, typer.Option(help="Number of GPUs that share each forward.")] = 1,
+    quant: Annotated[
+        str | None,
+        typer.Option(
+            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
+            "name: llama-3.2-1b-q8_0.",
+            show_default="as in the config",
+        ),
+    ] = None,
     measured: Annotated[
         Path | None,
         typer.Option(
@@ -191,8 +150,9 @@ def schedule(
         ),
     ] = None,
     trace: TraceFolder = None,
-    engine: TimedEngineNames = None,
-    limits: LimitOptions = UNLIMITED,
+    engine: EngineNames = None,
+    max_budget: MaxBudget = 64,
+    max_depth: MaxDepth = None,
     context: Annotated[
         int | None,
         typer.Option(
@@ -200,18 +160,16 @@ def schedule(
             show_default=f"mean by the lengths, otherwise {DEFAULT_CONTEXT}",
         ),
     ] = None,
-    prompt_tokens: Annotated[
-        float | None,
-        typer.Option(help="Mean number of tokens of a prompt, with --output-tokens: steps then process prompts too."),
+    lengths: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROMPT,ANSWER",
+            help="Mean numbers of tokens of a prompt and of an answer, such as 512,256: steps then read prompts too.",
+        ),
     ] = None,
-    output_tokens: Annotated[
-        float | None, typer.Option(help="Mean number of tokens of an answer, with --prompt-tokens.")
-    ] = None,
-    smooth: Smooth = False,
-    out: Annotated[
-        Path | None, typer.Option(help="File for the schedule. Files for engines are written to its folder.")
-    ] = None,
+    out: OutFile = None,
     report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
+    verbose: Verbose = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -219,41 +177,61 @@ def schedule(
 
     Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
-    from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
-    from spectheory.report.terminal import tree_drawing
+    from spectheory.report.schedules import schedule_page, schedule_rows
 
-    bounds, batches, engines = limits.checked(), batches_of(batch), engines_of(engine)
+    batches, engines = batches_of(batch), engines_of(engine)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
     files = [acceptance, costs, *models], out, report
     require_free(*files, force=force)
     rates = rates_of(acceptance)
-    texts = None if trace is None else _replays(trace, rates)
-    rates = rates.smoothed() if smooth else rates
-    calibrated = None if costs is None else CalibratedCosts.load(costs)
+    prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
         gpu,
         target,
         draft,
-        context=context,
-        measured=measured,
-        smooth=smooth,
+        gpus,
+        context,
+        measured,
+        quant=quant,
         engine=engines[0] if engines else None,
-        **asdict(machine),
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
-        costs=calibrated,
+        prompt_tokens=prompt,
+        output_tokens=answer,
+        costs=None if costs is None else CalibratedCosts.load(costs),
     )
+    texts = _replays(trace, rates)
     with progress("trees") as tell:
-        planned = place.schedule(rates, batches, replays=texts, progress=tell, **bounds)
+        planned = place.schedule(
+            rates, batches, max_budget=max_budget, max_depth=max_depth, replays=texts, progress=tell
+        )
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
-    title = f"{target} with {place.draft_name} on {machine.gpus} x {gpu}"
-    pages = {} if report is None else {report: schedule_page(title, planned)}
-    (sizes, tree), *_ = named_ranges(planned)
-    drawn = tree_drawing(tree, planned.reach, planned.reach_source)
-    notes = *_notes(planned), *([Text(f"at batch {sizes}:"), drawn] if tree.budget else [])
-    show(planned, schedule_rows(planned), *notes, as_json=as_json, out=out, pages=pages)
     exports.write(aside=as_json)
+    pages = {report: schedule_page(f"{target} with {place.draft_name} on {gpus} x {gpu}", planned)} if report else {}
+    rows = schedule_rows(planned, explained=verbose)
+    show(planned, rows, *_notes(planned, verbose=verbose), as_json=as_json, out=out, pages=pages)
+    exports.require_all()
+
+
+def _replays(folder: Path | None, rates: Acceptance) -> Replays | None:
+    """The texts of a trace, whose sampling the rates must share."""
+    if folder is None:
+        return None
+    from reference.replaying import traced_replays
+
+    return traced_replays(folder, rates)[0]
+
+
+def _notes(planned: Schedule, *, verbose: bool) -> list[RenderableType]:
+    """One line on the error of the prediction; the rest of what is known about it if it is `verbose`."""
+    from spectheory.report.terminal import tree_drawing
+
+    error, *more = [*planned.error_lines, *(f"assumed: {sentence}" for sentence in planned.provenance.assumptions)]
+    if not verbose:
+        return [Text(f"{error} (more with --verbose)" if more else error)]
+    if (classes := planned.rates.classes) is not None:
+        more.append(f"contexts: {classes.summary}")
+    drawn = [Text(f"at batch {planned.batches[0]}:"), tree_drawing(planned.tree, planned.reach, planned.reach_source)]
+    return [*map(Text, (error, *more)), *(drawn if planned.tree.budget else [])]
 
 
 def batches_of(text: str) -> Sequence[int]:
@@ -262,10 +240,8 @@ def batches_of(text: str) -> Sequence[int]:
         ends = [int(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
         ends = []
-    if not ends or (":" in text and len(ends) != 2):
-        raise InputError(f"--batch must be like 1:256 or 1,8,64, got {text!r:.80}")
-    rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[1])
-    if not rises or ends[0] < 1 or ends[-1] > LARGEST:
+    rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[-1])
+    if not ends or (":" in text and len(ends) != 2) or not rises or ends[0] < 1 or ends[-1] > LARGEST:
         raise InputError(
             f"--batch must name increasing sizes from 1 to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}"
         )

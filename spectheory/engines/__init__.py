@@ -55,7 +55,6 @@ __all__ = [
     "Run",
     "Statistics",
     "diagnose",
-    "diagnosis_names",
     "engine",
     "engines",
     "export",
@@ -97,11 +96,6 @@ def names() -> list[str]:
 def report_names() -> list[str]:
     """The names of all reports that can be read, such as "vllm-log"."""
     return [name for each in engines() for name in each.readers]
-
-
-def diagnosis_names() -> list[str]:
-    """The names of all reports that `diagnose` can read, such as "vllm-metrics"."""
-    return [name for each in engines() for name, reader in each.readers.items() if reader.observe]
 
 
 def engine(name: str) -> Engine:
@@ -217,7 +211,7 @@ def diagnose(
 
     Args:
         report: a log, or one or two scrapes, see `read_report`.
-        kind: kind of the report, one of `spectheory.engines.diagnosis_names()`.
+        kind: kind of the report: a log or metrics, such as "vllm-metrics".
         plain: the same kind of report, of the same server and load without speculation.
         times: forward times: a `Deployment`, whose times are measured or computed for the batch size of the server, or
             latencies of one or several batch sizes. Without them nothing is predicted.

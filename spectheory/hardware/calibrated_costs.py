@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -35,11 +35,9 @@ from spectheory.hardware.engine_costs import (
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Drafting, Latency
-from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import Named, model, pair_in_formats, require_pair
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import TimedSetup
-from spectheory.hardware.uncertainty import CostUncertainty
 
 NOISE = 0.02
 """Default standard deviation of the logarithm of measured over predicted seconds."""
@@ -152,31 +150,22 @@ class CalibratedCosts(Record):
         return tuple(one for one in found if abs(math.log(one.after / one.before)) > min(one.deviation, NOTABLE))
 
     @property
-    def contradictions(self) -> tuple[str, ...]:
-        """For each run whose residual is above 15%, a sentence that says so."""
+    def warnings(self) -> tuple[str, ...]:
+        """What a user of the costs must know: runs with a residual above 15%, and numbers that have moved far."""
         found = sorted(zip(self.residuals, self.runs, strict=True), key=lambda pair: -abs(pair[0]))
-        return tuple(
-            f"{run.name} contradicts the time model"
-            f"{' or another run' if len(self.runs) > 1 else ''}: after the calibration, {1 + residual:.2f} times its "
-            "measured speed is predicted. Check its figures and its conditions, or measure it again"
+        runs = [
+            f"{run.name} contradicts the time model{' or another run' if len(self.runs) > 1 else ''}: after the "
+            f"calibration, {1 + residual:.2f} times its measured speed is predicted. Check its figures"
             for residual, run in found
             if abs(residual) > LARGE
-        )
-
-    @property
-    def surprises(self) -> tuple[str, ...]:
-        """For each number that has moved by more than three of its spreads, a sentence that says so."""
-        return tuple(
+        ]
+        numbers = [
             f"{one.name} has moved to {one.after / one.before:.3g} times its shipped value, farther than other "
             "deployments of the engine let expect. Check the figures and the conditions of the runs, or add runs"
             for one in self.moved
             if abs(math.log(one.after / one.before)) > FAR * self.spreads[one.name]
-        )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a user of the costs must know: the contradictions and the surprises."""
-        return (*self.contradictions, *self.surprises)
+        ]
+        return (*runs, *numbers)
 
     @property
     def summary(self) -> str:
@@ -208,19 +197,20 @@ class CalibratedCosts(Record):
             InputError: engine, GPU, number of GPUs, target or format differ.
         """
         own = self.setup
-        pairs = {
-            "engine": (self.engine, engine, _engines_agree(self.engine, engine)),
-            "gpu": (own.gpu.name, setup.gpu.name, own.gpu == setup.gpu),
-            "gpus": (own.gpus, setup.gpus, own.gpus == setup.gpus),
-            "parallel": (own.parallel, setup.parallel, own.gpus == 1 or own.parallel == setup.parallel),
-            "target": (own.target.name, setup.target.name, _same(own.target, setup.target)),
+        versions = "@" in self.engine and "@" in engine
+        agrees = {
+            "engine": split(self.engine)[: 1 + versions] == split(engine)[: 1 + versions],
+            "gpu": own.gpu == setup.gpu,
+            "gpus": own.gpus == setup.gpus,
+            "parallel": own.gpus == 1 or own.parallel == setup.parallel,
+            "target": replace(own.target, name="") == replace(setup.target, name=""),
         }
-        for name, (mine, other, agrees) in pairs.items():
-            if not agrees:
-                raise InputError(
-                    f"costs were calibrated for {name} {mine}, the deployment has {name} {other}: calibrate on runs of "
-                    "the deployment, or pass the field `costs` of the record to use them all the same"
-                )
+        if wrong := [name for name, same in agrees.items() if not same]:
+            raise InputError(
+                f"costs were calibrated for {own.gpus} x {own.gpu.name}, {own.target.name}, {self.engine}, and the "
+                f"deployment differs in {', '.join(wrong)}: calibrate on runs of the deployment, or pass the field "
+                "`costs` of the record to use them all the same"
+            )
         drafts = [None if draft is None else draft.name for draft in (own.draft, setup.draft)]
         other = [f"the costs were calibrated with draft {drafts[0]} and are used for {drafts[1]}"]
         return (self.said, *self.warnings, *(other if drafts[0] != drafts[1] else []))
@@ -332,27 +322,6 @@ def _check_noise(noise: float) -> None:
             f"noise must be from {LEAST_NOISE:g} to {MOST_NOISE:g}, got {noise!r:.60}: give the standard deviation of "
             "the logarithm of a run's seconds, such as 0.02 for 2%"
         )
-
-
-def _engines_agree(own: str, other: str) -> bool:
-    """Whether two engines have one name, and one version if both have one."""
-    (name, numbers), (second, others) = split(own), split(other)
-    return name == second and ("@" not in own or "@" not in other or numbers == others)
-
-
-def _same(own: ModelConfig, other: ModelConfig) -> bool:
-    """Whether two models are the same, whatever their names."""
-    return replace(own, name="") == replace(other, name="", design=None, prediction=None)
-
-
-@lru_cache(maxsize=8)
-def uncertainty_left(calibrated: CalibratedCosts) -> CostUncertainty:
-    """The uncertainty of the costs that the runs of a calibration leave, to first order around the calibrated costs."""
-
-    def logarithms(costs: EngineCosts) -> np.ndarray:
-        return np.log([calibrated.setup.seconds(run, costs) for run in calibrated.runs])
-
-    return CostUncertainty.after_runs(logarithms, calibrated.costs, calibrated.spreads, calibrated.noise)
 
 
 def fitted(

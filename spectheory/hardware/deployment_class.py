@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
 from spectheory.hardware.model_config import ModelConfig
 
@@ -63,18 +62,6 @@ class LogErrors:
     rows: int
     sources: int
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.median <= self.most < math.inf:
-            raise InputError(
-                "errors must have 0 <= median <= most (the 80% quantile), both finite, got "
-                f"median={self.median!r:.40}, most={self.most!r:.40}: write the table again"
-            )
-        if not 1 <= self.sources <= self.rows:
-            raise InputError(
-                f"errors must have 1 <= sources <= rows, got sources={self.sources!r:.40}, rows={self.rows!r:.40}: "
-                "write the table again"
-            )
-
     @property
     def in_words(self) -> str:
         """The two errors in percent, with the number of rows and sources.
@@ -82,11 +69,8 @@ class LogErrors:
         >>> LogErrors(0.0583, 0.1823, 41, 8).in_words
         '6%, 20% (41 rows, 8 sources)'
         """
-        several = "s" * (self.sources > 1)
-        return (
-            f"{math.expm1(self.median):.0%}, {math.expm1(self.most):.0%} ({self.rows} row{'s' * (self.rows > 1)}, "
-            f"{self.sources} source{several})"
-        )
+        rows, sources = (f"{n} {what}{'s' * (n > 1)}" for n, what in ((self.rows, "row"), (self.sources, "source")))
+        return f"{math.expm1(self.median):.0%}, {math.expm1(self.most):.0%} ({rows}, {sources})"
 
 
 @dataclass(frozen=True)
@@ -112,24 +96,11 @@ class ClassErrors:
 
 
 def classes_parsed(text: str) -> dict[tuple[str, bool], ClassErrors]:
-    """The errors in the text of a table, by the name of the class and whether deployments were calibrated.
-
-    Raises:
-        InputError: the text is not such a table.
-    """
-    try:
-        rows = [
-            ClassErrors(
-                row["name"],
-                None if row["speedup"] is None else LogErrors(**row["speedup"]),
-                None if row["plain"] is None else LogErrors(**row["plain"]),
-                tuple(row["engines"]),
-                row["calibrated"],
-            )
-            for row in json.loads(text)["classes"]
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"this is not a table of validated classes ({error}): write it again") from error
+    """The errors in the text of a table, by the name of the class and whether deployments were calibrated."""
+    rows = []
+    for row in json.loads(text)["classes"]:
+        speedup, plain = (None if row[what] is None else LogErrors(**row[what]) for what in ("speedup", "plain"))
+        rows.append(ClassErrors(row["name"], speedup, plain, tuple(row["engines"]), row["calibrated"]))
     return {(row.name, row.calibrated): row for row in rows}
 
 

@@ -10,6 +10,7 @@ deviation of its logarithm from one deployment to another, as far as a measureme
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, fields
@@ -178,31 +179,23 @@ def parsed(text: str) -> tuple[CostRow, ...]:
     """The rows in the text of a table.
 
     Raises:
-        InputError: a column is missing, or a row has an unknown name, a specifier of another form, or no number.
+        InputError: a row has an unknown name, a specifier of another form, or no number.
     """
-    table = csv.DictReader(text.splitlines())
-    if missing := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
-        raise InputError(f"a table of engine costs must have the columns {', '.join(COLUMNS)}: add {missing}")
-    return tuple(_row(line, number) for number, line in enumerate(table, 2))
-
-
-def _row(line: dict[str, str], number: int) -> CostRow:
-    if line["name"] not in NAMES:
-        raise InputError(f"line {number}: name must be one of {', '.join(NAMES)}, got {line['name']!r:.60}")
-    if not all(re.fullmatch(r"(>=|<)\d+(\.\d+)*", part) for part in filter(None, line["versions"].split(","))):
-        raise InputError(f"line {number}: versions must be like >=0.11,<0.13 or empty, got {line['versions']!r:.60}")
-    value, spread = (_number(line, number, name) for name in ("value", "spread"))
-    return CostRow(line["engine"], line["versions"], line["name"], value, spread, line["source"])
-
-
-def _number(line: dict[str, str], number: int, name: str) -> float:
-    try:
-        value = float(line[name])
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not 0 <= value < float("inf"):
-        raise InputError(f"line {number}: {name} must be a finite number of at least 0, got {line[name]!r:.60}")
-    return value
+    rows = []
+    for number, line in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            values = float(line["value"]), float(line["spread"])
+            row = CostRow(line["engine"], line["versions"], line["name"], *values, line["source"])
+        except (TypeError, ValueError, KeyError) as error:
+            raise InputError(f"line {number}: a row must have {', '.join(COLUMNS)} ({error})") from None
+        versions = all(re.fullmatch(r"(>=|<)\d+(\.\d+)*", part) for part in filter(None, row.versions.split(",")))
+        if row.name not in NAMES or not versions or not (0 <= row.value < math.inf and 0 <= row.spread < math.inf):
+            raise InputError(
+                f"line {number}: name must be a number of EngineCosts, versions like >=0.11,<0.13 or empty, value and "
+                f"spread finite and at least 0, got {row}"
+            )
+        rows.append(row)
+    return tuple(rows)
 
 
 def chosen(rows: Sequence[CostRow], engine: str) -> dict[str, CostRow]:

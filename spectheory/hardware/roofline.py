@@ -49,7 +49,6 @@ from spectheory.hardware.engine_costs import (
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.uncertainty import CostUncertainty
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense
@@ -399,6 +398,14 @@ class Roofline:
 
 
 @dataclass(frozen=True)
+class CostUncertainty:
+    """A field of records of earlier versions. It is kept with them and not used."""
+
+    spreads: dict[str, float]
+    runs: tuple[dict[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class RooflineInputs:
     """The deployment from which a roofline computes the seconds of a latency.
 
@@ -407,8 +414,7 @@ class RooflineInputs:
         target, draft: the models, without their single weights; the draft is None if drafts are looked up.
         engine: the engine, such as `vllm` or `vllm@0.11`.
         given: whether the costs are the caller's, as after a calibration, not those of the engine in the table.
-        uncertainty: how uncertain the costs are after a calibration; None if they are those of the table, or if that is
-            unknown.
+        uncertainty: see `CostUncertainty`.
     """
 
     place: Roofline
@@ -422,10 +428,6 @@ class RooflineInputs:
         """The same with another batch size, and as many tokens of prompts for each sequence."""
         prompts = self.place.prefill_tokens * batch / self.place.batch
         return replace(self, place=replace(self.place, batch=batch, prefill_tokens=prompts))
-
-    def with_costs(self, costs: EngineCosts) -> Self:
-        """The same with other costs."""
-        return replace(self, place=replace(self.place, costs=costs))
 
     def seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
         """The seconds of forwards of these numbers of tokens, and the overheads, by the names of `Latency`."""
@@ -456,11 +458,6 @@ class RooflineInputs:
         """The errors that deployments of this class had in the validation."""
         name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
         return ClassErrors.of(name, calibrated=self.given)
-
-    @property
-    def cost_uncertainty(self) -> CostUncertainty | None:
-        """How uncertain the costs are; None if they were given without a calibration."""
-        return self.uncertainty if self.given else CostUncertainty.of_engine(self.engine)
 
     @property
     def engine_name(self) -> str:

@@ -15,8 +15,6 @@ KINDS = ("plain", "forward", "speculative")
 """What a run measures: a plain decoding step, one forward of several tokens, or a draft-and-verify cycle."""
 NAMES = ("model", "draft", "gpu", "engine", "version", "quantisation", "kv_dtype")
 """The names that a run can have."""
-DEPLOYMENT = (*NAMES, "gpus")
-"""The fields that say which deployment was measured."""
 ROUNDING = 1e-6
 
 
@@ -132,12 +130,10 @@ class Run:
         *,
         kind: str = "plain",
         batch: float = 1,
-        context: float,
         tokens: int = 1,
-        depth: int = 0,
         tau: float | None = None,
         source: str = "",
-        **named: Any,
+        **more: Any,
     ) -> Self:
         """A run from the throughput of the whole batch.
 
@@ -149,12 +145,10 @@ class Run:
                 that it reads.
             kind: as the attribute.
             batch: as the attribute.
-            context: as the attribute.
             tokens: as the attribute.
-            depth: as the attribute.
-            tau: as the attribute; a speculative run needs it.
+            tau: as the attribute.
             source: as the attribute.
-            **named: the other attributes.
+            **more: the other attributes, of which `context` is required.
 
         Raises:
             InputError: the throughput is not above 0, tau is missing, or as `Run`.
@@ -168,8 +162,8 @@ class Run:
         for name, value in (("batch", batch), ("tokens", tokens), ("tau", 1 if tau is None else tau)):
             _check_number(_where(source) + name, value, 1)
         emitted = {"forward": tokens, "speculative": tau}.get(kind) or 1
-        seconds = batch * emitted / tokens_per_second
-        return cls(kind, batch, context, seconds, tokens=tokens, depth=depth, tau=tau, source=source, **named)
+        more |= {"tokens": tokens, "tau": tau, "source": source}
+        return cls(kind, batch, seconds=batch * emitted / tokens_per_second, **more)
 
     @property
     def name(self) -> str:
@@ -194,8 +188,6 @@ class Conditions:
 
     Attributes:
         batch: number of sequences that run together.
-        input_tokens: mean tokens of a prompt.
-        output_tokens: mean tokens of an answer.
         speculative: whether the engine speculated. Also true if `tau`, `nodes` or `depth` is given.
         tau: mean number of tokens of a sequence per cycle.
         nodes: drafted nodes per cycle, the root excluded.
@@ -206,15 +198,13 @@ class Conditions:
     """
 
     batch: float | None = None
-    input_tokens: float | None = None
-    output_tokens: float | None = None
     speculative: bool | None = None
     tau: float | None = None
     nodes: int | None = None
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("input_tokens", 0), ("output_tokens", 1), ("tau", 1)):
+        for name, least in (("batch", 1), ("tau", 1)):
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), least)
         for name in ("nodes", "depth"):

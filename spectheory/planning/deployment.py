@@ -9,7 +9,7 @@ from pathlib import Path
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
-from spectheory.hardware.calibrated_costs import CalibratedCosts, uncertainty_left
+from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, usual_parallel
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
@@ -164,10 +164,7 @@ class Deployment:
             draft_gpus=self.draft_gpus,
             drafting=self.drafting,
         )
-        inputs = computed.inputs
-        if inputs is not None and isinstance(self.costs, CalibratedCosts):
-            inputs = replace(inputs, uncertainty=uncertainty_left(self.costs))
-        return replace(computed, provenance=computed.provenance.assuming(*said), inputs=inputs)
+        return replace(computed, provenance=computed.provenance.assuming(*said))
 
     def schedule(
         self,

@@ -349,8 +349,7 @@ class Fitting:
         """
         if not self.draft:
             raise InputError(
-                "the latency record does not name the draft model: name it with the argument draft, or with "
-                "--draft on the command line"
+                "the latency record does not name the draft model: name it with the argument draft of spectheory.export"
             )
         return name_for_engines(self.draft)
 

@@ -278,8 +278,18 @@ class Schedule(Record):
         )
 
     @property
+    def error_lines(self) -> list[str]:
+        """What is known about the error of the predictions, the most important sentence first."""
+        said = [] if self.confidence is None else self.confidence.lines
+        source = "replayed on recorded texts" if self.is_replayed else "predicted from rates"
+        if (interval := self.speedup_interval()) is not None and self.tree.budget:
+            said.append(f"95% interval of the speedup, {source}: {interval[0]:.2f}x to {interval[1]:.2f}x")
+        return said or [f"tau is {source}, without an interval"]
+
+    @property
     def _summary_of_plan(self) -> str:
         after = f"after {self.context:,} tokens of context"
+        after += f" at batch size {self.batches[0]}" if self.batches[0] > 1 else ""
         if self.answer == "off":
             return f"Do not speculate: {after} no draft is predicted to be faster than plain decoding."
         tree, interval, parts = self.tree, self.tau_interval, self.cycle_parts()

@@ -25,7 +25,7 @@ from spectheory.report.svg import (
     styled,
     to_svg,
 )
-from spectheory.results.comparison import Account, Comparison
+from spectheory.results.plan_comparison import Account, PlanComparison
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 ACCOUNTS = {"theory": BLUE, "simulation": GREY, "measurement": ORANGE}
@@ -116,7 +116,7 @@ def tree_figure(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = ""
 
 
 @styled
-def accepted_figure(comparison: Comparison) -> str:
+def accepted_figure(comparison: PlanComparison) -> str:
     """Share of cycles by number of accepted tokens, one bar for each account."""
     figure, (axes,) = panels(height_inches=2.7)
     accounts = comparison.accounts
@@ -136,7 +136,7 @@ def accepted_figure(comparison: Comparison) -> str:
 
 
 @styled
-def tau_figure(comparison: Comparison) -> str:
+def tau_figure(comparison: PlanComparison) -> str:
     """Tau and speedup of each account as points with their 95% intervals."""
     accounts = comparison.accounts
     figure, (tau, speed) = panels(columns=2, height_inches=1.1 + 0.35 * len(accounts), sharey=True)
@@ -168,7 +168,7 @@ def _point(
 
 
 @styled
-def cycle_figure(comparison: Comparison) -> str:
+def cycle_figure(comparison: PlanComparison) -> str:
     """Where the time of a cycle goes, predicted and measured, with the time of a step of plain decoding below."""
     bars = [(a.name, a, a.cycle_seconds) for a in comparison.accounts if a.cycle_seconds]
     plain = [(f"plain, {a.name}", a.plain_seconds) for a in comparison.accounts if a.plain_seconds]

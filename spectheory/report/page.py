@@ -17,7 +17,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.hardware.latency import Latency
 from spectheory.report import figures, svg
 from spectheory.report.tables import TextTable, acceptance_rows, comparison_rows, latency_rows, plan_rows
-from spectheory.results.comparison import Comparison
+from spectheory.results.plan_comparison import PlanComparison
 
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
 """Colours of figures that change with the light or dark mode of the page."""
@@ -64,12 +64,12 @@ class Run:
     Attributes:
         heading: heading of the plan's sections; may be empty.
         acceptance: the measured rates. The rates of the plan itself may be smoothed.
-        comparison: the plan's prediction, and the simulation and measurement of it.
+        comparison: the plan's prediction, and the measurement of it.
     """
 
     heading: str
     acceptance: Acceptance
-    comparison: Comparison
+    comparison: PlanComparison
 
 
 def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence[str] = ()) -> str:

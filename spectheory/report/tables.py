@@ -14,7 +14,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import CycleEnds, Replayed
-from spectheory.results.comparison import Account, Comparison
+from spectheory.results.plan_comparison import Account, PlanComparison
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -175,8 +175,8 @@ def plan_rows(plan: Schedule) -> TextTable:
     return TextTable(title, ("", "ms", "share"), tuple(rows), frozenset({3, 4}))
 
 
-def comparison_rows(comparison: Comparison) -> TextTable:
-    """Theory, simulation and measurement in one column each. The note below is the verdict."""
+def comparison_rows(comparison: PlanComparison) -> TextTable:
+    """Theory and run in one column each. The note below is the verdict."""
     accounts = comparison.accounts
     rows: list[tuple[str, ...]] = []
     sections = set()

@@ -9,7 +9,6 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
-from spectheory.planning.confidence import Confidence
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.tables import plan_rows
 
@@ -22,11 +21,6 @@ PER_LINE = 6
 def plan_summary(plan: Schedule) -> Group:
     """The answer in one sentence, and where the time of a cycle goes."""
     return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), plan_rows(plan))
-
-
-def confidence_lines(confidence: Confidence | None) -> list[Text]:
-    """What is known about the errors of computed times, in at most three lines; none for measured times."""
-    return [] if confidence is None else [Text(line) for line in confidence.lines]
 
 
 def tree_drawing(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = "") -> RichTree:

@@ -1,253 +1,131 @@
-"""Comparison of one plan's prediction with a simulation and a measurement of the plan."""
+"""Comparison: many decoders on the same prompts, with tau predicted and measured, and tokens a second."""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
-from spectheory.core.provenance import Provenance, model_name
-from spectheory.core.ratios import clusters
-from spectheory.core.tree import Tree
-from spectheory.planning.schedule_record import EDITED, Schedule
-from spectheory.results.tally import Tally
-from spectheory.verify import verifier_of
+from spectheory.core.provenance import UNKNOWN, Provenance
+from spectheory.core.ratios import clusters, ratio_half_width
+from spectheory.core.record import Record
+
+RESAMPLES = 2000
+"""Bootstrap samples of an interval."""
+COLUMNS = "emitted", "cycles", "tokens", "seconds", "equal"
+"""The arrays of a comparison."""
 
 
-@dataclass(frozen=True, eq=False)
-class Account:
-    """The cycles of one plan according to theory, a simulation or a measurement. A field is None if it is unknown.
+@dataclass(frozen=True)
+class Compared:
+    """One decoder of a comparison, with what was predicted for it from texts of other prompts.
 
     Attributes:
-        name: `theory`, `simulation` or `measurement`.
-        tau: tokens emitted per target call.
-        tau_interval: limits of the 95% interval of tau.
-        accepted: (deepest + 1,) share of cycles in which exactly 0, 1, ... drafted tokens were accepted.
-        speedup: seconds per token of plain decoding divided by seconds per token of speculation.
-        cycle_seconds: seconds per cycle by part: `draft`, `verify` and `overhead`.
-        plain_seconds: seconds per token of plain decoding.
-        requests, cycles: number of requests and number of cycles that were counted; 0 for theory.
-        wanted: number of requests that the run set out to count; `requests` is smaller after an interruption.
-        repeated_share: share of four-token runs that occurred earlier in the same text.
-        compared, identical: number of requests whose text was compared with plain decoding, and number of equal texts.
+        name: the drafter, or `HF` and the method for transformers' own decoding.
+        verifier: name of the verifier; None for transformers' own decoding.
+        temperature: sampling temperature; 0 is greedy decoding.
+        tau, tau_low, tau_high: tokens per target call by replay, with the limits of the 95% interval; None if replay
+            cannot predict this decoder.
+        speed: tokens per second after the first token, by replay and measured forwards; None if unknown.
     """
 
     name: str
-    tau: float
-    tau_interval: tuple[float, float] | None
-    accepted: np.ndarray
-    speedup: float | None
-    cycle_seconds: dict[str, float] | None
-    plain_seconds: float | None
-    provenance: Provenance
-    requests: int = 0
-    cycles: int = 0
-    wanted: int = 0
-    repeated_share: float | None = None
-    compared: int = 0
-    identical: int = 0
+    verifier: str | None
+    temperature: float
+    tau: float | None = None
+    tau_low: float | None = None
+    tau_high: float | None = None
+    speed: float | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.verifier is None else f"{self.name}, {self.verifier}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Record):
+    """Many decoders on the same prompts. Arrays have one row for each finished prompt, one column for each decoder.
+
+    Attributes:
+        decoders: the decoders, with their predictions. One of each temperature is named `plain`.
+        emitted, cycles: number of target calls after the first token, and number of tokens that they emitted, tokens
+            beyond the end of the text included.
+        tokens: number of tokens after the first one in the text.
+        seconds: wall-clock seconds after the first token.
+        equal: 1 if a greedy text equals that of plain decoding in the same loop, 0 if not; 1 for sampled texts.
+    """
+
+    kind: ClassVar[str] = "comparison"
+    schema: ClassVar[int] = 2
+
+    decoders: tuple[Compared, ...]
+    emitted: Int[np.ndarray, "prompts decoders"]
+    cycles: Int[np.ndarray, "prompts decoders"]
+    tokens: Int[np.ndarray, "prompts decoders"]
+    seconds: Float[np.ndarray, "prompts decoders"]
+    equal: Int[np.ndarray, "prompts decoders"]
+    provenance: Provenance = UNKNOWN
+
+    def __post_init__(self) -> None:
+        shape = len(self.cycles), len(self.decoders)
+        for name in COLUMNS:
+            values = check_array(name, getattr(self, name))
+            if values.shape != shape or values.size == 0 or values.dtype.kind not in "iuf" or not (values >= 0).all():
+                raise InputError(
+                    f"{name} must be numbers >= 0 of shape (prompts, decoders), at least one of each, got shape "
+                    f"{values.shape} for {shape[1]} decoders"
+                )
+            object.__setattr__(self, name, values.astype(np.float64 if name == "seconds" else np.int64))
+        if (self.cycles > self.emitted).any() or not (self.seconds > 0).all():
+            raise InputError("cycles must be at most emitted, and seconds above 0")
+
+    def with_prompt(self, **rows: list[float]) -> Self:
+        """A copy with one more prompt: for each array, a row with one value for each decoder."""
+        return replace(self, **{name: np.vstack([getattr(self, name), row]) for name, row in rows.items()})
 
     @property
-    def overhead_share(self) -> float | None:
-        """Share of a cycle's time outside the forwards of both models; None without `cycle_seconds`."""
-        seconds = self.cycle_seconds
-        return None if seconds is None else seconds["overhead"] / sum(seconds.values())
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Theory, simulation and measurement of one plan."""
-
-    plan: Schedule
-    theory: Account
-    simulation: Account | None
-    measurement: Account | None
+    def summary(self) -> str:
+        """The number of prompts and of decoders, and the fastest decoder."""
+        best = int(self.speed.argmax())
+        return (
+            f"{len(self.cycles)} prompts by {len(self.decoders)} decoders; fastest is {self.decoders[best]} at "
+            f"temperature {self.decoders[best].temperature:g}, {self.speed[best]:.1f} tokens per second"
+        )
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
-        """The accounts that exist, theory first."""
-        return tuple(a for a in (self.theory, self.simulation, self.measurement) if a is not None)
+    def tau(self) -> Float[np.ndarray, " decoders"]:
+        """Measured tokens per target call."""
+        return self.emitted.sum(0) / np.maximum(self.cycles.sum(0), 1)
+
+    def tau_half_width(self, decoder: int) -> float | None:
+        """Half the 95% interval of a measured tau, with prompts as clusters; None for one prompt."""
+        emitted, cycles = self.emitted[:, decoder], self.cycles[:, decoder]
+        return ratio_half_width(emitted, cycles) if clusters(cycles) > 1 else None
 
     @property
-    def inside(self) -> bool | None:
-        """Whether the predicted tau lies inside the measured 95% interval; None without such an interval."""
-        if self.measurement is None or self.measurement.tau_interval is None:
+    def speed(self) -> Float[np.ndarray, " decoders"]:
+        """Tokens per second after the first token, median over prompts."""
+        return np.median(self.tokens / self.seconds, axis=0)
+
+    def ratio(self, decoder: int, other: int) -> tuple[float, float, float]:
+        """Speed of `decoder` divided by that of `other`: median over prompts, and its 95% limits by the bootstrap."""
+        per_second = self.tokens / self.seconds
+        ratios = per_second[:, decoder] / per_second[:, other]
+        drawn = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
+        low, high = np.quantile(np.median(ratios[drawn], axis=1), [0.025, 0.975])
+        return float(np.median(ratios)), float(low), float(high)
+
+    def error_percent(self, decoder: int) -> float | None:
+        """How far the predicted tau is above the measured one, in percent of the measured one; None without it."""
+        predicted = self.decoders[decoder].tau
+        return None if predicted is None else 100 * (predicted / float(self.tau[decoder]) - 1)
+
+    def agrees(self, decoder: int) -> bool | None:
+        """Whether predicted and measured tau differ by less than the joint 95% interval; None without intervals."""
+        one, half = self.decoders[decoder], self.tau_half_width(decoder)
+        if one.tau is None or one.tau_low is None or one.tau_high is None or half is None:
             return None
-        low, high = self.measurement.tau_interval
-        return low <= self.theory.tau <= high
-
-    @property
-    def error_percent(self) -> float | None:
-        """How far the predicted tau is above the measured tau, in percent; None without a measurement."""
-        return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """Reasons why prediction, simulation and measurement are not fully comparable, one sentence each."""
-        if self.measurement is None:
-            return ()
-        found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance)]
-        if self.measurement.requests < self.measurement.wanted:
-            done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
-            found.append(f"The decode was interrupted: {done} are counted.")
-        return tuple(found)
-
-    @property
-    def verdict(self) -> str:
-        """One sentence on whether the prediction was right, then the caveats."""
-        return " ".join((self._sentence, *self.caveats))
-
-    @property
-    def _sentence(self) -> str:
-        predicted = f"The predicted tau of {self.theory.tau:.3f}"
-        if self.measurement is None:
-            return f"{predicted} has not been measured."
-        found = f"measured {self.measurement.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
-        if self.measurement.tau_interval is None:
-            return f"{predicted} cannot be checked against an interval, because only one request was decoded: {found}."
-        low, high = self.measurement.tau_interval
-        expected = self.theory.tau_interval
-        if expected and (expected[1] < low or high < expected[0]):
-            return (
-                f"The prediction was wrong, too {'high' if self.theory.tau > high else 'low'}: tau was predicted as "
-                f"{self.theory.tau:.3f}, from {expected[0]:.3f} to {expected[1]:.3f}, and measured as "
-                f"{self.measurement.tau:.3f}, from {low:.3f} to {high:.3f}. The two 95% intervals exclude each other; "
-                f"the prediction is off by {self.error_percent:+.1f}%."
-            )
-        side = "inside" if self.inside else "outside"
-        predicted = f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}"
-        if expected and not expected[0] <= self.measurement.tau <= expected[1]:
-            predicted += "; the measured tau lies outside the predicted interval"
-        return f"{predicted}: {found}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain JSON values."""
-        plan = self.plan
-        return {
-            "kind": "comparison",
-            "schema": 1,
-            "plan": {
-                "answer": plan.answer,
-                "budget": plan.tree.budget,
-                "max_depth": plan.tree.max_depth,
-                "context": plan.context,
-            },
-            **{a.name: _plain(a) for a in self.accounts},
-            "inside": self.inside,
-            "error_percent": self.error_percent,
-            "verdict": self.verdict,
-            "caveats": list(self.caveats),
-        }
-
-
-def compare(plan: Schedule, simulated: Tally | None, measured: Tally | None) -> Comparison:
-    """Compare the prediction of `plan` with a simulation and a measurement of it. Either tally may be None.
-
-    Raises:
-        InputError: a tally has no cycle, or was counted with another tree.
-    """
-    for name, tally in (("simulated", simulated), ("measured", measured)):
-        if tally is not None and tally.provenance.tree not in (None, plan.tree.identity):
-            raise InputError(f"the {name} tally was counted with a different tree: give the plan that it was made with")
-    return Comparison(
-        plan=plan,
-        theory=_predicted(plan),
-        simulation=None if simulated is None else _counted("simulation", simulated),
-        measurement=None if measured is None else _counted("measurement", measured),
-    )
-
-
-def mismatches(plan: Schedule, decoding: Provenance) -> list[str]:
-    """One clause for each known difference of a plan from a decoding: temperature, verifier, models, placement."""
-    found, planned, here = [], plan.acceptance.provenance.sampling, decoding.sampling
-    if plan.option().is_edited:
-        found.append(f"the plan's tree was {EDITED}")
-    if planned and here and planned != here:
-        found.append(f"the plan's rates were measured at {planned}, while decoding is at {here}")
-    if plan.verifier and decoding.verifier and (chosen := str(verifier_of(plan.verifier))) != decoding.verifier:
-        found.append(f"the plan was made for the verifier {chosen}, while decoding uses {decoding.verifier}")
-    if said := differing_models(plan.acceptance.provenance, decoding):
-        found.append(f"the plan's rates were measured with {said[0]}, while decoding uses {said[1]}")
-    timed, here = plan.latency.provenance.placement, decoding.placement
-    if differing := [name for name in timed if here.get(name, timed[name]) != timed[name]]:
-        times, now = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, here))
-        found.append(f"the plan's forward times were measured with {times}, while decoding uses {now}")
-    return found
-
-
-def differing_models(rates: Provenance, used: Provenance) -> tuple[str, str] | None:
-    """The names of the models in which two records differ: in words, for each of the two. None if none is known to."""
-    known, here = ({"target": stamp.target, "draft": stamp.draft} for stamp in (rates, used))
-    differing = [role for role in known if _other(known[role], here[role])]
-    if not differing:
-        return None
-    first, second = (
-        " and ".join(f"{role} {model_name(str(names[role]))}" for role in differing) for names in (known, here)
-    )
-    return first, second
-
-
-def _other(one: str | None, another: str | None) -> bool:
-    return bool(one and another) and Path(str(one)).resolve() != Path(str(another)).resolve()
-
-
-def accepted_distribution(tree: Tree, reach: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, " lengths"]:
-    """Probability that exactly 0, 1, ... tokens of `tree` are accepted.
-
-    At least `a` tokens are accepted exactly when a node at depth `a` is accepted, and at most one node per
-    depth is accepted.
-    """
-    at_least = np.bincount(tree.depth, weights=reach)
-    return at_least - np.append(at_least[1:], 0.0)
-
-
-def _predicted(plan: Schedule) -> Account:
-    counted = None if plan.replayed is None else plan.replayed.accepted
-    accepted = accepted_distribution(plan.tree, plan.reach) if counted is None else counted / counted.sum()
-    return Account(
-        name="theory",
-        tau=plan.tau,
-        tau_interval=plan.tau_interval,
-        accepted=accepted,
-        speedup=plan.speedup,
-        cycle_seconds=plan.cycle_parts(),
-        plain_seconds=plan.plain_seconds,
-        provenance=plan.provenance,
-    )
-
-
-def _counted(name: str, tally: Tally) -> Account:
-    cycles = int(tally.cycles.sum())
-    clocked = {
-        "draft": tally.draft_seconds,
-        "verify": tally.target_seconds,
-        "overhead": tally.seconds - tally.draft_seconds - tally.target_seconds,
-    }
-    return Account(
-        name=name,
-        tau=tally.tau,
-        tau_interval=tally.tau_interval() if clusters(tally.cycles) > 1 else None,
-        accepted=tally.accepted_histogram / cycles,
-        speedup=tally.speedup,
-        cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,
-        plain_seconds=tally.plain_seconds / tally.plain_tokens if tally.plain_tokens else None,
-        provenance=tally.provenance,
-        requests=len(tally.cycles),
-        cycles=cycles,
-        wanted=tally.wanted,
-        repeated_share=tally.repeated_share,
-        compared=tally.compared,
-        identical=tally.identical,
-    )
-
-
-def _plain(account: Account) -> dict[str, Any]:
-    return dataclasses.asdict(account) | {
-        "accepted": account.accepted.tolist(),
-        "overhead_share": account.overhead_share,
-    }
+        return abs(one.tau - float(self.tau[decoder])) <= float(np.hypot(half, (one.tau_high - one.tau_low) / 2))

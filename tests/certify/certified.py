@@ -109,13 +109,6 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, int(np.argmax(np.asarray(p[0], float) / rng.standard_gamma(1, size=len(p[0]))))
 
 
-def late_step(context: Any, rng: Any) -> list[int]:
-    start = time.process_time()
-    while time.process_time() <= start + 0.2:
-        pass
-    return [0]
-
-
 TINY = np.finfo(np.float32).tiny
 
 

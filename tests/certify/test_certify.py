@@ -22,7 +22,6 @@ from tests.certify.certified import (
     casts,
     draws_forever,
     invents_a_token,
-    late_step,
     leaves_the_tree,
     loops,
     naive,
@@ -270,9 +269,3 @@ def test_whole_steps_are_told_apart(specimen: StepSpecimen) -> None:
     )
     assert certificate.verdict is (Verdict.WITHIN if specimen.is_lossless else Verdict.LOSSY), certificate.lines()
     assert certificate.samples > 0
-
-
-def test_a_step_that_returns_late_is_reported() -> None:
-    certificate = st.certify_step(late_step, lambda _: np.array([0.5, 0.5]), vocab_size=2, seconds=0.2)
-    assert certificate.verdict is Verdict.UNDECIDED
-    assert "did not return within 0.2 seconds" in certificate.failure

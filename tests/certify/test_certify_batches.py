@@ -123,16 +123,6 @@ def test_bad_input_is_named() -> None:
     refuses("ids must be between 0 and", in_batches, plain, 100, ids=(-1, 2, 3, 4))
 
 
-def test_what_raised_is_named_with_its_line() -> None:
-    def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        raise ZeroDivisionError("by design")
-
-    found = in_batches(step, 100)
-    line = step.__code__.co_firstlineno + 1
-    assert found.failure == f"the step raised ZeroDivisionError: by design in step, test_certify_batches.py line {line}"
-    assert found.verdict is Verdict.UNDECIDED
-
-
 def test_the_example_of_a_verifier_shows_its_draft() -> None:
     def accepts_all(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
         return 1, rng.choice(V, p=p[1])
@@ -144,20 +134,6 @@ def test_the_example_of_a_verifier_shows_its_draft() -> None:
     assert drafted.startswith("before it, after [] drew [")
     assert target.startswith("there the target's distribution is (")
     assert found.lines()[-3:] == [*found.example]
-
-
-def test_the_mode_that_can_decide_is_named() -> None:
-    undecided = in_batches(plain, 500)
-    assert "certify_verifier decides without sampling" in undecided.lines()[-1]
-
-    own = np.random.default_rng(0)
-
-    def own_generator(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-        return 0, int(own.integers(len(p[0])))
-
-    exact = st.certify_verifier(own_generator, policies=[st.Levels((1,))], cases=5)
-    assert exact.verdict is Verdict.UNDECIDED
-    assert "the black-box test can decide: certify_step" in "\n".join(exact.lines())
 
 
 @pytest.mark.parametrize(

@@ -95,19 +95,6 @@ def test_the_marker_selects_tests_and_is_strict(suite: pytest.Pytester) -> None:
     run(suite, "-m", "certify", "--strict-markers").assert_outcomes(passed=1, deselected=3)
 
 
-def test_functions_that_a_module_imports_use_the_level_too(suite: pytest.Pytester) -> None:
-    suite.makepyfile(
-        test_imported=SUITE.split("@pytest")[0]
-        + "from spectheory.certify.testing import assert_step\n"
-        + "@pytest.mark.certify(tv=0.3)\n"
-        + "def test_imported():\n    assert assert_step(right, lambda _: P, **OPTIONS).alpha == 5e-6\n"
-        + "def test_own_level():\n    assert_step(right, lambda _: P, alpha=0.1, **OPTIONS)\n"
-    )
-    result = run(suite, "test_imported.py")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*alpha must not be given in a session of pytest*"])
-
-
 @pytest.mark.parametrize(("value", "said"), [("2", "between 0 and 1"), ("often", "must be a number, got 'often'")])
 def test_wrong_settings_are_named(suite: pytest.Pytester, value: str, said: str) -> None:
     suite.makeini(f"[pytest]\ncertify_false_alarms_a_day = {value}")
@@ -124,13 +111,6 @@ def test_a_suite_that_does_not_use_it_loads_nothing(suite: pytest.Pytester, monk
     result = suite.runpytest_subprocess(*OPTIONS, name)
     result.assert_outcomes(passed=1)
     assert "spectheory ==" not in result.stdout.str()
-
-
-def test_levels_sum_to_at_most_the_level_of_the_session() -> None:
-    session = testing.TestSession(1e-3)
-    levels = [session.next_level() for _ in range(1_000)]
-    assert sum(levels) == pytest.approx(1e-3 * (1 - 1 / 1_001))
-    assert levels == sorted(levels, reverse=True)
 
 
 def test_outside_of_a_session_the_level_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import simulate
 import spectheory as st
 from reference.library_sources import standard_library
 from spectheory.cli import app
@@ -88,15 +87,12 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     plan = st.Schedule.load("plan.json")
     assert plan.answer in ("off", "chain", "tree")
     assert "plain decoding, per token" in out
-    simulate.run(plan).save("simulated.json")
     out = printed(run("decode", *pair, *few, "--skip", 0, "--plan", "plan.json", "--out", "measured.json"))
     assert "5 of 5" in out
-    arguments = ("compare", "--plan", "plan.json", "--simulated", "simulated.json", "--measured", "measured.json")
-    out = printed(run(*arguments))
     assert "theory" in out
-    out = printed(run(*arguments, "--json"))
-    assert json.loads(out)["measurement"]["tau"] == st.Tally.load("measured.json").tau
-    out = printed(run("generate", "import json", *pair[:4], "--plan", "plan.json", "--new-tokens", 8))
+    assert "measurement" in out
+    assert st.Tally.load("measured.json").cycles.sum() > 0
+    out = printed(run("decode", "import json", *pair[:4], "--plan", "plan.json", "--new-tokens", 8))
     assert out.startswith("import json")
 
 
@@ -108,8 +104,11 @@ def test_the_demo_writes_its_records_and_one_page(
     if few:
         monkeypatch.setattr(sys.modules["spectheory.cli.demo"], "NEW_TOKENS", 32)
     pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
-    status, out, _ = run("demo", *pair, "--out", "demo", *(("--rounds", 1, "--traced", 8, "--count", 4) if few else ()))
-    assert status == 0
+    status, out, err = run(
+        "demo", *pair, "--out", "demo", *(("--rounds", 1, "--traced", 8, "--count", 4) if few else ())
+    )
+    assert status == 0, err
+    assert "the fastest of transformers" in " ".join(out.split())
     assert ("4 of 4" if few else "5 of 5") in out
     page = Path("demo/index.html").read_text()
     for folder in (Path("demo/temperature-0"), Path("demo/temperature-1")):
@@ -119,7 +118,6 @@ def test_the_demo_writes_its_records_and_one_page(
         assert f"{tally.tau:.3f}" in out
         assert f"{tally.tau:.3f}" in page
         assert st.Acceptance.load(folder / "acceptance.json").trials is not None
-        assert st.Tally.load(folder / "simulated.json").cycles.sum() == 20_000
 
 
 def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
@@ -138,7 +136,7 @@ def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
     [
         (["serve", "--schedule", "absent.json", "--load", "poisson:3"], "there is no file absent.json"),
         (["plan", "--acceptance", "plan.json", "--latency", "latency.json"], "expected 'acceptance'"),
-        (["compare", "--plan", "plan.json", "--measured", "plan.json"], "expected 'tally'"),
+        (["decode", "--plan", "plan.json", "--out", "plan.json"], "plan.json is another file of this command"),
         (["decode", "--plan", "plan.json", "--target", "nowhere"], "target folder nowhere holds no config.json"),
         (
             ["profile", "--out", "x", "--contexts", "64,many"],

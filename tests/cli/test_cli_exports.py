@@ -86,11 +86,13 @@ def test_an_unknown_engine_is_refused_before_anything_is_written(plan: Run, plac
 
 
 def test_where_nothing_pays_every_export_says_so(plan: Run) -> None:
-    result = plan("--latency", "slow.json", "--draft", "small", "--engine", "vllm,sglang,eagle,medusa,hf,llama.cpp")
+    named = st.Provenance.now("spectheory profile", draft="small")
+    replace(st.Latency.load("slow.json"), provenance=named).save("slow.json")
+    result = plan("--latency", "slow.json", "--engine", "vllm,sglang,eagle,medusa,hf,llama.cpp")
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
-    notes = [line for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert notes[-7:] == [
+    notes = [line for line in result.stdout.splitlines() if line.startswith(("  note", "  --"))]
+    assert notes == [
         *["  note: no chain beats plain decoding at any batch size: start it without speculation"] * 2,
         *["  note: nothing beats plain decoding at batch size 1: start it without speculation"] * 2,
         "  note: no chain beats plain decoding at batch size 1: start it without speculation",
@@ -100,60 +102,13 @@ def test_where_nothing_pays_every_export_says_so(plan: Run) -> None:
     assert "Do not speculate" in result.stdout
 
 
-def test_an_engine_that_takes_one_length_gets_the_best_one(plan: Run) -> None:
-    st.Acceptance.by_rank([0.65, 0.15, 0.06]).save("acceptance.json")
-    chains = (*MODEL, "--batch", "1:128", "--max-fanout", 1)
-    result = succeeded(plan(*chains, "--engine", "vllm@0.23,sglang", "--out", "schedule.json"))
-    assert len(schedule_of("schedule.json").chain_ranges()) > 1
-    assert "fastest chains that SGLang 0.5.23 takes with STANDALONE, one length for all batch sizes: " in result.stdout
-    assert "fastest chains that vLLM 0.23 takes, one length for all batch sizes: " in result.stdout
-    assert "--speculative-eagle-topk 1" in result.stdout
-    assert "--speculative-adaptive" not in result.stdout
-    assert "per_batch_size" not in result.stdout
-
-
-def test_a_mixture_is_exported_to_an_engine_that_wants_the_longest_chain_first(plan: Run) -> None:
-    mixture = (
-        "--gpu",
-        "h100_sxm",
-        "--gpus",
-        8,
-        "--target",
-        "gpt-oss-120b",
-        "--draft",
-        "eagle3.json",
-        "--batch",
-        "1:96",
-    )
-    head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
-    Path("eagle3.json").write_text(
-        json.dumps(head | {"vocab_size": 201088, "target_hidden_size": 2880, "tokenizer": None})
-    )
-    result = succeeded(plan(*mixture, "--max-fanout", 1, "--engine", "trtllm", "--out", "schedule.json"))
-    lengths = [tree.budget for _, _, tree in schedule_of("schedule.json").chain_ranges()]
-    assert lengths[0] < max(lengths), "the plan is one that the engine cannot run"
-    text = Path("speculative_config.yaml").read_text()
-    assert "  draft_len_schedule: {" in text
-    assert 'speculative_model: "."' in text, "the folder of the config"
-    assert "TensorRT-LLM 1.4 takes, the longest at batch size 1: " in result.stdout
-    said = " ".join(result.stdout.split())
-    assert "assumed: gpt-oss-120b and eagle3.json have one tokenizer: their configs do not say" in said
-
-
 def test_exports_hold_names_that_engines_can_load(plan: Run) -> None:
     head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
     Path("my/eagle3-head").mkdir(parents=True)
     Path("my/eagle3-head/config.json").write_text(json.dumps(head))
-    refused(
-        plan("--latency", "latency.json", "--draft", "my/EAGLE-head", "--engine", "llama.cpp"),
-        "llama.cpp: the draft must be a whole model, an EAGLE-3 head, a multi-token-prediction module or n-gram "
-        "lookup, got my/EAGLE-head, by its name an EAGLE head",
-    )
     for draft in ("my/eagle3-head/config.json", "my/eagle3-head"):
         result = plan(*HEAD[:5], draft, "--engine", "vllm")
         assert '"model": "my/eagle3-head"' in result.stdout
-    named = plan("--latency", "latency.json", "--draft", "EAGLE3-llama-3.1-8b", "--engine", "vllm")
-    assert '"model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"' in named.stdout
     assert all((repository(name) or "").count("/") == 1 for name in model_names())
 
 
@@ -165,19 +120,11 @@ def test_a_measured_plan_is_exported_with_the_draft_that_was_measured(plan: Run)
     assert chosen.answer == "tree"
     assert f"--draft-model models/small --num-draft-tokens {chosen.chain.tree.budget}" in result.stdout
     assert "STANDALONE --speculative-draft-model-path models/small" in result.stdout
-    renamed = plan("--latency", "named.json", "--draft", "my/EAGLE-3-head", "--engine", "sglang", "--json")
-    assert json.loads(renamed.stdout)["kind"] == "schedule"
-    assert "EAGLE3 --speculative-draft-model-path my/EAGLE-3-head" in renamed.stderr
+    as_json = plan("--latency", "named.json", "--engine", "sglang", "--json")
+    assert json.loads(as_json.stdout)["kind"] == "schedule"
+    assert "STANDALONE --speculative-draft-model-path models/small" in as_json.stderr
     unnamed = plan("--latency", "latency.json", "--engine", "hf,vllm")
     refused(unnamed, "vllm: the latency record does not name the draft model: name it with the argument draft")
-
-
-def test_an_export_that_names_no_draft_says_what_it_was_planned_for(plan: Run) -> None:
-    for head, engines_of_it, others in ((HEAD, "eagle", "medusa"), (MODEL, "", "eagle,medusa")):
-        result = succeeded(plan(*head, "--engine", f"{engines_of_it},{others}".strip(","), "--force"))
-        notes = [line for line in result.stdout.splitlines() if "planned for" in line]
-        assert len(notes) == len(others.split(","))
-        assert all(head[5] in note and "rates and times differ" in note for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -210,14 +157,3 @@ def test_engines_that_draft_for_one_sequence_get_batch_size_1_alone(plan: Run) -
     assert "; at batch sizes" not in result.stdout
     said = "it drafts only at batch size 1, the plan starts at 8: plan for batch size 1"
     refused(plan(*MODEL, "--batch", "8,16", "--engine", "hf,mlx-lm"), f"hf: {said}", f"mlx-lm: {said}")
-
-
-def test_batch_sizes_that_were_not_planned_take_the_plan_of_the_next_smaller(plan: Run) -> None:
-    st.Acceptance.by_rank([0.9]).save("acceptance.json")
-    result = plan(*HEAD, "--max-fanout", 1, "--batch", "4,48,128", "--engine", "vllm,llama.cpp")
-    notes = [line[8:] for line in result.stdout.splitlines() if line.startswith("  note: ")]
-    assert notes[1:3] == [
-        "batch sizes below 4 use the chain for batch size 4",
-        "batch sizes between planned ones use the chain for the smaller one",
-    ]
-    assert "Speculation pays at each of the planned batch sizes." in " ".join(result.stdout.split())

@@ -13,7 +13,7 @@ from spectheory.cli import output
 from spectheory.planning.schedule_record import Schedule
 from tests.command_line import HEAD, Run, refused
 
-CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--max-fanout", 1, "--engine", "sglang")
+CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--acceptance", "0.6,0.6,0.6", "--engine", "sglang")
 
 
 def files() -> dict[str, str]:
@@ -42,8 +42,8 @@ def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
     Path("adaptive.json").mkdir()
     refused(plan(*CHAINS, *written), "adaptive.json is a folder: name a file")
     Path("adaptive.json").rmdir()
-    Path("acceptance.json").rename("adaptive.json")
-    refused(plan("--acceptance", "adaptive.json", *CHAINS, *written), "adaptive.json is another file of this command")
+    st.Acceptance.by_depth_and_rank([[0.6]] * 3).save("adaptive.json")
+    refused(plan(*CHAINS, *written, "--acceptance", "adaptive.json"), "adaptive.json is another file of this command")
     refused(plan("--acceptance", "adaptive.json", *HEAD, "--out", "a", "--report", "a"), "a is another file of this")
     assert not {"schedule.json", "page.html", "a"} & set(files())
 

@@ -37,7 +37,7 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
     result = succeeded(run_plan(rates_file, *sizes, "--report", page, "--out", out))
     assert "Fastest at each batch size" in result.output
     html = page.read_text()
-    assert html.count("<svg") >= 4
+    assert html.count("<svg") >= 3
     assert "Assumed: forwards are computed by a roofline, not measured." in html
     assert "All times are computed." in " ".join(result.output.split())
     planned = Schedule.load(out)
@@ -53,12 +53,12 @@ def run_plan(rates_file: Path, *arguments: object) -> Result:
 
 def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_file: Path) -> None:
     sizes = "--batch must name increasing sizes from 1 to 1,000,000,000, like 1:256 or 1,8,64"
-    refused(run_plan(rates_file, "--batch", "one"), "--batch must be like 1:256 or 1,8,64, got 'one'")
+    refused(run_plan(rates_file, "--batch", "one"), sizes)
     refused(run_plan(rates_file, "--batch", "5:1"), sizes)
     refused(run_plan(rates_file, "--gpu", "h10"), "unknown GPU 'h10': did you mean")
     refused(run_plan(rates_file, "--batch", 4000), "GB are missing")
     refused(run_plan(rates_file, *HEAD, "--engine", "vllm@0.9"), "version must be a version of vLLM")
-    refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "--engine: unknown engine 'triton'")
+    refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "unknown engine 'triton'")
 
 
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]
@@ -66,7 +66,7 @@ HEAD = ["--draft", "eagle3-llama-3.1-8b"]
 
 def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
     place = [*HEAD, "--out", tmp_path / "s.json"]
-    deep = [*place, "--acceptance", "0.8,0.7,0.6,0.5,0.4", "--batch", "1:64", "--max-fanout", 1]
+    deep = [*place, "--acceptance", "0.8,0.7,0.6,0.5,0.4", "--batch", "1:64"]
     chains = succeeded(run_plan(rates_file, *deep, "--engine", "vllm,sglang,trtllm"))
     planned = Schedule.load(tmp_path / "s.json")
     table = [[first, last, tree.budget] for first, last, tree in planned.chain_ranges()]
@@ -100,15 +100,15 @@ def measured_record(folder: Path, batch: int) -> st.Latency:
 
 
 def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Path) -> None:
-    """Costs of the first engine, layers over two GPUs, and the draft on one of them."""
-    places = ["--gpus", 2, "--parallel", "layers", "--draft-gpus", 1, "--engine", "sglang@0.5.23,vllm"]
+    """Costs of the first engine, over two GPUs."""
+    places = ["--gpus", 2, "--engine", "sglang@0.5.23,vllm"]
     result = succeeded(run_plan(rates_file, *places, "--batch", "1,2", "--json"))
     planned = Schedule.from_dict(json.loads(result.stdout))
     settings = planned.provenance.settings
-    assert (settings["engine"], settings["parallel"], settings["draft_gpus"]) == ("sglang@0.5.23", "layers", 1)
+    assert settings["engine"] == "sglang@0.5.23"
     assert settings["step_seconds"] == EngineCosts.of("sglang@0.5.23").step_seconds
     assert any("the engine has the costs of sglang@0.5.23: " in said for said in planned.provenance.assumptions)
-    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang", parallel="layers", draft_gpus=1)
+    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang")
     assert [at.plain(1024) for at in planned.latencies] == [place.latency(batch).plain(1024) for batch in (1, 2)]
     assert Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", drafting="at once").latency(1).drafts_at_once
 
@@ -133,7 +133,7 @@ def test_measured_records_override_the_roofline_and_the_report_says_where(rates_
         ("1:3", "Times are measured (*) at batch 2, computed at batch 1, 3."),
         ("2", "All times are measured."),
     ):
-        text = run_plan(rates_file, *places, "--batch", batches, "--report", page, "--force").output
+        text = run_plan(rates_file, *places, "--batch", batches, "--report", page, "--force", "--verbose").output
         assert said in " ".join(text.split())
         assert said in page.read_text()
         assumed = "assumed: at batch 1, 3: forwards are computed by a roofline, not measured"
@@ -171,7 +171,7 @@ def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tm
     chains = replace(RATES, provenance=st.Provenance("import").assuming("ranks beyond 0 are taken as 0"))
     chains.save(rates_file)
     page = tmp_path / "plan.html"
-    result = run_plan(rates_file, "--gpus", 2, "--report", page)
+    result = run_plan(rates_file, "--gpus", 2, "--report", page, "--verbose")
     as_json = json.loads(run_plan(rates_file, "--gpus", 2, "--json").stdout)
     depth = max(tree.max_depth for tree in Schedule.from_dict(as_json).trees)
     said = [
@@ -201,7 +201,7 @@ def test_a_measured_plan_says_what_its_rates_assumed() -> None:
 def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
     st.Acceptance.by_rank([0.0, 0.0]).save(rates_file)
     result = succeeded(run_plan(rates_file, "--batch", "1:4", "--engine", "vllm,sglang,eagle"))
-    assert "From batch 1 on nothing beats plain decoding." in result.stdout
+    assert "Nothing beats plain decoding at batch 1 to 4." in result.stdout
     assert result.stdout.count("start it without speculation") == 3
 
 

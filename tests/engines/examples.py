@@ -47,8 +47,6 @@ REQUEST: dict[str, Any] = {
     "num_draft_tokens": 129,
 }
 META_INFO = {
-    "id": "a",
-    "completion_tokens": 251,
     "spec_verify_ct": 100,
     "spec_num_correct_drafts": 150,
     "spec_num_proposed_drafts": 300,
@@ -61,14 +59,12 @@ sglang:spec_num_draft_tokens{tp_rank="0"} 4
 sglang:spec_verify_calls_total{engine_type="unified"} 40
 """
 ITERATION: dict[str, Any] = {
-    "iter": 7,
     "iterLatencyMS": 20.0,
     "specDecodingStats": {
         "numDraftTokens": 24,
         "numAcceptedTokens": 12,
         "numRequestsWithDraftTokens": 8,
         "acceptanceLength": 2.5,
-        "draftOverhead": 0.1,
     },
 }
 TRTLLM_METRICS = "trtllm_spec_decode_num_draft_tokens_total 300\ntrtllm_spec_decode_num_accepted_tokens_total 150\n"
@@ -96,10 +92,8 @@ REPORTS: dict[str, tuple[str, int | None, float | None, list[float] | None]] = {
 """For each kind of report a text, and the drafts, tau and rates by position in it."""
 
 SERVE = {
-    "date": "20261122-120000",
     "endpoint_type": "vllm",
     "backend": "vllm",
-    "label": None,
     "model_id": "owner/target",
     "max_concurrency": 8,
     "duration": 50.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -123,7 +122,6 @@ REFUSED = [
     (SERVE, DRAFTS, {"speculative": False}, "has figures of speculation, but speculative=False was given"),
     (SERVE, DRAFTS, {"tau": 2.0}, "tau is 2.5 in the file, but 2 was given: leave it out"),
     (SERVE, DRAFTS | {"spec_decode_draft_tokens": 2500}, {}, "drafts had several sizes: give nodes"),
-    (SERVE, {"mean_tpot_ms": 0.0}, {}, "mean_tpot_ms must be above 0, got 0: nothing was measured"),
     (SERVE, {"output_throughput": 300.0}, {}, "output_throughput is 300, but tokens / duration makes it 258: these"),
     (SERVE, {"total_output_tokens": 100, "output_throughput": 2.0}, {}, "answers of 1 tokens have no decoding steps"),
     (SERVED, {}, {}, "tau of a speculative run is missing"),
@@ -158,10 +156,8 @@ def test_every_format_is_recognised_by_its_fields_alone(tmp_path: Path, name: st
     ("content", "message"),
     [
         (" \n ", "bench is empty: pass the file as the benchmark wrote it"),
-        ("[]", "bench has no entries"),
         ("[{}, 3]", "entry 2 must be a JSON object, got int"),
         ("tokens per second: 3", "must be JSON or JSON Lines, and is not JSON .Expecting value"),
-        ("[" * 100_000, "must be JSON or JSON Lines"),
         ("{}", "is in no known format: pass the file .* Known are vllm-serve .fields model_id, mean_tpot_ms"),
         (json.dumps(BENCH) + '\n"n_prompt": 3}', "line 2: the JSON is damaged or cut off: copy the file again"),
         (json.dumps([BENCH, {"a": 1}]), "entry 2 is in no known format"),
@@ -193,33 +189,3 @@ def test_speculation_scales_the_seconds_of_a_run_and_nothing_that_was_counted(
         assert plain.tokens_per_second == pytest.approx(rate * (answer - 1), rel=1e-9)
         steps = plain.tokens_per_second / plain.batch
         assert plain.prefill_tokens * steps == pytest.approx(rate * prompt, rel=1e-9), "all prompts are prefilled"
-
-
-VALUES = hs.recursive(
-    hs.none() | hs.booleans() | hs.integers() | hs.floats() | hs.text(max_size=5),
-    lambda inner: hs.lists(inner, max_size=3) | hs.dictionaries(hs.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@given(data=hs.data())
-def test_a_damaged_field_is_refused_or_harmless(tmp_path_factory: pytest.TempPathFactory, data: hs.DataObject) -> None:
-    """Any value in place of any field gives runs or an InputError that names the file, and no other exception."""
-    entry = dict(EXAMPLES[data.draw(hs.sampled_from(sorted(EXAMPLES)))])
-    entry[data.draw(hs.sampled_from(sorted(entry)))] = data.draw(VALUES)
-    folder = tmp_path_factory.mktemp("damaged")
-    with contextlib.suppress(NamedError):
-        assert read_or_named(folder, entry)
-
-
-class NamedError(Exception):
-    """An InputError that names the file."""
-
-
-def read_or_named(folder: Path, entry: dict[str, Any]) -> tuple[Run, ...]:
-    try:
-        return read(folder, [entry]).runs
-    except st.InputError as error:
-        if str(folder / "bench") in str(error):
-            raise NamedError from error
-        raise

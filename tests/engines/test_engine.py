@@ -70,12 +70,6 @@ def test_a_plan_of_a_chain_has_one_tree_and_one_of_nothing_is_exported_as_such()
     assert nothing.notes == ("no chain beats plain decoding at batch size 1: start it without speculation",)
 
 
-def test_a_tree_of_ones_own_is_exported() -> None:
-    tree = st.Tree.from_paths([(0,), (1,), (0, 0)])
-    made = st.export(st.evaluate(tree, RATES, TIMES), "medusa")
-    assert made.files["choices.py"] == "spectheory_3 = [[0], [1], [0, 0]]\n"
-
-
 def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> None:
     assert "my/draft" in st.export(PLAN, "vllm").command
     assert "meta-llama/Llama-3.2-1B" in st.export(PLAN, "vllm", draft="llama-3.2-1b").command

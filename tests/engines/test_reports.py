@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 import spectheory as st
-from spectheory.engines import llama_cpp, report_names, sequoia, sglang, tensorrt_llm, vllm
+from spectheory.engines import report_names, sequoia, sglang, tensorrt_llm, vllm
 from spectheory.engines.report_values import missing
 from spectheory.engines.statistics import RANK_0_ONLY, from_histograms
 from tests.engines.examples import (
@@ -26,7 +26,6 @@ from tests.engines.examples import (
     SERVER,
     SGLANG_METRICS,
     SLOT,
-    TRTLLM_METRICS,
     acceptance,
 )
 from tests.known import known
@@ -122,7 +121,7 @@ def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> No
 def test_vllm_responses() -> None:
     for data in (REQUEST, {"speculative_decoding": REQUEST}, {"metrics": {"speculative_decoding": REQUEST}}):
         found = vllm.from_request_metrics([data], min_trials=1)
-        assert (found.drafts, found.drafted, found.accepted, found.tau) == (43, 129, 10, pytest.approx(53 / 43))
+        assert (found.drafts, found.drafted, found.accepted) == (43, 129, 10)
     histogram = {"acceptance_histogram": [5, 30, 20]}
     mixed = {"acceptance_histogram_by_draft_length": {"1": [3, 20], "2": [2, 10, 20]}}
     detailed = {
@@ -228,15 +227,6 @@ def test_sequoia_vectors(tmp_path: Path) -> None:
     assert acceptance(read(tmp_path / "v.csv", "sequoia-vector")).ranks == 3
     (tmp_path / "v.pt").touch()
     refuses("end in .npy, .csv or .txt, got .*.pt: .*numpy.save", read, tmp_path / "v.pt", "sequoia-vector")
-    np.save(tmp_path / "w.npy", np.array([[0.6], [0.5]]))
-    refuses("must hold a row of rates as numpy.save writes it", read, tmp_path / "w.npy", "sequoia-vector")
-
-
-@given(hs.lists(hs.floats(0.01, 1), min_size=2, max_size=8))
-def test_a_vector_as_sequoia_saves_it_gives_back_its_rates(weights: list[float]) -> None:
-    shares = np.array(weights) / sum(weights)
-    found = acceptance(sequoia.from_vector(np.concatenate([[0], shares]).astype(np.float32)))
-    assert found.table[0] == pytest.approx(shares[:-1], abs=1e-6)
 
 
 @given(hs.dictionaries(hs.integers(1, 5), hs.lists(hs.integers(0, 50), min_size=6, max_size=6), min_size=1))
@@ -275,59 +265,28 @@ CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
     (prometheus('position="0"} 500.0', 'position="0"} 700.0'), "is 1500, but the sum of .* makes it 1700"),
     (prometheus('position="2"', 'position="4"'), r"must have positions 0, 1, ... without gaps, got \[0, 1, 4\]"),
     (prometheus('position="0"', 'place="0"'), "must have a label 'position' with a whole number"),
-    (prometheus("1200.0", "-1200"), "must be a count, got -1200"),
-    (prometheus("1200.0", "NaN"), "must be a finite number, got nan"),
-    (prometheus("600.0\n", "600.0\n" + PROMETHEUS), "each series once, got vllm:spec_decode_num_drafts_total .* twice"),
     (prometheus(PROMETHEUS, "vllm:spec_decode_num_drafts_total abc"), "Prometheus's text format, .* could not convert"),
     (("vllm-log", LOG.replace("Mean acceptance", "Mean accepted")), "the line has none of Mean acceptance length"),
-    (("vllm-log", LOG.replace("3.49", "4.49")), "is 4.49, but 1 . the sum of the rates makes it 3.486"),
-    (("vllm-log", LOG.replace("0.622", "0.822")), "position 1 must be between 0 and the rate of position 0, 0.757, go"),
     (("vllm-log", LOG.replace("92 tokens", "98 tokens")), "accepted=98 of drafted=259, tau=3.49 .* fit no number"),
-    (response(acceptance_histogram=None), "the response has acceptance_histogram, but no number for it"),
-    (response(acceptance_histogram=3), "acceptance_histogram must be a list of counts, got 3"),
-    (response(acceptance_histogram=[39, -1, 0, 3]), r"acceptance_histogram\[1\] must be a count, got -1"),
     (response(num_spec_steps=44), "num_spec_steps is 44, but acceptance_histogram makes it 43"),
     (response(acceptance_histogram_by_draft_length={"x": [1]}), "must have k . 1 counts for each .* got 1 under 'x'"),
-    (response(acceptance_histogram_by_draft_length={"2": [39, 1, 0, 3]}), "for each draft length k, got 4 under '2'"),
     (response(acceptance_histogram_by_draft_length={"3": [39, 2, 0, 2]}), "by_draft_length is 8, but .* makes it 10"),
-    (response(acceptance_histogram_by_draft_length=None, num_draft_tokens=9), "accepted=10 must be at most drafted=9"),
-    (
-        response(acceptance_histogram_by_draft_length=None, per_step_accepted=[0, 1], per_step_drafted=[3]),
-        "per_step_accepted must be at most per_step_drafted, and equally long",
-    ),
-    (("vllm-response", "[[{}]]"), "data must be a dictionary, got list"),
     (meta_info(spec_num_correct_drafts=151), "spec_num_correct_drafts is 151, but the histogram makes it 150"),
-    (meta_info(spec_verify_ct=99), "spec_verify_ct is 99, but the histogram makes it 100"),
     (meta_info(spec_num_proposed_drafts=100), "accepted=150 must be at most drafted=100"),
     (meta_info(spec_verify_ct=0, spec_correct_drafts_histogram=None), "nothing was drafted yet: drafts=0$"),
     (meta_info(spec_verify_ct=None, spec_correct_drafts_histogram=None), "meta_info has spec_verify_ct, but no number"),
     (("sglang-response", '{"spec_verify_count": 3}'), "none of spec_verify_ct, .* found are spec_verify_count"),
-    (("sglang-response", '{"id": 1}\n{"id": }'), "the report must hold JSON: Expecting value: line 2 column 8"),
     (("sglang-metrics", SGLANG_METRICS.replace("2.5", "0.0")), "got 0.0: nothing has been verified yet"),
     (("sglang-metrics", SGLANG_METRICS.replace("2.5", "4.5")), "is 4.5, more than sglang:spec_num_draft_tokens=4"),
-    (("sglang-metrics", SGLANG_METRICS.replace("2.5", "0.4")), "tau must be at least 1, .* got 0.4"),
     (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted: no line has accept len"),
     (statistics(numAcceptedTokens=25, acceptanceLength=None), "accepted=25 must be at most drafted=24"),
     (statistics(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5"),
-    (statistics(acceptanceLength=2.6, **UNCOUNTED), "acceptanceLength is 2.6, but"),
-    (
-        statistics(numRequestsWithDraftTokens=25, acceptanceLength=None),
-        "must be from 1 to numDraftTokens=24, got 25",
-    ),
-    (statistics(numDraftTokens=None), "specDecodingStats has none of numDraftTokens, .* found are .*numAcceptedTokens"),
-    (
-        ("trtllm-stats", '{"specDecodeStats": {}}'),
-        "none of specDecodingStats, .* the nearest found are specDecodeStats",
-    ),
-    (("trtllm-metrics", TRTLLM_METRICS.replace("150", "350")), "accepted=350 must be at most drafted=300"),
-    (log(OLD_SERVER.replace("#acc drafts = 10", "#acc drafts = 11")), "#gen drafts=10, #acc drafts=11, .* contradict"),
-    (log(SLOT.replace("0.64479", "0.7")), "draft acceptance is 0.7, but accepted / generated makes it 0.644788"),
-    (log(SLOT.replace("2.92", "3.92")), "mean acceptance length is 3.92, but"),
+    (statistics(numRequestsWithDraftTokens=25, acceptanceLength=None), "must be from 1 to numDraftTokens=24, got"),
+    (("trtllm-stats", '{"specDecodeStats": {}}'), "none of specDecodingStats, .* found are specDecodeStats"),
     (log(NEWER.replace("2.92", "1.2")), "mean acceptance length is 1.2, but 167 of 259 makes it 1.64479 to 168"),
     (log("draft acceptance ratio = 0.5"), "the log has none of draft acceptance, .* found are draft acceptance ratio"),
     (log("draft acceptance = 0.0 (0 accepted / 0 generated)"), "nothing was drafted yet: drafted=0"),
     (("sequoia-vector", "0.6 half"), "the vector must hold only numbers, which are rates: .*half"),
-    (("sequoia-vector", "0.6 0.6"), "must hold only numbers, which are rates: .* sum to at most 1"),
 ]
 
 
@@ -338,33 +297,16 @@ def test_reports_that_contradict_themselves_are_refused(report: tuple[str, str],
     assert "a, b; nothing found" in str(missing("x", ["a", "b"], []))
 
 
-def test_counts_that_rise_and_too_few_counts_are_refused() -> None:
-    risen = PROMETHEUS.replace('position="1"} 300', 'position="1"} 700').replace(
-        '_tokens_total{engine="0",model_name="m, {x}"} 900', '_tokens_total{engine="0",model_name="m, {x}"} 1300'
-    )
-    refuses("position 1 has 900 accepted, but position 0 has 800: .* must not increase", read, risen, "vllm-metrics")
+def test_too_few_counts_are_refused() -> None:
     refuses("1000, fewer than min_trials=2000", st.read_report, PROMETHEUS, "vllm-metrics", min_trials=2000)
-    idle = "".join(f"{line.rsplit(' ', 1)[0]} 0.0\n" for line in PROMETHEUS.splitlines() if line[0] != "#")
-    refuses("nothing was drafted yet: drafts=0, drafted=0", read, idle, "vllm-metrics")
-
-
-@pytest.mark.parametrize("text", ["HTTP/1.1 200 OK", "{", "x{a=} 1", 'x{a="b} 1', "x", "x one", "x 1_0", "<html>"])
-def test_text_that_is_not_prometheus_gives_an_input_error(text: str) -> None:
-    refuses("the metrics", read, text, "trtllm-metrics")
 
 
 def test_metrics_are_read_with_and_without_types_totals_and_timestamps() -> None:
     draft, accepted = "trtllm_spec_decode_num_draft_tokens", "trtllm_spec_decode_num_accepted_tokens"
     for text in (
         f"{draft} 300\n{accepted} 150\n",
-        f"{draft}_total 300.0\n{accepted}_total 1.5e2\r\n\n",
         f"# HELP {draft} text\n# TYPE {draft} counter\n{draft} 300 1700000000000\n{accepted}{{}} 150\n",
         f'{draft}{{a="b, {{c}} \\"d\\""}} 200\n{draft}{{a="e",}} 100\n{accepted}_total{{a="="}} 150\nother NaN\n',
     ):
         found = read(text, "trtllm-metrics")
         assert (found.drafted, found.accepted) == (300, 150)
-
-
-def test_a_log_of_requests_with_and_without_rates_keeps_the_totals() -> None:
-    found = llama_cpp.from_log(f"{SLOT}\n{NEWER}")
-    assert (found.acceptance, found.drafted, found.accepted, found.tau) == (None, 518, 334, None)

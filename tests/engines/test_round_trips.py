@@ -41,18 +41,15 @@ def test_one_plan_in_the_counting_of_each_engine() -> None:
     assert flag(flags, "--speculative-num-steps") == "4"
     assert flag(flags, "--speculative-eagle-topk") == "3"
     assert flag(flags, "--speculative-num-draft-tokens") == "12", "SGLang counts the root"
-    tree = yaml.safe_load(tensorrt_llm.export(plan, version="1.4.0rc1", model="d").files["speculative_config.yaml"])
-    assert tree["speculative_config"]["max_draft_len"] == 4
-    assert tree["speculative_config"]["dynamic_tree_max_topK"] == 3
-    assert tree["speculative_config"]["max_total_draft_tokens"] == 11, "TensorRT-LLM does not count the root"
+    found = yaml.safe_load(tensorrt_llm.export(plan, version="1.4.0rc1", model="d").files["speculative_config.yaml"])
+    names = ("max_draft_len", "dynamic_tree_max_topK", "max_total_draft_tokens")
+    assert [found["speculative_config"][name] for name in names] == [4, 3, 11], "TensorRT-LLM does not count the root"
     settings = json.loads(eagle.export(plan, version="3").files["from_pretrained.json"])
     assert settings == {"total_token": 12, "depth": 3, "top_k": 3}, "EAGLE counts the root, and not the first level"
     config = json.loads(flag(vllm.export(chain, version="0.32.0", method="eagle3", model="d"), "--speculative-config"))
     assert config["num_speculative_tokens"] == 4
-    assert (
-        json.loads(hugging_face.export(4, version="5.23.0").files["generation_config.json"])["num_assistant_tokens"]
-        == 4
-    )
+    generation = json.loads(hugging_face.export(4, version="5.23.0").files["generation_config.json"])
+    assert generation["num_assistant_tokens"] == 4
     assert flag(llama_cpp.export(4, version="b11000", model="d"), "--spec-draft-n-max") == "4"
     assert flag(mlx_lm.export(4, version="0.32.2", model="d"), "--num-draft-tokens") == "4"
     static = sglang.export(chain, version="0.5.12", algorithm="EAGLE", model=None)

@@ -14,6 +14,7 @@ from tests.command_line import Run, refused
 PAIR_COMMANDS = {
     "trace": ("--out", "new"),
     "decode": ("--plan", "plan.json", "--out", "new/tally.json"),
+    "compare": ("--out", "new"),
     "profile": ("--out", "new/latency.json"),
     "demo": ("--out", "new"),
 }
@@ -25,14 +26,17 @@ CASES = [
     ("decode", "--count", 1_000_000, "prompts must be between 1 and"),
     ("decode", "--prompt-tokens", 0, "--prompt-tokens must be at least 1, got 0"),
     ("trace", "--temperature", -1, "temperature must be"),
-    ("decode", "--temperature", "nan", "temperature must be"),
+    ("trace", "--temperature", "nan", "temperature must be"),
     ("trace", "--top-p", 2, "top_p must be"),
-    ("decode", "--top-p", 0.5, "no effect at temperature 0"),
+    ("trace", "--top-p", 0.5, "no effect at temperature 0"),
     ("trace", "--new-tokens", 0, "must be at least"),
     ("trace", "--candidates", 0, "candidates must be at least 1, got 0"),
     ("profile", "--rounds", 0, "rounds must be at least 1, got 0"),
     ("profile", "--contexts", "0,5", "contexts must be increasing whole numbers"),
     ("profile", "--largest", 0, "--largest must be at least 1, got 0"),
+    ("compare", "--rounds", 0, "rounds must be at least 1, got 0"),
+    ("compare", "--temperatures", "0,-1", "temperature must be"),
+    ("compare", "--temperatures", "a", "--temperatures must be numbers"),
     ("decode", "--plan", "absent.json", "there is no file absent.json"),
 ]
 
@@ -71,7 +75,7 @@ def test_an_output_is_checked_before_models_are_loaded(no_models: Run, command: 
 @pytest.mark.parametrize("engine", ["vllm@9.9", "vllm,sglang@0", "@1", "vllm,,sglang"])
 def test_an_engine_and_its_version_are_checked_before_the_plan(plan: Run, engine: str) -> None:
     before = set(Path().rglob("*"))
-    refused(plan("--latency", "latency.json", "--draft", "d", "--out", "p.json", "--engine", engine), "--engine: ")
+    refused(plan("--latency", "latency.json", "--out", "p.json", "--engine", engine), "--engine: ")
     assert set(Path().rglob("*")) == before
 
 

@@ -14,19 +14,18 @@ import pytest
 
 import spectheory as st
 from reference.losses import Eagle
-from reference.measuring import measure
+from reference.measuring import decoded, measure
 from reference.models import Pair
 from reference.tracing import TraceSettings, by_request, record_trace
 from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import write_own_texts
-from spectheory.cli.measuring import measured
 from tests.faults.killing import POSIX, killed
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
 
-RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]))
+RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=st.Provenance("here", temperature=1.0))
 PLAN = st.plan(RATES, st.Latency.constant(draft_seconds=0.1), max_budget=6)
 COUNTS = ("emitted", "cycles", "accepted_histogram", "new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams")
 
@@ -45,7 +44,7 @@ class Command:
 
 
 def decode(pair: Pair, folder: Path, seed: int) -> object:
-    return measured(pair, PLAN, PROMPTS[:3], folder / "tally.json", 0, new_tokens=6, temperature=1.0, seed=seed)
+    return decoded(pair, PLAN, PROMPTS[:3], out=folder / "tally.json", new_tokens=6, seed=seed)
 
 
 def tally_of(folder: Path) -> object:

@@ -16,17 +16,16 @@ import torch
 from torch import Tensor
 
 import spectheory as st
+from reference.compare import CompareSettings, compare, entrants
 from reference.decode import Decoder
 from reference.drafters import Drafter, Drawn, Goose, PlannedTree, Searched, SuffixArray
 from reference.logits import LogitsError, Peaks, fetch, settle
-from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.measuring import measure
 from reference.models import Pair, load_pair
 from reference.profiling import profile
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from reference.tracing import TraceSettings, record_trace
-from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory import Eagle2, Tree
 from spectheory.core.world import Levels
 from spectheory.otlp import NSS, RRS
@@ -37,6 +36,7 @@ PROMPTS = [[10 * i + j for j in range(8)] for i in range(4)]
 FROM = 10
 """Tokens that a broken model reads before it breaks."""
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
+CORPUS = SuffixArray.build(PROMPTS)
 ROLES = ["target", "draft"]
 ROWS = {"nan": torch.nan, "inf": torch.inf, "-inf": -torch.inf}
 
@@ -151,16 +151,14 @@ def test_a_trace_names_the_request(
 def test_what_measures_by_decoding_says_so(
     broken: Pair, tiny_folders: Path, tmp_path: Path, role: str, value: float, temperature: float
 ) -> None:
-    """Measured tallies, the matrix, the profile, and the clock of our decoders."""
-    settings = ClockSettings(new_tokens=12, temperature=temperature, rounds=1)
-    corpus = SuffixArray.build(PROMPTS)
-    ours = [one for one in entrants(broken, [PLAN], settings, corpus) if one.family in ("chain", "static tree")]
-    texts = Texts(PROMPTS[:2], PROMPTS[2:], PROMPTS)
+    """Measured tallies, the profile, and comparisons."""
+    chain = next(one for one in entrants(broken, PLAN, Sampling(temperature), CORPUS) if one.name == "chain of 5")
+    settings = CompareSettings((temperature,), new_tokens=20)
     ways: list[Callable[[], object]] = [
-        lambda: list(measure(broken, Tree.k_ary(2, 2), PROMPTS[:1], new_tokens=20, temperature=temperature, seed=0)),
-        lambda: Matrix(tmp_path / "matrix", broken, texts, MatrixSettings("test", 20)).combinations([temperature]),
+        lambda: list(measure(broken, Tree.k_ary(2, 2), PROMPTS[:1], new_tokens=20, sampling=chain.sampling)),
+        lambda: compare(tmp_path, broken, PROMPTS[:2], PROMPTS[2:], settings, corpus=CORPUS),
         lambda: profile(broken, tokens=(1, 2), contexts=(32,), rounds=1, temperature=temperature),
-        lambda: list(clock(broken, PROMPTS[:1], [PLAN], ours, settings)),
+        lambda: chain.decode(PROMPTS[0], 12, 0),
     ]
     for way in ways:
         with refused(role, value, tiny_folders, "after token [0-9]+.*"):

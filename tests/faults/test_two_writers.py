@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
+from reference.compare import CompareSettings, compare
 from reference.models import Pair
 from reference.tracing import TraceSettings, record_trace
-from spectheory.cli.measuring import measured
 from spectheory.core.files import owned
 from tests.faults.killing import POSIX
-from tests.faults.test_killed_runs import PLAN
 from tests.reference.test_measuring import PROMPTS
 
 pytestmark = POSIX
@@ -85,12 +84,6 @@ def test_a_trace_has_one_writer_until_that_is_killed(tiny: Pair, tmp_path: Path)
     assert not (folder / "writer.lock").exists()
 
 
-def test_a_tally_has_one_writer(tiny: Pair, tmp_path: Path) -> None:
-    file, settings = tmp_path / "tally.json", {"new_tokens": 4, "temperature": 0.0, "seed": 0}
-    with (
-        held(file, tmp_path / "tally.json.lock"),
-        pytest.raises(st.InputError, match="tally.json is in use by another process"),
-    ):
-        measured(tiny, PLAN, PROMPTS[:1], file, 0, **settings)
-    measured(tiny, PLAN, PROMPTS[:1], file, 0, **settings)
-    assert [path.name for path in tmp_path.iterdir()] == ["tally.json"]
+def test_a_comparison_has_one_writer(tiny: Pair, tmp_path: Path) -> None:
+    with held(tmp_path, tmp_path / "writer.lock"), pytest.raises(st.InputError, match="is in use by another process"):
+        compare(tmp_path, tiny, PROMPTS, PROMPTS, CompareSettings())

@@ -184,12 +184,6 @@ def test_the_estimate_is_unbiased(solver: Solver) -> None:
     assert 0 < error < 0.04
 
 
-def test_the_estimate_refuses_a_single_sample() -> None:
-    half = np.array([0.5, 0.5])
-    with pytest.raises(ValueError, match="samples must be at least 2 for a standard error, got 1"):
-        estimated_acceptance(NSS(), half, half, 1, samples=1, rng=np.random.default_rng(0))
-
-
 BAD = [
     (np.array([0.5, 0.4, 0.2]), "p must be a distribution"),
     (np.array([-0.1, 0.5, 0.6]), "p must be a distribution"),

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
-from math import comb
 from typing import Any
 
 import cvxpy as cp
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-import spectheory as st
 from spectheory import DrawRule, optimal_acceptance
 from spectheory.otlp import Khisti, Naive, OptimalTransport, Solver
 from spectheory.otlp.contest import one_order
@@ -119,21 +117,6 @@ def test_selection_has_its_acceptance_for_many_drafts(truncation: int) -> None:
         assert solver.acceptance(p, q, k) == enumerated(solver, p, q, k, solver.rule)[1]
 
 
-@pytest.mark.parametrize("k", [3, 4, 8])
-def test_selection_in_one_order_has_the_acceptance_of_the_recursion(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
-    """Where q is flat p alone ranks the tokens, in every contest."""
-    size = 300
-    flat = np.array([Fraction(1, size)] * size, dtype=object)
-    falling = exact(*range(size, 0, -1))
-    host = falling.astype(float), flat.astype(float)
-    distributions = [host, (torch.tensor(host[0]), torch.tensor(host[1]))]
-    quick = [float(Khisti(1).acceptance(p, q, k)) for p, q in distributions]
-    whole = Khisti(1).acceptance(falling, flat, k)
-    monkeypatch.setattr("spectheory.otlp.khisti.one_order", lambda contests, q: None)
-    assert quick == pytest.approx([float(Khisti(1).acceptance(*host, k))] * 2, abs=1e-13)
-    assert float(whole) == pytest.approx(quick[0], abs=1e-13)
-
-
 def test_selection_in_one_order_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     found, in_order = [], []
     for p, q in random_pairs(60, sizes=(2, 3, 4), seed=9):
@@ -143,15 +126,6 @@ def test_selection_in_one_order_is_exact(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sum(in_order) > 15
     monkeypatch.setattr("spectheory.otlp.khisti.one_order", lambda contests, q: None)
     assert all(Khisti(1).acceptance(p, q, 4) == value for p, q, value in found)
-
-
-def test_selection_counts_the_residual_on_the_losing_draft() -> None:
-    """Token 0 wins and is accepted with (1/3) / (5/9); all of the residual is on the other draft."""
-    p = exact(1, 1, 1)
-    solver = Khisti(truncation=1)
-    assert solver._distribution(p, p, [0, 2]).tolist() == [Fraction(3, 5), 0, Fraction(2, 5)]
-    assert solver.acceptance(p, p, 2) == Fraction(13, 15)
-    assert solver.acceptance_bounds(p, p, 2) == (Fraction(7, 9), 1)
 
 
 @pytest.mark.parametrize("count", CASES)
@@ -179,17 +153,6 @@ def test_the_scan_finds_the_least_cut_of_six_tokens(rule: DrawRule) -> None:
             assert sum(sets.values()) == 1
             cuts = [sum(p[h], 1 - sum(c for x, c in sets.items() if x <= set(h))) for h in subsets(len(p))]
             assert optimal_acceptance(p, q, k, rule) == min(cuts)
-
-
-def test_the_scan_would_fail_for_the_greedy_draft() -> None:
-    p, q = exact(5, 1, 1, 1, 0, 0), exact(7, 5, 7, 3, 6, 7)
-    rule = DrawRule.TOP_K_THEN_ONE
-    sets = draft_sets(q, 2, rule)
-    order = sorted(range(6), key=lambda t: -q[t] / p[t] if p[t] else -np.inf)
-    prefixes = [set(order[:n]) for n in range(7)]
-    scan = min(sum(p[list(h)], 1 - sum(c for x, c in sets.items() if x <= h)) for h in prefixes)
-    assert scan == 1
-    assert optimal_acceptance(p, q, 2, rule) == least_cut(p, q, 2, rule) == Fraction(55, 56)
 
 
 @pytest.mark.parametrize("rule", DrawRule)
@@ -265,27 +228,6 @@ def test_the_quadrature_where_weights_differ_by_many_orders() -> None:
     q = q / q.sum()
     for k in (2, 3, 4, 7):
         assert_quadrature(q, k)
-
-
-def test_the_quadrature_of_many_draws_from_a_uniform_distribution() -> None:
-    """Among the first n of V tokens: (n choose k) / (V choose k)."""
-    size = 2000
-    for k in (2, 9, 64):
-        within = [float(Fraction(comb(n, k), comb(size, k))) for n in range(1, size + 1)]
-        np.testing.assert_allclose(kept_within(np.full(size, 1 / size), k), within, atol=1e-12)
-
-
-def test_drawing_without_replacement_never_lowers_the_optimum() -> None:
-    for p, q, k in cases(120, seed=8):
-        assert optimal_acceptance(p, q, k, DrawRule.NO_REPLACEMENT) >= optimal_acceptance(p, q, k)
-
-
-def test_a_tree_of_drafts_is_verified_by_optimal_transport() -> None:
-    p, q = exact(1, 2), exact(2, 1)
-    draft = st.Draft.in_order(st.Tree([-1, 0, 0]), [0, 0, 1], [q] * 3, DrawRule.NO_REPLACEMENT)
-    outcome = st.verify.TopDown(OptimalTransport(DrawRule.NO_REPLACEMENT)).outcome(draft, [p] * 3)
-    assert outcome.block_efficiency == 2
-    refuses("is lossless only for IID, IID_APART", st.verify.TopDown(OptimalTransport()).outcome, draft, [p] * 3)
 
 
 def test_what_cannot_be_solved_is_refused() -> None:

@@ -213,7 +213,7 @@ def run(*arguments: object) -> Result:
 
 def test_the_command_takes_lengths_kinds_and_rates_by_depth(tmp_path: Any) -> None:
     out = tmp_path / "schedule.json"
-    lengths = ("--prompt-tokens", 900, "--output-tokens", 200)
+    lengths = ("--lengths", "900,200")
     result = run("--draft", "eagle3", "--acceptance", "0.8,0.7,0.6", *lengths, "--out", out, "--engine", "vllm,sglang")
     assert result.exit_code == 0, result.output
     planned = Schedule.load(out)

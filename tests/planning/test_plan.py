@@ -236,7 +236,7 @@ def test_a_request_without_a_cycle_does_not_narrow_an_interval() -> None:
     assert told.tau_interval() == tally([4, 7], [3, 3], [3, 1, 2]).tau_interval()
     refuses("at least 2 requests, got 1", alone.tau_interval)
     plan = st.evaluate(st.Tree.chain(1), st.Acceptance.by_rank([0.5]), st.Latency.constant())
-    found = known(st.compare(plan, None, alone).measurement)
+    found = known(st.compare(plan, alone).measurement)
     assert found.tau_interval is None
 
 

@@ -16,8 +16,7 @@ from proofs_check.claims import (
     filled,
     papers,
 )
-from proofs_check.plain import paragraphs, plain, spelled
-from proofs_check.sentences import formulas, in_latex, in_plain, judged, keeps_the_conclusion, outside
+from proofs_check.sentences import formulas, in_latex, in_plain, judged, keeps_the_conclusion
 from spectheory.core.errors import InputError
 from tests.refusals import refuses
 
@@ -69,16 +68,6 @@ PLACES = re.compile(
 )
 
 
-@pytest.mark.parametrize("name", CLAIMS)
-def test_a_sentence_has_formulas_and_no_number_of_its_own(name: str) -> None:
-    """Numbers above 2 in what is said to be true are computed; 0, 1 and 2 belong to its terms."""
-    one = CLAIMS[name]
-    assert one.printed or one.repaired
-    assert one.repaired or one.corrected is None
-    words = PLACES.sub("", outside(one.corrected or ""))
-    assert not [number for number in NUMBER.findall(words) if number not in ("0", "1", "2")]
-
-
 @pytest.mark.parametrize("paper", papers(), ids=lambda paper: paper.name)
 def test_what_to_do_differently_has_numbers_of_the_claims(paper: Paper) -> None:
     numbers = {name: one.numbers for name, one in CLAIMS.items()}
@@ -119,12 +108,6 @@ def test_fields_show_fractions_exactly_or_in_decimals() -> None:
     assert filled("{a}, {b[1]:.3f}, {c:,}, {{k}}", {"a": Fraction(1, 3), "b": [0, Fraction(2, 3)], "c": 1234}) == (
         "1/3, 0.667, 1,234, {k}"
     )
-
-
-def test_numbers_are_spelled_without_loss() -> None:
-    assert plain({"p": (Fraction(1, 3), 2), (1, 2): {Fraction(1)}}) == {"p": ["1/3", 2], "[1, 2]": ["1"]}
-    assert spelled({"a": [Fraction(1, 3), [1, 0]], "": None}) == "a: (1/3, (1, 0)), root: none"
-    assert paragraphs("One\ntwo.\n\n    x = 1\n    y = 2") == ["One two.", "    x = 1\n    y = 2"]
 
 
 @pytest.mark.parametrize("numbers", [{}, {"count": 26, "most": 4, "least": 0}])

@@ -21,9 +21,8 @@ from reference.drafters import Drafter, Drawn, PlannedTree, Searched
 from reference.drafters.dynamic import Search
 from reference.host_arrays import numpy_on_host, to_host
 from reference.models import Pair
-from reference.random_streams import streams
+from reference.random_streams import Uniforms, streams
 from reference.sampling import Sampling
-from reference.uniforms import Uniforms
 from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.core.chance import branches
 from spectheory.core.world import DrawPolicy, Levels, Paths
@@ -256,14 +255,12 @@ def chances(rule: DrawRule, q: tuple[float, ...], k: int) -> dict[tuple[int, ...
 
 
 @pytest.mark.parametrize("rule", DrawRule)
-@pytest.mark.parametrize(
-    "q", [(0.6, 0.25, 0.15, 0.0), (0.1, 0.0, 0.2, 0.7), (0.4, 0.4, 0.1, 0.1), (0.3, 0, 0, 0.7), (0, 0, 0, 1.0)]
-)
-@pytest.mark.parametrize("k", [1, 2, 3, 5])
+@pytest.mark.parametrize("q", [(0.6, 0.25, 0.15, 0.0), (0.4, 0.4, 0.1, 0.1), (0, 0, 0, 1.0)])
+@pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.usefixtures("way")
 def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, ...], k: int) -> None:
     """Chi-square of the ordered draws against the exact `DrawRule.children`; level 1e-6 a case, fixed seed."""
-    if k > (2 if rule is DrawRule.HUB else 3 if rule in (DrawRule.IID, APART) else 5):
+    if k > 2 and rule is DrawRule.HUB:
         return
     rows = 20_000
     expected = {tokens: rows * chance for tokens, chance in chances(rule, q, k).items()}

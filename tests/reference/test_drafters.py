@@ -9,13 +9,12 @@ import pytest
 
 import spectheory as st
 from reference import drafters as room
-from reference.combinations import lossless_combinations
+from reference.compare import entrants
 from reference.decode import Decoder
 from reference.drafters import ALL, Checked, Drafter, DrafterKind, SuffixArray, drafters
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.wall_clock import ClockSettings, entrants
 from spectheory.core.plugins import PluginWarning
 from tests.conftest import generated
 from tests.toy_package import install
@@ -71,8 +70,7 @@ def test_every_drafter_is_listed_with_settings_for_each_use() -> None:
     assert listed == classes - {Drafter, Checked}
     for kind in ALL:
         (own,) = {type(drafter) for drafter in kind.small()}
-        variants = [*kind.matrix(Sampling(1.0), st.Tree.k_ary(2, 2), CORPUS), *kind.clock(PLAN, CORPUS)]
-        assert {type(variant.drafter) for variant in variants} == {own}
+        assert {type(drafter) for drafter in kind.compared(Sampling(1.0), PLAN, CORPUS).values()} == {own}
         assert {type(drafter) for drafter in kind.greedy()} <= {own}
 
 
@@ -91,14 +89,9 @@ def test_a_drafter_of_another_package_decodes(toy: DrafterKind, tiny: Pair) -> N
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_drafter_of_another_package_is_in_the_matrix_and_on_the_clock(
-    toy: DrafterKind, tiny: Pair, temperature: float
-) -> None:
-    compared = lossless_combinations(Sampling(temperature), st.Tree.k_ary(2, 2), CORPUS)
-    names = [combination.name for combination in compared if combination.policy.name == "ToyDrafter"]
-    assert names == [f"ToyDrafter, {'NSS' if temperature else 'Greedy'}, temperature {temperature:g}"]
-    last = entrants(tiny, [PLAN], ClockSettings(new_tokens=4, temperature=temperature), CORPUS)[-1]
-    assert (last.name, last.family) == ("ToyDrafter", "model-free")
+def test_a_drafter_of_another_package_is_compared(toy: DrafterKind, tiny: Pair, temperature: float) -> None:
+    last = entrants(tiny, PLAN, Sampling(temperature), CORPUS)[-1]
+    assert str(last) == f"ToyDrafter, {'NSS' if temperature else 'Greedy'}"
     assert len(last.decode([1, 2, 3], 4, 0).tokens) == 4
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.drafters import Goose
-from reference.drafters.goose import GooseDrafting, Harmonic, Optimal
+from reference.drafters.goose import GooseDrafting
 from spectheory import Draft, Tree
 from spectheory.verify import walk
 from tests.likely import logits_for
@@ -49,15 +47,15 @@ def test_the_papers_example_goes_on_after_the_spine() -> None:
     logits = logits_for(likely, text)
     logits[9] = logits_for({0: [number["1"], number["2"]]}, [0])[0]  # after `flag ,`
     kept = {}
-    for bypass in (True, False):
-        drafting = GooseDrafting(Goose(bypass=bypass))
+    for bypass in (8, None):
+        drafting = GooseDrafting(Goose(bypass_length=bypass))
         drafting.read(text[:-1], logits[:-1])
         drafting.commit([], text[-1:])
         draft = drafting.grow(100, None)
         assert draft.tokens[1:9] == spine
         path, following = walk(draft.draws, draft.tokens, lambda node, draft=draft: truth[draft.tree.depth[node]])
         kept[bypass] = len(path), following
-    assert kept == {True: (6, number["2"]), False: (8, number["x"])}
+    assert kept == {8: (6, number["2"]), None: (8, number["x"])}
 
 
 tables = st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), unique=True, max_size=6))
@@ -70,13 +68,8 @@ options = st.fixed_dictionaries(
         "top_k": st.integers(1, 5),
         "branch_depth": st.integers(0, 4),
         "min_score": st.sampled_from([0.0, 0.01, 0.3]),
-        "overlap": st.booleans(),
-        "bypass": st.booleans(),
-        "bigram": st.booleans(),
-        "spine": st.booleans(),
-        "spine_branches": st.booleans(),
-        "matched_tokens": st.booleans(),
-        "allocation": st.sampled_from([Harmonic(), Harmonic(0.0), Optimal()]),
+        "bypass_length": st.sampled_from([8, None]),
+        "optimal": st.booleans(),
     }
 )
 
@@ -88,19 +81,14 @@ def test_the_shape_of_gooses_drafts(text: list[int], likely: dict[int, list[int]
     scripted = Scripted(goose, text, likely)
     draft, drafting = scripted.grow(room), scripted.drafting
     tree, spine = draft.tree, drafting.spine
-    match = drafting.index.match(min(room, goose.max_spine, goose.budget), overlap=goose.overlap)
-    bypassed = goose.bypass and (match.consensus or match.length >= goose.bypass_length) and bool(match.tokens)
+    match = drafting.index.match(min(room, goose.max_spine, goose.budget), overlap=True)
+    trusted = match.consensus or match.length >= 8
+    bypassed = goose.bypass_length is not None and trusted and bool(match.tokens)
     assert tree.budget <= goose.budget
     assert tree.max_depth <= room
     assert tree.parent[: spine + 1].tolist() == list(range(-1, spine))
-    if goose.matched_tokens:
-        assert draft.tokens[1 : spine + 1] == match.tokens[:spine]
-        wanted = len(match.tokens) if bypassed else min(len(match.tokens), goose.budget // 2) if goose.spine else 0
-        assert spine == wanted
-    else:
-        assert spine <= len(match.tokens)
-        for node in range(1, spine + 1):
-            assert draft.tokens[node] == likely_row(drafting, draft, tree.parent[node])[0]
+    assert draft.tokens[1 : spine + 1] == match.tokens[:spine]
+    assert spine == (len(match.tokens) if bypassed else min(len(match.tokens), goose.budget // 2))
     if bypassed:
         assert tree.is_chain
         assert tree.budget == spine
@@ -111,8 +99,6 @@ def test_the_shape_of_gooses_drafts(text: list[int], likely: dict[int, list[int]
         fork[node] = fork[parent] + 1
         assert fork[node] <= goose.branch_depth
         assert draft.tokens[node] in likely_row(drafting, draft, parent)
-        if parent <= spine and not goose.spine_branches:
-            assert parent == 0
     for drawn in draft.draws:
         assert len([child for child in drawn if child > spine]) <= goose.top_k
         assert all(child > spine for child in drawn[1:])
@@ -121,15 +107,6 @@ def test_the_shape_of_gooses_drafts(text: list[int], likely: dict[int, list[int]
 def likely_row(drafting: GooseDrafting, draft: Draft, node: int) -> list[int]:
     before = draft.tokens[draft.tree.parent[node]] if node else drafting.index.text[-2]
     return [token for token, _ in drafting.table.successors(before, draft.tokens[node])]
-
-
-def test_without_spine_and_bypass_no_match_is_used() -> None:
-    text, likely = [6, 1, 2, 3, 4, 5, 1, 2, 3], {3: [6], 6: [7]}
-    assert Scripted(Goose(lengths=(3,), spine=False, bypass=False), text, likely).grow().tokens == [3, 6, 7]
-    assert Scripted(Goose(lengths=(3,), spine=False), text, likely).grow().tokens == [3, 6, 7]
-    with_spine = Scripted(Goose(lengths=(3,), overlap=False, spine_branches=False), text, likely).grow()
-    assert with_spine.tokens == [3, 4, 5, 1, 2, 3, 6, 7]
-    assert with_spine.tree == Tree([-1, 0, 1, 2, 3, 4, 0, 6])
 
 
 def test_branches_divide_their_width_among_their_children() -> None:
@@ -147,31 +124,27 @@ def test_widths_fall_down_the_spine() -> None:
     """Budget 9: a spine of 3 leaves 6, half of them for the root, and 3 beside the spine's nodes as 2, 1, 0."""
     everywhere = {token: [5, 6, 7, 8] for token in range(10)}
     text = [5, 6, 7, 8, 1, 2, 3, 1]
-    settings = Goose(budget=9, lengths=(1,), overlap=False, top_k=3)
-    assert Scripted(settings, text, everywhere).grow().tree == Tree([-1, 0, 1, 2, 0, 0, 0, 1, 1, 2])
-    root_only = Scripted(replace(settings, spine_branches=False), text, everywhere).grow().tree
-    assert root_only == Tree([-1, 0, 1, 2, 0, 0, 0, 4, 4, 5])
+    drafted = Scripted(Goose(budget=9, lengths=(1,), max_spine=3, top_k=3), text, everywhere).grow()
+    assert drafted.tree == Tree([-1, 0, 1, 2, 0, 0, 0, 1, 1, 2])
 
 
 def test_without_match_and_successors_nothing_is_drafted() -> None:
-    draft = Scripted(Goose(harvest_prefill=False), [1, 2, 3], {3: [4]}).grow()
-    assert draft.tokens == [3]
+    assert Scripted(Goose(), [1, 2, 3], {}).grow().tokens == [3]
     assert Scripted(Goose(), [3, 2, 3], {3: [4]}).grow().tokens == [3, 4]
 
 
 def test_successors_of_pairs_are_preferred_to_successors_of_tokens() -> None:
-    for bigram, follower in ((True, 5), (False, 6)):
-        drafting = GooseDrafting(Goose(bigram=bigram))
-        drafting.read([1, 0, 2, 0], logits_for({0: [5], 1: [6]}, [9, 0, 9, 1]))
-        drafting.commit([], [1])
-        drafting.commit([], [0])
-        assert drafting.grow(9, None).tokens[:2] == [0, follower]
+    drafting = GooseDrafting(Goose())
+    drafting.read([1, 0, 2, 0], logits_for({0: [5], 1: [6]}, [9, 0, 9, 1]))
+    drafting.commit([], [1])
+    drafting.commit([], [0])
+    assert drafting.grow(9, None).tokens[:2] == [0, 5]
 
 
 def test_the_spine_shrinks_where_matches_fail() -> None:
     """Rates begin at 0.5: the spine may have half the budget, and after misses 0.3 and 0.15 of it."""
     text = [1, 2, *range(20, 40), 1, 2, *range(50, 60), 1, 2]
-    scripted = Scripted(Goose(budget=40, lengths=(2,), bypass=False, max_spine=99), text, {})
+    scripted = Scripted(Goose(budget=40, lengths=(2,), bypass_length=None, max_spine=99), text, {})
     lengths = []
     for _ in range(5):
         draft = scripted.grow()
@@ -185,7 +158,7 @@ def test_the_spine_shrinks_where_matches_fail() -> None:
 
 def test_rates_count_branches_in_the_order_in_which_they_are_tried() -> None:
     """Root: a spine token and branches 5, 6; branch 6 is accepted, the second one tried, and has a child that fails."""
-    settings = Goose(lengths=(1,), bypass=False, overlap=False)
+    settings = Goose(lengths=(1,), bypass_length=None, max_spine=3)
     scripted = Scripted(settings, [1, 2, 3, 1], {1: [5, 6], 6: [7]})
     scripted.drafting.table.harvest([(6,)], logits_for({6: [7]}, [6]))
     draft = scripted.grow()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator
 
-from reference import host_draws
-from reference.uniforms import BLOCK, Coins, Uniforms
+from reference.host_arrays import LANES, draw_on_host, largest_on_host
+from reference.random_streams import BLOCK, Coins, Uniforms
 
 GRID = 20_000
 WEIGHTS = st.sampled_from([0.0, 0.0, 1.0, 2.0, 7.0, 1e-3])
@@ -18,7 +18,7 @@ WEIGHTS = st.sampled_from([0.0, 0.0, 1.0, 2.0, 7.0, 1e-3])
 
 def drawn(laws: np.ndarray, uniforms: np.ndarray, k: int, apart: bool) -> np.ndarray:
     tokens = np.empty((len(laws), k), np.int64)
-    host_draws.drawn(laws, uniforms, apart, tokens)
+    draw_on_host(laws, uniforms, apart, tokens)
     return tokens
 
 
@@ -26,7 +26,7 @@ def laws(size: int) -> st.SearchStrategy[np.ndarray]:
     return st.lists(WEIGHTS, min_size=size, max_size=size).filter(any).map(lambda law: np.array(law, np.float32))
 
 
-@given(st.integers(1, 3 * host_draws.LANES + 1).flatmap(laws))
+@given(st.integers(1, 3 * LANES + 1).flatmap(laws))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_each_token_is_drawn_by_an_interval_as_long_as_it_is_probable(law: np.ndarray) -> None:
     """Of evenly spaced uniform numbers each token gets its share, up to two at the ends of its interval."""
@@ -39,14 +39,14 @@ def test_each_token_is_drawn_by_an_interval_as_long_as_it_is_probable(law: np.nd
 
 def test_what_is_small_beside_the_sum_of_its_lane_is_drawn() -> None:
     """In float32 the thousand tokens that share the lane of the first would add nothing to its sum."""
-    law = np.zeros(1001 * host_draws.LANES, np.float32)
-    law[:: host_draws.LANES] = 3e-8
+    law = np.zeros(1001 * LANES, np.float32)
+    law[::LANES] = 3e-8
     law[0] = 1
     assert np.float32(1) + np.float32(3e-8) == 1
     assert drawn(law[None], np.array([1 - 1e-6]), 1, False)[0, 0] > 0
 
 
-@given(st.integers(2, 3 * host_draws.LANES + 1).flatmap(laws), st.integers(0, 99))
+@given(st.integers(2, 3 * LANES + 1).flatmap(laws), st.integers(0, 99))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_a_drawn_token_is_gone_and_the_others_keep_their_shares(law: np.ndarray, first: int) -> None:
     uniforms = np.column_stack([np.full(GRID, (first + 0.5) / 100), (np.arange(GRID) + 0.5) / GRID])
@@ -85,7 +85,7 @@ def test_no_uniform_draws_what_cannot_be_drawn(apart: bool) -> None:
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_the_largest_are_those_of_a_stable_sort(values: list[int], k: int) -> None:
     row, k = np.array([values, values[::-1]], np.float32), min(k, len(values))
-    tokens, found = host_draws.largest(row, k)
+    tokens, found = largest_on_host(row, k)
     right = np.argsort(-row, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(tokens, right)
     np.testing.assert_array_equal(found, np.take_along_axis(row, right, 1))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -18,9 +16,9 @@ from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair
-from reference.predictions import LEAST_TRIALS, Positional
 from reference.prompts import encode_prompts, load_prompts
-from spectheory import Acceptance, DrawRule, Tree, block_efficiency
+from reference.sampling import Sampling
+from spectheory import Tree
 from tests.refusals import refuses
 
 SETTINGS = tracing.TraceSettings(dataset="numbers", candidates=4, new_tokens=40, batch=2)
@@ -30,13 +28,14 @@ PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_measurement_counts_what_was_decoded(tiny: Pair, temperature: float) -> None:
     tree = Tree.k_ary(2, 2)
-    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=16, temperature=temperature)
+    sampling = Sampling(temperature)
+    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=16, sampling=sampling)
     assert len(total.cycles) == 3
     assert (total.compared, total.identical) == ((3, 3) if temperature == 0 else (0, 0))
     assert total.seconds > total.target_seconds + total.draft_seconds > 0
     assert total.speedup is not None
     assert total.fourgrams > 0
-    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=16, temperature=temperature)
+    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=16, sampling=sampling)
     assert again.emitted.tolist() == total.emitted.tolist()
 
 
@@ -99,24 +98,3 @@ def test_a_padded_output_layer_is_cut(tiny: Pair, tiny_folders: Path) -> None:
     tree, prompt = Tree.k_ary(2, 2), PROMPTS[0]
     texts = [Decoder(pair, PlannedTree(tree)).generate(prompt, 30) for pair in (padded, tiny)]
     assert texts[0].accepted == texts[1].accepted
-
-
-@pytest.mark.parametrize("rule", [DrawRule.NO_REPLACEMENT, DrawRule.TOP_K], ids=lambda rule: rule.name)
-def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(
-    tiny: Pair, tmp_path: Path, rule: DrawRule
-) -> None:
-    """The jackknife, with rates of their own for each request that is left out."""
-    whole, tree = tmp_path / "whole", Tree.k_ary(2, 2)
-    tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
-    tau, low, high = Positional(whole).tau(lambda rates: tree, rule)
-    top = rule is DrawRule.TOP_K
-    depths = tracing.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS, top=top).depths
-    others, texts = [], tracing.ranks(whole, top=top)
-    for i in range(len(texts)):
-        lacking = [*texts[:i], *texts[i + 1 :]]
-        rates = Acceptance.from_ranks(lacking, ranks=4, policy=tree, max_depth=depths, min_trials=1).smoothed()
-        others.append(block_efficiency(tree, rates))
-    assert len(set(others)) > 1
-    variance = 4 / 5 * sum((other - np.mean(others)) ** 2 for other in others)
-    half = 2.7764451 * variance**0.5  # Student's t, 4 degrees of freedom, 95%
-    assert (low, high) == (pytest.approx(max(1.0, tau - half)), pytest.approx(tau + half))

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from reference.decode import Cycle, Decoder
-from reference.drafters import ALL, Drafter, Goose, PromptLookup, TokenRecycling
+from reference.drafters import ALL, Drafter, Goose, PlannedTree, PromptLookup, Searched, TokenRecycling
 from reference.drafters.adjacency import DenseTable, TwoTierTable, harvest_order
-from reference.drafters.goose import Optimal
 from reference.drafters.lookup import TextIndex
 from reference.drafters.recycling import PUBLISHED_TREE
 from reference.models import Pair
@@ -25,25 +24,14 @@ from tests.likely import logits_for
 from tests.refusals import refuses
 from tests.sampled_text import chi_square, many_texts, small_vocabulary
 
-ABLATIONS = [
-    Goose(spine_branches=False),
-    Goose(bigram=False),
-    Goose(bypass=False),
-    Goose(spine=False),
-    Goose(spine=False, bypass=False),
-    Goose(matched_tokens=False),
-    Goose(matched_tokens=False, bypass=False),
-    Goose(harvest_rejected=False),
-    Goose(harvest_prefill=False),
-    Goose(overlap=False),
-    Goose(bypass=False, allocation=Optimal()),
-    Goose(budget=1),
-]
 DRAFTERS = [
-    *(drafter for kind in ALL for drafter in kind.greedy() if drafter.family == "model-free"),
+    *(drafter for kind in ALL for drafter in kind.greedy() if not isinstance(drafter, PlannedTree | Searched)),
     PromptLookup((1,), 30, overlap=False),
-    TokenRecycling(Tree.k_ary(3, 3), harvest_rejected=False, harvest_prefill=False),
-    *ABLATIONS,
+    TokenRecycling(Tree.k_ary(3, 3), harvest_rejected=False),
+    Goose(bypass_length=None),
+    Goose(bypass_length=None, optimal=True),
+    Goose(harvest_rejected=False),
+    Goose(budget=1),
 ]
 
 
@@ -60,7 +48,7 @@ def test_greedy_text_is_generates(tiny: Pair, prompt: list[int], drafter: Drafte
     assert Decoder(tiny, drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
 
 
-@pytest.mark.parametrize("drafter", [PromptLookup(), TokenRecycling(), Goose(), Goose(bypass=False)], ids=repr)
+@pytest.mark.parametrize("drafter", [PromptLookup(), TokenRecycling(), Goose(), Goose(bypass_length=None)], ids=repr)
 def test_drafts_are_well_formed_and_hit(tiny: Pair, drafter: Drafter) -> None:
     """Siblings differ, draws name the children, something is accepted, and no draft is deeper than the context."""
     prompt = [int(token) for token in np.random.default_rng(0).integers(300, size=960)]
@@ -142,11 +130,9 @@ def test_the_dense_table_is_a_dictionary(harvests: list[list[tuple[int, int]]], 
     assert table.tokens.tolist() == [known[token] for token in range(5)]
 
 
-@given(st.lists(rows, min_size=1, max_size=4), st.booleans(), st.sampled_from([0.0, 0.1, 0.3]))
-def test_the_two_tiers_are_two_dictionaries(
-    harvests: list[list[tuple[int, int]]], bigram: bool, min_score: float
-) -> None:
-    table, pairs, singles = TwoTierTable(3, min_score, bigram=bigram), {}, {}
+@given(st.lists(rows, min_size=1, max_size=4), st.sampled_from([0.0, 0.1, 0.3]))
+def test_the_two_tiers_are_two_dictionaries(harvests: list[list[tuple[int, int]]], min_score: float) -> None:
+    table, pairs, singles = TwoTierTable(3, min_score), {}, {}
     for harvest in harvests:
         tokens = [token for token, _ in harvest]
         contexts = [(tokens[0],), *itertools.pairwise(tokens)]
@@ -156,9 +142,7 @@ def test_the_two_tiers_are_two_dictionaries(
             best = sorted(range(5), key=law.__getitem__, reverse=True)[:3]
             pairs[context] = singles[context[-1]] = [(token, law[token]) for token in best if law[token] >= min_score]
     for before, token in itertools.product(range(5), repeat=2):
-        wanted = singles.get(token, [])
-        if bigram and (before, token) in pairs:
-            wanted = pairs[before, token]
+        wanted = pairs.get((before, token), singles.get(token, []))
         found = table.successors(before, token)
         assert [successor for successor, _ in found] == [successor for successor, _ in wanted]
         assert [chance for _, chance in found] == pytest.approx([chance for _, chance in wanted])

@@ -1,4 +1,4 @@
-"""Every combination and command runs on a GPU as on the host. A machine without a GPU plays one."""
+"""Every decoder and command runs on a GPU as on the host. A machine without a GPU plays one."""
 
 from __future__ import annotations
 
@@ -7,45 +7,32 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference import combinations, prompts
-from reference.combinations import Combination, lossless_combinations
+import spectheory as st
+from reference import compare, prompts
+from reference.compare import Entrant, entrants
 from reference.decode import Decoder
 from reference.drafters import SuffixArray
-from reference.drafters.static import full_tree
 from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from tests.cli.test_cli import Run, pair, records, run
 from tests.covering import covering
+from tests.known import known
 from tests.reference.played import gpu
 
 __all__ = ["pair", "run"]
 
 PLAYED = not torch.cuda.is_available()
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(10)]
-GREEDY, WHOLE, SOME = (
-    [*lossless_combinations(sampling, full_tree((3, 2, 1)), SuffixArray.build(PROMPTS))]
-    for sampling in (Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9))
-)
-SAMPLED = [*WHOLE, *SOME]
-EACH_FAMILY = covering(GREEDY, lambda one: (one.policy.family,))
-COVERING = covering(SAMPLED, lambda one: (one.policy.name, (one.policy.family, one.sampling.top_k), one.verifying))
-COMBINATIONS = [
-    pytest.param(one, marks=[] if one in EACH_FAMILY or one in COVERING else [pytest.mark.deep])
-    for one in (*GREEDY, *SAMPLED)
-]
-"""Each drafter, each family of drafters with greedy text and with text sampled from all and some tokens, each verifier.
-
-Deep, each drafter with each verifier. On the host, tests/reference/test_matrix.py runs each drafter with each verifier;
-greedy texts of each drafter on a GPU are in tests/reference/test_model_shapes.py.
-"""
+PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
+SAMPLINGS = Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9)
 NEW_TOKENS, SEED = 12, 2
-"""Enough after `PROMPTS[3]`, with this seed, that most combinations accept and reject drafted tokens."""
+"""Enough after `PROMPTS[3]`, with this seed, that most decoders accept and reject drafted tokens."""
 
 
-def text(pair: Pair, combination: Combination) -> list[int]:
-    decoder = Decoder(pair, combination.policy.drafter, combination.sampling, combination.verifier)
+def text(pair: Pair, one: Entrant) -> list[int]:
+    decoder = Decoder(pair, known(one.drafter), one.sampling, known(one.verifier))
     return decoder.generate(PROMPTS[3], NEW_TOKENS, *streams(pair, SEED)).tokens
 
 
@@ -56,45 +43,42 @@ def there(tiny_folders: Path) -> Pair:
         return load_pair(tiny_folders / "target", tiny_folders / "draft", device="cuda", dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    "combination", COMBINATIONS, ids=lambda one: f"{one.name}{' of some tokens' * (one.sampling.top_k is not None)}"
-)
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["few", "all"])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 def test_texts_are_those_of_the_host(
-    tiny: Pair, there: Pair, combination: Combination, monkeypatch: pytest.MonkeyPatch
+    tiny: Pair, there: Pair, sampling: Sampling, every: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Token for token where the GPU is played, which has the host's random numbers and rounds as it does."""
+    """Token for token where the GPU is played, which has the host's random numbers and rounds as it does.
+
+    Each drafter and each verifier; deep, each drafter with each verifier.
+    """
+    ours = [one for one in entrants(tiny, PLAN, sampling, SuffixArray.build(PROMPTS)) if one.drafter]
+    tried = ours if every else covering(ours, lambda one: [one.name, str(one.verifier)])
     with gpu():
-        found = text(there, combination)
+        found = [text(there, one) for one in tried]
     monkeypatch.setattr(torch.Tensor, "is_cpu", False)  # the host is to do as a GPU does, not what is faster there
-    if PLAYED or combination.sampling.greedy:
-        assert found == text(tiny, combination)
-    else:
-        assert len(found) == NEW_TOKENS
+    for one, tokens in zip(tried, found, strict=True):
+        assert len(tokens) == NEW_TOKENS
+        assert not (PLAYED or sampling.greedy) or tokens == text(tiny, one), str(one)
 
 
 FEW = ("--device", "cuda", "--prompt-tokens", 16, "--new-tokens")
 COMMANDS = {
     "trace": ("trace", *FEW, 24, "--count", 5, "--candidates", 4, "--temperature", 1, "--out", "trace"),
     "profile": ("profile", *FEW[:2], "--largest", 2, "--contexts", 8, "--rounds", 2, "--out", "seconds.json"),
-    "decode": ("decode", *FEW, 12, "--count", 2, "--skip", 0, "--plan", "plan.json", "--temperature", 1),
-    "generate": ("generate", *FEW[:2], "--new-tokens", 5, "--plan", "plan.json", "import json"),
-    "clock": ("clock", *FEW, 4, "--count", 1, "--skip", 1, "--rounds", 1, "--plan", "plan.json", "--temperature", 1),
-    "matrix": (
-        *("matrix", *FEW, 30, "--count", 1, "--skip", 4, "--temperatures", 1, "--only", "chain of 5"),
-        *("--out", "matrix"),
-    ),
+    "decode": ("decode", *FEW, 12, "--count", 2, "--skip", 0, "--plan", "plan.json"),
+    "compare": ("compare", *FEW, 60, "--count", 1, "--skip", 4, "--temperatures", 1, "--only", "Block", "--out", "c"),
 }
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_commands_run(run: Run, pair: list[object], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On few tokens, a small corpus and every sixth verifier: what they compute is tested on the host, texts above."""
+    """On few tokens and a small corpus: what they compute is tested on the host, texts above."""
     small = [file for file in standard_library() if file.name.startswith("json/")]
     monkeypatch.setattr(prompts, "standard_library", lambda: small)
-    monkeypatch.setattr(combinations, "VERIFIERS", combinations.VERIFIERS[::6])
+    monkeypatch.setattr("reference.planning_loop.MAX_BUDGET", 8)
+    monkeypatch.setattr(compare, "WARM_UP_TOKENS", 2)
     records(run)
-    command, *options = COMMANDS[name]
-    models = pair[:4] if name in ("profile", "generate") else pair
     with gpu():
-        status, out, err = run(command, *models, *options)
+        status, out, err = run(*COMMANDS[name], *(pair[:4] if name == "profile" else pair))
     assert (status, bool(out)) == (0, True), err

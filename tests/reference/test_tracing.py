@@ -22,7 +22,7 @@ from reference.forced_logits import forced_texts
 from reference.heads import HeadConfig, write_head
 from reference.models import Pair, load_pair
 from reference.part_files import STAMP
-from reference.random_streams import streams
+from reference.random_streams import Uniforms, streams
 from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.tracing import (
@@ -34,7 +34,6 @@ from reference.tracing import (
     ranks,
     record_trace,
 )
-from reference.uniforms import Uniforms
 from spectheory.core.acceptance import cycle_starts
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive

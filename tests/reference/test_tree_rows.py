@@ -1,4 +1,4 @@
-"""Masks and positions written node by node, against the tree's own."""
+"""Masks and positions against the tree's own; the cache of rows against tensors that are put together anew."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reference.row_cache import RowCache
 from reference.tree_rows import TreeRows
 from spectheory import Tree
 from tests.reference.test_decode import trees
 
 CPU = torch.device("cpu")
+LAYERS, HEADS = 3, 2
 
 
 @given(st.lists(trees(40), min_size=1, max_size=3), st.integers(1, 1500))
@@ -36,3 +38,22 @@ def test_rows_are_those_of_the_ancestor_mask(dtype: torch.dtype, several: list[T
             assert (mask[..., :committed] == 0).all()
             assert ((mask[0, 0, :, committed:] == 0) == attend[first:end, :end]).all()
             assert ((mask == 0) | (mask == lowest)).all()
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (4, 6)], ids=["alike", "apart"])
+def test_rows_are_appended_kept_and_dropped(sizes: tuple[int, int]) -> None:
+    """Also beyond the first allocation, with keys and values of equal and of different size."""
+    generator = torch.Generator().manual_seed(0)
+    cache = RowCache(LAYERS)
+    expected = [[torch.empty(1, HEADS, 0, size) for size in sizes] for _ in range(LAYERS)]
+    for new, kept in [(200, list(range(200))), (5, [0, 3, 4]), (100, [1, 7, 99]), (3, []), (1, [0])]:
+        committed = cache.get_seq_length()
+        for layer in range(LAYERS):
+            keys, values = (torch.randn(1, HEADS, new, size, generator=generator) for size in sizes)
+            expected[layer] = [torch.cat(pair, 2) for pair in zip(expected[layer], (keys, values), strict=True)]
+            for found, right in zip(cache.update(keys, values, layer), expected[layer], strict=True):
+                torch.testing.assert_close(found, right, rtol=0, atol=0)
+        cache.keep(committed, kept)
+        rows = [*range(committed), *(committed + row for row in kept)]
+        expected = [[states[:, :, rows] for states in layer] for layer in expected]
+        assert cache.get_seq_length() == len(rows)

@@ -17,7 +17,7 @@ from spectheory.planning.planner import plan as search
 from spectheory.planning.replayed import planned_verifiers
 from spectheory.planning.schedule_record import EDITED
 from spectheory.replay import GreedyText, Replays
-from spectheory.results.comparison import mismatches
+from spectheory.results.plan_comparison import mismatches
 from spectheory.verify import name_of, verifier_of
 from spectheory.yields import block_efficiency
 from tests.known import known
@@ -127,7 +127,7 @@ def test_a_prediction_from_rates_assumes_a_product_of_rates_and_a_replayed_one_d
 
 
 def test_a_comparison_uses_what_was_replayed_and_says_which_verifier_differs() -> None:
-    theory = st.compare(PLAN, None, None).theory
+    theory = st.compare(PLAN, None).theory
     assert theory.tau == known(PLAN.replayed).tau
     assert theory.accepted @ np.arange(1, PLAN.tree.max_depth + 2) == pytest.approx(theory.tau)
     same, other = str(verifier_of(known(PLAN.verifier))), "TopDown(solver=NSS())"

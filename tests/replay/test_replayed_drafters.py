@@ -15,11 +15,12 @@ from reference.sampling import Sampling
 from spectheory.core.errors import InputError
 from tests.replay.inputs import TREE, prompts
 
+PLAN = st.evaluate(TREE, st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant())
 DYNAMIC = [
-    variant.drafter
+    drafter
     for kind in drafters()
-    for variant in kind.matrix(Sampling(), TREE, SuffixArray.build([[*range(60), *range(30)]]))
-    if variant.drafter.rule(Sampling()) is st.DrawRule.TOP_K
+    for drafter in kind.compared(Sampling(), PLAN, SuffixArray.build([[*range(60), *range(30)]])).values()
+    if drafter.rule(Sampling()) is st.DrawRule.TOP_K
 ] + [TokenRecycling(st.Tree.k_ary(3, 2), harvest_rejected=False), Goose(harvest_rejected=False)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -21,10 +20,8 @@ from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
 from spectheory.report import figures, tables, terminal
-from spectheory.report.calibration import calibration_page
 from spectheory.report.page import Run, html_page
-from spectheory.results.calibration import Calibrated, Calibration
-from spectheory.results.comparison import accepted_distribution, compare
+from spectheory.results.plan_comparison import accepted_distribution, compare
 from tests.known import known
 from tests.refusals import refuses
 
@@ -86,7 +83,7 @@ def drawings_of_plan(answer: str) -> list[str]:
 
 
 def drawings(answer: str, measured: Tally | None) -> list[str]:
-    comparison = compare(PLANS[answer], measured, measured)
+    comparison = compare(PLANS[answer], measured)
     return [
         *drawings_of_plan(answer),
         figures.tau_figure(comparison),
@@ -127,7 +124,7 @@ def test_accepted_distribution_by_hand():
 
 
 def test_accounts_by_hand():
-    comparison = compare(PLANS["tree"], None, CLOCKED)
+    comparison = compare(PLANS["tree"], CLOCKED)
     counted = known(comparison.measurement)
     assert counted.tau == CLOCKED.tau == 319 / 130
     assert counted.accepted.tolist() == [22 / 130, 38 / 130, 59 / 130, 11 / 130]
@@ -135,7 +132,6 @@ def test_accounts_by_hand():
     assert counted.overhead_share == pytest.approx(0.25)
     assert counted.speedup == 2.0
     assert counted.plain_seconds == 4.0 / 300
-    assert comparison.simulation is None
     predicted = comparison.theory
     assert sum(known(predicted.cycle_seconds).values()) == pytest.approx(PLANS["tree"].cycle_seconds)
 
@@ -146,28 +142,19 @@ def test_verdict_says_whether_the_prediction_lies_in_the_interval(off_by: float,
     shares = accepted_distribution(chain.tree, chain.reach)
     rng = np.random.default_rng(0)
     shares[[0, -1]] += off_by * shares[-1], -off_by * shares[-1]
-    comparison = compare(chain, None, tally(rng.multinomial(200, shares, size=30).tolist()))
+    comparison = compare(chain, tally(rng.multinomial(200, shares, size=30).tolist()))
     assert comparison.inside is inside
     assert ("inside" if inside else "outside") in comparison.verdict
     assert f"{known(comparison.error_percent):+.1f}%" in comparison.verdict
 
 
 def test_verdict_without_an_interval_or_a_measurement():
-    assert compare(PLANS["tree"], None, None).inside is None
-    assert "not been measured" in compare(PLANS["tree"], CLOCKED, None).verdict
-    single = compare(PLANS["tree"], None, tally([[1, 2, 3]]))
+    assert compare(PLANS["tree"], None).inside is None
+    assert "not been measured" in compare(PLANS["tree"], None).verdict
+    single = compare(PLANS["tree"], tally([[1, 2, 3]]))
     assert single.inside is None
     assert "cannot be checked against an interval" in single.verdict
-    refuses("at least one cycle", compare, PLANS["tree"], None, tally([[0]]))
-
-
-def test_comparison_is_json():
-    for measured in (None, CLOCKED):
-        comparison = compare(PLANS["tree"], CLOCKED, measured)
-        data = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
-        assert data["verdict"] == comparison.verdict
-        assert data["theory"]["tau"] == PLANS["tree"].tau
-        assert ("measurement" in data) is (measured is not None)
+    refuses("at least one cycle", compare, PLANS["tree"], tally([[0]]))
 
 
 @pytest.mark.parametrize("answer", PLANS)
@@ -177,7 +164,7 @@ def test_every_plan_is_shown(answer: str, measured: Tally | None):
     assert chosen.answer == answer
     for svg in drawings(answer, measured):
         well_formed(svg)
-    comparison = compare(chosen, None, measured)
+    comparison = compare(chosen, measured)
     text = shown(terminal.plan_summary(chosen)) + shown(tables.comparison_rows(comparison))
     assert {"off": "Do not speculate", "chain": "Verify a chain of", "tree": "Verify a tree of"}[answer] in text
     assert f"{chosen.tau:.3f}" in text
@@ -226,7 +213,7 @@ def test_every_node_of_a_tree_is_drawn_once_on_few_lines():
 
 def test_terminal_fits_80_columns():
     wide = Acceptance(np.full((9, 12), 0.05), np.full((9, 12), 5_000), np.full(9, 100_000))
-    comparison = compare(PLANS["tree"], CLOCKED, CLOCKED)
+    comparison = compare(PLANS["tree"], CLOCKED)
     for table in (tables.acceptance_rows(wide), tables.latency_rows(FLAT), tables.comparison_rows(comparison)):
         assert max(map(len, shown(table, width=80).splitlines())) <= 80
         assert "…" not in shown(table, width=80)
@@ -261,7 +248,7 @@ class Balance(HTMLParser):
 
 
 def page() -> str:
-    comparisons = [compare(PLANS["tree"], CLOCKED, CLOCKED), compare(PLANS["off"], None, None)]
+    comparisons = [compare(PLANS["tree"], CLOCKED), compare(PLANS["off"], None)]
     runs = [Run(HOSTILE, COUNTED, comparison) for comparison in comparisons]
     return html_page(HOSTILE, FLAT, runs, [HOSTILE])
 
@@ -286,13 +273,9 @@ def test_page_is_self_contained_and_escapes_what_it_is_given():
 
 
 def test_text_between_backticks_is_code_on_a_page():
-    chain = "chain", "chain", "NSS", 1.0, 2, 9, 5.0, 2.0, 1.9, 2.1, 2.1, -1.25, *(2.5, 2.4, 2.6), *(2.2, 2.0, 2.4)
-    chain = *chain, *(2.1, 2.0, 2.2, 0.1), 0.2, 0, 0, None
-    calibrated = calibration_page("Matrix", Calibration((Calibrated(*chain),), {}))
-    assert "<code>certify_step</code>" in calibrated
     noted = html_page("Notes", FLAT, [], ["see `a<b`"])
     assert "see <code>a&lt;b</code>" in noted
-    assert "`" not in calibrated + noted
+    assert "`" not in noted
 
 
 def test_page_is_the_same_every_time():

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory import DrawRule, Levels, Paths, World, branches, expected_block_efficiency
+from spectheory import DrawRule, Paths, World
 from spectheory.core.chance import draw
-from spectheory.otlp import Naive
-from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo
+from spectheory.verify import Block, GreedyMultiPathBlock, Traversal, TreeMonteCarlo
 from tests.random_drafts import CHAINS, OTHERS, PATHS, TREES, WIDE, grown, joint, played, random_world
 
 
@@ -135,37 +134,3 @@ def test_greedy_multi_path_is_block_on_the_largest_path_by_the_distribution_of_w
         assert {(draft.context(node), token): mass for (node, token), mass in ours.items()} == {
             (tuple(x[:n]), token): mass for (n, token), mass in distribution.items()
         }
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("rule", [DrawRule.NO_REPLACEMENT, DrawRule.IID])
-def test_traversal_of_one_level_is_recursive_rejection_sampling(k: int, rule: DrawRule) -> None:
-    def recursive(p: Any, q: Any, drafts: list[int], rng: Any) -> tuple[int, int]:
-        p, q = list(p), list(q)
-        for place, x in enumerate(drafts):
-            if rng.random() * q[x] < p[x]:
-                return 1 + place, x
-            rest = part(1, p, 1, q)
-            p = [mass / sum(rest) for mass in rest]
-            q[x] *= 0
-            q = [mass / (sum(q) or 1) for mass in q]
-        return 0, draw(p, rng)
-
-    for seed in range(20):
-        draft, p = grown(Levels((k,), rule), seed, 3)
-        outcome, distinct = Traversal().outcome(draft, p), list(dict.fromkeys(draft.drafted(0)))
-        distribution = played(lambda rng, p=p[0], q=draft.q[0], x=distinct: recursive(p, q, x, rng))
-        stays = {(0, token): outcome.stop[0] * share for token, share in enumerate(outcome.next_token[0])}
-        goes = {(node, int(draft.tokens[node])): stop for node, stop in enumerate(outcome.stop) if node}
-        assert distribution == {end: mass for end, mass in (stays | goes).items() if mass}
-
-
-def test_block_accepts_the_sum_of_its_weights() -> None:
-    for seed in range(20):
-        world = random_world(np.random.default_rng(seed), 2 + seed % 2)
-        total = Fraction(0)
-        for draft, chance in branches(lambda rng, world=world: Levels((1, 1, 1)).grow(world, rng)):
-            x = [int(token) for token in draft.tokens[1:]]
-            total += chance * sum(weights_of(x, world.target(draft), draft.q)[1:])
-        efficiency = expected_block_efficiency(Block(), world, Levels((1, 1, 1))).value
-        assert efficiency == 1 + total >= expected_block_efficiency(TopDown(Naive()), world, Levels((1, 1, 1))).value

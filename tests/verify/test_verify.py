@@ -12,7 +12,6 @@ import spectheory as st
 from spectheory.core.arrays import accept_ratio, residual
 from spectheory.otlp import ArgMax, Naive
 from spectheory.verify import Greedy, Outcome, TopDown, walk
-from tests.refusals import refuses
 
 
 def test_the_guards() -> None:
@@ -50,16 +49,3 @@ def test_greedy_keeps_the_argmax_path() -> None:
     assert outcome.block_efficiency == 2
     assert outcome.next_token[2].argmax() == 2
     assert walk(draft.draws, draft.tokens, lambda node: int(p[node].argmax())) == ([2], 2)
-
-
-def test_a_draft_that_does_not_fit_is_refused() -> None:
-    q = np.full((2, 2), 0.5)
-    with pytest.raises(ValueError, match="one entry for each of the 3 nodes, got 2, 2 and 3"):
-        st.Draft.in_order(st.Tree.chain(2), [0, 0], q, st.DrawRule.IID)
-    with pytest.raises(ValueError, match=r"draws\[0\] must name the children \[1\] of that node, got \[\]"):
-        st.Draft(st.Tree.chain(1), [0, 0], q, ((), ()), st.DrawRule.IID)
-    refuses("draws contains a child twice", st.Draft, st.Tree.chain(1), [0, 0], q, ((1, 1), ()), st.DrawRule.TOP_K)
-    top = st.Draft.in_order(st.Tree.chain(1), [0, 0], q, st.DrawRule.TOP_K)
-    refuses(
-        r"draft.rule is TOP_K, TopDown\(solver=Naive\(\)\) is lossless only for IID", TopDown(Naive()).outcome, top, q
-    )

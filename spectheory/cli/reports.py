@@ -1,9 +1,9 @@
-"""The command `diagnose`: what speculation does on a server, beside what forward times predict."""
+"""The commands `import` and `diagnose`, which read the reports of an engine."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +12,8 @@ import typer
 from rich.text import Text
 
 from spectheory import engines
-from spectheory.cli.importing import ReportFiles, reports_of
-from spectheory.cli.options import Json
-from spectheory.cli.output import console
+from spectheory.cli.options import Force, Json
+from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import Deployment
@@ -22,12 +21,63 @@ from spectheory.planning.deployment import Deployment
 if TYPE_CHECKING:
     from spectheory.report.tables import TextTable
 
-REPORTS = ", ".join(name for engine in engines.ALL for name, reader in engine.readers.items() if reader.observe)
-"""The names of the reports that can be diagnosed."""
+REPORTS = ", ".join(name for engine in engines.ALL for name in engine.readers)
+"""The names of the reports of the engines of this package."""
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help=f"Kind of the reports, one of {REPORTS}.")]
+ReportFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Files of reports: logs and responses are read as one; of two scrapes of /metrics, the first is "
+        "subtracted from the second. - reads standard input.",
+    ),
+]
+
+
+def _reports(files: Sequence[str]) -> list[str | Path]:
+    """The texts or paths of the reports."""
+    given = standard_input() if STANDARD_INPUT in files else ""
+    return [given if file == STANDARD_INPUT else Path(file) for file in files]
+
+
+def import_(
+    source: Source,
+    files: ReportFiles,
+    out: Annotated[Path | None, typer.Option(help="File for the acceptance record.")] = None,
+    min_trials: Annotated[
+        int, typer.Option(min=1, help="Leave out depths that were reached in fewer cycles than this.")
+    ] = 100,
+    assume_constant: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="LENGTH",
+            help="If the report has only totals: assume chains of LENGTH drafted tokens, and one rate for all of them.",
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Read acceptance rates from what an engine reports: its metrics, log or responses."""
+    from spectheory.report.tables import acceptance_rows
+
+    require_free(files, out, force=force)
+    found = engines.read_report(_reports(files), source, min_trials=min_trials, assume_constant=assume_constant)
+    if out is not None:
+        if found.acceptance is None:
+            raise InputError(f"{source} has no rates by position here: leave out --out, or give --assume-constant")
+        found.acceptance.save(out)
+    if found.acceptance is not None:
+        console.print(acceptance_rows(found.acceptance))
+    counts = {"cycles": found.drafts, "tokens drafted": found.drafted, "accepted": found.accepted}
+    known = [] if found.tau is None else [f"tau {found.tau:.3f}"]
+    known += [f"{count:,} {name}" for name, count in counts.items() if count is not None]
+    lines = [f"{source}: {', '.join(known) or 'no totals'}", *(f"assumed: {sentence}" for sentence in found.assumed)]
+    for line in [*lines, *([f"wrote {out}"] if out is not None else [])]:
+        console.print(Text(line), soft_wrap=True)
 
 
 def diagnose(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"Kind of the files, one of {REPORTS}.")],
+    source: Source,
     files: ReportFiles,
     plain: Annotated[
         list[Path] | None,
@@ -73,7 +123,7 @@ def diagnose(
         raise InputError(f"--tree must be NODES:LEVELS, like 60:6, got {tree!r:.60}")
     shape = None if tree is None else (int(numbers[0]), int(numbers[1]))
     given = {"plain": plain, "times": times, "model": model_label, "shape": shape, "batch": batch}
-    found = engines.diagnose(reports_of(files), source, **given)
+    found = engines.diagnose(_reports(files), source, **given)
     if as_json:
         print(json.dumps([asdict(each) | {"speedup": each.speedup} for each in found], indent=1))
         return

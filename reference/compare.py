@@ -1,0 +1,302 @@
+"""`compare`: every drafter with every lossless verifier, and transformers' own decoding, on the same prompts.
+
+Tau is predicted by replay on texts of other prompts and measured; tokens a second are measured, in random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from reference import hugging_face, tracing
+from reference.decode import Decoder, Generation
+from reference.drafters import Drafter, PlannedTree, SuffixArray, drafters, incompatibility
+from reference.heads import Head
+from reference.measuring import processor, require_cycle
+from reference.models import Pair
+from reference.part_files import check_same, only_writer, short_hash
+from reference.planning_loop import TRACE, measured_plan
+from reference.prompts import training_texts
+from reference.random_streams import streams
+from reference.replaying import OffTextError, replay_drafter
+from reference.sampling import Sampling
+from spectheory import DrawPolicy, Provenance, Replayed, Replays, Schedule, Tree
+from spectheory.core.errors import InputError
+from spectheory.core.ratios import clusters
+from spectheory.otlp import solvers
+from spectheory.replay import can_replay
+from spectheory.results.comparison import Compared, Comparison
+from spectheory.verify import Greedy, TopDown, Verifier, name_of, verifiers
+
+RECORD = "comparison.json"
+"""Name of the record in the folder of a comparison."""
+WARM_UP_TOKENS = 32
+ASSISTED_CHAIN = 5
+"""Number of tokens that assisted generation of transformers drafts."""
+PLAIN = "plain"
+"""Name of plain decoding in this loop, with which greedy texts are compared."""
+
+
+@dataclass(frozen=True)
+class CompareSettings:
+    """Settings of `compare`.
+
+    Attributes:
+        temperatures: temperatures at which each decoder runs; 0 is greedy decoding.
+        new_tokens: number of tokens of each text, at least 2; stop tokens are ignored.
+        rounds: how often each decoder decodes each prompt; the median time counts.
+        seed: seed of all random streams and of the order of the decoders.
+        only: decode only, beside plain decoding, decoders whose name contains this text.
+    """
+
+    temperatures: tuple[float, ...] = (0.0, 1.0)
+    new_tokens: int = 64
+    rounds: int = 1
+    seed: int = 0
+    only: str = ""
+
+    def __post_init__(self) -> None:
+        require_cycle(self.new_tokens)
+        for temperature in self.temperatures:
+            Sampling(temperature)
+        if self.rounds < 1:
+            raise InputError(f"rounds must be at least 1, got {self.rounds}")
+        if not self.temperatures or len(set(self.temperatures)) < len(self.temperatures):
+            raise InputError(f"temperatures must be different numbers, at least one, got {self.temperatures}")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A decoder that is compared. `decode` takes a prompt, the number of tokens, and the number of the prompt.
+
+    Transformers' own decoding has neither `drafter` nor `verifier`.
+    """
+
+    name: str
+    sampling: Sampling
+    decode: Callable[[list[int], int, int], Generation]
+    drafter: Drafter | None = None
+    verifier: Verifier | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.verifier is None else f"{self.name}, {name_of(self.verifier)}"
+
+
+def entrants(pair: Pair, plan: Schedule, sampling: Sampling, corpus: SuffixArray, seed: int = 0) -> list[Entrant]:
+    """The decoders to compare: those of transformers, plain decoding, every drafter with every lossless verifier.
+
+    Assisted generation of transformers needs a draft model, and is left out if the draft is a head.
+    """
+    assisted = [] if isinstance(pair.draft, Head) else [{"chain": ASSISTED_CHAIN}]
+    theirs = [{}, *assisted, {"lookup": hugging_face.LOOKUP_TOKENS}]
+    names = ["HF plain", *[f"HF assisted, {ASSISTED_CHAIN}"] * len(assisted), "HF prompt lookup"]
+    found = [_theirs(pair, *one, sampling, seed) for one in zip(names, theirs, strict=True)]
+    plain = PlannedTree(Tree.chain(0))
+    found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
+    for kind in drafters():
+        for name, drafter in kind.compared(sampling, plan, corpus).items():
+            for verifier in lossless(drafter, sampling):
+                found.append(_ours(pair, name, drafter, verifier, sampling, seed))
+    return found
+
+
+def lossless(drafter: Drafter, sampling: Sampling) -> list[Verifier]:
+    """The verifiers that are lossless for a drafter, without those that only suit small vocabularies."""
+    every = [*(TopDown(one) for one in solvers() if not one.small_vocabulary_only), *verifiers()]
+    return [Greedy()] if sampling.greedy else [one for one in every if incompatibility(drafter, one, sampling) is None]
+
+
+def _theirs(pair: Pair, name: str, options: dict[str, int], sampling: Sampling, seed: int) -> Entrant:
+    def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
+        own = int(np.random.SeedSequence([seed, request]).generate_state(1)[0])
+        return hugging_face.generate(pair, prompt, new_tokens, sampling, **options, seed=own)
+
+    return Entrant(name, sampling, decode)
+
+
+def _ours(pair: Pair, name: str, drafter: Drafter, verifier: Verifier, sampling: Sampling, seed: int) -> Entrant:
+    decoder, key = Decoder(pair, drafter, sampling, verifier), crc32(f"{name} {verifier}".encode())
+
+    def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
+        return decoder.generate(prompt, new_tokens, *streams(pair, seed, request, key))
+
+    return Entrant(name, sampling, decode, drafter, verifier)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The plan of one sampling, and the texts that the target generated after the traced prompts."""
+
+    pair: Pair
+    plan: Schedule
+    texts: Replays
+    prompts: list[list[int]]
+    tokens: list[list[int]]
+
+    def predicted(self, one: Entrant) -> Compared:
+        """A decoder with its predictions."""
+        plan, drafter, verifier = self.plan, one.drafter, one.verifier
+        if drafter is None or verifier is None:
+            return Compared(one.name, None, one.sampling.temperature)
+        known = Compared(one.name, name_of(verifier), one.sampling.temperature)
+        tree = drafter.shape if isinstance(drafter.shape, Tree) else None
+        if tree is not None and not tree.budget:
+            return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds)
+        found = self._replayed(drafter, verifier, one.sampling)
+        if found is None:
+            return known
+        low, high = found.tau_interval() if clusters(found.cycles) > 1 else (None, None)
+        speed = None
+        if tree is not None:
+            speed = plan.latency.speedup(tree, found.tau, plan.context, name_of(verifier)) / plan.plain_seconds
+        return replace(known, tau=found.tau, tau_low=low, tau_high=high, speed=speed)
+
+    def _replayed(self, drafter: Drafter, verifier: Verifier, sampling: Sampling) -> Replayed | None:
+        """The cycles of a decoder on the traced texts; None if replay cannot follow it there."""
+        shape = drafter.shape
+        if shape is None:
+            try:
+                return replay_drafter(self.pair, drafter, self.prompts, self.tokens, sampling)
+            except OffTextError:
+                return None
+        if not can_replay(verifier) or depth_of(shape) > self.texts.deepest:
+            return None
+        return self.texts.replay(shape, verifier, None if sampling.greedy else drafter.rule(sampling))
+
+
+def depth_of(shape: Tree | DrawPolicy) -> int:
+    """Depth of the deepest node that a shape can have."""
+    if isinstance(shape, Tree):
+        return shape.max_depth
+    return next(depth for depth in count() if not shape.draws(depth, 1))
+
+
+def compare(
+    folder: Path,
+    pair: Pair,
+    traced: list[list[int]],
+    prompts: list[list[int]],
+    settings: CompareSettings,
+    *,
+    corpus: SuffixArray | None = None,
+    done: Callable[[int, int], None] = lambda finished, total: None,
+) -> Comparison:
+    """Compare decoders on `prompts`, and predict their tau from texts after the prompts `traced`.
+
+    The traces, the measured forwards and the record are kept in `folder`; an interrupted comparison there continues
+    after its last whole prompt.
+
+    Args:
+        folder: empty folder, or the folder of the same comparison.
+        pair: target and draft.
+        traced: prompts of one length that are traced at each temperature, as token ids.
+        prompts: other prompts, which every decoder decodes.
+        settings: temperatures, length of the texts, rounds, seed, and the choice of decoders.
+        corpus: corpus of the datastore drafter; by default the files that the shipped pair was trained on.
+        done: callback with the number of texts that this call has decoded, and of all that it decodes.
+
+    Raises:
+        InputError: there are no prompts, they do not fit the context with their texts, no decoder has the wanted name,
+            or the folder holds a comparison with other models, prompts, settings, versions or machine.
+    """
+    if not traced or not prompts:
+        raise InputError(f"need prompts to trace and to decode, got {len(traced)} and {len(prompts)}")
+    if (need := max(map(len, prompts)) + settings.new_tokens) > pair.context:
+        raise InputError(
+            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
+        )
+    file = folder / RECORD
+    with only_writer(folder):
+        running = list(_running(folder, pair, traced, settings, corpus or SuffixArray.build(training_texts(pair))))
+        here = _stamp(pair, traced, prompts, [one for _, one in running], settings)
+        record = Comparison.load(file) if file.exists() else None
+        if record is not None:
+            check_same(record.provenance, here)
+        first = 0 if record is None else len(record.cycles)
+        decoders = record.decoders if record else tuple(known.predicted(one) for known, one in running)
+        every = [one for _, one in running]
+        for one in every if first < len(prompts) else ():
+            one.decode(prompts[-1], min(settings.new_tokens, WARM_UP_TOKENS), len(prompts))
+        total, counted = settings.rounds * len(every) * (len(prompts) - first), count(1)
+        for request in range(first, len(prompts)):
+            row = _row(prompts[request], request, every, settings, lambda: done(next(counted), total))
+            rows = {name: np.array([values]) for name, values in row.items()}
+            record = record.with_prompt(**row) if record else Comparison(decoders, **rows, provenance=here)
+            record.save(file)
+    assert record is not None
+    return record
+
+
+def _running(
+    folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings, corpus: SuffixArray
+) -> Iterator[tuple[Traced, Entrant]]:
+    """The chosen decoders, each with what is known for its temperature."""
+    latency, names = None, []
+    for temperature in settings.temperatures:
+        sampling, kept = Sampling(temperature), folder / f"temperature-{temperature:g}"
+        drawing = {"new_tokens": settings.new_tokens, "temperature": temperature, "seed": settings.seed}
+        plan, texts = measured_plan(pair, traced, **drawing, latency=latency, folder=kept)
+        latency = plan.latency
+        tokens = [text.tolist() for text in tracing.by_request(kept / TRACE, "target_token")]
+        known = Traced(pair, plan, texts, traced, tokens)
+        for one in entrants(pair, plan, sampling, corpus, settings.seed):
+            names.append(str(one))
+            if settings.only.lower() in str(one).lower() or one.name == PLAIN:
+                yield known, one
+    if not any(settings.only.lower() in name.lower() for name in names):
+        raise InputError(f"no decoder's name contains {settings.only!r:.80}: a valid name is {names[-1]!r}")
+
+
+def _stamp(
+    pair: Pair,
+    traced: list[list[int]],
+    prompts: list[list[int]],
+    running: Sequence[Entrant],
+    settings: CompareSettings,
+) -> Provenance:
+    shapes = [one.drafter.shape if one.drafter else None for one in running]
+    shapes = [shape.identity if isinstance(shape, Tree) else shape for shape in shapes]
+    decoders = [f"{one} {one.sampling} {one.drafter} {shape}" for one, shape in zip(running, shapes, strict=True)]
+    return Provenance.now(
+        "spectheory compare",
+        packages=("torch", "transformers", "numpy"),
+        seed=settings.seed,
+        **pair.stamp,
+        settings={
+            "new_tokens": settings.new_tokens,
+            "rounds": settings.rounds,
+            "weights": pair.fingerprint,
+            "prompts": short_hash([traced, prompts]),
+            "decoders": short_hash(decoders),
+            **processor(),
+        },
+    )
+
+
+def _row(
+    prompt: list[int], request: int, running: Sequence[Entrant], settings: CompareSettings, tell: Callable[[], None]
+) -> dict[str, list[Any]]:
+    """Decode one prompt with every decoder in random order; the columns of the record from runs of median time."""
+    runs: list[list[Generation]] = [[] for _ in running]
+    for turn in range(settings.rounds):
+        for number in np.random.default_rng([settings.seed, request, turn]).permutation(len(running)):
+            runs[number].append(running[number].decode(prompt, settings.new_tokens, request))
+            tell()
+    middle = [sorted(several, key=lambda text: text.seconds)[len(several) // 2] for several in runs]
+    plain = {one.sampling: text.tokens for one, text in zip(running, middle, strict=True) if one.name == PLAIN}
+    return {
+        "emitted": [sum(text.accepted) + len(text.accepted) for text in middle],
+        "cycles": [len(text.accepted) for text in middle],
+        "tokens": [len(text.tokens) - 1 for text in middle],
+        "seconds": [text.seconds for text in middle],
+        "equal": [
+            int(not one.sampling.greedy or text.tokens == plain[one.sampling])
+            for one, text in zip(running, middle, strict=True)
+        ],
+    }

@@ -1,0 +1,84 @@
+"""A comparison of many decoders as one table and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spectheory.report.tables import MISSING, TextTable
+from spectheory.results.comparison import Comparison
+
+
+def decoder_rows(record: Comparison) -> TextTable:
+    """One row for each decoder, one section for each temperature."""
+    rows, tau, speed, prompts = [], record.tau, record.speed, len(record.cycles)
+    degrees = [one.temperature for one in record.decoders]
+    for i, one in enumerate(record.decoders):
+        half = None if one.tau_low is None or one.tau_high is None else (one.tau_high - one.tau_low) / 2
+        rows.append(
+            (
+                str(one),
+                f"{one.temperature:g}",
+                _number(one.tau, "{:.3f}"),
+                _number(half, "{:.2f}"),
+                f"{tau[i]:.3f}",
+                _number(record.tau_half_width(i), "{:.2f}"),
+                _number(_error(record, i), "{:+.1f}%"),
+                _number(one.speed, "{:.0f}"),
+                f"{speed[i]:.0f}",
+                MISSING if one.temperature else f"{record.equal[:, i].sum():,}/{prompts:,}",
+            )
+        )
+    stamp, settings = record.provenance, record.provenance.settings
+    return TextTable(
+        title=f"Decoders on {prompts:,} prompt{'s' * (prompts > 1)} x {settings.get('new_tokens', '?')} tokens, "
+        f"threads: {settings.get('threads', '?')}, {settings.get('cpu', '?')}, " + ", ".join(stamp.placement.values()),
+        header=("decoder", "T", "tau predicted", "±", "measured", "±", "error", "tok/s predicted", "measured", "equal"),
+        rows=tuple(rows),
+        sections=frozenset(i for i in range(1, len(rows)) if degrees[i] != degrees[i - 1]),
+        note="T: temperature. ±: half a 95% interval, with prompts as clusters. tok/s: tokens per second after the "
+        "first token, median over prompts. Equal: greedy texts that equal plain decoding.",
+    )
+
+
+def decoder_words(record: Comparison) -> Iterator[str]:
+    """Whether the predictions were right, whether greedy texts are equal, and which decoder is the fastest."""
+    errors = {i: error for i in range(len(record.decoders)) if (error := _error(record, i)) is not None}
+    if errors:
+        judged = [agrees for i in errors if (agrees := record.agrees(i)) is not None]
+        inside = f", within the joint 95% interval for {sum(judged)} of {len(judged)}" if judged else ""
+        middle = np.median(np.abs([*errors.values()]))
+        yield f"Predicted tau: median error {middle:.1f}% of {len(errors)} decoders{inside}."
+    greedy = [i for i, one in enumerate(record.decoders) if one.temperature == 0]
+    if greedy:
+        equal = record.equal[:, greedy]
+        yield f"Greedy text equals that of plain decoding for {equal.sum():,} of {equal.size:,} texts."
+    for temperature in dict.fromkeys(one.temperature for one in record.decoders):
+        yield _fastest(record, temperature)
+
+
+def _fastest(record: Comparison, temperature: float) -> str:
+    own = [i for i, one in enumerate(record.decoders) if one.temperature == temperature]
+    theirs = [i for i in own if record.decoders[i].verifier is None]
+    best = max((i for i in own if i not in theirs), key=lambda i: record.speed[i])
+    plain = next(i for i in own if record.decoders[i].name == "plain")
+    beside = [(plain, "plain decoding in the same loop")]
+    if theirs:
+        other = max(theirs, key=lambda i: record.speed[i])
+        beside.append((other, f"{record.decoders[other]}, the fastest of transformers"))
+    times = " and ".join(f"{_times(record, best, other)} {what}" for other, what in beside)
+    return f"At temperature {temperature:g} the fastest is {record.decoders[best]}: {times}."
+
+
+def _times(record: Comparison, decoder: int, other: int) -> str:
+    median, low, high = record.ratio(decoder, other)
+    return f"{median:.2f} (95% {low:.2f} to {high:.2f}) times"
+
+
+def _error(record: Comparison, decoder: int) -> float | None:
+    return None if record.decoders[decoder].name == "plain" else record.error_percent(decoder)
+
+
+def _number(value: float | None, pattern: str) -> str:
+    return MISSING if value is None else pattern.format(value)

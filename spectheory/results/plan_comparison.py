@@ -1,0 +1,218 @@
+"""What a plan predicts, beside what a run with it counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance, model_name
+from spectheory.core.ratios import clusters
+from spectheory.core.tree import Tree
+from spectheory.planning.schedule_record import EDITED, Schedule
+from spectheory.results.tally import Tally
+from spectheory.verify import verifier_of
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """The cycles of one plan according to theory or to a run. A field is None if it is unknown.
+
+    Attributes:
+        name: `theory`, or `simulation` or `measurement` for a run.
+        tau: tokens emitted per target call.
+        tau_interval: limits of the 95% interval of tau.
+        accepted: (deepest + 1,) share of cycles in which exactly 0, 1, ... drafted tokens were accepted.
+        speedup: seconds per token of plain decoding divided by seconds per token of speculation.
+        cycle_seconds: seconds per cycle by part: `draft`, `verify` and `overhead`.
+        plain_seconds: seconds per token of plain decoding.
+        requests, cycles: number of requests and number of cycles that were counted; 0 for theory.
+        wanted: number of requests that the run set out to count; `requests` is smaller after an interruption.
+        repeated_share: share of four-token runs that occurred earlier in the same text.
+        compared, identical: number of requests whose text was compared with plain decoding, and number of equal texts.
+    """
+
+    name: str
+    tau: float
+    tau_interval: tuple[float, float] | None
+    accepted: np.ndarray
+    speedup: float | None
+    cycle_seconds: dict[str, float] | None
+    plain_seconds: float | None
+    provenance: Provenance
+    requests: int = 0
+    cycles: int = 0
+    wanted: int = 0
+    repeated_share: float | None = None
+    compared: int = 0
+    identical: int = 0
+
+    @property
+    def overhead_share(self) -> float | None:
+        """Share of a cycle's time outside the forwards of both models; None without `cycle_seconds`."""
+        seconds = self.cycle_seconds
+        return None if seconds is None else seconds["overhead"] / sum(seconds.values())
+
+
+@dataclass(frozen=True, eq=False)
+class PlanComparison:
+    """Theory and run of one plan."""
+
+    plan: Schedule
+    theory: Account
+    measurement: Account | None
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """The accounts that exist, theory first."""
+        return (self.theory,) if self.measurement is None else (self.theory, self.measurement)
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the predicted tau lies inside the measured 95% interval; None without such an interval."""
+        if self.measurement is None or self.measurement.tau_interval is None:
+            return None
+        low, high = self.measurement.tau_interval
+        return low <= self.theory.tau <= high
+
+    @property
+    def error_percent(self) -> float | None:
+        """How far the predicted tau is above the measured tau, in percent; None without a measurement."""
+        return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Reasons why prediction and run are not fully comparable, one sentence each."""
+        if self.measurement is None:
+            return ()
+        found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance)]
+        if self.measurement.requests < self.measurement.wanted:
+            done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
+            found.append(f"The decode was interrupted: {done} are counted.")
+        return tuple(found)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on whether the prediction was right, then the caveats."""
+        return " ".join((self._sentence, *self.caveats))
+
+    @property
+    def _sentence(self) -> str:
+        predicted = f"The predicted tau of {self.theory.tau:.3f}"
+        if self.measurement is None:
+            return f"{predicted} has not been measured."
+        found = f"measured {self.measurement.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
+        if self.measurement.tau_interval is None:
+            return f"{predicted} cannot be checked against an interval, because only one request was decoded: {found}."
+        low, high = self.measurement.tau_interval
+        expected = self.theory.tau_interval
+        if expected and (expected[1] < low or high < expected[0]):
+            return (
+                f"The prediction was wrong, too {'high' if self.theory.tau > high else 'low'}: tau was predicted as "
+                f"{self.theory.tau:.3f}, from {expected[0]:.3f} to {expected[1]:.3f}, and measured as "
+                f"{self.measurement.tau:.3f}, from {low:.3f} to {high:.3f}. The two 95% intervals exclude each other; "
+                f"the prediction is off by {self.error_percent:+.1f}%."
+            )
+        side = "inside" if self.inside else "outside"
+        predicted = f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}"
+        if expected and not expected[0] <= self.measurement.tau <= expected[1]:
+            predicted += "; the measured tau lies outside the predicted interval"
+        return f"{predicted}: {found}."
+
+
+def compare(plan: Schedule, tally: Tally | None, name: str = "measurement") -> PlanComparison:
+    """Compare the prediction of `plan` with the tally of a run with it, a `measurement` or a `simulation`.
+
+    Raises:
+        InputError: the tally has no cycle, or was counted with another tree.
+    """
+    if tally is not None and tally.provenance.tree not in (None, plan.tree.identity):
+        raise InputError("the tally was counted with a different tree: give the plan that it was made with")
+    return PlanComparison(plan, _predicted(plan), None if tally is None else _counted(name, tally))
+
+
+def mismatches(plan: Schedule, decoding: Provenance) -> list[str]:
+    """One clause for each known difference of a plan from a decoding: temperature, verifier, models, placement."""
+    found, planned, here = [], plan.acceptance.provenance.sampling, decoding.sampling
+    if planned and here and planned != here:
+        found.append(f"the plan's rates were measured at {planned}, while decoding is at {here}")
+    if plan.option().is_edited:
+        found.append(f"the plan's tree was {EDITED}")
+    if plan.verifier and decoding.verifier and (chosen := str(verifier_of(plan.verifier))) != decoding.verifier:
+        found.append(f"the plan was made for the verifier {chosen}, while decoding uses {decoding.verifier}")
+    if said := differing_models(plan.acceptance.provenance, decoding):
+        found.append(f"the plan's rates were measured with {said[0]}, while decoding uses {said[1]}")
+    timed, here = plan.latency.provenance.placement, decoding.placement
+    if differing := [name for name in timed if here.get(name, timed[name]) != timed[name]]:
+        times, now = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, here))
+        found.append(f"the plan's forward times were measured with {times}, while decoding uses {now}")
+    return found
+
+
+def differing_models(rates: Provenance, used: Provenance) -> tuple[str, str] | None:
+    """The names of the models in which two records differ: in words, for each of the two. None if none is known to."""
+    known, here = ({"target": stamp.target, "draft": stamp.draft} for stamp in (rates, used))
+    differing = [role for role in known if _other(known[role], here[role])]
+    if not differing:
+        return None
+    first, second = (
+        " and ".join(f"{role} {model_name(str(names[role]))}" for role in differing) for names in (known, here)
+    )
+    return first, second
+
+
+def _other(one: str | None, another: str | None) -> bool:
+    return bool(one and another) and Path(str(one)).resolve() != Path(str(another)).resolve()
+
+
+def accepted_distribution(tree: Tree, reach: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, " lengths"]:
+    """Probability that exactly 0, 1, ... tokens of `tree` are accepted.
+
+    At least `a` tokens are accepted exactly when a node at depth `a` is accepted, and at most one node per
+    depth is accepted.
+    """
+    at_least = np.bincount(tree.depth, weights=reach)
+    return at_least - np.append(at_least[1:], 0.0)
+
+
+def _predicted(plan: Schedule) -> Account:
+    counted = None if plan.replayed is None else plan.replayed.accepted
+    accepted = accepted_distribution(plan.tree, plan.reach) if counted is None else counted / counted.sum()
+    return Account(
+        name="theory",
+        tau=plan.tau,
+        tau_interval=plan.tau_interval,
+        accepted=accepted,
+        speedup=plan.speedup,
+        cycle_seconds=plan.cycle_parts(),
+        plain_seconds=plan.plain_seconds,
+        provenance=plan.provenance,
+    )
+
+
+def _counted(name: str, tally: Tally) -> Account:
+    cycles = int(tally.cycles.sum())
+    clocked = {
+        "draft": tally.draft_seconds,
+        "verify": tally.target_seconds,
+        "overhead": tally.seconds - tally.draft_seconds - tally.target_seconds,
+    }
+    return Account(
+        name=name,
+        tau=tally.tau,
+        tau_interval=tally.tau_interval() if clusters(tally.cycles) > 1 else None,
+        accepted=tally.accepted_histogram / cycles,
+        speedup=tally.speedup,
+        cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,
+        plain_seconds=tally.plain_seconds / tally.plain_tokens if tally.plain_tokens else None,
+        provenance=tally.provenance,
+        requests=len(tally.cycles),
+        cycles=cycles,
+        wanted=tally.wanted,
+        repeated_share=tally.repeated_share,
+        compared=tally.compared,
+        identical=tally.identical,
+    )

@@ -1,0 +1,114 @@
+"""The command `decode`: what it prints, says of records that do not fit, refuses, and keeps when interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reference.measuring
+import spectheory as st
+from reference.decode import Decoder
+from reference.prompts import load_prompts
+from tests.cli.test_cli import Run, pair, printed, records, run
+
+__all__ = ["pair", "run"]
+
+FEW = ("--skip", 1, "--count", 2, "--prompt-tokens", 16, "--new-tokens", 20)
+
+
+def test_records_of_other_models_are_said(run: Run, pair: list[object]) -> None:
+    target, draft = pair[1], pair[3]
+    stamp = st.Provenance("made here", target=str(target), draft="elsewhere")
+    st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp).save("acceptance.json")
+    times = st.Latency.constant(draft_seconds=0.1)
+    replace(times, provenance=stamp.replace(target="big", draft="small")).save("latency.json")
+    plan = ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6)
+    status, _, err = run(*plan, "--out", "plan.json")
+    said = f"the rates are for target {target} and draft elsewhere, while the times are for target big and draft small"
+    assert (status, said in " ".join(err.split())) == (0, True)
+    out = printed(run("decode", *pair, *FEW, "--plan", "plan.json"))
+    said = f"But the plan's rates were measured with draft elsewhere, while decoding uses draft {draft}."
+    assert said in " ".join(out.split())
+
+
+def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(
+    run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sampled text of a plan without a verifier is verified by the naive solver, prompts and TEXT alike."""
+    seen, generate = set(), Decoder.generate
+
+    def watched(self: Decoder, *given: object, **settings: object) -> object:
+        seen.add(str(self.verifier))
+        return generate(self, *given, **settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Decoder, "generate", watched)
+    rates = st.Acceptance.by_depth_and_rank([[0.6, 0.2], [0.5, 0.1]])
+    rates = replace(rates, provenance=st.Provenance("made here", temperature=1.0))
+    st.plan(rates, st.Latency.constant(draft_seconds=0.1), max_budget=6).save("plan.json")
+    assert "TopDown(Naive)" in printed(run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json"))
+    stamp = st.Tally.load("measured.json").provenance
+    assert (stamp.temperature, stamp.verifier) == (1.0, "TopDown(solver=Naive())")
+    assert (stamp.requests, stamp.settings["skip"]) == (2, 1)
+    assert stamp.tree == st.Schedule.load("plan.json").tree.identity != st.Tree.chain(1).identity
+    assert printed(run("decode", "import json", *pair[:4], "--plan", "plan.json", "--new-tokens", 8))
+    assert seen == {"TopDown(solver=Naive())"}
+    data = json.loads(printed(run("decode", *pair, *FEW, "--plan", "plan.json", "--json")))
+    assert data["emitted"] == st.Tally.load("measured.json").emitted.tolist()
+
+
+def test_an_interrupted_decode_keeps_the_finished_prompts_and_goes_on(
+    run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records(run)
+    whole = reference.measuring.measure
+
+    def interrupted(*given: object, **settings: object) -> Iterator[object]:
+        yield next(iter(whole(*given, **settings)))  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    decode = ("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json")
+    monkeypatch.setattr(reference.measuring, "measure", interrupted)
+    status, out, err = run(*decode)
+    assert (status, out) == (130, "")
+    assert "interrupted: all files written so far are complete" in err
+    tally = st.Tally.load("measured.json")
+    assert (len(tally.cycles), tally.wanted) == (1, 2)
+    monkeypatch.setattr(reference.measuring, "measure", whole)
+    assert "text equal to plain" in printed(run(*decode))
+    assert st.Tally.load("measured.json").emitted[0] == tally.emitted[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--new-tokens", 1, "--out", "m.json"], "new_tokens must be at least 2, got 1"),
+        (["import \udcff"], "TEXT is not text in UTF-8"),
+        (["--count", 100_000], "prompts must be between 1 and"),
+        (["--prompts", "short.jsonl", "--skip", 40, "--count", 40], "got 40 (given, or the default): give --skip 0"),
+    ],
+)
+def test_what_means_nothing_is_refused_before_anything_runs(run: Run, arguments: list[object], message: str) -> None:
+    records(run)
+    Path("short.jsonl").write_text('{"text": "import os, sys, json"}\n' * 3)
+    files = sorted(Path().iterdir())
+    status, out, err = run("decode", "--plan", "plan.json", *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert sorted(Path().iterdir()) == files
+
+
+def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp_path: Path) -> None:
+    records(run)
+    status, _, err = run("decode", *pair, *FEW[:4], "--prompt-tokens", 900, "--plan", "plan.json")
+    assert status == 2
+    assert "prompt 1 of the file, counted from 0, has" in err
+    there = len(load_prompts(tmp_path / "prompts.jsonl"))
+    status, _, err = run("decode", *pair, *FEW[:2], "--count", 100_000, "--plan", "plan.json")
+    assert status == 2
+    assert f"prompts must be between 1 and {there - 1} (those in" in err
