@@ -21,7 +21,7 @@ PAIR_COMMANDS = {
 CASES = [
     ("trace", "--prompts", "absent.jsonl", "there is no file absent.jsonl"),
     ("trace", "--prompts", ".", "prompts file . is a folder"),
-    ("decode", "--prompts", "bad.jsonl", "bad.jsonl, line 1 is not a JSON object"),
+    ("decode", "--prompts", "bad.jsonl", "bad.jsonl, line 1 is damaged: not JSON"),
     ("trace", "--count", 0, "--count must be at least 1, got 0"),
     ("decode", "--count", 1_000_000, "prompts must be between 1 and"),
     ("decode", "--prompt-tokens", 0, "--prompt-tokens must be at least 1, got 0"),
