@@ -324,7 +324,8 @@ def _texts(
         if sampling.greedy:
             own = logits.gather(2, torch.tensor(tokens, device=logits.device).expand(len(logits), -1)[..., None])
             before = torch.arange(size, device=logits.device) < torch.tensor(tokens, device=logits.device)[:, None]
-            ranks = ((logits > own) | ((logits == own) & before)).sum(-1).cpu().numpy()
+            ranks = ((logits > own) | ((logits == own) & before)).sum(-1)
+            ranks = ranks.masked_fill(own[..., 0].isinf(), -1).cpu().numpy()  # not in the draft vocabulary
             yield GreedyText(ranks), np.stack([(ranks == rank).sum(1) for rank in range(RANKS)], 1).astype(float)
             continue
         p = target_rows(batch.target_logits[place, span, :size], tokens, sampling, batch.pair.target.dtype)

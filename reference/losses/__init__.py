@@ -5,27 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields, replace
 
-from reference.losses.chain import (
-    ChainLoss,
-    Eagle,
-    Eagle3,
-    Hass,
-    Kl,
-    LkAlpha,
-    LkLambda,
-    Loss,
-    Marginal,
-    OnDraftVocabulary,
-    Rows,
-    Tv,
-    acceptance,
-    cross_entropy,
-    kl,
-    on_draft_vocabulary,
-)
-from reference.losses.gto import Gto, adjacent_groups, longest_accepted, tree_rewards
-from reference.losses.passes import Pass, Step, attended, unroll
-from reference.losses.talf import BeamTrees, Talf, TargetForward, TreeStep, beam_trees, unroll_tree
+from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, Kl, LkAlpha, LkLambda, Loss, Marginal, Tv
+from reference.losses.gto import Gto
+from reference.losses.passes import Pass, unroll
+from reference.losses.talf import BeamTrees, Talf, beam_trees, unroll_tree
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 
@@ -42,24 +25,11 @@ __all__ = [
     "LkLambda",
     "Loss",
     "Marginal",
-    "OnDraftVocabulary",
     "Pass",
-    "Rows",
-    "Step",
     "Talf",
-    "TargetForward",
-    "TreeStep",
     "Tv",
-    "acceptance",
-    "adjacent_groups",
-    "attended",
     "beam_trees",
-    "cross_entropy",
-    "kl",
-    "longest_accepted",
     "loss_of",
-    "on_draft_vocabulary",
-    "tree_rewards",
     "unroll",
     "unroll_tree",
 ]

@@ -12,21 +12,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.heads import Head, HeadStep
-from reference.losses import (
-    BeamTrees,
-    ChainLoss,
-    Gto,
-    Loss,
-    Pass,
-    Talf,
-    adjacent_groups,
-    beam_trees,
-    longest_accepted,
-    on_draft_vocabulary,
-    tree_rewards,
-    unroll,
-    unroll_tree,
-)
+from reference.losses import BeamTrees, ChainLoss, Gto, Loss, Pass, Talf, beam_trees, unroll, unroll_tree
+from reference.losses.chain import on_draft_vocabulary
+from reference.losses.gto import adjacent_groups, longest_accepted, tree_rewards
 from reference.train.forests import HeadForest, HeadPaths, TargetForest, softmax
 from reference.train.own_texts import OwnTexts, TextBatch
 from spectheory import Tree

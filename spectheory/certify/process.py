@@ -78,7 +78,9 @@ def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def answer_of(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """The answer of `certify_named(name, **options)`: "verdict", "lines" and "json" of the certificate."""
-    found = certify_named(name, **options, progress=_Progress())
+    progress = _Progress()
+    found = certify_named(name, **options, progress=progress)
+    progress.clear()
     return {"verdict": found.verdict.name, "lines": found.lines(), "json": found.to_json()}
 
 
@@ -112,8 +114,13 @@ class _Progress:
         """Report the number of worlds or runs so far."""
         if time.monotonic() > self.told + (0.2 if self.is_terminal else 60):
             self.told = time.monotonic()
-            print(f"\r{done:,} {what} " if self.is_terminal else f"{done:,} {what} so far", file=sys.stderr,
-                  end="" if self.is_terminal else "\n", flush=True)  # fmt: skip
+            said = f"\r{done:,} {what} " if self.is_terminal else f"{done:,} {what} so far\n"
+            print(said, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line of a terminal."""
+        if self.is_terminal:
+            print(f"\r{' ' * 30}\r", end="", file=sys.stderr, flush=True)
 
 
 def certify_named(

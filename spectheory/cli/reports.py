@@ -21,7 +21,9 @@ from spectheory.planning.deployment import Deployment
 if TYPE_CHECKING:
     from spectheory.report.tables import TextTable
 
-READERS = {name: reader for engine in engines.ALL for name, reader in engine.readers.items()}
+REPORTS = ", ".join(name for engine in engines.ALL for name in engine.readers)
+"""The names of the reports of the engines of this package."""
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help=f"Kind of the reports, one of {REPORTS}.")]
 ReportFiles = Annotated[
     list[str],
     typer.Argument(
@@ -39,7 +41,7 @@ def _reports(files: Sequence[str]) -> list[str | Path]:
 
 
 def import_(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"Kind of the reports, one of {', '.join(READERS)}.")],
+    source: Source,
     files: ReportFiles,
     out: Annotated[Path | None, typer.Option(help="File for the acceptance record.")] = None,
     min_trials: Annotated[
@@ -75,13 +77,7 @@ def import_(
 
 
 def diagnose(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help=f"Kind of the files, one of {', '.join(name for name, reader in READERS.items() if reader.observe)}.",
-        ),
-    ],
+    source: Source,
     files: ReportFiles,
     plain: Annotated[
         list[Path] | None,

@@ -280,8 +280,7 @@ def calibrate(
             f"{speculative.where}a speculative run needs the draft: name a draft model or a head, or ngram if drafts "
             "are looked up"
         )
-    plain_target = model(target)
-    first, second = pair_in_formats(plain_target, draft, quant, kv_dtype)
+    first, second = pair_in_formats(model(target), draft, quant, kv_dtype)
     require_pair(first, second, math.ceil(max(run.context for run in known)))
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
@@ -289,7 +288,7 @@ def calibrate(
         curves = kernel_curves(engine) if costs is None else ()
     setup, widths = TimedSetup(gpu_of(gpu), first, second, *place, tuple(curves)), spreads(engine)
     shipped = EngineCosts.of(engine) if costs is None else costs
-    assumed = setup.require_named(known, engine, plain_target)
+    assumed = setup.require_named(known, engine)
     for run in known:
         setup.require_possible(run)
     setup.require_consistent(known)

@@ -84,6 +84,14 @@ def gpu(name: str | Gpu) -> Gpu:
     raise InputError(unknown("GPU", name, _table()))
 
 
+def known_gpu(name: str | None) -> Gpu | None:
+    """The GPU of this name, as `gpu` finds it; None if there is no such GPU."""
+    try:
+        return None if name is None else gpu(name)
+    except InputError:
+        return None
+
+
 def gpu_names() -> tuple[str, ...]:
     """The keys of all GPUs in the table."""
     return tuple(_table())

@@ -314,21 +314,15 @@ class Fields:
 
         Source: vLLM, `_get_and_verify_max_len`.
         """
-        if self.values.get("max_position_embeddings") is None:
-            return None
-        stated = self.number("max_position_embeddings")
+        stated = self.number("max_position_embeddings", default=0, least=0)
         scaling = self.values.get("rope_scaling") or self.values.get("rope_parameters") or {}
         if not isinstance(scaling, Mapping):
             raise InputError(f"{self.where}: rope_scaling or rope_parameters must be an object, got {scaling!r:.40}")
         factor, kind = scaling.get("factor"), scaling.get("rope_type") or scaling.get("type")
         gemma3 = str(self.values.get("model_type")).startswith("gemma3")
-        if factor is None or kind in ("llama3", "longrope", "su") or gemma3:
-            return stated
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= LARGEST:
-            raise InputError(
-                f"{self.where}: the factor of rope_scaling or rope_parameters must be a number above 0 and at most "
-                f"{LARGEST:,}, got {factor!r:.40}"
-            )
+        whole = kind in ("llama3", "longrope", "su") or gemma3
+        if not stated or whole or not isinstance(factor, int | float) or not 1 <= factor <= LARGEST:
+            return stated or None
         original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
         return int((original if isinstance(original, int) else stated) * factor)
 

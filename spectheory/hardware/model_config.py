@@ -279,15 +279,4 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], str]:
         raise InputError(f"{path} cannot be read as a config.json: {error}") from error
     if not isinstance(config, dict):
         raise InputError(f"{path} is not a config.json: it must contain an object, got {type(config).__name__}")
-    return _with_quantisation(config, path.with_name("hf_quant_config.json")), str(path)
-
-
-def _with_quantisation(config: Mapping[str, Any], beside: Path) -> Mapping[str, Any]:
-    """`config` with the quantisation that NVIDIA Model Optimizer writes into a file of its own beside the config."""
-    if "quantization_config" in config or not beside.is_file():
-        return config
-    try:
-        found = from_json(beside.read_text(encoding="utf-8"))["quantization"]
-        return {**config, "quantization_config": {"quant_method": "modelopt", **found}}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{beside} cannot be read as a hf_quant_config.json: {error!r:.80}") from error
+    return config, str(path)

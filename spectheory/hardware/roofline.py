@@ -363,18 +363,14 @@ class Roofline:
     def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
         """A list of changes that would make the models fit into `offered` bytes on each GPU."""
 
-        def misses(batch: int) -> bool:
-            return replace(self, batch=batch).memory_needed(target, draft) > offered
+        def misses(**change: int) -> bool:
+            return replace(self, **change).memory_needed(target, draft) > offered
 
-        fits = []
-        if replace(self, batch=1, context=0, last_context=None).memory_needed(target, draft) < offered:
-            batch = bisect_left(range(1, self.batch), True, key=misses)
-            fits.append(f"batch up to {batch} fits" if batch else "a shorter context may fit")
-        more = [replace(self, gpus=self.gpus * 2**doubling) for doubling in range(1, 8)]
-        enough = next((wider.gpus for wider in more if wider.memory_needed(target, draft) <= offered), None)
-        if enough:
-            fits.append(f"gpus={enough} fits")
-        return ", ".join([*fits, "or a larger GPU or packed weights"])
+        batch = bisect_left(range(1, self.batch), True, key=lambda batch: misses(batch=batch))
+        fits = [f"batch up to {batch} fits"] if batch else []
+        more = [self.gpus * 2**doubling for doubling in range(1, 8)]
+        fits += [f"gpus={gpus} fits" for gpus in more if not misses(gpus=gpus)][:1]
+        return ", ".join([*fits, "or a shorter context, a larger GPU or packed weights"])
 
     @property
     def _by_experts(self) -> bool:

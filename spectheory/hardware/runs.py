@@ -15,8 +15,6 @@ KINDS = ("plain", "forward", "speculative")
 """What a run measures: a plain decoding step, one forward of several tokens, or a draft-and-verify cycle."""
 NAMES = ("model", "draft", "gpu", "engine", "version", "quantisation", "kv_dtype")
 """The names that a run can have."""
-DEPLOYMENT = (*NAMES, "gpus")
-"""The fields that say which deployment was measured."""
 ROUNDING = 1e-6
 
 
@@ -190,8 +188,6 @@ class Conditions:
 
     Attributes:
         batch: number of sequences that run together.
-        input_tokens: mean tokens of a prompt.
-        output_tokens: mean tokens of an answer.
         speculative: whether the engine speculated. Also true if `tau`, `nodes` or `depth` is given.
         tau: mean number of tokens of a sequence per cycle.
         nodes: drafted nodes per cycle, the root excluded.
@@ -202,15 +198,13 @@ class Conditions:
     """
 
     batch: float | None = None
-    input_tokens: float | None = None
-    output_tokens: float | None = None
     speculative: bool | None = None
     tau: float | None = None
     nodes: int | None = None
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("input_tokens", 0), ("output_tokens", 1), ("tau", 1)):
+        for name, least in (("batch", 1), ("tau", 1)):
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), least)
         for name in ("nodes", "depth"):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, KernelCurve, Parallel, split
-from spectheory.hardware.formats import quantisations
-from spectheory.hardware.gpus import Gpu
-from spectheory.hardware.gpus import gpu as gpu_of
+from spectheory.hardware.gpus import Gpu, known_gpu
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import known_model, model_names
+from spectheory.hardware.models import known_model
 from spectheory.hardware.roofline import Roofline
 from spectheory.hardware.runs import Run, Step
 
@@ -167,74 +165,36 @@ class TimedSetup:
                     "counts the tokens of all sequences together; correct the figures or the batch size"
                 )
 
-    def require_named(self, runs: Sequence[Run], engine: str, plain_target: ModelConfig) -> tuple[str, ...]:
-        """Check that the model, the GPUs, the engine and the format that runs name are those of the deployment.
-
-        Args:
-            runs: the runs.
-            engine: the engine, with or without a version.
-            plain_target: the target in the formats of its config, from which others can be made.
+    def require_named(self, runs: Sequence[Run], engine: str) -> tuple[str, ...]:
+        """Check that the model, the GPUs and the engine that runs name are those of the deployment.
 
         Returns:
             Sentences on names that are not known and are taken to mean the deployment.
 
         Raises:
-            InputError: a run names another model, GPU, number of GPUs, engine or format.
+            InputError: a run names another model, GPU, number of GPUs or engine.
         """
-        target = self.target
-        known: dict[str, tuple[Callable[[str], bool | None], str]] = {
-            "model": (self._is_target, f"target {target.name}"),
-            "gpu": (self._is_gpu, f"gpu {self.gpu.name}"),
-            "gpus": (lambda gpus: gpus == self.gpus, f"gpus={self.gpus}"),
-            "engine": (lambda name: _base(split(engine)[0]) == _base(name), f"engine {engine}"),
-            "quantisation": (
-                lambda name: self._is_packed_so(name, plain_target),
-                f"weights of {target.linear_bytes:.3g} bytes ({target.name})",
-            ),
-        }
+
+        def base(name: str) -> str:
+            return "hf" if name in ON_TRANSFORMERS else name
+
         unknown = {}
-        for name, (same, own) in known.items():
-            for run in runs:
-                if (value := getattr(run, name)) is None:
-                    continue
-                found = same(value)
-                if found is False:
+        for run in runs:
+            named, card = known_model(run.model), known_gpu(run.gpu)
+            differs = {
+                "model": named is not None and named.shape != self.target.shape,
+                "gpu": card is not None and card.name != self.gpu.name,
+                "gpus": run.gpus not in (None, self.gpus),
+                "engine": run.engine is not None and base(split(engine)[0]) != base(run.engine),
+            }
+            own = {"model": self.target.name, "gpu": self.gpu.name, "gpus": self.gpus, "engine": engine}
+            for name, wrong in differs.items():
+                if wrong:
                     raise InputError(
-                        f"{run.where}{name} is {value!r:.80}, but the runs are to calibrate a deployment with {own}: "
-                        "give what the run was measured with, or leave out the run"
+                        f"{run.where}{name} is {getattr(run, name)!r:.80}, but the runs are to calibrate a deployment "
+                        f"with {own[name]}: give what the run was measured with, or leave out the run"
                     )
-                if found is None:
-                    unknown[f"the {name} {value!r:.80} of the runs, which is not known, is {own}"] = None
+            for name, found in (("model", named), ("gpu", card)):
+                if found is None and (value := getattr(run, name)) not in (None, own[name]):
+                    unknown[f"the {name} {value!r:.80} of the runs, which is not known, is {own[name]}"] = None
         return tuple(unknown)
-
-    def _is_target(self, name: str) -> bool | None:
-        named = known_model(name)
-        if named is None:  # the known model with the longest name in the last part of a path
-            last = _letters(name.replace("\\", "/").rstrip("/").rpartition("/")[2])
-            within = [known for known in model_names() if _letters(known) in last]
-            named = known_model(max(within, key=len)) if within else None
-        return None if named is None else named.shape == self.target.shape
-
-    def _is_gpu(self, name: str) -> bool | None:
-        try:
-            return gpu_of(name).name == self.gpu.name
-        except InputError:
-            return True if name in (self.gpu.name, self.gpu.full_name) else None
-
-    def _is_packed_so(self, name: str, plain_target: ModelConfig) -> bool | None:
-        packed = min(self.target.linear_bytes, self.target.expert_bytes) < SIXTEEN_BITS
-        if name.lower() not in quantisations():
-            return None if packed else False
-        if plain_target.design is None:
-            return None
-        other = plain_target.quantised(name)
-        pairs = ((other.linear_bytes, self.target.linear_bytes), (other.expert_bytes, self.target.expert_bytes))
-        return all(abs(a - b) <= ALIKE * b for a, b in pairs)
-
-
-def _base(engine: str) -> str:
-    return "hf" if engine in ON_TRANSFORMERS else engine
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name.lower()))

@@ -111,4 +111,4 @@ def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp
     there = len(load_prompts(tmp_path / "prompts.jsonl"))
     status, _, err = run("decode", *pair, *FEW[:2], "--count", 100_000, "--plan", "plan.json")
     assert status == 2
-    assert f"prompts must be between 1 and {there - 1} (those in" in err
+    assert f"prompts must be between 1 and {there - 1} (" in err

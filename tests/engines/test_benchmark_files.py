@@ -122,7 +122,6 @@ REFUSED = [
     (SERVE, DRAFTS, {"speculative": False}, "has figures of speculation, but speculative=False was given"),
     (SERVE, DRAFTS, {"tau": 2.0}, "tau is 2.5 in the file, but 2 was given: leave it out"),
     (SERVE, DRAFTS | {"spec_decode_draft_tokens": 2500}, {}, "drafts had several sizes: give nodes"),
-    (SERVE, {"mean_tpot_ms": 0.0}, {}, "mean_tpot_ms must be above 0, got 0: nothing was measured"),
     (SERVE, {"output_throughput": 300.0}, {}, "output_throughput is 300, but tokens / duration makes it 258: these"),
     (SERVE, {"total_output_tokens": 100, "output_throughput": 2.0}, {}, "answers of 1 tokens have no decoding steps"),
     (SERVED, {}, {}, "tau of a speculative run is missing"),
@@ -157,10 +156,8 @@ def test_every_format_is_recognised_by_its_fields_alone(tmp_path: Path, name: st
     ("content", "message"),
     [
         (" \n ", "bench is empty: pass the file as the benchmark wrote it"),
-        ("[]", "bench has no entries"),
         ("[{}, 3]", "entry 2 must be a JSON object, got int"),
         ("tokens per second: 3", "must be JSON or JSON Lines, and is not JSON .Expecting value"),
-        ("[" * 100_000, "must be JSON or JSON Lines"),
         ("{}", "is in no known format: pass the file .* Known are vllm-serve .fields model_id, mean_tpot_ms"),
         (json.dumps(BENCH) + '\n"n_prompt": 3}', "line 2: the JSON is damaged or cut off: copy the file again"),
         (json.dumps([BENCH, {"a": 1}]), "entry 2 is in no known format"),

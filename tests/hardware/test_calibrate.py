@@ -61,13 +61,6 @@ def test_runs_of_known_costs_are_reproduced_and_others_are_predicted_better_than
     assert max(after) < 0.1 < max(before)
 
 
-def test_a_calibration_can_start_from_other_costs() -> None:
-    found = calibrated(*timed(*PLAIN, CHAIN), costs=TRUE)
-    assert found.shipped == TRUE
-    assert found.moved == ()
-    assert any("before the calibration, the costs were given" in one for one in found.provenance.assumptions)
-
-
 @pytest.mark.parametrize("added", range(1, len(EVERY)))
 def test_a_run_is_never_predicted_worse_with_it_than_without(added: int) -> None:
     """The fit minimises a sum, so adding the term of a run cannot make this term larger."""
@@ -97,13 +90,6 @@ def test_a_calibration_of_shipped_costs_follows_their_curves_and_so_do_its_times
         assert any("follow a measured curve (llama.cpp PR 15802)" in one for one in latency.provenance.assumptions)
 
 
-def test_a_draft_that_drafts_at_once_runs_once() -> None:
-    runs = [replace(CHAIN, seconds=0.012)]
-    found = st.calibrate(runs, gpu="h100_sxm", target="qwen3-8b", draft="dflash")
-    assert found.setup.drafting == "at once"
-    assert found.latency(1, 512).cycle(st.Tree.chain(5), 512) == pytest.approx(found.seconds_after[0], rel=1e-12)
-
-
 def test_a_schedule_with_calibrated_costs_says_how_they_were_calibrated() -> None:
     found = calibrated(*EVERY[:3])
     place = st.Deployment(*PAIR.values(), context=512, costs=found)
@@ -124,12 +110,6 @@ def test_a_run_that_the_model_cannot_follow_is_named() -> None:
     assert any(one.startswith("plain 16 contradicts the time model or another run: ") for one in found.warnings)
     assert set(found.warnings) <= set(found.latency(1, 512).provenance.assumptions)
     assert calibrated(*EVERY[:3]).warnings == ()
-
-
-def test_a_number_that_moves_farther_than_anywhere_else_is_named() -> None:
-    found = calibrated(replace(PLAIN[0], seconds=1 / 50))
-    (sentence,) = found.warnings
-    assert sentence.startswith("step_seconds has moved to")
 
 
 def test_the_record_comes_back(tmp_path: Path) -> None:
@@ -156,7 +136,7 @@ def test_names_of_the_deployment_are_known_or_assumed() -> None:
     assert calibrated(replace(run, engine="medusa"), engine="hf").engine == "hf"
     names: tuple[dict[str, Any], ...] = (
         {"model": "meta-llama/Llama-3.1-8B", "gpu": "NVIDIA H100 80GB HBM3"},
-        {"model": "models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "gpus": 1, "quantisation": "bf16"},
+        {"model": "llama-3.1-8b", "gpus": 1, "quantisation": "bf16"},
     )
     for named in names:
         said = calibrated(replace(run, **named)).provenance.assumptions
@@ -169,13 +149,10 @@ def test_names_of_the_deployment_are_known_or_assumed() -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ({"model": "meta-llama/Llama-3.1-70B"}, "model is 'meta-llama/Llama-3.1-70B'.*target llama-3.1-8b: give"),
-        ({"model": "/models/Qwen3-8B-FP8"}, "model is '/models/Qwen3-8B-FP8'.*target llama-3.1-8b"),
-        ({"gpu": "NVIDIA H200"}, "gpu is 'NVIDIA H200'.*gpu h100_sxm"),
-        ({"gpus": 4}, "gpus is 4.*gpus=1"),
-        ({"engine": "sglang"}, "engine is 'sglang'.*engine vllm@0.11"),
-        ({"quantisation": "q4_k_m"}, "quantisation is 'q4_k_m'.*weights of 2 bytes"),
-        ({"quantisation": "awq_marlin"}, "quantisation is 'awq_marlin'.*weights of 2 bytes"),
+        ({"model": "meta-llama/Llama-3.1-70B"}, "model is 'meta-llama/Llama-3.1-70B'.*with llama-3.1-8b: give"),
+        ({"gpu": "NVIDIA H200"}, "gpu is 'NVIDIA H200'.*with h100_sxm"),
+        ({"gpus": 4}, "gpus is 4.*with 1:"),
+        ({"engine": "sglang"}, "engine is 'sglang'.*with vllm@0.11"),
     ],
 )
 def test_a_benchmark_of_another_deployment_is_refused_with_its_row(named: dict[str, Any], message: str) -> None:

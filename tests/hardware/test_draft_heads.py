@@ -149,17 +149,6 @@ def test_configs_of_published_heads_are_read_as_heads(kind: str, config: dict[st
     require_pair(model("qwen3-8b"), published, 1000)
 
 
-def test_configs_of_speculators_and_of_vllm_are_read_as_heads() -> None:
-    layer = {"model_type": "llama", "num_hidden_layers": 1} | QWEN3_8B
-    eagle3 = {"speculators_model_type": "eagle3", "transformer_layer_config": layer, "draft_vocab_size": 32000}
-    assert ModelConfig.from_hf(eagle3).shape == model("eagle3-qwen3-8b").shape
-    medusa = {"model_type": "medusa", "hidden_size": 64, "vocab_size": 100, "num_heads": 3, "num_hidden_layers": 1}
-    assert ModelConfig.from_hf(medusa).parameters == 3 * (64**2 + 64 + HEAD)
-    pard = {"model_type": "llama", "num_hidden_layers": 1, "pard_token": 3} | QWEN3_8B
-    assert ModelConfig.from_hf(pard).drafts_at_once
-    assert ModelConfig.from_hf(pard).target_hidden is None
-
-
 @pytest.mark.parametrize("name", WHOLE)
 def test_every_shipped_model_has_a_head_of_every_kind_that_fits_it(name: str) -> None:
     target = model(name)

@@ -20,7 +20,6 @@ from spectheory.hardware.engine_costs import (
     parsed,
     shipped_rows,
     split,
-    usual_parallel,
 )
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
@@ -57,17 +56,6 @@ def test_a_version_selects_its_row(engine: str, value: float) -> None:
     assert found["level_seconds"].value == 2
 
 
-def test_the_newest_version_is_above_every_limit() -> None:
-    rows = parsed(TABLE + 'vllm,">=99.1",step_seconds,6,0.5,prior: a guess\n')
-    assert chosen(rows, "vllm")["step_seconds"].value == 6
-    assert chosen(rows, "vllm@0.14")["step_seconds"].value == 3
-
-
-@pytest.mark.parametrize("engine", ["", "@0.1", None, 3])
-def test_an_engine_needs_a_name(engine: str) -> None:
-    refuses("engine must be a name such as vllm or vllm@0.11, got", EngineCosts.of, engine)
-
-
 def test_a_version_needs_a_number() -> None:
     refuses("the version of vllm must be a number such as 0.11, got 'latest'", split, "vllm@latest")
 
@@ -101,11 +89,6 @@ def test_the_origin_of_costs_is_said() -> None:
     assert "no costs of mlx-lm are known: those of any engine are used" in origin("mlx-lm@0.31")
 
 
-def test_usual_ways_to_share_a_model() -> None:
-    engines = ("vllm", "sglang@0.5", "trtllm", "hf", "llama.cpp@b100")
-    assert [usual_parallel(engine) for engine in engines] == ["tensor"] * 3 + ["layers"] * 2
-
-
 Q4 = "llama-3.1-8b-q4_0"
 PLACE: dict[str, Any] = {"gpu": "rtx3090", "target": Q4, "draft": None, "context": 0, "engine": "llama.cpp"}
 MADE = KernelCurve("llama.cpp", "q4_0", "rtx3090", (1, 2, 5), (1.0, 1.5, 3.0), "made up")
@@ -123,25 +106,6 @@ def test_the_curve_of_q4_0_on_a_3090() -> None:
     assert curve.ratios == pytest.approx([1, 1.12, 1.20, 1.33, 1.54, 1.74, 1.96, 2.14], abs=0.006)
     measured = 8 / 583.77 * 156.56
     assert curve.ratios[-1] == pytest.approx(measured, abs=5e-4)
-
-
-def test_every_shipped_curve_is_of_a_known_gpu_and_named_format() -> None:
-    for curve in kernel_curves("llama.cpp"):
-        assert gpu(curve.gpu).name == curve.gpu
-        assert model(f"llama-3.1-8b-{curve.weight_format}").weight_format == curve.weight_format
-        assert curve.source
-
-
-@pytest.mark.parametrize(
-    ("quantisation", "weight_format"),
-    [("q4_0", "q4_0"), ("Q4_K_M", "q4_k"), ("q4_k_s", "q4_k"), ("fp16", "f16"), ("bf16", "bf16"), ("awq", "awq")],
-)
-def test_the_format_of_a_named_quantisation(quantisation: str, weight_format: str) -> None:
-    """Mixes of types are named by the type of most matrices. Models that differ in the name alone are equal."""
-    named = model("llama-3.1-8b").quantised(quantisation)
-    assert named.weight_format == weight_format
-    assert dataclasses.replace(named, weight_format="") == named
-    assert model("llama-3.1-8b").weight_format == ""
 
 
 def test_a_forward_follows_its_curve_and_stays_flat_until_the_operations_take_longer() -> None:

@@ -149,10 +149,3 @@ def test_the_expected_union_of_experts_against_drawn_ones() -> None:
             )
         assert moe.expected_experts(1) == pytest.approx(taken)
         assert moe.expected_experts(10**6) == pytest.approx(experts)
-
-
-def test_reading_all_experts_is_reading_all_weights_but_the_embedding() -> None:
-    mixtral = model("mixtral-8x7b")
-    assert mixtral.read_bytes(10**4) == pytest.approx(mixtral.weight_bytes - 2 * mixtral.shape.lookup_parameters)
-    dense = model("llama-3.1-8b")
-    assert dense.read_bytes(1) == dense.read_bytes(500) == 2 * (8_030_261_248 - 128256 * 4096)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from spectheory.hardware.formats import quantisations
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from tests.refusals import refuses
@@ -81,16 +78,6 @@ def test_a_checkpoint_states_the_format_of_its_cache() -> None:
     assert stored(algorithm).kv_bytes_per_token == PLAIN.kv_bytes_per_token / 2
 
 
-def test_model_optimizer_keeps_its_quantisation_in_a_file_beside_the_config(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(TINY))
-    algorithm = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
-    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": algorithm}))
-    packed = model(tmp_path)
-    assert (packed.linear_bytes, packed.kv_bytes_per_value, packed.arithmetic) == (4.5 / 8, 1.0, "fp4")
-    (tmp_path / "hf_quant_config.json").write_text("[]")
-    refuses("cannot be read as a hf_quant_config.json: TypeError", model, tmp_path)
-
-
 def test_only_the_experts_of_mxfp4_are_packed() -> None:
     moe = TINY | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
     whole = ModelConfig.from_hf(moe)
@@ -133,28 +120,6 @@ def test_formats_by_name(quantisation: str, bits: float, arithmetic: str) -> Non
     assert (packed.arithmetic, packed.name) == (arithmetic, f"the config-{quantisation}")
 
 
-@pytest.mark.parametrize(("quantisation", "bits"), [("4bit", 4.5), ("8bit", 8.5)])
-def test_formats_of_mlx_pack_every_matrix(quantisation: str, bits: float) -> None:
-    packed = PLAIN.quantised(quantisation)
-    assert PLAIN.weight_bytes - packed.weight_bytes == pytest.approx((MATRICES + 2 * HEAD) * (16 - bits) / 8, rel=1e-12)
-
-
-@pytest.mark.parametrize("quantisation", quantisations())
-def test_every_name_packs_every_part_of_a_prediction_pair(quantisation: str) -> None:
-    target = model("glm-4.5-air").quantised(quantisation)
-    assert target.prediction is not None
-    assert target.prediction.name == f"glm-4.5-air-mtp-{quantisation}"
-    assert target.parameters == model("glm-4.5-air").parameters
-    assert 0 < target.read_bytes(1) <= target.read_bytes(50) <= target.weight_bytes
-    assert target.linear_bytes <= 4
-
-
-def test_a_format_of_the_cache_by_name() -> None:
-    assert PLAIN.with_kv("fp8").kv_bytes(10) == PLAIN.kv_bytes(10) / 2
-    assert PLAIN.with_kv("q8_0").kv_bytes(10) == PLAIN.kv_bytes(10) * 8.5 / 16
-    refuses("unknown format of the KV cache 'fp9': did you mean fp8", PLAIN.with_kv, "fp9")
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -166,10 +131,6 @@ def test_a_format_of_the_cache_by_name() -> None:
 )
 def test_quantisations_that_cannot_be_are_refused(config: dict[str, Any], message: str) -> None:
     refuses(message, stored, config)
-
-
-def test_an_unknown_quantisation_lists_near_names() -> None:
-    refuses("unknown quantisation 'q4_k_x': did you mean q4_k_s, q4_k_m", PLAIN.quantised, "q4_k_x")
 
 
 VALUES = hs.recursive(

@@ -46,22 +46,6 @@ def test_the_fit_on_an_h100_is_reproduced() -> None:
     assert eight == pytest.approx(5.886e-3 + 2.101e-5 * 40 + 3.926e-8 * 8 * 1024, rel=0.01)
 
 
-@pytest.mark.parametrize(("tokens", "share"), [(16, 0.057), (64, 0.23), (295, 1.05)])
-def test_tokens_below_the_ridge_are_not_free(tokens: int, share: float) -> None:
-    parts = H100.forward_parts(model("llama-3.1-8b"), [tokens])
-    assert parts["operations"] / (parts["weights"] + parts["layers"]) == pytest.approx(share, abs=0.005)
-
-
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "qwen3-30b-a3b"])
-def test_only_the_cache_can_tell_a_batch_from_a_tree(name: str) -> None:
-    alike = dataclasses.replace(COSTS, text_share=0.5, batch_share=0.5)
-    place = Roofline(gpu("h200_sxm"), costs=alike)
-    one, eight = (dataclasses.replace(place, batch=b).forward_parts(model(name), [16 // b]) for b in (1, 8))
-    assert eight["cache"] == pytest.approx(8 * one["cache"])
-    for part in ("weights", "operations", "layers"):
-        assert eight[part] == pytest.approx(one[part])
-
-
 @given(
     name=hs.sampled_from(model_names()),
     batch=hs.integers(1, 512),

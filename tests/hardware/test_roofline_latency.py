@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
 import pytest
 
 import spectheory as st
@@ -20,7 +19,6 @@ COSTS = EngineCosts.of("vllm")
 H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
 LARGE = {"target": "llama-3.1-70b", "draft": "llama-3.2-1b"}
-ENDLESS = dataclasses.replace(model("llama-3.1-8b"), longest_context=None)
 BOUNDLESS = Gpu("boundless", "", 1e18, 2e12, 5e14, None, ())
 
 
@@ -69,19 +67,6 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
     assert "aiconfigurator" in str(facts["gpu_sources"])
 
 
-@pytest.mark.parametrize("name", ["qwen3-30b-a3b", "mixtral-8x7b", "llama-3.1-8b"])
-def test_the_default_tokens_are_close_enough(name: str) -> None:
-    """Between its points the table is less than 1 % too low for a mixture of experts, and exact for a dense model.
-
-    Beyond its last point, at 256 tokens, the last slope is up to 1 % too high for a mixture of experts.
-    """
-    both: dict[str, Any] = {"gpu": "h200_sxm", "target": name, "draft": name, "gpus": 2}
-    coarse, fine = st.Latency.roofline(**both), st.Latency.roofline(**both, tokens=range(1, 301))
-    error = np.array([1 - coarse.target(n, 0) / fine.target(n, 0) for n in range(1, 301)])
-    assert error[:256].min() >= -1e-5
-    assert abs(error).max() < (1e-9 if name == "llama-3.1-8b" else 0.01)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -97,9 +82,8 @@ def test_the_default_tokens_are_close_enough(name: str) -> None:
         ({"tokens": [1, 4, 4]}, "tokens must be increasing"),
         ({"tokens": [0, 4]}, r"tokens must be whole numbers of at least 1, got \[0, 4\]"),
         (LARGE, r"need 143.9 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 71.9 GB"),
-        (LARGE, "are missing; gpus=2 fits, or a larger GPU or packed weights"),
+        (LARGE, "are missing; gpus=2 fits, or a shorter context, a larger GPU or packed weights"),
         ({"batch": 1000}, "GB are missing; batch up to 398 fits, gpus=4 fits"),
-        ({"context": 10**6, "target": ENDLESS}, "a shorter context may fit, gpus=4 fits"),
         (
             {"context": 131073},
             "context must be at most the 131,072 positions of llama-3.1-8b, got 131,073: give a shorter",
@@ -153,11 +137,3 @@ def test_levels_drafted_at_once_take_one_forward_and_one_overhead() -> None:
     assert latency.overhead(tree) == pytest.approx(latency.overhead_seconds + latency.level_overhead_seconds)
     assert st.Latency.from_dict(latency.to_dict()).drafting == "at once"
     refuses("drafting must be one of levels, at once, got 'never'", dataclasses.replace, latency, drafting="never")
-
-
-def test_a_gpu_of_your_own() -> None:
-    own: dict[str, Any] = PAIR | {"gpu": BOUNDLESS}
-    latency = st.Latency.roofline(**own)
-    assert latency.provenance.gpu == "boundless"
-    with pytest.raises(ValueError, match="memory_bytes of GPU 'boundless' must be finite and above 0, got -1"):
-        dataclasses.replace(BOUNDLESS, memory_bytes=-1)

@@ -128,15 +128,6 @@ def test_selection_in_one_order_is_exact(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(Khisti(1).acceptance(p, q, 4) == value for p, q, value in found)
 
 
-def test_selection_counts_the_residual_on_the_losing_draft() -> None:
-    """Token 0 wins and is accepted with (1/3) / (5/9); all of the residual is on the other draft."""
-    p = exact(1, 1, 1)
-    solver = Khisti(truncation=1)
-    assert solver._distribution(p, p, [0, 2]).tolist() == [Fraction(3, 5), 0, Fraction(2, 5)]
-    assert solver.acceptance(p, p, 2) == Fraction(13, 15)
-    assert solver.acceptance_bounds(p, p, 2) == (Fraction(7, 9), 1)
-
-
 @pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("rule", DrawRule)
 def test_optimal_transport_keeps_the_target_and_reaches_the_optimum(rule: DrawRule, count: int) -> None:

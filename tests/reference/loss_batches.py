@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reference.losses import (
-    ChainLoss,
-    Pass,
-)
+from reference.losses import ChainLoss, Pass
 
 
 class Batch(NamedTuple):

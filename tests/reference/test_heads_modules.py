@@ -11,17 +11,16 @@ from torch import Tensor
 
 from reference.decode import Decoder
 from reference.drafters import PlannedTree, Searched
+from reference.drafters.model import cached_draft
 from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, holds_head, write_head
-from reference.hugging_face import generate
 from reference.losses.passes import unroll
 from reference.models import Pair, load_pair
-from reference.sampling import Sampling
 from spectheory import SpecExec, Tree
 from tests.conftest import generated
 from tests.reference.tiny_heads import CONFIGS, EAGLE3, random_head, random_target
 from tests.refusals import refuses
 
-LENGTH = 7
+LENGTH, TEXT, DEPTHS = 7, 9, 4
 
 
 def normed(states: Tensor, weight: Tensor) -> Tensor:
@@ -112,39 +111,6 @@ def test_a_head_computes_the_equations_of_its_paper(kind: str) -> None:
     torch.testing.assert_close(head.logits(found), logits, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp"])
-def test_unrolled_passes_compute_what_decoding_computes(kind: str) -> None:
-    """Row r of pass i equals depth i of a draft after r, computed anew, and the gradient reaches the first pass."""
-    head = random_head(CONFIGS[kind], dtype=torch.float64).attach(random_target(layers=8))
-    torch.manual_seed(4)
-    tokens = torch.randint(0, 40, (2, LENGTH + 3))
-    tokens[:, LENGTH:] = 0
-    features = torch.randn(2, LENGTH, 32, dtype=torch.float64, requires_grad=True)
-    passes = unroll(HeadStep(head), features, tokens[:, :LENGTH], 3)
-    for row in range(LENGTH):
-        read, known = tokens[:, : row + 1], features[:, : row + 1]
-        for index, (outputs, logits) in enumerate(passes):
-            alone = head(read, known)[:, -1:]
-            torch.testing.assert_close(outputs[:, row : row + 1], alone, rtol=1e-9, atol=1e-9)
-            torch.testing.assert_close(logits[:, row : row + 1], head.logits(alone), rtol=1e-9, atol=1e-9)
-            read = torch.cat([read, tokens[:, row + index + 1, None]], 1)
-            known = torch.cat([known, alone], 1)
-    passes[2].logits[:, -1].sum().backward()
-    assert features.grad is not None
-    assert (features.grad.abs().sum(-1) > 0).all(), "the last row attends to all rows of the first pass"
-
-
-def test_the_states_are_those_that_enter_the_layers() -> None:
-    """As in the EAGLE repository, which stores the states before layers 2, n // 2 and n - 3 of the target run."""
-    target, seen = random_target(layers=8), {}
-    for number, layer in enumerate(target.model.layers):
-        layer.register_forward_pre_hook(lambda module, inputs, number=number: seen.update({number: inputs[0]}))
-    taken = target(torch.tensor([[1, 2, 3]]), output_hidden_states=True).hidden_states
-    for tap in EAGLE3.taps(8):
-        assert torch.equal(taken[tap], seen[tap])
-    assert torch.equal(target.lm_head(taken[8]), target(torch.tensor([[1, 2, 3]])).logits)
-
-
 def test_the_draft_vocabulary_is_a_set_of_tokens_of_the_target() -> None:
     head = random_head(EAGLE3)
     assert isinstance(head, Eagle3Head)
@@ -184,7 +150,30 @@ def test_a_head_of_the_eagle_repository_is_told_from_a_model_of_one_layer(tiny_f
     assert found.tokens == generated(pair, [5, 250, 17], 12)
 
 
-def test_assisted_generation_of_transformers_refuses_a_head(with_head: Pair) -> None:
-    said = "assisted generation of transformers needs a draft model, .* is a draft head"
-    refuses(said, generate, with_head, [1], 2, Sampling(), chain=2)
-    assert generate(with_head, [5, 250, 17], 6, Sampling()).tokens == generated(with_head, [5, 250, 17], 6)
+@pytest.mark.parametrize("kind", CONFIGS)
+@torch.inference_mode()
+def test_every_root_and_depth_is_what_the_cached_head_computes_along_the_text(kind: str) -> None:
+    """One cache for the whole text: at each root the next tokens of the text are drafted, then dropped again."""
+    target = random_target(layers=8)
+    head = random_head(CONFIGS[kind], dtype=torch.float64).attach(target)
+    tokens = torch.randint(0, 40, (1, TEXT), generator=torch.Generator().manual_seed(6))
+    hidden = target(tokens, output_hidden_states=True).hidden_states
+    states = torch.cat([hidden[tap][0] for tap in head.taps], -1)
+    passes = unroll(HeadStep(head), head.fuse(states)[None, :-1], tokens[:, 1:], DEPTHS)
+    unrolled = torch.stack([head.on_vocabulary(one.logits[0]) for one in passes])
+    tokenizer: Any = None
+    cached: Any = cached_draft(Pair(target, head, tokenizer, ("the target", "the head")))
+    cached.observe(states[:1])
+    cached.read(tokens[:, :1])
+    compared = 0
+    for root in range(1, TEXT):
+        logits, committed = [cached.forward(tokens[:, root : root + 1])], cached.length
+        assert committed == root, "row i of the cache belongs to token i + 1"
+        for place in range(root + 1, min(root + DEPTHS, TEXT)):
+            logits.append(cached.forward(tokens[:, place : place + 1]))
+        found = torch.cat(logits)
+        torch.testing.assert_close(unrolled[: len(found), root - 1], found, rtol=1e-6, atol=1e-6)
+        compared += len(found)
+        cached.keep(committed, [])
+        cached.observe(states[root : root + 1])
+    assert compared == 5 * DEPTHS + 3 + 2 + 1

@@ -29,15 +29,12 @@ from tests.refusals import refuses
             r"fc.weight in .* has shape \(3, 4\), .* gives \(32, 96\)",
         ),
         (lambda t: t.pop("t2d"), "a draft vocabulary of 24 of 40 tokens without its map: the tensors t2d are missing"),
-        (lambda t: (t.pop("t2d"), t.pop("d2t")), "without its map: the tensors d2t, t2d are missing"),
         (lambda t: t.update({"t2d": t["t2d"].float()}), "t2d in .* must be of type BOOL, got F32"),
-        (lambda t: t.update({"d2t": t["d2t"].float()}), "d2t in .* must be of type I64, got F32"),
         (lambda t: t.update({"t2d": ~t["t2d"]}), "d2t and t2d contradict each other"),
         (
             lambda t: t["d2t"].copy_(t["d2t"].flip(0) + 23 - 2 * torch.arange(24)),
             "must increase with i and be the tokens below 40 at which t2d is true: sort the tokens",
         ),
-        (lambda t: t["d2t"].fill_(1000), "d2t and t2d contradict each other"),
         (
             lambda t: t.update({"fc.weight": t["fc.weight"].half()}),
             "must have one type of F16, BF16, F32, F64, got F16",
@@ -61,22 +58,13 @@ def test_a_map_of_the_whole_vocabulary_maps_every_token_to_itself(tmp_path: Path
     [
         ("speculators", {"mystery": 1}, "fields that are unknown for this layout: mystery"),
         ("sglang", {"qk_norm": True}, "fields that are unknown for this layout: qk_norm"),
-        ("sglang", {"num_hidden_layers": 2}, "num_hidden_layers in .* must be 1 for these heads"),
-        ("sglang", {"sliding_window": 512}, "sliding_window in .* must be None for these heads"),
         ("sglang", {"model_type": "qwen3"}, "model_type in .* must be llama for these heads"),
-        ("sglang", {"tie_word_embeddings": True}, "tie_word_embeddings in .* must be False"),
         ("sglang", {"fc_norm": "yes"}, "fc_norm in .* must be true or false, got 'yes'"),
         ("sglang", {"hidden_size": None}, "hidden_size in .* must be a whole number, got None"),
         ("sglang", {"hidden_size": 48}, "has shape .*, the config.json of this head gives"),
-        ("sglang", {"draft_vocab_size": 41}, "draft_vocab_size must be between 1 and 40, got 41"),
         ("sglang", {"architectures": ["MambaForCausalLM"]}, "is of no known layout of heads"),
-        ("eagle", {"fc_norm": True}, "fields that are unknown for this layout: fc_norm"),
         ("speculators", {"speculators_model_type": "dflash"}, "speculators_model_type must be eagle3, got 'dflash'"),
-        ("speculators", {"transformer_layer_config": []}, "transformer_layer_config in .* must be a JSON object"),
         ("sglang", {"rope_theta": -1}, "rope must give frequencies above 0"),
-        ("spectheory", {"kind": "medusa"}, "kind must be one of eagle1, eagle3, mtp, parallel, got 'medusa'"),
-        ("spectheory", {"depths": 3}, "depths must be given for parallel heads and for no others, got 3"),
-        ("speculators", {"norm_before_fc": True, "fc_norm": True}, "norm_before_fc and fc_norm exclude each other"),
     ],
 )
 def test_config_files_that_cannot_be_meant_are_refused_by_name(
@@ -128,14 +116,6 @@ def test_an_absent_field_that_two_libraries_read_differently_is_refused(tmp_path
         read_head(edited(written(tmp_path), lambda config: config.pop("norm_before_residual")))
 
 
-def test_lossy_proposals_are_refused(tmp_path: Path) -> None:
-    def tolerant(config: dict[str, Any]) -> None:
-        config["speculators_config"]["proposal_methods"][0]["accept_tolerance"] = 0.1
-
-    with pytest.raises(InputError, match=r"accept_tolerance in proposal_methods\[0\] .* must be 0.0, got 0.1"):
-        read_head(edited(written(tmp_path), tolerant))
-
-
 def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -152,19 +132,12 @@ def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"kind": "medusa"}, "kind must be one of eagle1, eagle3, mtp, parallel, got 'medusa'"),
-        ({"hidden_size": 0}, "hidden_size must be between 1 and 16,777,216, got 0"),
         ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads, got 4 and 3"),
-        ({"head_dim": 7}, "head_dim must be even for the rotary embedding, got 7"),
-        ({"draft_vocab_size": 41}, "draft_vocab_size must be between 1 and 40, got 41"),
         ({"layers": (1, 1, 2)}, r"layers must be different layers of the target, at least one, got \(1, 1, 2\)"),
         ({"depths": 3}, "depths must be given for parallel heads and for no others, got 3"),
-        ({"kind": "parallel", "draft_vocab_size": None}, "depths must be given for parallel heads .* got None"),
-        ({"kind": "parallel", "draft_vocab_size": None, "depths": 10**9}, "depths must be between 1 and 256"),
         ({"rms_norm_eps": "small"}, "rms_norm_eps must be a number between 0 and 1, such as 1e-6, got 'small'"),
         ({"hidden_act": "sine"}, "hidden_act must be an activation of transformers, such as silu, got 'sine'"),
         ({"rope": {"rope_type": "spiral", "rope_theta": 1e4}}, "rope must be parameters of a rotary embedding"),
-        ({"layers": ()}, "layers must be different layers"),
-        ({"layers": (-1,)}, "a number in layers must be between 0 and 65,536, got -1"),
         ({"target_hidden_size": 64, "own_embedding": False}, "own_embedding must be True for a head of width 32"),
         ({"kind": "eagle1"}, "draft_vocab_size is an option of eagle3 heads, a head of kind eagle1 has none, got 24"),
     ],

@@ -10,25 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference.losses import (
-    ALL,
-    ChainLoss,
-    Eagle,
-    Eagle3,
-    Gto,
-    Hass,
-    Kl,
-    LkLambda,
-    Rows,
-    Talf,
-    Tv,
-    acceptance,
-    attended,
-    kl,
-    loss_of,
-    unroll,
-)
-from reference.losses.chain import kept_rows
+from reference.losses import ALL, ChainLoss, Eagle, Eagle3, Gto, Hass, Kl, LkLambda, Talf, Tv, loss_of, unroll
+from reference.losses.chain import Rows, acceptance, kept_rows, kl
+from reference.losses.passes import attended
 from tests.reference.loss_batches import Batch, batch, dyadic, one_row, tensor
 from tests.refusals import refuses
 
@@ -106,13 +90,6 @@ def test_padding_changes_neither_the_loss_nor_its_gradient(loss: ChainLoss, left
 
 
 @EACH
-def test_the_order_of_the_batch_changes_nothing(loss: ChainLoss) -> None:
-    given = batch()
-    turned = given.through(lambda one: one[[2, 0, 1]])
-    torch.testing.assert_close(given.by(loss), turned.by(loss), rtol=1e-14, atol=0)
-
-
-@EACH
 def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -> None:
     """Row by row with loops; LK^lambda is left to the gradient test, because its weight joins the rows of a pass."""
     if isinstance(loss, LkLambda):
@@ -134,14 +111,6 @@ def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -
                 )
                 total += loss.decay**index * float(loss.of_rows(row))
     assert float(given.by(loss)) == pytest.approx(total / int(given.mask.sum()), rel=1e-13)
-
-
-def test_rows_are_kept_up_to_the_predicted_position() -> None:
-    mask = torch.tensor([[True, True, False, True, True, True]])
-    assert kept_rows(mask, 0).tolist() == mask.tolist()
-    assert kept_rows(mask, 1).tolist() == [[True, False, False, True, True]]
-    assert kept_rows(mask, 2).tolist() == [[False, False, False, True]]
-    assert kept_rows(mask, 6).shape == kept_rows(mask, 9).shape == (1, 0)
 
 
 def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:

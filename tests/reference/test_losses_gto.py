@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from proofs_check.gto import surrogate as exact
-from reference.losses import Gto, adjacent_groups, longest_accepted
-from reference.losses.gto import advantages, likelihood_ratio, surrogate
+from reference.losses import Gto
+from reference.losses.gto import advantages, likelihood_ratio, longest_accepted, surrogate
 from spectheory import Tree
 from tests.refusals import refuses
 
@@ -125,20 +125,6 @@ def test_places_without_a_token_and_the_order_of_groups_change_nothing() -> None
     assert torch.autograd.grad(loss, wide[0])[0].isfinite().all()
     turned = LOSS(now.flip(0), base.flip(0), ACCEPTED.flip(0), (STILL + MOVED).flip(0), STILL.flip(0))
     assert turned.item() == pytest.approx(value, rel=1e-14)
-
-
-def test_a_batch_in_which_nothing_was_accepted_has_no_gradient() -> None:
-    now = log_probabilities().requires_grad_()
-    loss = LOSS(now, now.detach(), ACCEPTED & False, STILL + MOVED, STILL)
-    assert loss.item() == pytest.approx(0, abs=1e-15)
-    assert torch.autograd.grad(loss, now)[0].count_nonzero() == 0
-
-
-def test_groups_are_runs_of_adjacent_positions_without_overlap() -> None:
-    mask = torch.tensor([[1, 1, 1, 1, 1, 0, 1, 1], [0, 1, 1, 1, 0, 1, 1, 0]]) > 0
-    assert adjacent_groups(mask, 2).tolist() == [[0, 1], [2, 3], [6, 7], [9, 10], [13, 14]]
-    assert adjacent_groups(mask, 3).tolist() == [[0, 1, 2], [9, 10, 11]]
-    assert adjacent_groups(mask, 9).shape == (0, 9)
 
 
 def test_the_longest_accepted_sequence_needs_accepted_ancestors() -> None:

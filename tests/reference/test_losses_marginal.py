@@ -49,14 +49,6 @@ def roots(values: list[Tensor]) -> float:
     return sum(summed) / DEPTHS
 
 
-def test_the_mean_over_texts_is_the_cross_entropy_of_the_marginals() -> None:
-    logits = [
-        torch.randn(V, V, dtype=torch.float64, generator=torch.Generator().manual_seed(depth)) for depth in range(3)
-    ]
-    wanted = [-(m * one.log_softmax(-1)).sum(-1) for m, one in zip(marginals(), logits, strict=True)]
-    assert float(mean_loss(logits)) == pytest.approx(roots(wanted), rel=1e-13)
-
-
 def test_the_lowest_value_is_the_entropy_of_the_marginals() -> None:
     """There the gradient is 0; the entropy is the mean entropy of p plus what the tokens before say about the next."""
     logits = [one.log().requires_grad_() for one in marginals()]

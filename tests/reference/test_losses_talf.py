@@ -146,19 +146,6 @@ def test_the_gradient_agrees_with_finite_differences_through_the_levels() -> Non
     assert torch.autograd.gradcheck(value, inputs)
 
 
-def test_roots_that_are_masked_and_the_order_of_roots_change_nothing() -> None:
-    trees = beam_trees(expand_from(ROOTS), 4, 2, 3)
-    logits, mask = drawn(4, 5, V), torch.tensor([True, True, False, True])
-    value = Talf(k=2)(logits, trees, mask)
-    spoiled = logits.clone()
-    spoiled[2] = torch.nan
-    assert Talf(k=2)(spoiled, replace(trees, target=trees.target * mask[:, None, None]), mask).item() == value.item()
-    order = torch.tensor([2, 0, 3, 1])
-    names = ("parent", "token", "probability", "target", "present")
-    turned = replace(trees, **{name: getattr(trees, name)[order] for name in names})
-    torch.testing.assert_close(Talf(k=2)(logits[order], turned, mask[order]), value, rtol=1e-14, atol=0)
-
-
 def test_unusable_settings_and_tensors_are_refused() -> None:
     refuses("k must be at least 1, got 0", Talf, k=0)
     refuses("roots must be at least 1, got 0", beam_trees, expand_from(ROOTS), 0, 1, 1)

@@ -131,12 +131,6 @@ def test_features_are_of_the_root_and_the_token_before(labels: Labels) -> None:
     torch.testing.assert_close(labels.features.root[0], states[9], rtol=1e-4, atol=1e-5)
 
 
-def test_divergences_stay_finite_where_top_p_leaves_other_tokens() -> None:
-    rows = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]])
-    found = known_scalars(rows[:1], rows[1:2], rows[2:], [3])[0].tolist()
-    assert found == pytest.approx([0, 0, 0, 9 * log(10), 9 * log(10), 2, 3])
-
-
 def test_labels_continue_after_an_interruption_and_refuse_another_folder(labels: Labels, tmp_path: Path) -> None:
     write_labels(texts(), SETTINGS, tmp_path)
     parts = sorted(tmp_path.glob("part-*"))

@@ -15,21 +15,25 @@ from torch import Tensor
 
 from reference.heads import Head, read_head
 from reference.library_sources import standard_library
-from reference.losses import Eagle, Eagle3, Gto, Hass, Kl, Loss, Talf, beam_trees, longest_accepted, unroll_tree
-from reference.models import Pair, with_draft
+from reference.losses import Eagle, Eagle3, Gto, Hass, Kl, Loss, Talf, beam_trees, unroll_tree
+from reference.losses.gto import longest_accepted
+from reference.models import Pair, load_pair, with_draft
+from reference.selector import Selector
+from reference.tracing import TraceSettings, record_trace
 from reference.train import __main__ as commands
 from reference.train import head as training
 from reference.train import loop
 from reference.train import pair as building
 from reference.train.forests import HeadForest, HeadPaths, TargetForest
-from reference.train.head import HeadRecipe, frequent_tokens, fresh_head, train_head
+from reference.train.head import HeadRecipe, frequent_tokens, train_head
 from reference.train.objectives import Batching, DraftTrees, GroupObjective, Lesson, TreeObjective, objective_of
 from reference.train.own_texts import OwnTexts
 from reference.train.recipe import HeadSteps, LayerSizes
-from spectheory import Tree
+from spectheory import Latency, Tree
 from tests.conftest import TINY
 from tests.reference.train_heads import config, head, own_texts
 from tests.refusals import refuses
+from tests.replay.inputs import prompts
 
 LOSSES: list[Loss] = [Eagle(), Hass(), Eagle3(passes=2), Talf(k=2, depth=2), Gto(group=2, passes=2)]
 KIND = {"eagle": "eagle1", "hass": "eagle1"}
@@ -223,12 +227,6 @@ def test_training_lowers_the_loss_and_writes_a_head_that_drafts_the_frequent_tok
     assert made.token_ids.tolist() == frequent_tokens(texts, tiny.target.config.vocab_size, 200).tolist()
 
 
-def test_a_new_eagle3_head_starts_with_the_targets_output_layer(tiny: Pair, texts: OwnTexts) -> None:
-    made: Any = fresh_head(config(tiny, "eagle3"), tiny.target, texts, 0)
-    output: Any = tiny.target.get_output_embeddings()
-    torch.testing.assert_close(made.lm_head.weight, output.weight)
-
-
 def test_losses_that_do_not_suit_the_draft_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
     refuses("must be a head, .* is a draft model", train_head, tiny, texts, tmp_path / "a", HeadRecipe(Talf(), rows=3))
     new = config(tiny, "eagle3")
@@ -263,6 +261,15 @@ def test_a_head_is_trained_by_two_commands(tiny_folders: Path, corpus_file: Path
     assert rates == [0.02, 0.003]  # the rate of a new head makes a trained one worse
     with pytest.raises(SystemExit, match="error: .*another seed"):
         train("head", *learning, "--loss", "eagle", "--out", first, "--seed", 1)
+
+
+def test_a_selector_is_trained_from_a_trace(tiny_folders: Path, tmp_path: Path) -> None:
+    pair = load_pair(tiny_folders / "target", tiny_folders / "draft")
+    record_trace(pair, prompts(6), TraceSettings("numbers", 1.0, new_tokens=34), tmp_path / "trace")
+    Latency.constant(draft_seconds=0.1).save(tmp_path / "latency.json")
+    inputs = "--trace", str(tmp_path / "trace"), "--latency", str(tmp_path / "latency.json")
+    commands.main(["selector", *inputs, "--draws", "2", "--steps", "2", "--out", str(tmp_path / "selector")])
+    assert Selector.load(tmp_path / "selector").weights == pair.fingerprint
 
 
 @pytest.mark.usefixtures("few_files")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.validation.fitting import Problem, fit, kept_in
-from benchmarks.validation.parameters import PRIOR, Parameters, highest, logarithms_of, names, parameters_of
+from benchmarks.validation.parameters import PRIOR, Parameters, highest, names, parameters_of
 from benchmarks.validation.predicting import predict
 from benchmarks.validation.rows import Row
 from tests.benchmarks.validation.test_validation import row
@@ -35,14 +35,6 @@ def test_a_fit_ends_at_one_minimum_and_no_share_is_above_one() -> None:
     for name, value in vars(one.of("vllm")).items():
         assert getattr(other.of("vllm"), name) == pytest.approx(value, rel=0.01), name
         assert value <= 1 or not name.endswith("_share")
-
-
-def test_logarithms_of_parameters_give_them_again() -> None:
-    which = names(["vllm", "sglang"])
-    moved = parameters_of(np.linspace(-0.4, 0.0, len(which)), which)
-    again = parameters_of(logarithms_of(moved, which), which)
-    for engine in ("vllm", "sglang"):
-        assert vars(again.of(engine)) == pytest.approx(vars(moved.of(engine)), rel=1e-12)
 
 
 def test_kept_fits_are_not_computed_again_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

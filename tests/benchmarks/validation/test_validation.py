@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.validation.__main__ import PUBLISHED, judge, main
-from benchmarks.validation.fitting import concerns, fit
+from benchmarks.validation.fitting import fit
 from benchmarks.validation.measures import Errors, worst
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
 from benchmarks.validation.predicting import Seconds, predict, shipped
@@ -21,7 +21,6 @@ from benchmarks.validation.protocol import Prediction, class_of, left_out, predi
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
 from spectheory.hardware.engine_costs import NAMES, parsed
-from tests.refusals import refuses
 
 GOOD = {
     "group": "engine",
@@ -132,13 +131,6 @@ def test_unknown_names_are_listed_and_never_stop_the_judge(tmp_path: Path, cells
         assert named in reasons[0][1]
 
 
-def test_file_errors_name_the_repair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "short.csv").write_text("group,source\na,b\n")
-    refuses("lacks the columns url, engine", read, tmp_path / "short.csv")
-    assert main([str(tmp_path / "absent.csv")]) == 2
-    assert "there is no file" in capsys.readouterr().err
-
-
 def test_errors_are_of_rates() -> None:
     """A time predicted three times too short is an error of +200%, and a speedup predicted half as high of -50%."""
     one = row(measured_plain_tok_s="100", measured_spec_tok_s="250")
@@ -181,21 +173,6 @@ def test_fit_recovers_a_planted_overhead() -> None:
         before, by_many, by_one = (abs(np.log(by(found, one).plain / exact)) for found in (PRIOR, agreed, alone))
         assert by_many < min(0.1 * before, by_one)
         assert by_one < before
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_numbers_that_do_not_concern_a_row_do_not_change_its_seconds(name: str) -> None:
-    rows = [
-        row(),
-        row(shape="none", draft="", batch="16", context="500", measured_spec_tok_s=""),
-        row(shape="none", draft="", target="llama-3.1-8b-fp8", gpus="2", measured_spec_tok_s=""),
-        row(shape="forward of 8 tokens", draft="", target="llama-3.1-8b q4_0", engine="llama.cpp", gpu="rtx4090"),
-        row(target="qwen3-30b-a3b", draft="none", gpus="8", note="TP 1 EP 8", measured_spec_tok_s=""),
-    ]
-    for one in rows:
-        costs = PRIOR.of_row(one)
-        if not concerns(name, one):
-            assert predict(one, replace(costs, **{name: 0.5 * getattr(costs, name)})) == predict(one, costs)
 
 
 def test_placements_and_classes() -> None:
