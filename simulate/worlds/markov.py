@@ -14,10 +14,9 @@ from jaxtyping import Shaped
 
 from simulate.worlds.world import SimulatedWorld, Walks, check_sizes
 from spectheory import Draft, DrawPolicy, DrawRule, InputError, MarkovDraft, Tree, Verifier, World, branches
-from spectheory.core.arrays import check_distribution
+from spectheory.core.arrays import RandomSource, check_distribution
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_array
-from spectheory.core.random_source import RandomSource
 from spectheory.core.world import Growth
 from spectheory.search.policy_comparison import Policy
 from spectheory.yields.expected import MOST_DRAFTS

@@ -33,7 +33,6 @@ class _EdgeWorld(SimulatedWorld):
     def emitted_tokens(
         self, shape: Tree, verifier: Verifier | None = None, rule: DrawRule | None = None
     ) -> Shaped[np.ndarray, " lengths"]:
-        """See SimulatedWorld.emitted_tokens."""
         tree = self._checked(shape, verifier, rule)
         reach = along_paths(tree.parent, self.edges(tree), np.multiply)
         stop = reach.copy()
