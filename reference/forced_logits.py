@@ -183,18 +183,12 @@ def target_rows(
     return normalised(p)
 
 
-def rounding_errors(logits: Float[Tensor, "*n V"], dtype: torch.dtype) -> Float[Tensor, "*n"]:
-    """How much the logits of two forwards in `dtype` may differ by rounding."""
-    largest = logits.abs().masked_fill(logits.isinf(), 0).amax(-1)
-    return largest * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
-
-
 def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling, dtype: torch.dtype) -> None:
     """Replace the rows of `p` (n, V) that exclude the token of the text by a rounding error of `logits` (n, V)."""
     tokens = torch.tensor(text, device=p.device)
     for position in (p.gather(1, tokens[:, None])[:, 0] == 0).nonzero()[:, 0].tolist():
         row, token = logits[position], text[position]
-        largest = rounding_errors(row, dtype)
+        largest = row.abs().masked_fill(row.isinf(), 0).max() * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
         nearer = torch.where(row > row[token], -1.0, 1.0)
         for step in range(STEPS - 1, -1, -1):
             changed = sampling.distribution(row + nearer * (largest / 2**step))

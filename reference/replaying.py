@@ -165,8 +165,12 @@ def replay_drafter(
         OffTextError: the drafter reads the target's logits at rejected nodes.
     """
     check_continued(pair, prompts, texts)
-    require_undrawn(drafter, sampling)
-    found = [followed(pair, drafter, *one, sampling) for one in zip(prompts, texts, strict=True)]
+    if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
+        raise InputError(
+            f"drafter {drafter} draws by {rule.name}, and only a drafter that draws nothing at random can be followed "
+            "along a text: replay its tree or draw policy with Replays, which takes a draw rule"
+        )
+    found = [_followed(pair, drafter, *one, sampling) for one in zip(prompts, texts, strict=True)]
     deepest = max((depth for one in found for _, _, depth in one), default=0)
     kept = [
         [accepted for start, accepted, _ in one if start + deepest < len(text)]
@@ -186,20 +190,11 @@ def replay_drafter(
     )
 
 
-def require_undrawn(drafter: Drafter, sampling: Sampling) -> None:
-    """Raise InputError for a drafter that draws its children."""
-    if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
-        raise InputError(
-            f"drafter {drafter} draws by {rule.name}, and only a drafter that draws nothing at random can be followed "
-            "along a text: replay its tree or draw policy with Replays, which takes a draw rule"
-        )
-
-
 @torch.inference_mode()
-def followed(
+def _followed(
     pair: Pair, drafter: Drafter, prompt: list[int], text: list[int], sampling: Sampling
 ) -> list[tuple[int, int, int]]:
-    """(Start, accepted tokens, depth of the draft) of each cycle on one text; see `replay_drafter`. Not checked."""
+    """(Start, accepted tokens, depth of the draft) of each cycle on one text."""
     drafting, room = drafter.start(pair, sampling), pair.context - len(prompt) - 1
     target = _KnownText(pair, prompt + text, drafting.taps)
     before = len(prompt)

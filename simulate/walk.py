@@ -6,6 +6,7 @@ import numpy as np
 
 from simulate.worlds import RateWorld, ReachWorld, SimulatedWorld
 from spectheory import Acceptance, Provenance, Schedule, Tally
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
 
@@ -36,8 +37,7 @@ def run(
         InputError: there are fewer cycles than requests, or fewer than 2 requests, or the world does not know the
             plan's tree.
     """
-    if requests < 2:
-        raise InputError(f"requests must be at least 2, got {requests}")
+    check_whole("requests", requests, 2)
     if cycles < requests:
         raise InputError(f"cycles must be at least {requests}, one for each simulated request, got {cycles}")
     rng = np.random.default_rng(seed)

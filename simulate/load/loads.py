@@ -11,8 +11,7 @@ from typing import Any
 from simulate.load.arrivals import bursts, closed, parse_lengths, poisson, profile
 from simulate.load.requests import Requests
 from simulate.load.traces import read_trace
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 COUNT = 10_000
 """Number of requests of a synthetic load, if nothing else is given."""

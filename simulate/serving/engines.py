@@ -21,8 +21,7 @@ from simulate.serving.controllers import Controller, Rates, Tier, tiers_of
 from simulate.serving.rules import BY_LAST_BATCH, GAP, MOVING_AVERAGE
 from spectheory import Acceptance, Schedule, Tree
 from spectheory.core.checks import check_whole, is_digits
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 DEFAULTS = {
     "1": {"candidate_steps": [1, 3, 5, 7], "down_hysteresis": -0.25},

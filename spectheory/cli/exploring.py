@@ -14,8 +14,7 @@ import typer
 
 import spectheory
 from spectheory.cli.output import console
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 PACKAGE = Path(spectheory.__file__).parent
 FOLDERS = (PACKAGE / "apps", PACKAGE.parent / "notebooks" / "apps")

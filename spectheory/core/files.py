@@ -9,12 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from spectheory.core.errors import InputError
-
-
-class InUseError(InputError):
-    """Another process writes to a file or folder that has one writer."""
-
+from spectheory.core.errors import InputError, InUseError
 
 GENERATOR = '<meta name="generator" content="spectheory">'
 """The tag that marks an HTML page as written by this package."""

@@ -12,10 +12,9 @@ from jaxtyping import Bool, Float, Int
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
-from spectheory.core.html import table_html
 from spectheory.core.provenance import Provenance
 from spectheory.core.ratios import clusters
-from spectheory.core.record import Record
+from spectheory.core.record import Record, table_html
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import ByRates, Limits

@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_budget, check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.memory import require_memory
+from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
 from spectheory.search import best_first
 from spectheory.search.draft_models import DraftModel, MarkovDraft, RatesDraft

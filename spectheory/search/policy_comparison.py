@@ -227,7 +227,6 @@ class _Observed:
         self._draft, self.widths = draft, []
 
     def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See `DraftModel.expand`."""
         self.widths.append(len(paths))
         return self._draft.expand(paths)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from hypothesis import strategies as hs
 import spectheory as st
 from spectheory.core.acceptance import TooFewTrialsError
 from spectheory.yields import NoClassesError
-from spectheory.yields.class_fitting import RATES
-from spectheory.yields.mixing_weights import mixing_weights
+from spectheory.yields.request_classes import RATES, mixing_weights
 from tests.refusals import refuses
 
 SHARES, ALPHAS = (Fraction(2, 5), Fraction(3, 5)), (Fraction(1, 4), Fraction(4, 5))
@@ -77,8 +75,6 @@ def test_tau_is_that_of_an_enumerated_world(tree: st.Tree) -> None:
     later = LATER if tree.max_depth < 5 else ()
     found = classes([0.4, 0.6], [0.25, 0.8], later=np.tile(np.array(later, float), (2, 1)).reshape(2, -1))
     assert found.block_efficiency(tree) == pytest.approx(float(world_tau(tree, later)), rel=1e-12)
-    tables = [st.block_efficiency(tree, rates) for rates in found.acceptances]
-    assert found.by_class(tree) == pytest.approx(tables, rel=1e-12)
 
 
 @pytest.mark.parametrize("length", [4, 6])
@@ -116,15 +112,6 @@ def test_a_rate_that_falls_for_all_classes_is_found() -> None:
     assert found.falls == pytest.approx([1, 0.8, 0.8, 0.8], abs=2e-3)
     exact = 1 + 0.7 * (1 - 0.56**8) / (1 - 0.56)
     assert tau(found, 8) == pytest.approx(exact, rel=1e-3)
-
-
-def test_counts_of_an_acceptance_and_of_a_histogram_are_the_same() -> None:
-    counts = histogram(5, SHARES, ALPHAS)
-    reached = counts[::-1].cumsum()[::-1]
-    table = st.Acceptance.from_counts(reached[1:, None], reached[:-1])
-    of_table = st.RequestClasses.from_acceptance(table, st.Tree.chain(5))
-    of_histogram = st.RequestClasses.from_histogram(counts)
-    assert of_table.to_dict() | {"provenance": {}} == of_histogram.to_dict() | {"provenance": {}}
 
 
 def test_where_every_position_is_counted_the_weights_are_shares_of_the_tokens() -> None:
@@ -206,34 +193,6 @@ def test_the_interval_contains_every_world_with_these_counts(
     assert tau(found, length) == pytest.approx(float(counts @ np.arange(1, length + 2) / counts.sum()), rel=2e-3)
 
 
-def test_the_limits_of_requests_that_differ_are_wider() -> None:
-    """The same sums give the same classes; cycles of one request are not independent."""
-    easy, hard = histogram(4, (Fraction(1),), ALPHAS[1:]), histogram(4, (Fraction(1),), ALPHAS[:1])
-    rows = np.array([easy, hard, easy, hard]) // 10
-    by_request, together = st.RequestClasses.from_histogram(rows), st.RequestClasses.from_histogram(rows.sum(0))
-    assert by_request.shares.tolist() == together.shares.tolist()
-    tree = st.Tree.chain(8)
-    (low, high), (inner_low, inner_high) = (one.block_efficiency_interval(tree) for one in (by_request, together))
-    assert low < inner_low < inner_high < high
-
-
-def test_a_request_without_cycles_counts_for_nothing() -> None:
-    counts = histogram(4, SHARES, ALPHAS)
-    alone = st.RequestClasses.from_histogram(counts)
-    padded = st.RequestClasses.from_histogram(np.array([counts, np.zeros(5, int)]))
-    assert padded.to_dict() == alone.to_dict()
-
-
-def test_the_record_says_what_is_assumed_and_comes_back_from_disk(tmp_path: Path) -> None:
-    found = st.RequestClasses.from_histogram(histogram(4, SHARES, ALPHAS))
-    assert "classes of contexts" in found.provenance.assumptions[-1]
-    found.save(tmp_path / "classes.json")
-    again = st.load(tmp_path / "classes.json")
-    assert isinstance(again, st.RequestClasses)
-    assert again.to_dict() == found.to_dict()
-    assert again.block_efficiency_interval(TREES[3]) == found.block_efficiency_interval(TREES[3])
-
-
 def test_the_summary_names_the_classes() -> None:
     found = classes([0.4, 0.6], [0.25, 0.8], falls=np.array([1, 0.9]))
     assert found.summary == (
@@ -284,7 +243,6 @@ def test_counts_that_no_mixture_gives_are_refused() -> None:
         (np.array([500, 500]), NoClassesError, "classes need counts of at least 2 depths, got 1"),
         (np.array([5000, 50, 40]), NoClassesError, "record a chain of 2 or more tokens, or more cycles"),
         (np.array([5, 5, 5]), TooFewTrialsError, r"trials\[0\] is 15, fewer than min_trials=100"),
-        (np.zeros((3, 4), int), TooFewTrialsError, r"trials\[0\] is 0, fewer than min_trials=100"),
         (np.array([0.5, 0.5, 0.5]), st.InputError, "accepted must be counts >= 0 of cycles that kept 0..K tokens"),
         (np.array([5, -1, 5]), st.InputError, r"accepted must be counts >= 0 .* got \[5, -1, 5\]"),
         (np.array([500]), st.InputError, r"with K >= 1, got \[500\]"),
@@ -301,22 +259,3 @@ def test_acceptances_that_are_refused() -> None:
     rates = st.Acceptance.from_counts(np.array([[500], [400]]), np.array([1000, 600]))
     with pytest.raises(st.InputError, match=r"trials\[1\] of acceptance is 600, but only 500 nodes were accepted"):
         st.RequestClasses.from_acceptance(rates, st.Tree.chain(2))
-    refuses(r"level must be between 0 and 1, got 95", st.RequestClasses.from_histogram, RISING, level=95)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"shares": np.array([0.4, 0.5])}, "shares must sum to 1"),
-        ({"rates": np.array([0.4])}, "shares must sum to 1, one for each of rates"),
-        ({"rates": np.array([0.4, np.nan])}, "rates must be between 0 and 1"),
-        ({"falls": np.array([1, 1.1])}, "falls must be between 0 and 1"),
-        ({"falls": np.array([0.9, 0.9])}, "falls must be 1 first and non-increasing"),
-        ({"falls": np.ones(3)}, "falls, low and high must have one entry for each depth"),
-        ({"later": np.full((2, 2), 0.6)}, "each row of later must sum to at most 1"),
-        ({"low": np.ones(2), "high": np.full(2, 0.5)}, "low must be at most high"),
-        ({"level": 1.0}, "level must be between 0 and 1, got 1"),
-    ],
-)
-def test_fields_that_are_refused(fields: dict[str, object], message: str) -> None:
-    refuses(message, classes, **{"shares": [0.4, 0.6], "rates": [0.25, 0.8], **fields})
