@@ -12,8 +12,9 @@ from simulate.load import Requests
 from simulate.serving.controllers import Rates, Served, Tier, tiers_of
 from simulate.serving.server import Server, controller_for, own_server, serve
 from simulate.serving.stability import Work
-from spectheory import Provenance, Schedule, ServingRun
+from spectheory import Provenance, Schedule
 from spectheory.results.serving_comparison import ServingComparison
+from spectheory.results.serving_run import ServingRun
 
 
 def compare_schedules(

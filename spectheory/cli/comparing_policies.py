@@ -17,7 +17,7 @@ from spectheory.search.standard_policy_set import standard_policies
 
 ALIKE = (
     "Rates are the same in every context, so no tree is better than the best static tree. What a policy gains by "
-    "adapting to the context shows only on drafts that differ: give several drafts to spectheory.compare_policies."
+    "adapting to the context shows only on drafts that differ: give several drafts to compare_policies."
 )
 RISING = (
     "Some rates increase with rank. Here a policy takes the children of a node in order of rate, but an engine takes "
