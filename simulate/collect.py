@@ -178,8 +178,8 @@ def collect(
 
     Raises:
         InputError: an argument is out of range, two tasks are the same, another process writes to the folder, its file
-            is damaged, or a block returns something else than finite totals, always with the same names. What a
-            function raises itself is raised as it is; all blocks counted before are kept.
+            is damaged, or a block returns something else than finite totals. What a function raises
+            itself is raised as it is; all blocks counted before are kept.
     """
     for name, value, smallest in (("blocks", blocks, 1), ("least", least, 2), ("workers", workers, -1)):
         check_whole(name, value, smallest)
@@ -196,7 +196,6 @@ def collect(
             calls = (joblib.delayed(_counted)(*job) for job in jobs)
             with joblib.parallel_config(backend, n_jobs=workers):
                 for identity, number, totals in joblib.Parallel(return_as=_order(backend), batch_size=1)(calls):  # type: ignore[call-overload]
-                    _require_same_names(known[identity], totals)
                     keep(identity, number, totals)
                     known[identity][number] = totals
     stopped = (range(_enough(task, known[task.identity], blocks, half_width, least)) for task in tasks)
@@ -237,12 +236,6 @@ def _enough(task: Task, known: Mapping[int, Totals], most: int, half_width: floa
 
 def _missing(task: Task, known: Mapping[int, Totals], *rule: Any) -> list[tuple[Task, int]]:
     return [(task, number) for number in range(_enough(task, known, *rule)) if number not in known]
-
-
-def _require_same_names(known: Mapping[int, Totals], totals: Totals) -> None:
-    first = next(iter(known.values()), totals)
-    if set(first) != set(totals):
-        raise InputError(f"every block must return the same totals, got {sorted(totals)} after {sorted(first)}")
 
 
 @contextmanager

@@ -77,7 +77,10 @@ def read_trace(path: str | Path, *, first: int | None = None, skip_failed: bool 
     if not kept:
         raise InputError(f"{path} has no request to serve: give a file with requests")
     arrivals, prompts, outputs = map(np.array, zip(*sorted(kept, key=lambda row: row[0]), strict=True))
-    return Requests(arrivals - arrivals[0], prompts, outputs)
+    try:
+        return Requests(arrivals - arrivals[0], prompts, outputs)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _rows(path: Path) -> tuple[bool, Iterator[Row]]:

@@ -13,7 +13,7 @@ from spectheory import Acceptance, RequestClasses, Schedule, Tree, reach
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 
-Rates = Acceptance | RequestClasses | Sequence[Acceptance | Sequence[float] | np.ndarray]
+Rates = Acceptance | RequestClasses | Sequence[Acceptance]
 """Rates of acceptance: of all requests, or of each class of requests."""
 ROUNDING = 1e-9
 
@@ -61,9 +61,8 @@ class Tier:
 
         Args:
             tree: the tree.
-            rates: an `Acceptance` for all requests; `RequestClasses`, whose classes are those of the requests; or for
-                each class an `Acceptance`, or for chains the probabilities (D + 1,) that exactly 0, 1, ... D tokens of
-                a chain of D are accepted.
+            rates: an `Acceptance` for all requests; `RequestClasses`, whose classes are those of the requests; or an
+                `Acceptance` for each class.
             verifier: the verifier whose own overheads count.
         """
         return cls(tree, np.array([_by_depth(tree, row) for row in _node_rows(tree, rates)]), verifier)
@@ -88,32 +87,14 @@ class Tier:
 
 def _node_rows(tree: Tree, rates: Rates) -> list[Float[np.ndarray, " nodes"]]:
     """Probability that each node is accepted, for each class."""
-    if isinstance(rates, Acceptance):
-        return [reach(tree, rates)]
     if isinstance(rates, RequestClasses):
         return list(rates.reach_by_class(tree))
-    if not isinstance(rates, Sequence) or not len(rates):
+    listed = [rates] if isinstance(rates, Acceptance) else rates
+    if not isinstance(listed, Sequence) or not listed or not all(isinstance(one, Acceptance) for one in listed):
         raise InputError(
-            f"rates must be an Acceptance, RequestClasses, or a list with one of each class, got {rates!r:.60}"
+            f"rates must be an Acceptance, RequestClasses, or an Acceptance for each class, got {rates!r:.60}"
         )
-    return [
-        reach(tree, one) if isinstance(one, Acceptance) else _reach_of_chain(tree, one, f"rates[{row}]")
-        for row, one in enumerate(rates)
-    ]
-
-
-def _reach_of_chain(tree: Tree, given: Sequence[float] | np.ndarray, name: str) -> Float[np.ndarray, " nodes"]:
-    """Reach of a chain, from the probabilities of each number of accepted tokens of a longer one."""
-    probabilities = check_array(name, given)
-    if probabilities.ndim != 1 or probabilities.dtype.kind not in "iuf" or not (probabilities >= 0).all():
-        raise InputError(f"{name} must be probabilities of 0, 1, ... accepted tokens, got {probabilities!r:.80}")
-    if abs(probabilities.sum() - 1) > 1e-6:
-        raise InputError(f"{name} must sum to 1, got {probabilities.sum():.6g}: give all numbers of accepted tokens")
-    if not tree.is_chain or len(probabilities) <= tree.budget:
-        raise InputError(
-            f"{name} describes chains of up to {len(probabilities) - 1} tokens, not {tree}: give an Acceptance"
-        )
-    return probabilities[::-1].cumsum()[::-1][: tree.budget + 1] / probabilities.sum()
+    return [reach(tree, one) for one in listed]
 
 
 def _by_depth(tree: Tree, values: np.ndarray) -> Float[np.ndarray, " lengths"]:

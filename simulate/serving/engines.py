@@ -19,7 +19,7 @@ import numpy as np
 
 from simulate.serving.controllers import Controller, Rates, Tier, tiers_of
 from simulate.serving.rules import BY_LAST_BATCH, GAP, MOVING_AVERAGE
-from spectheory import Schedule, Tree
+from spectheory import Acceptance, Schedule, Tree
 from spectheory.core.checks import check_whole, is_digits
 from spectheory.core.errors import InputError, unknown
 
@@ -67,10 +67,10 @@ def engine_controller(name: str, schedule: Schedule, most_sequences: int) -> Con
     return ENGINE_RULES[name](schedule, longest, chain_rates(schedule, max(longest, LONGEST_SGLANG)), most_sequences)
 
 
-def chain_rates(schedule: Schedule, longest: int) -> list[np.ndarray]:
-    """The probabilities that 0, 1, ... tokens of a chain of `longest` are accepted, as the schedule predicts them.
+def chain_rates(schedule: Schedule, longest: int) -> Acceptance:
+    """The rates of a chain of `longest`, as the schedule predicts them.
 
-    If the schedule was replayed, they are the probabilities of its longest chain; deeper tokens follow the rates.
+    If the schedule was replayed, they are the rates of its longest chain; deeper tokens follow the schedule's rates.
     """
     survival = np.append(1.0, schedule.rates.reach(Tree.chain(longest))[1:])
     if schedule.is_replayed:
@@ -80,7 +80,8 @@ def chain_rates(schedule: Schedule, longest: int) -> list[np.ndarray]:
             survival *= known[-1] / survival[len(known) - 1]
         survival[: len(known)] = known
     survival = np.minimum.accumulate(survival.clip(0, 1))
-    return [survival - np.append(survival[1:], 0.0)]
+    ratios = survival[1:] / np.maximum(survival[:-1], np.finfo(float).tiny)
+    return Acceptance.by_depth_and_rank([[ratio] for ratio in ratios.clip(0, 1)])
 
 
 def vllm(

@@ -315,14 +315,8 @@ def _provenance(controller: Controller, requests: Requests, server: Server, seed
             "max_sequences": server.sequences,
             "batched_tokens": server.batched_tokens,
             "kv_tokens": None if server.tokens == UNLIMITED else server.tokens,
-            "contexts": ", ".join(f"{context:g}" for context in server.times.contexts),
         },
     )
-    said = [sentence for one in (times[0], times[-1]) for sentence in one.assumptions]
-    contexts = [f"{context:,.0f}" for context in server.times.contexts]
-    if len(contexts) == 1:
-        said.append(f"steps take the same time at every context, that of {contexts[0]} tokens")
-    else:
-        listed = f"{', '.join(contexts[:-1])} and {contexts[-1]}"
-        said.append(f"steps are timed at contexts of {listed} tokens, and interpolated linearly between them")
-    return stamp.assuming(*LEFT_OUT, *said)
+    contexts = ", ".join(f"{context:,.0f}" for context in server.times.contexts)
+    timed = f"steps are timed at contexts of {contexts} tokens, and interpolated linearly between them"
+    return stamp.assuming(*LEFT_OUT, *times[0].assumptions, timed)

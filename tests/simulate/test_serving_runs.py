@@ -176,10 +176,6 @@ def test_what_cannot_be_simulated_is_refused() -> None:
         server=Server.of(steady(1)),
         rates=RATES,
     )
-    refuses(r"rates\[0\] must be probabilities", Tier.of, CHAIN, [[0.5, np.nan, 0.2, 0.3]])
-    refuses(r"rates\[0\] must sum to 1", Tier.of, CHAIN, [[0.5, 0.2]])
-    refuses(r"rates\[0\] describes chains of up to 1 tokens", Tier.of, CHAIN, [[0.5, 0.5]])
-    refuses("give an Acceptance", Tier.of, st.Tree([-1, 0, 0]), [[0.5, 0.5]])
     refuses("rates must be an Acceptance", Tier.of, CHAIN, [])
     refuses("survival must be probabilities", Tier, CHAIN, np.array([[1, np.nan, 0, 0]]))
     refuses("survival must start at 1 and never rise", Tier, CHAIN, np.array([[1, 0.5, 0.6, 0]]))
