@@ -188,6 +188,7 @@ def collect(
     identities = [task.identity for task in tasks]
     if not tasks or len(set(identities)) < len(tasks):
         raise InputError(f"tasks must be at least one and all different, got {[task.name for task in tasks]!s:.200}")
+    order = "list" if backend == "ray" else "generator_unordered"
     known: dict[str, dict[int, Totals]] = {identity: {} for identity in identities}
     with _kept(None if folder is None else Path(folder), known) as keep:
         while jobs := [
@@ -195,16 +196,12 @@ def collect(
         ]:
             calls = (joblib.delayed(_counted)(*job) for job in jobs)
             with joblib.parallel_config(backend, n_jobs=workers):
-                for identity, number, totals in joblib.Parallel(return_as=_order(backend), batch_size=1)(calls):  # type: ignore[call-overload]
+                for identity, number, totals in joblib.Parallel(return_as=order, batch_size=1)(calls):  # type: ignore[call-overload]
                     keep(identity, number, totals)
                     known[identity][number] = totals
     stopped = (range(_enough(task, known[task.identity], blocks, half_width, least)) for task in tasks)
     found = tuple(tuple(known[task.identity][n] for n in numbers) for task, numbers in zip(tasks, stopped, strict=True))
     return Collected(tuple(tasks), found)
-
-
-def _order(backend: str) -> str:
-    return "list" if backend == "ray" else "generator_unordered"
 
 
 def _counted(task: Task, number: int) -> tuple[str, int, Totals]:

@@ -7,7 +7,6 @@ import numpy as np
 from simulate.worlds import RateWorld, ReachWorld, SimulatedWorld
 from spectheory import Acceptance, Provenance, Schedule, Tally
 from spectheory.core.checks import check_whole
-from spectheory.core.errors import InputError
 
 
 def run(
@@ -34,12 +33,10 @@ def run(
             Another world shows what a wrong plan costs.
 
     Raises:
-        InputError: there are fewer cycles than requests, or fewer than 2 requests, or the world does not know the
-            plan's tree.
+        InputError: there are fewer than 2 requests or fewer cycles, or the world does not know the plan's tree.
     """
     check_whole("requests", requests, 2)
-    if cycles < requests:
-        raise InputError(f"cycles must be at least {requests}, one for each simulated request, got {cycles}")
+    check_whole("cycles", cycles, requests, ", one for each simulated request")
     rng = np.random.default_rng(seed)
     walks = _world(plan, world).walks(plan.tree, requests=requests, cycles=cycles // requests, rng=rng)
     return walks.tally(Provenance.now("simulate.run", seed=seed, tree=plan.tree.identity, requests=requests))

@@ -122,8 +122,7 @@ class RateWorld(SimulatedWorld):
 class ReachWorld(SimulatedWorld):
     """The reach of each node of one tree, for example from a replay.
 
-    Given its parent, a child is accepted with probability reach[child] / reach[parent]. An estimate of the reach that
-    is below 0 or above the reach of the parent is cut.
+    Given its parent, a child is accepted with probability reach[child] / reach[parent], cut to the range of 0 to 1.
 
     Attributes:
         tree: the only tree that the world knows.
@@ -134,11 +133,8 @@ class ReachWorld(SimulatedWorld):
     reach: np.ndarray
 
     def __post_init__(self) -> None:
-        if np.shape(self.reach) != self.tree.parent.shape:
-            raise InputError(
-                f"reach must have one entry for each of the {self.tree.budget + 1} nodes, got shape "
-                f"{np.shape(self.reach)}"
-            )
+        if np.shape(self.reach) != (nodes := self.tree.parent.shape):
+            raise InputError(f"reach must have one entry for each node, shape {nodes}, got {np.shape(self.reach)}")
 
     def edges(self, tree: Tree) -> Shaped[np.ndarray, " nodes"]:
         """Probability that each node is accepted once its parent is; 1 for the root."""

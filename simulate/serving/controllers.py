@@ -39,16 +39,14 @@ class Tier:
 
     def __post_init__(self) -> None:
         survival = check_array("survival", self.survival)
-        if survival.ndim != 2 or not len(survival) or survival.shape[1] != self.tree.max_depth + 1:
+        shaped = survival.ndim == 2 and len(survival) and survival.shape[1] == self.tree.max_depth + 1
+        inside = shaped and ((survival >= -ROUNDING) & (survival <= 1 + ROUNDING)).all()  # NaN is not
+        if not inside or (survival[:, 0] < 1 - ROUNDING).any() or (np.diff(survival) > ROUNDING).any():
             raise InputError(
-                f"survival must have a row of {self.tree.max_depth + 1} probabilities for each class, for a tree "
-                f"{self.tree.max_depth} deep, got shape {survival.shape}"
+                f"survival must have a row of {self.tree.max_depth + 1} probabilities for each class, from 1 on, never "
+                f"rising, got {survival.tolist()!s:.80}: check the rates"
             )
         survival = survival.astype(np.float64)
-        if not ((survival >= -ROUNDING) & (survival <= 1 + ROUNDING)).all():  # NaN as well
-            raise InputError(f"survival must be probabilities, got {survival.tolist()!s:.80}: check the rates")
-        if (survival[:, 0] < 1 - ROUNDING).any() or (np.diff(survival) > ROUNDING).any():
-            raise InputError(f"survival must start at 1 and never rise, got {survival.tolist()!s:.80}: check the rates")
         object.__setattr__(self, "survival", np.minimum.accumulate(survival.clip(0, 1), axis=1))
 
     @classmethod
@@ -131,19 +129,13 @@ class Controller:
 
     def __post_init__(self) -> None:
         if not self.tiers or len({tier.classes for tier in self.tiers}) != 1:
-            raise InputError(
-                "tiers must be at least one, all with the same number of classes, got "
-                f"{[tier.classes for tier in self.tiers]}"
-            )
+            raise InputError(f"tiers must be at least one, all with the same classes, got {self.tiers!s:.80}")
         table = np.asarray(self.table)
-        if table.ndim != 2 or len(table) != len(self.tiers) or table.shape[1] < 2 or table.dtype.kind not in "iu":
+        whole = table.ndim == 2 and table.shape[1] > 1 and table.dtype.kind in "iu"
+        if not whole or len(table) != len(self.tiers) or table.min() < GAP or table.max() >= len(self.tiers):
             raise InputError(
-                f"table must have a row of tier indices, by batch size, for each of the {len(self.tiers)} tiers, got "
-                f"shape {table.shape} of {table.dtype}"
-            )
-        if (table < GAP).any() or (table >= len(self.tiers)).any():
-            raise InputError(
-                f"table must hold indices of the {len(self.tiers)} tiers, or -1, got {table.tolist()!s:.80}"
+                f"table must have a row of tier indices from -1 to {len(self.tiers) - 1}, by batch size, for each of "
+                f"{len(self.tiers)} tiers, got {table.tolist()!s:.80}"
             )
         object.__setattr__(self, "table", table.astype(np.int64))
         for name in ("numbers", "memory"):

@@ -60,7 +60,7 @@ def test_a_load_is_served_with_each_tree(run: Run, schedule: str) -> None:  # no
     ("arguments", "message"),
     [
         (("--load", "poisson:3", "--controller", "vlm"), "unknown controller 'vlm'"),
-        (("--load", "closed:3", "--slo-ttft", "inf"), "must be finite, got inf"),
+        (("--load", "closed:3", "--slo-ttft", "inf"), "must be finite and at least 0, got inf"),
         (("--load", "poisson:x"), "must be a number"),
         (("--load", f"poisson:3,{LENGTHS}", "--kv-tokens", 90), "kv_tokens must hold"),
     ],

@@ -177,13 +177,13 @@ def test_what_cannot_be_simulated_is_refused() -> None:
         rates=RATES,
     )
     refuses("rates must be an Acceptance", Tier.of, CHAIN, [])
-    refuses("survival must be probabilities", Tier, CHAIN, np.array([[1, np.nan, 0, 0]]))
-    refuses("survival must start at 1 and never rise", Tier, CHAIN, np.array([[1, 0.5, 0.6, 0]]))
+    refuses("survival must have a row of 4 probabilities", Tier, CHAIN, np.array([[1, np.nan, 0, 0]]))
+    refuses("survival must have a row of 4 probabilities", Tier, CHAIN, np.array([[1, 0.5, 0.6, 0]]))
     refuses("survival must have a row of 4 probabilities", Tier, CHAIN, np.ones((1, 2)))
     refuses("until_seconds must be", serve, None, load(), server=Server.of(steady(1)), until_seconds=float("nan"))
     refuses("seed must be", serve, None, load(), server=Server.of(steady(1)), seed=-1)
     refuses("tiers must be at least one", Controller, "none", (), np.zeros((0, 3), int))
-    refuses("indices of the 1 tiers", Controller, "gone", (Tier.off(),), np.array([[0, 1]]))
+    refuses("table must have a row of tier indices", Controller, "gone", (Tier.off(),), np.array([[0, 1]]))
     refuses("table must have a row", Controller, "flat", (Tier.off(),), np.array([0, 0]))
     refuses("server must be given", compare_schedules, {"off": None}, load())
 
