@@ -1,23 +1,17 @@
-"""Comparisons of policies: against the best of all trees, by seconds counted by hand, as a record, page and command."""
+"""Comparisons of policies: against the best of all trees, by seconds counted by hand, as a record."""
 
 from __future__ import annotations
 
 import json
-from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given
-from typer.testing import CliRunner
 
 import spectheory as st
-from spectheory.cli import app
-from spectheory.report.policy_comparison import MEANING, policy_page, policy_rows
 from spectheory.search import DraftModel, OptTreeAtCost, distance_to_optimum
 from spectheory.search.policy_comparison import Policy, means
-from tests.command_line import refused, succeeded
 from tests.known import known
 from tests.plain_searches import CERTAIN, UNIFORM, budgets, close, drafts, fixed, optimum
 from tests.refusals import refuses
@@ -141,38 +135,16 @@ def test_budgets_may_differ_and_each_is_measured_by_its_own_optimum() -> None:
     policies = {"few": st.Eagle2(2, 2, 3), "many": st.Eagle2(2, 2, 9)}
     found = st.compare_policies(DRAFT, policies)
     assert found.optimum[:, 0] == pytest.approx([st.SpecExec(n).grow(DRAFT).expected for n in (3, 9)], **close)
-    table = policy_rows(found)
-    assert table.header == ("policy", "budget", "nodes", "depth", "calls", "tokens", "E", "short")
-    assert [row[:2] for row in table.rows] == [("few", "3"), ("many", "9")]
-    assert "each within its own budget" in table.title
 
 
 @pytest.mark.parametrize("latency", [None, LATENCY])
-def test_the_record_survives_json_and_the_table_says_what_it_holds(latency: st.Latency | None) -> None:
+def test_the_record_survives_json(latency: st.Latency | None) -> None:
     several = every_start(UNIFORM)
     found = st.compare_policies(several, {"a": st.Eagle2(1, 2, 4), "b": st.SpecExec(4)}, latency=latency)
     again = st.PolicyComparison.from_dict(json.loads(json.dumps(found.to_dict())))
     assert again.names == found.names
     assert again.distance.tolist() == found.distance.tolist()
     assert again.to_dict() == found.to_dict()
-    table = policy_rows(found)
-    assert MEANING in table.note
-    cells = dict(zip(table.header, table.rows[0], strict=True))
-    assert cells["E"] == f"{1 + 1 / 3 + 1 / 9:.3f}\n±0.000"
-    assert cells["short"] == f"{found.distance[0, 0]:.3f}\n±0.000"
-    assert (cells["nodes"], cells["calls"], cells["tokens"]) == ("2.0", "2.0", "2.0")
-    assert table.rows[-1][:1] + table.rows[-1][5:6] == ("optimum", f"{found.optimum[0, 0]:.3f}\n±0.000")
-    assert ("speedup" in table.header) == (latency is not None)
-
-
-def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
-    name = "<script>alert(1)</script> $x_1$ $"
-    found = st.compare_policies(DRAFT, {name: st.OptTree(5), "off": st.StaticTree(st.Tree.chain(0), 5)})
-    page = policy_page(name, found, [name])
-    assert "<script" not in page
-    assert "x_1" in page
-    assert "<svg" in page
-    assert not [part for part in ("src=", "href=", "@import") if part in page.replace("xlink:href", "")]
 
 
 def test_bad_arguments_are_named_with_their_repair() -> None:
@@ -208,53 +180,3 @@ def test_a_policy_of_ones_own_and_a_shorter_answer() -> None:
     found = st.compare_policies([DRAFT, Narrow()], {"own": Own()})
     assert found.expected == pytest.approx(np.array([[1 + 0.65 + 0.39, 1 + 0.9 + 0.81]]))
     assert st.best_static_tree([DRAFT, Narrow()], 2) == st.Tree.chain(2)
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    RATES.save(tmp_path / "acceptance.json")
-    LATENCY.save(tmp_path / "latency.json")
-    return ["policies", "--acceptance", str(tmp_path / "acceptance.json"), "--budget", "16"]
-
-
-def test_the_command_prints_the_table_of_its_record(files: list[str], tmp_path: Path) -> None:
-    out, page = tmp_path / "found.json", tmp_path / "page.html"
-    timed = [*files, "--latency", str(tmp_path / "latency.json"), "--context", "100"]
-    result = CliRunner().invoke(app, [*timed, "--out", str(out), "--report", str(page)], env={"COLUMNS": "80"})
-    assert result.exit_code == 0, result.output
-    found = st.PolicyComparison.load(out)
-    assert found.context == 100
-    lines = result.stdout.splitlines()
-    for name, expected in zip(found.names, found.expected[:, 0], strict=True):
-        (row,) = [line for line in lines if line.startswith(f"{name}  ")]
-        assert f" {expected:.3f} " in row
-    said = " ".join(result.stdout.split())
-    assert MEANING in said
-    assert "Rates are the same in every context" in said
-    assert "rates increase with rank" not in said
-    assert "…" not in said
-    assert escape(MEANING) in page.read_text()
-    as_json = CliRunner().invoke(app, [*timed, "--json"])
-    printed = st.PolicyComparison.from_dict(json.loads(as_json.stdout))
-    assert known(printed.cycle_seconds).tolist() == known(found.cycle_seconds).tolist()
-    plain = succeeded(CliRunner().invoke(app, files))
-    assert "speedup" not in plain.stdout
-
-
-def test_the_command_says_when_rates_rise_with_rank(files: list[str], tmp_path: Path) -> None:
-    st.Acceptance.by_rank([0.3, 0.4]).save(tmp_path / "acceptance.json")
-    assert "rates increase with rank" in CliRunner().invoke(app, files).stdout
-    smooth = CliRunner().invoke(app, [*files, "--smooth", "--json"])
-    level = st.SpecExec(16).grow(st.RatesDraft(st.Acceptance.by_rank([0.35, 0.35])))
-    assert st.PolicyComparison.from_dict(json.loads(smooth.stdout)).expected[0, 0] == pytest.approx(level.expected)
-
-
-def test_bad_input_is_one_line_and_status_2(files: list[str]) -> None:
-    for arguments, message in (
-        (["--context", "64"], "error: context=64 needs a latency"),
-        (["--budget", "0"], "error: --budget must be at least 1 drafted node, got 0"),
-        (["--latency", "absent.json"], "error: there is no file absent.json"),
-    ):
-        result = CliRunner().invoke(app, [*files, *arguments])
-        refused(result, message)
-        assert result.stdout == ""
