@@ -36,7 +36,6 @@ class CachedHead(CachedModel):
         self.features = self.outputs = torch.empty(0, head.config.hidden_size, dtype=self.dtype, device=self.device)
 
     def observe(self, states: Float[Tensor, "n states"]) -> None:
-        """See Drafting.observe."""
         self.features = torch.cat([self.features, self.head.fuse(states)])
 
     def read(self, prompt: Int[Tensor, "1 n"]) -> None:
