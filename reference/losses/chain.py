@@ -1,4 +1,4 @@
-"""The losses that follow the text: EAGLE, HASS, EAGLE-3's unrolled cross-entropy, KL, TV and LK."""
+"""The losses that follow the text: EAGLE, HASS, EAGLE-3's unrolled cross-entropy and LK."""
 
 from __future__ import annotations
 
@@ -305,39 +305,6 @@ class Eagle3(ChainLoss):
 
 
 @dataclass(frozen=True)
-class Kl(ChainLoss):
-    """KL divergence from the target to the draft, the plain distillation loss, in one pass.
-
-    Its gradient is that of the cross-entropy, because the target's entropy does not depend on the draft (claim T-CE);
-    only the value differs, which is 0 for a perfect draft.
-
-    Source: Hinton, Vinyals and Dean, Distilling the Knowledge in a Neural Network (arXiv 1503.02531).
-    """
-
-    name: ClassVar[str] = "kl"
-
-    def of_rows(self, rows: Rows) -> Tensor:
-        return kl(rows.logits, rows.target)
-
-
-@dataclass(frozen=True)
-class Tv(ChainLoss):
-    """Total variation, 1 - sum_v min(p(v), q(v)): the probability that one draft is rejected at temperature 1.
-
-    If the draft has a smaller vocabulary, its tokens are accepted with the target's own probabilities, which sum to the
-    coverage. Where p(v) = q(v), the gradient of the minimum is half that of q(v). The gradient is small where the
-    distributions are far apart, so a draft should be trained with `Kl` or `LkLambda` first.
-
-    Source: Leviathan, Kalman and Matias (arXiv 2211.17192), Section 3.
-    """
-
-    name: ClassVar[str] = "tv"
-
-    def of_rows(self, rows: Rows) -> Tensor:
-        return 1 - acceptance(rows.covered, rows.logits.softmax(-1))
-
-
-@dataclass(frozen=True)
 class LkAlpha(ChainLoss):
     """LK^alpha: the negative logarithm of the acceptance, -log sum_v min(p(v), q(v)).
 
@@ -370,7 +337,7 @@ class LkLambda(ChainLoss):
     one for each token). Here each pass has one weight, from the mean over all its rows in the batch.
 
     Attributes:
-        eta: how fast the weight of KL falls; 0 is KL alone.
+        eta: how fast the weight of KL falls; 0 is KL alone, and a large number total variation alone.
 
     Source: LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding (arXiv 2602.23881).
     """

@@ -93,13 +93,6 @@ def test_continuations_share_nodes_and_are_cut_to_the_room() -> None:
     assert drafting.grow(1, None).tokens.tolist() == [8, 1, 2, 3]
 
 
-def test_nothing_known_nothing_drafted() -> None:
-    drafting = Datastore(SuffixArray.build([[1, 2, 3]])).start(tokens_only(10), Sampling())
-    drafting.read([5, 2], torch.empty(0))
-    drafting.commit([], [1])
-    assert drafting.grow(9, None).tree.budget == 0
-
-
 def tokens_only(tokens: int) -> Pair:
     """As much of a pair as drafters without a model look at."""
     return SimpleNamespace(vocab_size=tokens, device=torch.device("cpu"))  # type: ignore[return-value]

@@ -88,18 +88,12 @@ def test_tau_equals_that_of_replay_and_a_draft_equals_itself(
     assert found.title.startswith(f"{texts.roots(tree.max_depth):,} roots in texts of 6 prompts")
 
 
-def test_a_draft_that_is_the_target_keeps_every_token_and_hits_by_rank(
-    tiny: Pair, traces: Callable[[float], Path]
-) -> None:
+def test_a_draft_that_is_the_target_keeps_every_token(tiny: Pair, traces: Callable[[float], Path]) -> None:
     texts = HeldOutTexts.of_trace(traces(1.0), tiny)
     perfect = replace(tiny, draft=tiny.target, names=("target", "target"))
     found = compare_drafts(texts, {"q": [tiny], "p": [perfect]}, CHAIN)
     assert found.tau("p")[0] == pytest.approx(4, rel=1e-6)
     assert np.allclose(found.runs["p"][0].acceptance, 1, rtol=1e-6)
-    forced = list(forced_texts(tiny, texts.prompts, texts.texts, texts.sampling))
-    best = np.concatenate([one.p[np.arange(len(one)), one.q[0].argmax(1)] for one in forced])
-    assert found.runs["q"][0].hits[0, 0] == pytest.approx(best.mean(), rel=1e-9)
-    assert found.ranks().rows[0][1] == f"{best.mean():.3f}"
 
 
 def test_texts_of_one_source_are_one_cluster_and_runs_one_row(

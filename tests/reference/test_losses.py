@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference.losses import ALL, ChainLoss, Eagle, Eagle3, Gto, Hass, Kl, LkLambda, Talf, Tv, loss_of, unroll
+from reference.losses import ALL, ChainLoss, Eagle, Eagle3, Gto, Hass, LkLambda, Talf, loss_of, unroll
 from reference.losses.chain import Rows, acceptance, kept_rows, kl
 from reference.losses.passes import attended
 from tests.reference.loss_batches import Batch, batch, dyadic, one_row, tensor
@@ -115,7 +115,7 @@ def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -
 
 def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:
     assert [loss.name for loss in ALL] == [
-        "eagle", "hass", "eagle3", "kl", "tv", "lk_alpha", "lk_lambda", "talf", "gto"
+        "eagle", "hass", "eagle3", "lk_alpha", "lk_lambda", "talf", "gto"
     ]  # fmt: skip
     assert all(loss_of(loss.name) == loss for loss in ALL)
     assert loss_of("hass", ["passes=2", "decay=0.5"]) == Hass(passes=2, decay=0.5)
@@ -128,16 +128,17 @@ def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:
 
 WRONG: list[tuple[str, ChainLoss, Callable[[Batch], Batch]]] = [
     ("passes must be 3, as the loss hass is set, got 2", Hass(), lambda one: one),
-    ("target must have shape \\(3, 5, 6\\), the shape of the logits, got \\(3, 5, 5\\)", Kl(2),
+    ("target must have shape \\(3, 5, 6\\), the shape of the logits, got \\(3, 5, 5\\)", LkLambda(2, eta=0),
      lambda one: one._replace(target=one.target[..., :5])),
-    ("target must have the precision of the logits, torch.float64, got torch.float32", Kl(2),
+    ("target must have the precision of the logits, torch.float64, got torch.float32", LkLambda(2, eta=0),
      lambda one: one._replace(target=one.target.float())),
-    ("logits must be in float32 or float64, got torch.bfloat16: convert with .float()", Kl(2),
+    ("logits must be in float32 or float64, got torch.bfloat16: convert with .float()", LkLambda(2, eta=0),
      lambda one: one._replace(logits=[part.bfloat16() for part in one.logits])),
-    ("target must be distributions.* has the sum 2", Tv(2), lambda one: one._replace(target=one.target * 2)),
-    ("target must be distributions.* has the sum nan", Tv(2), lambda one: one._replace(target=one.target * torch.nan)),
-    ("mask must be boolean, got torch.int64", Kl(2), lambda one: one._replace(mask=one.mask.long())),
-    ("mask must keep at least one position", Kl(2), lambda one: one._replace(mask=one.mask & False)),
+    ("target must be distributions.* has the sum 2", LkLambda(2), lambda one: one._replace(target=one.target * 2)),
+    ("target must be distributions.* has the sum nan", LkLambda(2),
+     lambda one: one._replace(target=one.target * torch.nan)),
+    ("mask must be boolean, got torch.int64", LkLambda(2, eta=0), lambda one: one._replace(mask=one.mask.long())),
+    ("mask must keep at least one position", LkLambda(2, eta=0), lambda one: one._replace(mask=one.mask & False)),
     ("target_features must have shape \\(3, 5, 4\\), the shape of the draft's features, got \\(3, 5, 3\\)", Eagle(2),
      lambda one: one._replace(target_features=one.target_features[..., :3])),
     ("top must be between 1 and 6, got 10", Hass(2), lambda one: one),
@@ -153,7 +154,7 @@ def test_unusable_settings_and_missing_features_are_refused() -> None:
     row = one_row(torch.zeros(4, dtype=torch.float64), tensor(dyadic(1, 1, 1, 1)))
     refuses("target_features must be given: the loss eagle compares features", Eagle(), **row)
     refuses("passes must be at least 1, got 0", Eagle3, passes=0)
-    refuses("decay must be a finite number of at least 0, got -1", Kl, decay=-1)
+    refuses("decay must be a finite number of at least 0, got -1", Eagle3, decay=-1)
     refuses("eta must be a finite number of at least 0, got nan", LkLambda, eta=float("nan"))
 
 
