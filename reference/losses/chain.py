@@ -13,10 +13,7 @@ from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
 from reference.losses.checks import (
-    check_distributions,
-    check_like,
-    check_logits,
-    check_mask,
+    check_rows,
     check_shape,
     check_weights,
     chosen,
@@ -153,11 +150,7 @@ class ChainLoss(Loss):
     ) -> None:
         if len(passes) != self.passes:
             raise InputError(f"passes must be {self.passes}, as the loss {self.name} is set, got {len(passes)}")
-        logits, features = passes[0].logits, passes[0].features
-        check_logits(logits)
-        check_like("target", target, logits, "the logits")
-        check_mask("mask", mask, logits.shape[:2], "the rows and positions of the logits")
-        check_distributions("target", target, mask)
+        check_rows(passes[0].logits, target, mask)
         if coverage is not None:
             check_shape("coverage", coverage, mask.shape, "the shape of the mask")
             wrong = mask & ~((coverage > 0) & (coverage <= 1 + SUM_TOLERANCE))
@@ -169,7 +162,7 @@ class ChainLoss(Loss):
         if self.compares_features:
             if target_features is None:
                 raise InputError(f"target_features must be given: the loss {self.name} compares features")
-            check_like("target_features", target_features, features, "the draft's features")
+            check_shape("target_features", target_features, passes[0].features.shape, "the shape of the features")
 
 
 def cross_entropy(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:

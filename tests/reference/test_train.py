@@ -119,19 +119,6 @@ def test_a_head_at_trees_on_many_roots_equals_whole_sequences(tiny: Pair, texts:
                 torch.testing.assert_close(trees.target[number, node].double(), expected, rtol=0, atol=1e-6)
 
 
-@torch.no_grad()
-def test_a_draft_grows_the_trees_that_it_would_grow_alone(tiny: Pair, texts: OwnTexts) -> None:
-    one, batch = head(tiny, "eagle3"), texts.batch([0, 3])
-    lesson = objective_of(Eagle3(), one, tiny.target, Batching(texts, 2, 0)).lesson(batch)
-    roots = torch.tensor([[3, 7], [2, 8]])
-    forest = HeadForest(one, one.fuse(lesson.states), lesson.tokens, roots)
-    grown = beam_trees(forest.distributions, forest.root_tokens, 2, 3)
-    for number, (row, place) in enumerate(((0, 3), (0, 7), (1, 2), (1, 8))):
-        expected = beam_trees(alone(one, *at_root(lesson, one, row, place)), lesson.tokens[row, place, None], 2, 3)
-        assert grown.parent[number].equal(expected.parent[0])
-        assert grown.token[number].equal(expected.token[0])
-
-
 def test_talf_reads_all_nodes_at_chosen_roots(tiny: Pair, texts: OwnTexts) -> None:
     """With one node in a tree TALF is the cross-entropy of the first pass at the chosen roots: here at all of them."""
     made = objective(tiny, texts, Talf(k=1, depth=1))
