@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from beside import Beside
+from baselines import Beside
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory.search import DraftModel, Eagle2, MarkovDraft, OptTree, Salf, SpecExec
