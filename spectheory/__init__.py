@@ -37,8 +37,7 @@ from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.comparison import Comparison
 from spectheory.results.plan_comparison import compare
-from spectheory.results.serving_comparison import ServingComparison
-from spectheory.results.serving_run import ServingRun
+from spectheory.results.serving import ServingComparison, ServingRun
 from spectheory.results.tally import Tally
 from spectheory.search import (
     Drafted,

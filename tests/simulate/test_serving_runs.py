@@ -15,8 +15,7 @@ from simulate.serving import schedules_in
 from simulate.serving.engine_loop import step_seconds
 from simulate.serving.server import prepared
 from spectheory.core.errors import InputError
-from spectheory.results.serving_comparison import batch_means
-from spectheory.results.serving_run import Figures
+from spectheory.results.serving import Figures, batch_means
 from tests.known import known
 from tests.refusals import refuses
 
