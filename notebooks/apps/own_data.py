@@ -154,9 +154,9 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
 @app.function
 def of_trace(folder: Path) -> tuple[st.Acceptance, st.Replays]:
     """The rates of a trace and its texts, on which trees and verifiers are replayed. It needs spectheory[reference]."""
-    from reference.replaying import traced_replays
+    from reference.tracing import replays
 
-    texts, _ = traced_replays(folder)
+    texts = replays(folder)
     return st.Acceptance.load(folder / "acceptance.json").smoothed(), texts
 
 
