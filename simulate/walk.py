@@ -43,7 +43,7 @@ def run(
         raise InputError(f"cycles must be at least {requests}, one for each simulated request, got {cycles}")
     own = isinstance(world, SimulatedWorld)
     verifier = verifier_of(plan.verifier) if own and plan.verifier else None
-    rule = DrawRule[plan.rule] if own and plan.rule else None
+    rule = DrawRule[named] if own and (named := plan.option().rule) else None
     rng = np.random.default_rng(seed)
     walks = _world(plan, world).walks(plan.tree, verifier, rule, requests=requests, cycles=cycles // requests, rng=rng)
     return walks.tally(Provenance.now("simulate.run", seed=seed, tree=plan.tree.identity, requests=requests))

@@ -18,8 +18,8 @@ with app.setup:
 
     import spectheory as st
     from spectheory.hardware.gpus import gpu_names
-    from spectheory.planning.break_even import Choice, break_even_map, fitting_latencies, with_draft_cost
-    from spectheory.planning.candidates import Candidates, Limits
+    from spectheory.planning.candidates import Candidates, Choice, Limits, with_draft_cost
+    from spectheory.planning.schedule_record import Option
     from spectheory.report import charts
     from spectheory.yields import falling_rates
 
@@ -76,8 +76,11 @@ def _(caught, gpu, pair):
 @app.cell(hide_code=True)
 def _(by_rate, cost, latencies):
     scaled = {factor: {b: with_draft_cost(one, factor) for b, one in latencies.items()} for factor in COSTS}
-    by_acceptance = break_even_map(by_rate, {cost.value: scaled[cost.value]}, CONTEXT)
-    _cells = [{"batch": b, "rate": rate, **figures(choice)} for (rate, _, b), choice in by_acceptance.items()]
+    _cells = [
+        {"batch": b, "rate": rate, **figures(found.choice(latency, CONTEXT))}
+        for rate, found in by_rate.items()
+        for b, latency in scaled[cost.value].items()
+    ]
     over_rates = mo.ui.altair_chart(
         charts.framed(region_chart(_cells, "rate", "rate of the first guess", START), "By batch size and acceptance"),
         chart_selection=False,
@@ -95,8 +98,11 @@ def _(over_rates):
 @app.cell(hide_code=True)
 def _(by_rate, cost, over_rates, picked, scaled):
     _rate = min(by_rate, key=lambda rate: abs(rate - picked[1]))
-    by_cost = break_even_map({_rate: by_rate[_rate]}, scaled, CONTEXT)
-    _cells = [{"batch": b, "cost": factor, **figures(choice)} for (_, factor, b), choice in by_cost.items()]
+    _cells = [
+        {"batch": b, "cost": factor, **figures(by_rate[_rate].choice(latency, CONTEXT))}
+        for factor, by_batch in scaled.items()
+        for b, latency in by_batch.items()
+    ]
     _second = charts.framed(
         region_chart(_cells, "cost", "time of draft forwards, times the computed", (picked[0], cost.value)),
         f"By batch size and draft cost, first guess {_rate:.2f}",
@@ -132,7 +138,7 @@ def _(latencies, plan):
 def times(gpu: str, pair: str) -> dict[int, st.Latency]:
     """Forward times of a pair on a GPU, for each batch size that fits into its memory."""
     target, draft = PAIRS[pair]
-    return fitting_latencies(st.Deployment(gpu, target, draft, context=CONTEXT), BATCHES)
+    return st.Deployment(gpu, target, draft, context=CONTEXT).latencies(BATCHES)
 
 
 @app.function
@@ -145,8 +151,9 @@ def candidates(caught: float) -> dict[float, Candidates]:
 @app.function
 def figures(choice: Choice) -> dict[str, object]:
     """A choice as the columns of a chart."""
-    size = "no speculation" if choice.answer == "off" else f"{choice.budget} nodes, {choice.depth} deep"
-    return {"name": choice.answer, "speedup": choice.speedup, "tau": choice.block_efficiency, "size": size}
+    tree = choice.tree
+    size = f"{tree.budget} nodes, {tree.max_depth} deep" if tree.budget else "no speculation"
+    return {"name": Option(tree).answer, "speedup": choice.speedup, "tau": choice.tau, "size": size}
 
 
 @app.function

@@ -21,7 +21,6 @@ with app.setup:
     from spectheory import engines
     from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
-    from spectheory.planning.break_even import fitting_latencies
     from spectheory.planning.confidence import span
     from spectheory.planning.fitting import Fitting
     from spectheory.report import charts
@@ -98,7 +97,7 @@ def _(dropped, folder, length, pasted):
 def _(context, draft, engine, gpu, rates, replays, target):
     try:
         place = st.Deployment(gpu.value, target.value, draft.value, context=context.value, engine=engine.value)
-        _batches = [*fitting_latencies(place, BATCHES)]
+        _batches = [*place.latencies(BATCHES)]
         planned = place.schedule(rates, _batches, max_budget=32, replays=replays)
     except st.InputError as error:
         mo.stop(True, mo.callout(mo.md(f"**There is no plan.** {error}"), kind="warn"))
@@ -200,7 +199,7 @@ def speedup_chart(planned: st.Schedule) -> alt.LayerChart:
             "batch": int(batch),
             "speedup": planned.speedups[row],
             "name": planned.option(row).answer,
-            "size": tree_in_words(planned.trees[planned.choice[row]]),
+            "size": tree_in_words(planned.option(row).tree),
         }
         for row, batch in enumerate(planned.batches)
     ]

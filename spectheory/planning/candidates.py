@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,7 +15,7 @@ from jaxtyping import Float, Int
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_budget, check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.machine import available_bytes, require_memory
+from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.search import best_trees
@@ -27,6 +28,10 @@ Progress = Callable[[int, int], None]
 
 def ignore_progress(finished: int, total: int) -> None:
     """A `Progress` callback that does nothing."""
+
+
+MAX_BUDGET = 64
+"""Maximum number of drafted nodes of a tree, if a search is given no other."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class Limits:
         max_fanout: maximum number of children of a node, at least 1; None sets no limit.
     """
 
-    max_budget: int = 64
+    max_budget: int = MAX_BUDGET
     max_depth: int | None = None
     max_fanout: int | None = None
 
@@ -114,14 +119,12 @@ class Limits:
         return min(self.max_budget, self.max_depth or self.max_budget)
 
 
-ARRAY_BYTES = 112
-"""Bytes that an array needs in addition to its data."""
-TREES_BYTES = 25
-"""Bytes that the candidates need at most, per squared budget and depth limit.
+class Choice(NamedTuple):
+    """A tree, with its predicted tokens per target call and its predicted speedup over plain decoding."""
 
-This holds for rates that are non-increasing in rank: 7 to 20 bytes were measured for budgets from 150 to 1,000. For
-other rates the beams need more, 29 bytes at budget 1,000. `_Pool` counts the bytes and stops before the memory is used
-up."""
+    tree: Tree
+    tau: float
+    speedup: float
 
 
 class Candidates:
@@ -165,8 +168,8 @@ class Candidates:
         chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
         depths, chains_only = range(1, free[-1].max_depth), min(acceptance.ranks, max_fanout or max_budget) == 1
         if not chains_only:
-            require_memory(lambda n: TREES_BYTES * (len(depths) + 1) * n * n, max_budget)
-        pool = _Pool(acceptance, available_bytes())
+            require_memory(lambda n: TREE_BYTES * (len(depths) + 1) * n * n, max_budget)
+        pool = _Pool(acceptance)
         self.free, self.chains = pool.numbers(free), pool.numbers(chains)
         for limit in () if chains_only else depths:  # `free` already contains the chain of every depth limit
             progress(limit - 1, len(depths) + len(WIDTHS))
@@ -196,6 +199,12 @@ class Candidates:
         seconds += latency.prompts(self.block_efficiency, self._budget > 0)
         return self.block_efficiency * latency.plain(context) / seconds
 
+    def choice(self, latency: Latency, context: int) -> Choice:
+        """The fastest candidate with these forward times, with its predicted tokens per target call and speedup."""
+        speedups = self.speedups(latency, context)
+        best = self.fastest(speedups)
+        return Choice(self.tree(best), float(self.block_efficiency[best]), float(speedups[best]))
+
     def of_budget(self, budget: int) -> np.ndarray:
         """The numbers of the candidates with this many drafted nodes."""
         return np.flatnonzero(self._budget == budget)
@@ -206,20 +215,27 @@ class Candidates:
         return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
 
 
+def with_draft_cost(latency: Latency, factor: float) -> Latency:
+    """The same forward times with draft forwards that take `factor` times as long, a finite number of at least 0."""
+    if not 0 <= factor < np.inf:
+        raise InputError(f"factor must be finite and at least 0, got {factor}: 1 keeps the times")
+    if factor == 1:
+        return latency
+    said = latency.provenance.assuming(f"draft forwards take {factor:g} times the seconds of this draft")
+    return replace(latency, draft_seconds=factor * latency.draft_seconds, inputs=None, provenance=said)
+
+
+TREE_BYTES = 30
+"""Bytes that the candidates need at most, per squared budget and depth limit: 7 to 29 were measured."""
 WIDTHS = (*range(1, 17), *(2**doubling for doubling in range(5, 26)))
 """The width limits that are tried. With more of them, searches with large budgets would be slow."""
 
 
 class _Pool:
-    """The candidates found so far, as arrays. All prefixes of one beam share its parent array.
+    """The candidates found so far, as arrays. All prefixes of one beam share its parent array."""
 
-    Args:
-        acceptance: acceptance rates by depth and rank.
-        available: number of bytes that the candidates may use; None if unknown.
-    """
-
-    def __init__(self, acceptance: Acceptance, available: int | None) -> None:
-        self._acceptance, self._available, self._bytes = acceptance, available, 0
+    def __init__(self, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
         self._known: dict[bytes, int] = {}
         self._parents: list[np.ndarray] = []
         self._first: list[int] = []
@@ -247,23 +263,13 @@ class _Pool:
         tau: Float[np.ndarray, " n"],
         widths: Int[np.ndarray, "n levels"],
     ) -> None:
-        """Add the prefixes of `parent` with `budgets` drafted nodes, their tau and their level widths.
-
-        Raises:
-            InputError: the candidates need more than the available memory.
-        """
+        """Add the prefixes of `parent` with `budgets` drafted nodes, their tau and their level widths."""
         smallest = np.int16 if len(parent) < 2**15 else np.int32
         arrays = parent.astype(np.int32), tau, budgets.astype(np.int32), widths.astype(smallest)
         for column, array in zip((self._parents, self._tau, self._budget, self._widths), arrays, strict=True):
             column.append(array)
         self._first.append(self._count)
         self._count += len(budgets)
-        self._bytes += sum(array.nbytes + ARRAY_BYTES for array in arrays)
-        if self._available is not None and self._bytes > self._available:
-            raise InputError(
-                f"the candidates of this search need more than the available {self._available / 1e9:,.2f} GB: "
-                "use a smaller max_budget, max_depth or max_fanout, or smoothed rates"
-            )
 
     def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Block efficiency, budget and depth of every candidate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import runpy
 import subprocess
@@ -22,8 +23,7 @@ from spectheory.cli import exploring
 from spectheory.core.draft import DrawRule
 from spectheory.otlp import ALL, OptimalTransport, SpecHub, SpecInfer
 from spectheory.otlp.simplex import accepted, accepted_over, simplex
-from spectheory.planning.break_even import break_even_map, fitting_latencies, with_draft_cost
-from spectheory.planning.candidates import Candidates, Limits
+from spectheory.planning.candidates import Candidates, Limits, with_draft_cost
 from spectheory.search.shapes import shapes
 from spectheory.yields import falling_rates
 from tests.command_line import Run, refused
@@ -99,17 +99,14 @@ def test_shapes_by_budget() -> None:
 
 def test_the_map_is_what_plans_say() -> None:
     rates = falling_rates(0.55, 0.35)
-    latencies = fitting_latencies(PLACE, (1, 16, 256, 100_000))
+    latencies = PLACE.latencies((1, 16, 256, 100_000))
     assert list(latencies) == [1, 16, 256]
-    costs = {cost: {b: with_draft_cost(one, cost) for b, one in latencies.items()} for cost in (1.0, 8.0)}
-    found = break_even_map({0.55: Candidates(rates, Limits(12))}, costs, 1024)
-    assert len(found) == 6
-    for (_, cost, batch), choice in found.items():
-        plan = st.plan(rates, costs[cost][batch], max_budget=12, context=1024)
-        assert (choice.answer, choice.budget, choice.depth) == (plan.answer, plan.tree.budget, plan.tree.max_depth)
-        assert choice.speedup == pytest.approx(plan.speedup, rel=1e-12)
-        assert choice.block_efficiency == pytest.approx(plan.tau, rel=1e-12)
-    assert {choice.answer for choice in found.values()} == {"tree", "off"}
+    candidates = Candidates(rates, Limits(12))
+    for cost, batch in itertools.product((1.0, 8.0), latencies):
+        latency = with_draft_cost(latencies[batch], cost)
+        plan, choice = st.plan(rates, latency, max_budget=12, context=1024), candidates.choice(latency, 1024)
+        assert choice.tree == plan.tree
+        assert (choice.tau, choice.speedup) == pytest.approx((plan.tau, plan.speedup), rel=1e-12)
 
 
 def test_the_cost_of_drafts_is_scaled_and_said() -> None:
@@ -121,7 +118,7 @@ def test_the_cost_of_drafts_is_scaled_and_said() -> None:
     assert with_draft_cost(latency, 1) is latency
     for factor in (-1.0, np.nan, np.inf):
         refuses("factor must be", with_draft_cost, latency, factor)
-    refuses("unknown GPU", fitting_latencies, st.Deployment("h1000", "llama-3.1-8b", "eagle3"), (1, 2))
+    refuses("unknown GPU", st.Deployment("h1000", "llama-3.1-8b", "eagle3").latencies, (1, 2))
 
 
 def test_the_simplex_is_every_distribution_on_the_grid() -> None:
