@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -119,14 +118,6 @@ class Limits:
         return min(self.max_budget, self.max_depth or self.max_budget)
 
 
-class Choice(NamedTuple):
-    """A tree, with its predicted tokens per target call and its predicted speedup over plain decoding."""
-
-    tree: Tree
-    tau: float
-    speedup: float
-
-
 class Candidates:
     """The trees of highest block efficiency for each budget, depth limit and width limit. Plans choose the fastest.
 
@@ -199,12 +190,6 @@ class Candidates:
         seconds += latency.prompts(self.block_efficiency, self._budget > 0)
         return self.block_efficiency * latency.plain(context) / seconds
 
-    def choice(self, latency: Latency, context: int) -> Choice:
-        """The fastest candidate with these forward times, with its predicted tokens per target call and speedup."""
-        speedups = self.speedups(latency, context)
-        best = self.fastest(speedups)
-        return Choice(self.tree(best), float(self.block_efficiency[best]), float(speedups[best]))
-
     def of_budget(self, budget: int) -> np.ndarray:
         """The numbers of the candidates with this many drafted nodes."""
         return np.flatnonzero(self._budget == budget)
@@ -213,16 +198,6 @@ class Candidates:
         """The index of the fastest candidate, or of the fastest in `among`. Ties go to the smallest tree."""
         numbers = np.arange(len(self._budget)) if among is None else among
         return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
-
-
-def with_draft_cost(latency: Latency, factor: float) -> Latency:
-    """The same forward times with draft forwards that take `factor` times as long, a finite number of at least 0."""
-    if not 0 <= factor < np.inf:
-        raise InputError(f"factor must be finite and at least 0, got {factor}: 1 keeps the times")
-    if factor == 1:
-        return latency
-    said = latency.provenance.assuming(f"draft forwards take {factor:g} times the seconds of this draft")
-    return replace(latency, draft_seconds=factor * latency.draft_seconds, inputs=None, provenance=said)
 
 
 TREE_BYTES = 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,18 +13,14 @@ from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, usual_parallel
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import MEASURE, Drafting, Latency, exists, known_in
+from spectheory.hardware.latency import DEFAULT_CONTEXT, Drafting, Latency, record_path
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import kind_named, lookup_named, model, pair_in_formats, require_pair, shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
-from spectheory.planning.confidence import span
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule, check_batches
 from spectheory.replay import Replays
-
-DEFAULT_CONTEXT = 1024
-"""Number of tokens in the KV cache of each sequence, if neither it nor the lengths of the texts are given."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Deployment:
 
     Attributes:
         gpu: key or name of a known GPU.
-        target: name of a shipped model, or path of a config.json, of its folder, or of a GGUF file.
+        target: name of a shipped model, or path of a config.json or of its folder.
         draft: the same for the draft, or the kind of a draft for the target: `eagle1`, `eagle2`, `eagle3`, `mtp`,
             `medusa`, `p-eagle`, `dflash`, `dspark` or `pard` (see `draft_of_kind`). `ngram` and `suffix` look drafts up
             in the text, which takes no time; their acceptance depends on the text, so count it on your own.
@@ -138,7 +134,7 @@ class Deployment:
         """
         target, draft = self._names
         recorded = self.gpus == 1 and self.kv_dtype is None and self._lengths is None
-        if recorded and exists(self.gpu, target, draft, batch, self.measured):
+        if self.measured and recorded and record_path(self.gpu, target, draft, batch, self.measured).is_file():
             record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
             if record.covers(self.planned_context):
                 return record if self.drafting is None else replace(record, drafting=self.drafting)
@@ -163,22 +159,6 @@ class Deployment:
             drafting=self.drafting,
         )
         return replace(computed, provenance=computed.provenance.assuming(*said))
-
-    def latencies(self, batches: Iterable[int]) -> dict[int, Latency]:
-        """`latency` by batch size, in the given order, up to the first batch size that does not fit into memory.
-
-        Raises:
-            InputError: the forward times of the first batch size cannot be computed.
-        """
-        found: dict[int, Latency] = {}
-        for batch in batches:
-            try:
-                found[batch] = self.latency(batch)
-            except InputError:
-                if not found:
-                    raise
-                break
-        return found
 
     def schedule(
         self,
@@ -282,11 +262,10 @@ class Deployment:
                 f"measured records are for 1 GPU, without prompts and for the usual KV cache, got {given}="
                 f"{getattr(self, given)}: leave out the measured records, or {given}"
             )
-        if all(
-            self.latency(batch).computed for batch in batches if exists(self.gpu, *self._names, batch, self.measured)
-        ):
+        paths = {batch: record_path(self.gpu, *self._names, batch, self.measured) for batch in batches}
+        if all(self.latency(batch).computed for batch, path in paths.items() if path.is_file()):
             raise InputError(
-                f"{self.measured} has no record for gpu {self.gpu}, target {self._names[0]}, draft {self._names[1]} at "
-                f"batch {span(batches[0], batches[-1])} and context {self.planned_context:,}. It has "
-                f"{known_in(self.measured)}: leave out the folder, so that times are computed, or {MEASURE}"
+                f"there is no measured record {paths[batches[0]]} for context {self.planned_context:,}, nor one of "
+                "another batch size of the plan: leave out the folder, so that times are computed, or measure with "
+                "python -m benchmarks.gpu"
             )
