@@ -38,8 +38,6 @@ WEIGHTS = {
     "changes practice": "who follows the claim loses tokens or time, or the target's distribution",
 }
 """What a claim that does not hold as printed costs, least first."""
-LEANED_ON = "leaned on, not stated"
-"""Marks a claim that the paper needs and does not print."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +160,11 @@ class Claim:
         """The formulas of what is true instead."""
         return formulas(self.corrected)
 
+    @property
+    def place(self) -> str:
+        """Where the claim is printed, and whether the paper only relies on it without stating it."""
+        return self.source if self.stated else f"{self.source} (leaned on, not stated)"
+
     def require_texts(self, status: Status) -> None:
         """Refuse texts that do not fit what was found."""
         if (status, self.corrected is None) in (("corrected", True), ("holds", False)):
@@ -182,11 +185,11 @@ class Claim:
         results = judged([*self.printed, *self.repaired], found.cases)
         broken = [one for one in self.printed if not results[one].is_true(one)]
         if self.printed and bool(broken) != (found.counterexample is not None):
-            said = ", ".join(one.plain() for one in broken) or "none"
+            said = ", ".join(one.told() for one in broken) or "none"
             raise ArithmeticError(f"the check and the printed formulas differ: the cases break {said}")
         for one in self.repaired:
             if not results[one].is_true(one):
-                raise ArithmeticError(f"false: {one.plain()}; {_against(results[one])}")
+                raise ArithmeticError(f"false: {one.told()}; {_against(results[one])}")
         if not (broken and self.repaired):
             return found
         repairs = [one for one in self.repaired if any(keeps_the_conclusion(was, one) for was in broken)]

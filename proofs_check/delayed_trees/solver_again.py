@@ -14,10 +14,9 @@ import sympy as sp
 import spectheory as st
 from proofs_check.claims import Case, second
 from proofs_check.delayed_trees.library import SOLVERS, SPECTR, array, layered, tokens_per_call
-from proofs_check.delayed_trees.solver_order import ahead_at_a_node, ahead_in_a_tree
-from proofs_check.delayed_trees.solver_printed import THIRDS, TWO_LEVELS, acceptance, emission, output, parts
+from proofs_check.delayed_trees.solver_printed import THIRDS, acceptance, output, parts
 from proofs_check.small_drafts import Law
-from spectheory.otlp import NSS, Khisti, Naive, SpecInfer, SpecTr
+from spectheory.otlp import NSS, Khisti, SpecTr
 
 
 @second("D-RHO")
@@ -122,23 +121,6 @@ def nearer_and_less(case: Case) -> None:
         assert less < more, name
 
 
-@second("D-BR14")
-def spec_infer_law(case: Case) -> None:
-    """Second check: spectheory's solver emits the same distribution, and the mean over drafts is p."""
-    found = emission(SpecInfer(), case["p"], case["q"], tuple(case["drafts"]))
-    assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
-    assert output(SpecInfer(), case["p"], case["q"], len(case["drafts"])) == case["p"]
-
-
-@second("D-BR15")
-def khisti_law(case: Case) -> None:
-    """Second check: spectheory's solver emits the same distribution, and the mean over drafts is p."""
-    solver = Khisti(truncation=1)
-    found = emission(solver, case["p"], case["q"], tuple(case["drafts"]))
-    assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
-    assert output(solver, case["p"], case["q"], len(case["drafts"])) == case["p"]
-
-
 def some_worlds() -> list[st.World]:
     """Worlds with two depths and three tokens."""
     laws = [parts(*weights) for weights in ((0, 3, 1), (1, 3, 0), (1, 1, 1), (2, 0, 1), (1, 4, 2))]
@@ -174,21 +156,6 @@ def trees_of_more_paths(case: Case) -> dict[str, Any]:
         assert values == sorted(values)
         assert tokens_per_call(solver, world, 2, trunk, 1) <= tokens_per_call(solver, world, 2, trunk, 2)
     return {"whole": whole}
-
-
-@second("D-REGIMES")
-def ordered_trees(case: Case) -> None:
-    """Second check: spectheory's sums over all trees give the same order, and each rule falls behind another once."""
-    for world, paths, trunk in product(some_worlds()[2:], (1, 2, 3), (0, 1)):
-        values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for solver in SOLVERS.values()]
-        assert values == sorted(values)
-    world, among = layered(TWO_LEVELS), SOLVERS | SPECTR
-    assert {name: tokens_per_call(rule, world, 2, 0, 2) for name, rule in among.items()} == ahead_in_a_tree()
-    p, q = THIRDS
-    at_node = [acceptance(rule, p, q, 2) for rule in (NSS(), Naive(), SpecInfer(), SpecTr(), Khisti())]
-    assert [f"{float(rate):.4f}" for rate in at_node] == [f"{float(rate):.4f}" for rate in ahead_at_a_node().values()]
-    assert acceptance(Khisti(truncation=1), p, p, 2) < 1  # with p = q the other three accept always
-    assert acceptance(SpecInfer(), p, p, 2) == acceptance(SpecTr(), p, p, 2) == 1
 
 
 @second("D-NSS")

@@ -13,7 +13,7 @@ import sympy
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.gto.exponentials import sign, times
-from proofs_check.gto.trees import ETAS, drawn, leaves, length, lengths
+from proofs_check.gto.trees import ETAS, drawn, leaves, lengths
 from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, texts, trees, worth
 from spectheory import Tree, gto
 
@@ -56,24 +56,6 @@ def library_tree(case: dict[str, Any]) -> tuple[Tree, np.ndarray]:
     return Tree(parent), np.array([float(one) for one in rate])
 
 
-@claim("T-EQ3")
-def branch_length(effort: int) -> Finding:
-    t = sympy.symbols("t1:7", positive=True)
-    for depth in range(1, 7):
-        reach = [sympy.prod(t[:j]) for j in range(depth + 1)]
-        mean = sum(j * (reach[j] - (reach[j + 1] if j < depth else 0)) for j in range(depth + 1))
-        assert sympy.expand(mean - sum(reach[1:])) == 0
-
-    def walks() -> Iterator[dict[str, Fraction]]:
-        for tree, target in planted(effort):
-            for leaf in leaves(tree):
-                branch = frozenset(leaf[:j] for j in range(1, len(leaf) + 1))
-                yield {"L": length(leaf, target), "accepted": accepted(branch, target)}
-
-    found = [*walks()]
-    return Finding({"count": len(found), "cases": words(effort)}, cases={"branch": found})
-
-
 @claim("T-TAIL")
 def tail_sum(effort: int) -> Finding:
     def values(tree: Nodes, target: Hat) -> dict[str, Fraction]:
@@ -89,33 +71,6 @@ def tail_sum(effort: int) -> Finding:
 
     found = [values(*one) for one in planted(effort)]
     return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
-
-
-@claim("T-BOUND")
-def bounds(effort: int) -> Finding:
-    def values(each: list[Fraction], eta: Fraction) -> dict[str, int]:
-        most, size = eta * max(each), len(each)
-        low, high = sign(times(each, eta), [most]), sign(times(each, eta), [most] * size)
-        return {"r_less_max": low, "r_less_bound": high, "N": size, "different": len(set(each))}
-
-    found = [values(*one) for one in branches(effort)]
-    return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
-
-
-@claim("T-MONO")
-def coordinatewise(effort: int) -> Finding:
-    eta, *ls = sympy.symbols("eta l1:6", real=True)
-    for size in range(1, 6):
-        terms = [sympy.exp(eta * one) for one in ls[:size]]
-        slope = sympy.diff(sympy.log(sum(terms)) / eta, ls[0])
-        assert sympy.simplify(slope - terms[0] / sum(terms)) == 0
-
-    def step(each: list[Fraction], rate: Fraction) -> dict[str, int]:
-        more = [[*each[:i], each[i] + Fraction(1, 100), *each[i + 1 :]] for i in range(len(each))]
-        return {"least_change_of_r": min(sign(times(one, rate), times(each, rate)) for one in more)}
-
-    found = [step(*one) for one in branches(effort)]
-    return Finding({"count": len(found)}, cases={"tree": found})
 
 
 @claim("T-EQ5-ETA")

@@ -75,15 +75,6 @@ def _runs(n: int, hat: Hat, deltas: list[Fraction], *, later_first: bool) -> Ite
         yield told | {"best_of_drafted": sum(gained[:step], Fraction(0)), "best_of_all": best}
 
 
-@claim("O-3.2")
-def theorem_3_2(effort: int) -> Finding:
-    every_one = [*cases(effort)]
-    return Finding(
-        {"count": len(every_one), "grids": shown_grids(effort)},
-        cases={"draft": ({"least_gain": min(gains(steps(n, hat), n, hat))} for n, hat in every_one)},
-    )
-
-
 @claim("O-STOP")
 def no_later_gain(effort: int) -> Finding:
     def values(n: int, hat: Hat) -> dict[str, Any]:

@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import pairwise
 from typing import Any
-
-import numpy as np
 
 from proofs_check.claims import Finding, claim, smallest
 from proofs_check.opt_tree.algorithm import cases, shown_grids
-from proofs_check.small_drafts import Hat, Nodes, Path, best_worth, is_tree, named, select, selections, shown, worth
-
-
-@claim("O-3.1")
-def theorem_3_1(effort: int) -> Finding:
-    descents = [
-        (hat, below[:length], below) for _, hat in cases(effort) for below in hat for length in range(1, len(below))
-    ]
-
-    def values(hat: Hat, above: Path, below: Path) -> dict[str, Fraction]:
-        way = [hat[below[:length]] for length in range(len(above), len(below) + 1)]
-        least = min((child / parent for parent, child in pairwise(way) if parent), default=Fraction(1))
-        return {"p_hat_i": hat[below], "p_hat_j": hat[above], "least_probability": least}
-
-    hat, above, below = smallest(descents, lambda hat, above, below: hat[below] >= hat[above] > 0)
-    pairs = len(descents)
-    one = np.float32(1)
-    gap = smallest(range(1, 100), lambda gap: one / (one + np.exp(np.float32(-gap))) == one)
-    return Finding(
-        {"gap": gap, "pairs": pairs, "grids": shown_grids(effort)},
-        shown(hat, v_j=named([above])[0], v_i=named([below])[0]),
-        cases={"pair": (values(*one) for one in descents)},
-    )
+from proofs_check.small_drafts import Hat, Nodes, best_worth, is_tree, select, selections, shown, worth
 
 
 @claim("O-SUB")
