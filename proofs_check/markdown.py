@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proofs_check.checked import CheckedClaim
-from proofs_check.claims import CLAIMS, RULE, WEIGHTS, Claim, Paper, filled, papers
+from proofs_check.claims import CLAIMS, RULE, WEIGHTS, Paper, filled, in_order, papers
 from proofs_check.plain import paragraphs, plain, spelled
 from proofs_check.sentences import in_words
 
@@ -49,6 +49,12 @@ def claims_markdown(found: Sequence[CheckedClaim]) -> str:
     return "\n".join(parts)
 
 
+def unchecked_markdown() -> str:
+    """The page with the texts and anchors of all claims, for a site that is built where no check has run."""
+    reason = "Not checked here: `make claims` runs the checks"
+    return claims_markdown([CheckedClaim(CLAIMS[name], None, reason, 0.0) for name in in_order(CLAIMS)])
+
+
 def introduction(paper: Paper) -> str:
     """The text above a paper's claims: what to do differently, with the recorded numbers of its claims, comes first."""
     told = filled(paper.practice, {name: one.numbers for name, one in CLAIMS.items() if one.paper is paper})
@@ -67,23 +73,15 @@ def section(one: CheckedClaim) -> str:
     return "\n".join(_lines(one))
 
 
-def unchecked(claim: Claim) -> str:
-    """The text of a claim whose check was not run, under the same anchor."""
-    return "\n".join(_opening(claim, "not checked here"))
-
-
-def _opening(claim: Claim, status: str) -> Iterator[str]:
+def _lines(one: CheckedClaim) -> Iterator[str]:
+    claim, found = one.claim, one.finding
     yield f"({anchor(claim.id)})=\n### {claim.id}\n"
+    status = f"{one.status}, {claim.weight}" if found and claim.weight else one.status if found else "no verdict"
     yield f"**{status}**. {claim.place}. Check: `{claim.check.__module__}`.\n"
     yield from (f'> "{_text(words)}" ({place})\n' for place, words in claim.quotes.items())
     yield f"{_text(in_words(claim.statement, '`'))}\n"
-
-
-def _lines(one: CheckedClaim) -> Iterator[str]:
-    claim, found = one.claim, one.finding
-    yield from _opening(claim, f"{one.status}, {claim.weight}" if found and claim.weight else one.status)
     if found is None:
-        yield f"**{one.failure}**\n"
+        yield f"{one.failure}.\n"
         return
     if found.status != "holds":
         yield f"**What is true.** {_text(one.truth('`'))}\n"

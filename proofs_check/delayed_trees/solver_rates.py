@@ -1,4 +1,4 @@
-"""Acceptance rates of the node solvers (Section C), and how they depend on p and q."""
+"""What the node solvers emit, and their acceptance rates (Section C) and how these depend on p and q."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.walks import excess, normalised
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
+
+
+@claim("D-OTLP")
+def otlp_solvers(effort: int) -> Finding:
+    def plays(p: Law, q: Law, k: int) -> Iterator[dict[str, Law]]:
+        rules = [*printed.RULES.values(), printed.KSeq(bracket(p, q, k, 4)[1]), *printed.tournaments(len(p))]
+        yield from ({"p": p, "emitted": printed.output(rule, p, q, k)} for rule in rules)
+
+    every_one = [*printed.settings(effort)]
+    return Finding(
+        {"count": len(every_one), "over": printed.over(effort)},
+        cases={"play": (play for setting in every_one for play in plays(*setting))},
+    )
 
 
 def exact_acceptance(rule: printed.Tournament, p: Law, q: Law, k: int) -> Fraction:

@@ -9,16 +9,17 @@ from math import prod
 from typing import Any
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
-from proofs_check.goose.isotropic import depths, trees
 from proofs_check.goose.walks import (
     TwoSourceTree,
     committed,
+    depths,
     exclusive,
     flat,
     height,
     independent,
     rates,
     reached,
+    trees,
 )
 from spectheory import goose
 
@@ -119,13 +120,3 @@ def step_1_again(case: Case) -> None:
     full = flat((((), ()), ((), ())))
     assert as_printed(full, half, half) > independent(full, half, half) == goose.longest_path_yield(half, 2, 2)
     assert committed(full, half, half) == goose.isotropic_yield(half, 2, 2)
-
-
-def paths(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
-    """The trees in which all tokens of one root-to-leaf path are taken from the spine's source."""
-    for leaf, below in enumerate(shape.children):
-        if leaf and not below:
-            spine, node = list(shape.spine), leaf
-            while node:
-                spine[node], node = True, shape.parent[node]
-            yield TwoSourceTree(shape.parent, tuple(spine))

@@ -73,60 +73,6 @@ def tail_sum(effort: int) -> Finding:
     return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
 
 
-@claim("T-EQ5-ETA")
-def temperature(effort: int) -> Finding:
-    eta = Fraction(1, 10)
-
-    def above(tree: Nodes, target: Hat) -> bool:
-        each = lengths(tree, target)
-        return len(each) > 1 and sign(times(each, eta), [eta * (max(each) + 6)]) > 0
-
-    tree, target = smallest(supported(effort), above)
-
-    def values(each: list[Fraction], rate: Fraction) -> dict[str, int]:
-        size, mean = len(each), sum(each, Fraction(0)) / len(each)
-        upper = rate * mean + (rate * (max(each) - min(each))) ** 2 / 8
-        exponents = times(each, rate)
-        doubled = [2 * x for x in exponents]
-        pairs = [x + y for x, y in product(exponents, repeat=2)]
-        return {
-            "m_less_average": sign(exponents, [rate * mean] * size),
-            "m_less_upper_bound": sign(exponents, [upper] * size),
-            "m_at_twice_eta_less_m": sign(doubled * size, pairs),
-            "m_less_max": sign(exponents, [rate * max(each)] * size),
-            "r_less_max": sign(exponents, [rate * max(each)]),
-        }
-
-    def near_zero(tree: Nodes, target: Hat) -> dict[str, int]:
-        each = lengths(tree, target)
-        mean = sum(each, Fraction(0)) / len(each)
-        upper = eta * mean + (eta * (max(each) - min(each))) ** 2 / 8
-        centred = sign(times(each, eta), [upper] * len(each))
-        return {"reward_less_bound": sign(times(each, eta), [upper]), "m_less_bound": centred}
-
-    found = [values(*one) for one in branches(effort)]
-    small = [near_zero(*one) for one in supported(1)]
-    return Finding(
-        {"count": len(found)},
-        {"eta": eta, "reward_is_above": max(lengths(tree, target)) + 6, **drawn(tree, target)},
-        cases={"tree": found, "tree_with_small_eta": small},
-    )
-
-
-@second("T-EQ5-ETA")
-def _(case: Case) -> dict[str, Any]:
-    eta, a, b = sympy.symbols("eta a b", positive=True)
-    centred = sympy.series(sympy.log((sympy.exp(eta * a) + sympy.exp(eta * b)) / 2), eta, 0, 2).removeO()
-    assert sympy.simplify(centred / eta - (a + b) / 2) == 0
-    each = [sympy.Rational(one.numerator, one.denominator) for one in case["branch_lengths"]]
-    reward = sympy.log(sum(sympy.exp(eta * one) for one in each)) / eta
-    assert sympy.limit(reward, eta, 0, "+") == sympy.oo
-    assert sympy.limit(reward, eta, sympy.oo) == max(each)
-    found = gto.draft_tree_reward(*library_tree(case), float(case["eta"]))
-    assert found > float(case["reward_is_above"]) > float(max(case["branch_lengths"]))
-    return {"reward": f"{found:.4f}"}
-
-
 @claim("T-REWARD")
 def equality(effort: int) -> Finding:
     one = Fraction(1)

@@ -87,16 +87,6 @@ def orphaned(case: Case) -> None:
     assert total(case["p_hat"], case["chosen"]) == best(case["p_hat"], case["n"])  # a tree that is worth as much is
 
 
-@second("O-SIZE")
-def short_layer(case: Case) -> None:
-    letters = {name[-1] for name in case["p_hat"]}
-    words = [""]
-    for _ in range(case["d"]):
-        words = [word + letter for word in words for letter in letters]
-    assert len(letters) < case["n"]
-    assert len(words) <= case["drafted"] < case["claimed"] == case["d"] * case["n"]
-
-
 @second("O-ALG1")
 def ties_and_delta(case: Case) -> None:
     assert_is_a_draft(case["p_hat"])

@@ -26,20 +26,13 @@ from proofs_check.salf_talf.algorithm2 import (
     worth,
 )
 from proofs_check.salf_talf.threshold import library_draft
-from proofs_check.small_drafts import Hat, Path, is_tree, laws, letters
+from proofs_check.small_drafts import Path, is_tree, laws, letters
 from spectheory.search import Salf
 
 
 def paths(nodes: list[Node]) -> list[Path]:
     """The token path of each node."""
     return [path for _, _, path in nodes]
-
-
-def layers(hat: Hat) -> list[list[Node]]:
-    """The nodes by depth, the root in the first."""
-    depth = max(map(len, hat))
-    rest = [[(-hat[path], d, path) for path in hat if len(path) == d] for d in range(1, depth + 1)]
-    return [[ROOT], *rest]
 
 
 def repeats(draft: Markov, n: int, batch: int) -> int:
