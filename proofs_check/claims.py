@@ -17,8 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from proofs_check.plain import paragraphs
 from proofs_check.sentences import Formula, Judged, Values, formulas, judged, keeps_the_conclusion
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 Status = Literal["holds", "corrected", "false"]
 T = TypeVar("T")

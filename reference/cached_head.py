@@ -36,7 +36,6 @@ class CachedHead(CachedModel):
         self.features = self.outputs = torch.empty(0, head.config.hidden_size, dtype=self.dtype, device=self.device)
 
     def observe(self, states: Float[Tensor, "n states"]) -> None:
-        """See Drafting.observe."""
         self.features = torch.cat([self.features, self.head.fuse(states)])
 
     def read(self, prompt: Int[Tensor, "1 n"]) -> None:
@@ -116,7 +115,6 @@ class CachedParallelHead(CachedHead):
         return self._at([0])
 
     def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
-        """See CachedModel.forward_tree."""
         return self._at((rows.depth[0, first : first + tokens.shape[1]] + 1).tolist())
 
     def _at(self, depths: list[int]) -> Float[Tensor, "n V"]:

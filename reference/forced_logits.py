@@ -156,22 +156,29 @@ def forced_texts(
     if sampling.greedy:
         raise InputError("temperature must be above 0 for texts with probabilities, got 0: replay greedy text by ranks")
     check_continued(pair, prompts, texts)
-    return _forced_texts(pair, prompts, texts, sampling, depths)
+    read = forced_rows(pair, list(zip(prompts, texts, strict=True)), sampling, depths)
+    return (
+        TargetText(np.array(text), p, normalised(sampling.distribution(offered)))
+        for text, (p, offered) in zip(texts, read, strict=True)
+    )
 
 
 @torch.inference_mode()
-def _forced_texts(
-    pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling, depths: int
-) -> Iterator[TargetText]:
-    """`forced_texts` after its checks."""
-    requests = list(zip(prompts, texts, strict=True))
-    for first in range(0, len(requests), BATCH):
-        batch = ForcedBatch(pair, requests[first : first + BATCH], first, features=isinstance(pair.draft, Head))
+def forced_rows(
+    pair: Pair, requests: Sequence[tuple[list[int], list[int]]], sampling: Sampling, depths: int, first: int = 0
+) -> Iterator[tuple[Any, Float32[Tensor, "D n V"]]]:
+    """For each prompt with its text of n tokens: p (n, V) at the positions of the text, and the draft's logits there.
+
+    p is None at temperature 0. `first` is the number of the first request, for error messages.
+    """
+    for start in range(0, len(requests), BATCH):
+        batch = ForcedBatch(pair, requests[start : start + BATCH], first + start, features=isinstance(pair.draft, Head))
         offered = draft_logits(pair, batch, depths)
         for place, (_, text) in enumerate(batch.requests):
-            span = batch.span(place)
-            p = target_rows(batch.target_logits[place, span], text, sampling, pair.target.dtype)
-            yield TargetText(np.array(text), p, normalised(sampling.distribution(offered[:, place, span])))
+            p, span = None, batch.span(place)
+            if not sampling.greedy:
+                p = target_rows(batch.target_logits[place, span], text, sampling, pair.target.dtype)
+            yield p, offered[:, place, span]
 
 
 def target_rows(
@@ -183,18 +190,12 @@ def target_rows(
     return normalised(p)
 
 
-def rounding_errors(logits: Float[Tensor, "*n V"], dtype: torch.dtype) -> Float[Tensor, "*n"]:
-    """How much the logits of two forwards in `dtype` may differ by rounding."""
-    largest = logits.abs().masked_fill(logits.isinf(), 0).amax(-1)
-    return largest * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
-
-
 def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling, dtype: torch.dtype) -> None:
     """Replace the rows of `p` (n, V) that exclude the token of the text by a rounding error of `logits` (n, V)."""
     tokens = torch.tensor(text, device=p.device)
     for position in (p.gather(1, tokens[:, None])[:, 0] == 0).nonzero()[:, 0].tolist():
         row, token = logits[position], text[position]
-        largest = rounding_errors(row, dtype)
+        largest = row.abs().masked_fill(row.isinf(), 0).max() * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
         nearer = torch.where(row > row[token], -1.0, 1.0)
         for step in range(STEPS - 1, -1, -1):
             changed = sampling.distribution(row + nearer * (largest / 2**step))

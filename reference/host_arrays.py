@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectheory.core.compiling import compiler
+from spectheory.core.machine import compiler
 
 LANES = 32
 """Number of partial sums that one pass over a distribution computes: token t is added to lane t mod LANES."""

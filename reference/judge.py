@@ -19,10 +19,9 @@ from reference.forced_logits import BATCH, ForcedBatch, draft_logits, normalised
 from reference.heads import Head
 from reference.models import Pair, weights_hash
 from reference.part_files import claim, read_part, short_hash, stamp_of, write_part
-from reference.replaying import traced_pair, traced_prompts
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
-from reference.tracing import by_request
+from reference.tracing import by_request, traced_pair, traced_prompts
 from spectheory import DrawRule, GreedyText, TargetText, Tree
 from spectheory.core.errors import InputError
 from spectheory.replay.cycle import Cycle, OneText

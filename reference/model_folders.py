@@ -33,7 +33,7 @@ from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_json
-from spectheory.core.memory import available_bytes
+from spectheory.core.machine import available_bytes
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_WEIGHTS = (".bin", ".bin.index.json", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")

@@ -6,9 +6,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 
 from spectheory import Provenance
 from spectheory.core.errors import InputError
-from spectheory.core.files import InUseError, owned, read_text, whole_file, write_whole
+from spectheory.core.files import owned, read_text, whole_file, write_whole
 from spectheory.core.json_values import parse, to_json
 
 STAMP = "provenance.json"
@@ -64,11 +63,7 @@ def claim(folder: Path, what: str, **fields: Any) -> Provenance:
         InUseError: another process is the only writer of the folder.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    for _ in range(100):
-        with suppress(InUseError), _locked(folder):
-            return _stamped(folder, what, **fields)
-        sleep(0.01)
-    with _locked(folder):
+    with _locked(folder, wait=1):
         return _stamped(folder, what, **fields)
 
 
@@ -78,10 +73,10 @@ def require_kind(folder: Path, what: str) -> None:
         raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
 
 
-def _locked(folder: Path) -> AbstractContextManager[None]:
+def _locked(folder: Path, wait: float = 0) -> AbstractContextManager[None]:
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
-    return owned(folder, folder / LOCK, "name another folder")
+    return owned(folder, folder / LOCK, "name another folder", wait)
 
 
 def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:

@@ -11,8 +11,7 @@ from typing import Any
 from reference.measuring import decoded
 from reference.models import Pair
 from reference.profiling import forward_sizes, profile, with_overheads
-from reference.replaying import replays
-from reference.tracing import TraceSettings, acceptance, record_trace
+from reference.tracing import TraceSettings, acceptance, record_trace, replays
 from spectheory import Latency, Replays, Schedule, Tally, plan
 
 MAX_BUDGET = 64

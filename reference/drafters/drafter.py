@@ -14,9 +14,10 @@ from reference.logits import Peaks
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from spectheory import Draft, DrawPolicy, DrawRule, Schedule, Tree
+from spectheory import Draft, DrawRule, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE
+from spectheory.core.world import DrawPolicy
 from spectheory.verify import Verifier
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from spectheory import Draft, Tree
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
 
@@ -42,8 +43,7 @@ class PromptLookup(Drafter):
 
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
-        if self.max_tokens < 1:
-            raise InputError(f"max_tokens must be at least 1, got {self.max_tokens}")
+        check_whole("max_tokens", self.max_tokens, 1)
 
     def start(self, pair: Pair, sampling: Sampling) -> LookupDrafting:
         return LookupDrafting(self)

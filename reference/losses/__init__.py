@@ -9,8 +9,7 @@ from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, Kl, LkAlpha, 
 from reference.losses.gto import Gto
 from reference.losses.passes import Pass, unroll
 from reference.losses.talf import BeamTrees, Talf, beam_trees, unroll_tree
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 __all__ = [
     "ALL",

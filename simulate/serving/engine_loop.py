@@ -43,7 +43,7 @@ from simulate.serving.engine_state import (
     Work,
 )
 from simulate.serving.rules import choose_tier, remember
-from spectheory.core.compiling import compiler
+from spectheory.core.machine import compiler
 
 INLINED = compiler(cache=True, inline="always")
 INNER = compiler(cache=True, no_cpython_wrapper=True)

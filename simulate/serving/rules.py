@@ -21,7 +21,7 @@ from math import ceil
 
 import numpy as np
 
-from spectheory.core.compiling import compiler
+from spectheory.core.machine import compiler
 
 BY_TABLE, BY_LAST_BATCH, MOVING_AVERAGE = range(3)
 GAP = -1

@@ -40,6 +40,7 @@ from spectheory.certify.subject import (
     subject_of,
 )
 from spectheory.core.chance import BranchError, Pick, branches
+from spectheory.core.checks import check_whole
 from spectheory.core.coins import Coin, exact
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
@@ -115,8 +116,7 @@ def certify_verifier(
         ImportError: Hypothesis is not installed.
         CodeEndedError: `given` raised SystemExit where the certificate cannot report it.
     """
-    if cases < 1:
-        raise InputError(f"cases must be at least 1, got {cases}")
+    check_whole("cases", cases, 1)
     if sizes is not None and (not sizes or min(sizes) < 2):
         raise InputError(f"sizes must be vocabulary sizes of at least 2, got {list(sizes)}")
     try:

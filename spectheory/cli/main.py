@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,6 @@ from spectheory.cli import (
     calibrating,
     certifying,
     checking,
-    comparing_policies,
     decoding,
     demo,
     exploring,
@@ -47,12 +46,7 @@ LONGEST_LINE = 3000
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
-MORE_MEMORY = "lower --max-budget, --batch, --rows, --new-tokens or the size of the models, or free memory"
-
-
-def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch could not allocate memory on a device. It has no exception of its own for the CPU."""
-    return type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(error)
+MORE_MEMORY = "lower --max-budget, --batch, --new-tokens or the size of the models, or free memory"
 
 
 def shortened(line: str) -> str:
@@ -61,9 +55,19 @@ def shortened(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 500]} ... {line[-500:]}"
 
 
-def _end(line: str, status: int) -> NoReturn:
-    print(shortened(line), file=sys.stderr)
-    raise typer.Exit(status)
+def _one_line(error: Exception) -> str | None:
+    """The message for an error that is no bug of spectheory; None for a bug."""
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        place = f"{error.filename!s:.300} cannot be used: " if error.filename else ""
+        return f"{place}{error.strerror}: name another file or folder, or free what is missing"
+    # torch has no exception of its own for a lack of memory on the CPU
+    lacks = type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(error)
+    if isinstance(error, MemoryError) or lacks:
+        return f"memory ran out ({str(error).partition(chr(10))[0] or 'no details':.200}): {MORE_MEMORY}"
+    package = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return f"this command needs {package}: pip install 'spectheory[{EXTRAS[package]}]'" if package in EXTRAS else None
 
 
 def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
@@ -80,35 +84,19 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except KeyboardInterrupt:
-            _end(
-                "interrupted: all files written so far are complete; repeat the command to continue or restart it",
-                INTERRUPTED,
-            )
+            print("interrupted: all files written so far are complete; repeat the command to continue", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             if sys.stdout is not None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except InputError as error:
-            if SHOW_TRACEBACK.get():
+        except typer.Exit:
+            raise
+        except Exception as error:
+            line = _one_line(error)
+            if line is None or SHOW_TRACEBACK.get():
                 raise
-            _end(f"error: {error}", 2)
-        except OSError as error:
-            if SHOW_TRACEBACK.get() or error.strerror is None:
-                raise
-            place = f"{error.filename!s:.300} cannot be used: " if error.filename else ""
-            _end(f"error: {place}{error.strerror}: name another file or folder, or free what is missing", 2)
-        except MemoryError as error:
-            if SHOW_TRACEBACK.get():
-                raise
-            _end(f"error: memory ran out ({error or 'no details'}): {MORE_MEMORY}", 2)
-        except RuntimeError as error:
-            if SHOW_TRACEBACK.get() or not _out_of_memory(error):
-                raise
-            _end(f"error: memory ran out ({str(error).splitlines()[0]:.200}): {MORE_MEMORY}", 2)
-        except ModuleNotFoundError as error:
-            package = (error.name or "").split(".")[0]
-            if package not in EXTRAS:
-                raise
-            _end(f"error: this command needs {package}: pip install 'spectheory[{EXTRAS[package]}]'", 2)
+            print(shortened(f"error: {line}"), file=sys.stderr)
+            raise typer.Exit(2) from None
 
     return run
 
@@ -156,7 +144,6 @@ for command in (
     replaying.replay,
     decoding.decode,
     decoding.compare,
-    comparing_policies.policies,
     certifying.certify,
     checking.check,
     listing.list_,

@@ -16,8 +16,6 @@ from spectheory.cli.options import (
     Json,
     PairOptions,
     PromptOptions,
-    Seed,
-    Skip,
     Temperature,
     numbers,
 )
@@ -53,21 +51,11 @@ def trace(
         Path, typer.Option(help="Folder for the trace. To continue an interrupted trace, repeat the command.")
     ],
     pair: PairOptions = SHIPPED,
-    skip: Skip = 0,
     count: Count = 40,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = 1.0,
-    candidates: Annotated[
-        int,
-        typer.Option(
-            help="Number of the draft's candidates at each position. The target's token is ranked among them."
-        ),
-    ] = 16,
-    batch: Annotated[
-        int, typer.Option(help="Number of prompts that run together. Each batch is saved as one Parquet file.")
-    ] = 8,
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -75,8 +63,6 @@ def trace(
             "is reused."
         ),
     ] = None,
-    seed: Seed = 0,
-    as_json: Json = False,
 ) -> None:
     """Record how the draft ranks each token of the target's text, and compute acceptance rates from it."""
     from reference import tracing
@@ -90,19 +76,16 @@ def trace(
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
-            candidates=candidates,
             new_tokens=text.new_tokens,
-            batch=batch,
-            seed=seed,
         )
-        text.read(skip, count)
+        text.read(0, count)
         models = pair.load()
-        rows = text.encoded(models, skip, count)
+        rows = text.encoded(models, 0, count)
         with progress("trace") as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
-    show(acceptance, acceptance_rows(acceptance), as_json=as_json, out=out / "acceptance.json")
+    show(acceptance, acceptance_rows(acceptance), as_json=False, out=out / "acceptance.json")
 
 
 def profile(
@@ -119,9 +102,6 @@ def profile(
     ] = 257,
     rounds: Annotated[int, typer.Option(help="Number of times that each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
-    top_k: TopK = None,
-    top_p: TopP = 1.0,
-    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Measure how long forwards of 1, 2, 3, ... tokens take on this machine, for the target and for the draft."""
@@ -134,7 +114,7 @@ def profile(
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
-    check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
+    check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature))
     with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
@@ -142,9 +122,6 @@ def profile(
             contexts=sizes,
             rounds=rounds,
             temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
             done=done,
         )
     show(latency, latency_rows(latency), as_json=as_json, out=out)

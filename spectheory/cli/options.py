@@ -17,7 +17,7 @@ import typer
 
 from spectheory.cli.output import loaded
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.checks import LARGEST_SEED
+from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.engine_costs import Parallel
@@ -39,13 +39,7 @@ Smooth = Annotated[
         "number of tokens.",
     ),
 ]
-Force = Annotated[
-    bool,
-    typer.Option(
-        "--force",
-        help="Overwrite existing files.",
-    ),
-]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 RatesFile = Annotated[
     Path,
     typer.Option(
@@ -54,43 +48,13 @@ RatesFile = Annotated[
         "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
     ),
 ]
-MaxSequences = Annotated[
-    int | None,
-    typer.Option(
-        "--max-sequences",
-        help="Maximum number of sequences that run at the same time.",
-        show_default="largest batch size of the schedule",
-    ),
-]
-BatchedTokens = Annotated[
-    int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
-]
-KvTokens = Annotated[
-    int | None,
-    typer.Option(
-        "--kv-tokens",
-        help="Tokens that fit into the KV memory.",
-        show_default="what the weights leave, if GPU and models are known",
-    ),
-]
-SloTtft = Annotated[float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")]
-SloTpot = Annotated[float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")]
-USUAL_CHAIN = 5
-"""Length of the chain that is replayed if no tree is given."""
-ReplayedTree = Annotated[
-    Path | None,
-    typer.Option(
-        "--tree",
-        help="File of the tree: a plan, whose verifier is then taken too, or a parent array such as [-1, 0, 0].",
-        show_default=f"a chain of {USUAL_CHAIN}",
-    ),
-]
 GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
 TargetModel = Annotated[
     str,
     typer.Option(
         "--target",
-        help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a GGUF file.",
+        help="Target model: the name of a known model, or the path of a config.json, of its folder, of a GGUF file, or "
+        "of a JSON file with the sizes of another model (see ModelConfig.from_hf).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
@@ -165,10 +129,8 @@ class PromptOptions:
         """
         from reference.prompts import HELD_OUT, load_prompts
 
-        if count < 1:
-            raise InputError(f"--count must be at least 1, got {count}")
-        if self.prompt_tokens < 1:
-            raise InputError(f"--prompt-tokens must be at least 1, got {self.prompt_tokens}")
+        check_whole("--count", count, 1)
+        check_whole("--prompt-tokens", self.prompt_tokens, 1)
         return load_prompts(self.prompts or HELD_OUT, count, skip, least_skip=least_skip)
 
     def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:

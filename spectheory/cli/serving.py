@@ -9,9 +9,31 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import names_of
-from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed, SloTpot, SloTtft
+from spectheory.cli.options import Force, Json, Seed
 from spectheory.cli.output import loaded, require_free, show
 from spectheory.planning.schedule_record import Schedule
+
+MaxSequences = Annotated[
+    int | None,
+    typer.Option(
+        "--max-sequences",
+        help="Maximum number of sequences that run at the same time.",
+        show_default="largest batch size of the schedule",
+    ),
+]
+BatchedTokens = Annotated[
+    int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
+]
+KvTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--kv-tokens",
+        help="Tokens that fit into the KV memory.",
+        show_default="what the weights leave, if GPU and models are known",
+    ),
+]
+SloTtft = Annotated[float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")]
+SloTpot = Annotated[float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")]
 
 
 def serve(

@@ -18,6 +18,9 @@ Vector = Shaped[Any, " V"]
 Distributions = Shaped[Any, "nodes V"]
 """One distribution for each node: a list, an array of rows, or an object that computes row `u` when it is read."""
 
+RandomSource = Any
+"""A `numpy.random.Generator`, a `Branch`, which enumerates the outcomes, or an object with the methods in use."""
+
 SUM_TOLERANCE = 1e-5
 """How far the sum of a floating-point distribution may be from 1. The softmax of a large vocabulary is closer to 1."""
 

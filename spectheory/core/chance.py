@@ -15,11 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, excess
+from spectheory.core.arrays import RandomSource, Vector, excess
 from spectheory.core.coins import BranchError, Coin, Exponential, Uniform, exact, is_float
-from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
+from spectheory.core.machine import compiler
 
 Result = TypeVar("Result")
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from jaxtyping import Shaped
 
-from spectheory.core.arrays import Distributions, Vector, copy_of, set_zero, without
+from spectheory.core.arrays import Distributions, RandomSource, Vector, copy_of, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 
 

@@ -7,11 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from spectheory.core.errors import InputError
-
-
-class PluginWarning(UserWarning):
-    """An entry point of an installed package is left out, because it cannot be used."""
+from spectheory.core.errors import InputError, PluginWarning
 
 
 def class_name(found: Any) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Int64, Shaped
 
 from spectheory.core.errors import InputError
-from spectheory.core.html import tree_svg
 
 LARGEST_TREE = 50_000_000
 """Maximum number of nodes of a tree."""
+STEP, ROW, MARGIN = 44, 16, 10
+"""Pixels between depths, between leaves, and around the drawing."""
 MOST_DRAWN = 400
 """Maximum number of drafted nodes of a tree that a notebook draws. A larger tree is described in words."""
 
@@ -213,3 +214,19 @@ def along_paths(
         total = combine(total, total[..., ancestor])
         ancestor = ancestor[ancestor]
     return total
+
+
+def tree_svg(parent: np.ndarray, depth: np.ndarray, rows: np.ndarray) -> str:
+    """SVG of a tree, given parent, depth and `Tree.rows` of each node, (budget + 1,) each. The root is at the left."""
+    x, y = MARGIN + STEP * depth, MARGIN + ROW * rows
+    edges = "".join(
+        f'<line x1="{x[above]}" y1="{y[above]:g}" x2="{x[node]}" y2="{y[node]:g}"/>'
+        for node, above in enumerate(parent.tolist())
+        if node
+    )
+    dots = "".join(f'<circle cx="{a}" cy="{b:g}" r="3"/>' for a, b in zip(x, y, strict=True))
+    label = f"Draft tree of {len(parent) - 1} nodes, {depth.max()} deep"
+    return (
+        f'<svg role="img" aria-label="{label}" width="{x.max() + MARGIN}" height="{y.max() + MARGIN:g}" '
+        f'stroke="currentColor" fill="currentColor">{edges}{dots}</svg>'
+    )

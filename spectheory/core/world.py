@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from spectheory.core.arrays import Vector
+from spectheory.core.arrays import RandomSource, Vector
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 
 Context = tuple[int, ...]
@@ -142,11 +141,9 @@ class Levels(DrawPolicy):
 
     @property
     def name(self) -> str:
-        """See DrawPolicy.name."""
         return f"Levels({self.counts})"
 
     def draws(self, depth: int, multiplicity: int) -> int:
-        """See DrawPolicy.draws."""
         return self.counts[depth] if depth < len(self.counts) else 0
 
 
@@ -172,11 +169,9 @@ class Paths(DrawPolicy):
 
     @property
     def name(self) -> str:
-        """See DrawPolicy.name."""
         return f"Paths({self.paths}, {self.length}, trunk={self.trunk})"
 
     def draws(self, depth: int, multiplicity: int) -> int:
-        """See DrawPolicy.draws."""
         if depth < self.trunk:
             return 1
         if depth >= self.trunk + self.length:

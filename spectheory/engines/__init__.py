@@ -15,8 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins, require_usable
 from spectheory.engines import (
     eagle,

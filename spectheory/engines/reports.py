@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 from spectheory.core.provenance import Provenance
 from spectheory.engines.engine import Engine, Observed
 from spectheory.engines.prometheus import Metrics

@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.checks import check_counts, check_probabilities
-from spectheory.core.compiling import compiler
-from spectheory.core.memory import require_memory
+from spectheory.core.machine import compiler, require_memory
 from spectheory.core.tree import Tree
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 from spectheory.hardware.hf_config import Design, Use, Weights
 
 Arithmetic = Literal["fp4", "fp8", "int8", "bf16", "fp32"]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 DRIVER_NAMES = {
     "NVIDIA H100 80GB HBM3": "h100_sxm",

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 
 Use = Literal["matrix", "other", "head", "lookup", "expert", "expert other", "borrowed"]
 """How a forward uses weights. `matrix`: a matrix of a layer. `other`: a vector or router. `head`: the output head.

@@ -11,8 +11,7 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
-from spectheory.core.errors import InputError
-from spectheory.core.near_names import unknown
+from spectheory.core.errors import InputError, unknown
 from spectheory.hardware.formats import quantisations
 from spectheory.hardware.model_config import MTP, ModelConfig
 

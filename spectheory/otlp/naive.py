@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, power, residual
+from spectheory.core.arrays import RandomSource, Vector, accept_ratio, excess, power, residual
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
-from spectheory.core.random_source import RandomSource
 from spectheory.otlp.solver import Solver
 
 

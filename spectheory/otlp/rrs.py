@@ -6,11 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, residual, without, zeros_like
+from spectheory.core.arrays import (
+    RandomSource,
+    Vector,
+    accept_ratio,
+    copy_of,
+    excess,
+    normalised,
+    residual,
+    without,
+    zeros_like,
+)
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
 from spectheory.otlp.solver import Solver, distribution_of_tries
 from spectheory.otlp.specinfer import after_rejection
 

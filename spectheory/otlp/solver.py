@@ -8,11 +8,10 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, check_distribution, check_tokens
+from spectheory.core.arrays import RandomSource, Vector, check_distribution, check_tokens
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
 
 
 class Solver(ABC):

@@ -8,11 +8,11 @@ from fractions import Fraction
 from math import inf
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, positive_part, power
+from spectheory.core.arrays import RandomSource, Vector, accept_ratio, excess, normalised, positive_part, power
 from spectheory.core.chance import draw
+from spectheory.core.checks import check_whole
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
 from spectheory.otlp.solver import Solver, distribution_of_tries
 
 ROUNDING = 1e-6
@@ -56,8 +56,7 @@ class SpecTr(Solver):
     def __post_init__(self) -> None:
         if self.rho is not None and not 1 <= self.rho < inf:
             raise InputError(f"rho must be at least 1 and finite, got {self.rho}")
-        if self.candidates < 1:
-            raise InputError(f"candidates must be at least 1, got {self.candidates}")
+        check_whole("candidates", self.candidates, 1)
         if self.rho is not None and self.candidates > 1:
             raise InputError(f"give rho or candidates, not both, got rho={self.rho} and candidates={self.candidates}")
 

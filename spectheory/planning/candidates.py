@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_budget, check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.memory import available_bytes, require_memory
+from spectheory.core.machine import available_bytes, require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.search import best_trees

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
@@ -12,10 +13,9 @@ from jaxtyping import Bool, Float, Int
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
-from spectheory.core.html import table_html
 from spectheory.core.provenance import Provenance
 from spectheory.core.ratios import clusters
-from spectheory.core.record import Record
+from spectheory.core.record import Record, table_html
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import ByRates, Limits
@@ -276,6 +276,15 @@ class Schedule(Record):
         return (
             "; ".join([*ends, pays if self.break_even is None else f"break-even at batch {self.break_even}"]) + edited
         )
+
+    @property
+    def other_models(self) -> str:
+        """Of which models the rates and the times are, if they name different ones; otherwise ""."""
+        rates, times = self.acceptance.provenance, self.latencies[0].provenance
+        named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
+        differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
+        measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
+        return f"rates were measured with {measured} and are used with {used}" if differing else ""
 
     @property
     def error_lines(self) -> list[str]:

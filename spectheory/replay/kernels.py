@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from spectheory.core.arrays import Vector, accept_ratio, one_of, without
+from spectheory.core.arrays import RandomSource, Vector, accept_ratio, one_of, without
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
-from spectheory.core.random_source import RandomSource
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy
 from spectheory.otlp import Solver

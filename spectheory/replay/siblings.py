@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from spectheory.core.compiling import compiler
+from spectheory.core.machine import compiler
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, RRS, Solver
 from spectheory.replay.kernels import LARGEST

@@ -13,8 +13,8 @@ from jaxtyping import Int64, Shaped
 
 from spectheory.core.arrays import SUM_TOLERANCE
 from spectheory.core.checks import check_array
-from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
+from spectheory.core.machine import compiler
 
 LEAST = 1e-300
 """The lowest probability that the target may give to a token of its text, so that ratios to it are finite numbers."""

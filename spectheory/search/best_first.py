@@ -24,8 +24,7 @@ from heapq import heappop, heappush, heapreplace
 
 import numpy as np
 
-from spectheory.core.compiling import compiler
-from spectheory.core.memory import require_memory
+from spectheory.core.machine import compiler, require_memory
 from spectheory.core.tree import Tree
 
 COMPILE_ABOVE = 5_000

@@ -31,8 +31,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spectheory.core.compiling import compiler
-from spectheory.core.memory import require_memory
+from spectheory.core.machine import compiler, require_memory
 from spectheory.core.tree import Tree
 
 INLINED = compiler(inline="always")

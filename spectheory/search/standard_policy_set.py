@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spectheory.core.checks import check_budget
-from spectheory.core.memory import require_memory
+from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.search.draft_models import DraftModel

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int, Real
 
-from spectheory.core.acceptance import MIN_TRIALS, ROUNDING, Acceptance, depths_with_enough
+from spectheory.core.acceptance import MIN_TRIALS, Acceptance, depths_with_enough
 from spectheory.core.errors import InputError
-from spectheory.core.provenance import UNKNOWN, Provenance
-from spectheory.core.record import Record
+from spectheory.core.ratios import share_limits
 from spectheory.core.tree import Tree
-from spectheory.yields.class_fitting import RATES, ClassCounts, fitted_classes, survival
 from spectheory.yields.path_products import _reach
 
 ASSUMED = "tau is predicted for classes of contexts that last for several cycles, fitted to the counts by depth"
+LEVEL = 0.95
+"""Confidence level of the limits of the counted shares of cycles."""
+RATES = np.unique(np.concatenate([np.linspace(0, 1, 101), 1 - np.geomspace(0.001, 0.01, 6)]))
+"""The rates that a class may have. Near 1 they are closer together, because the lengths of runs differ most there."""
+LOWEST_FALL = 0.1
+"""The smallest factor by which the rates of all classes may fall from one depth to the next."""
+SAME_LIKELIHOOD = 0.5
+"""Log-likelihoods that differ by less, one standard error of one parameter, count as equal."""
+NO_WEIGHT = 1e-7
+"""Smaller weights of a class are rounding."""
+MISFIT = 0.01
+"""A fitted share of cycles may lie outside the confidence limits of the counted share by this much: counts of millions
+of cycles show differences that do not matter."""
+MOST_STEPS = 200
+"""Maximum number of Newton steps. Ten are usual."""
+GAP = 1e-3
+"""The log-likelihood of the weights is at most this much below the maximum."""
+ROUNDING = 1e-12
+"""The smallest relative gap that float64 can tell from 0."""
+HEAVY = 1e4
+"""Weight of the equation that the mixing weights sum to 1, in least squares."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class RequestClasses(Record):
+class NoClassesError(InputError):
+    """The counts cannot be described by classes. The message gives the reason; the table of rates still holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class RequestClasses:
     """Classes of contexts, from easy to hard, each with acceptance rates of its own, fitted to counts by depth.
 
     A table of rates has three faults: it repeats its last row although rates rise with depth, because easy contexts
@@ -54,13 +77,7 @@ class RequestClasses(Record):
         counted: the tree whose cycles were counted; None if every position was counted.
         low, high: limits of the share of cycles, over all classes, that accept at least 1..D tokens. They hold for
             all depths at once.
-        level: the confidence level of these limits.
-
-    Raises:
-        InputError: the shapes disagree, or a value is out of range.
     """
-
-    kind: ClassVar[str] = "request_classes"
 
     shares: Float[np.ndarray, " classes"]
     rates: Float[np.ndarray, " classes"]
@@ -70,78 +87,37 @@ class RequestClasses(Record):
     counted: Tree | None
     low: Float[np.ndarray, " depths"]
     high: Float[np.ndarray, " depths"]
-    level: float = 0.95
-    provenance: Provenance = UNKNOWN
-
-    def __post_init__(self) -> None:
-        for name in ("shares", "rates", "falls", "later", "low", "high"):
-            values = np.asarray(getattr(self, name), np.float64)
-            if not ((values >= 0) & (values <= 1 + ROUNDING)).all():  # NaN as well
-                raise InputError(f"{name} must be between 0 and 1, got {values.tolist()!s:.80}")
-            object.__setattr__(self, name, values)
-        classes, depths = len(self.shares), len(self.falls)
-        if self.shares.shape != (classes,) or self.rates.shape != (classes,) or abs(self.shares.sum() - 1) > ROUNDING:
-            raise InputError(
-                f"shares must sum to 1, one for each of rates, got {self.shares.tolist()!s:.60} for "
-                f"{self.rates.tolist()!s:.60}"
-            )
-        shapes = [getattr(self, name).shape for name in ("falls", "low", "high")]
-        if not depths or set(shapes) != {(depths,)} or self.later.ndim != 2 or len(self.later) != depths:
-            raise InputError(
-                f"falls, low and high must have one entry for each depth, and later one row for each depth, got "
-                f"shapes {shapes} and {self.later.shape}"
-            )
-        if self.falls[0] != 1 or (np.diff(self.falls) > 0).any():
-            raise InputError(f"falls must be 1 first and non-increasing, got {self.falls.tolist()!s:.80}")
-        if (self.low > self.high).any() or (self.later.sum(1) > 1 + ROUNDING).any():
-            raise InputError("low must be at most high, and each row of later must sum to at most 1")
-        if not 0 < self.level < 1:
-            raise InputError(f"level must be between 0 and 1, got {self.level}")
 
     @classmethod
-    def from_histogram(
-        cls,
-        accepted: np.ndarray,
-        *,
-        min_trials: int = MIN_TRIALS,
-        level: float = 0.95,
-        provenance: Provenance = UNKNOWN,
-    ) -> Self:
-        """Classes from the cycles of a chain of K drafted tokens that kept exactly 0..K of them.
+    def from_histogram(cls, accepted: Int[np.ndarray, " lengths"], *, min_trials: int = MIN_TRIALS) -> Self:
+        """Classes from the cycles of a chain of K drafted tokens.
 
         Args:
-            accepted: (K + 1,) number of cycles; or (requests, K + 1), by request. Counts by request change
-                only the limits, not the classes: cycles of one request are then not taken as independent.
+            accepted: (K + 1,) number of cycles that kept exactly 0..K of them.
             min_trials: depths with fewer trials are left out.
-            level: confidence level of the limits.
-            provenance: where the counts come from.
 
         Raises:
-            InputError: the counts are not whole numbers >= 0 of one of these shapes.
+            InputError: the counts are not whole numbers >= 0 of this shape.
             NoClassesError: fewer than 2 depths have `min_trials` trials, or no mixture agrees with the counts.
         """
         given = np.asarray(accepted)
-        if given.ndim not in (1, 2) or given.dtype.kind not in "iu" or (given < 0).any() or given.shape[-1] < 2:
+        if given.ndim != 1 or given.dtype.kind not in "iu" or (given < 0).any() or len(given) < 2:
             raise InputError(
-                "accepted must be counts >= 0 of cycles that kept 0..K tokens, of shape (K + 1,) or (requests, K + 1) "
-                f"with K >= 1, got {given.tolist()!s:.80}"
+                "accepted must be counts >= 0 of cycles that kept 0..K tokens, of shape (K + 1,) with K >= 1, got "
+                f"{given.tolist()!s:.80}"
             )
-        rows = given.reshape(-1, given.shape[-1]).astype(np.int64)
-        rows = rows[rows.any(1)]
-        reached = rows[:, ::-1].cumsum(1)[:, ::-1]
-        hits, trials = reached[:, 1:], reached[:, :-1]
-        kept = depths_with_enough(trials.sum(0), min_trials)
-        counts = ClassCounts(hits[:, :kept], trials[:, :kept], np.zeros(kept))
-        return cls._fitted(counts, np.zeros((kept, 0)), Tree.chain(rows.shape[1] - 1), level, provenance)
+        reached = given[::-1].cumsum()[::-1].astype(np.int64)
+        kept = depths_with_enough(reached[:-1], min_trials)
+        hits, trials = reached[1 : kept + 1], reached[:kept]
+        return cls._fitted(hits, trials, np.zeros((kept, 0)), Tree.chain(len(given) - 1))
 
     @classmethod
-    def from_acceptance(cls, acceptance: Acceptance, counted: Tree | None = None, *, level: float = 0.95) -> Self:
+    def from_acceptance(cls, acceptance: Acceptance, counted: Tree | None = None) -> Self:
         """Classes from measured rates, which have counts by depth.
 
         Args:
             acceptance: rates with counts. Later ranks share what rank 0 misses in every class as they do in the table.
             counted: the tree whose cycles were counted; None means `acceptance.cycles_of`.
-            level: confidence level of the limits.
 
         Raises:
             InputError: the rates have no counts, or more nodes were reached at a depth than accepted before it.
@@ -149,40 +125,36 @@ class RequestClasses(Record):
         """
         if acceptance.hits is None or acceptance.trials is None:
             raise InputError("acceptance must have counts to fit classes: make it with from_counts, or measure it")
-        hits, trials = acceptance.hits.sum(1)[None], acceptance.trials[None]
-        if (trials[:, 1:] > hits[:, :-1]).any():
-            depth = int((trials[0, 1:] > hits[0, :-1]).argmax()) + 1
+        hits, trials = acceptance.hits.sum(1), acceptance.trials
+        if (trials[1:] > hits[:-1]).any():
+            depth = int((trials[1:] > hits[:-1]).argmax()) + 1
             raise InputError(
-                f"trials[{depth}] of acceptance is {trials[0, depth]:,}, but only {hits[0, depth - 1]:,} nodes were "
-                f"accepted at depth {depth}: give counts of cycles, each of which tries the depths one after another"
+                f"trials[{depth}] of acceptance is {trials[depth]:,}, but only {hits[depth - 1]:,} nodes were accepted "
+                f"at depth {depth}: give counts of cycles, each of which tries the depths one after another"
             )
-        later, counted = _later(acceptance), counted or acceptance.cycles_of
-        return cls._fitted(ClassCounts(hits, trials, later.sum(1)), later, counted, level, acceptance.provenance)
+        return cls._fitted(hits, trials, _later(acceptance), counted or acceptance.cycles_of)
 
     @classmethod
-    def _fitted(
-        cls, counts: ClassCounts, later: np.ndarray, counted: Tree | None, level: float, provenance: Provenance
-    ) -> Self:
-        if not 0 < level < 1:
-            raise InputError(f"level must be between 0 and 1, got {level}")
-        found = fitted_classes(counts, level)
-        low, high = counts.limits(level)
-        off = found.survival - counts.survival
-        classes = cls(
-            found.weights,
-            found.rates,
-            found.falls,
-            later,
-            bool(counts.others.any()),
-            counted,
-            np.minimum(low, low + off).clip(0, 1),
-            np.maximum(high, high + off).clip(0, 1),
-            level,
-            provenance.assuming(ASSUMED),
-        )
+    def _fitted(cls, hits: np.ndarray, trials: np.ndarray, later: np.ndarray, counted: Tree | None) -> Self:
+        """The most likely mixture of classes, with as few falls of the rates as the counts allow."""
+        if len(trials) < 2:
+            raise NoClassesError(
+                "classes need counts of at least 2 depths, got 1, whose rate is the mean of all classes: record a "
+                "chain of 2 or more tokens, or more cycles"
+            )
+        others = later.sum(1)
+        falls = _falls(hits, trials, others)
+        reached = survival(RATES, falls, others)
+        weights = mixing_weights(_cells(reached), _outcomes(hits, trials))
+        fitted, counts = (reached @ weights)[1:], np.cumprod(hits / trials)
+        low, high = _limits(trials, counts)
+        _require_fit(counts, fitted, low, high)
+        off = fitted - counts
+        low, high = np.minimum(low, low + off).clip(0, 1), np.maximum(high, high + off).clip(0, 1)
+        classes = cls(*_merged(weights), falls, later, bool(others.any()), counted, low, high)
         if counted is None:
             return classes
-        tokens = found.weights * classes.by_class(counted)
+        tokens = classes.shares * classes.by_class(counted)
         return replace(classes, shares=tokens / tokens.sum())
 
     @property
@@ -193,11 +165,6 @@ class RequestClasses(Record):
         )
         falls = "" if self.falls[-1] == 1 else f"; rates fall with depth to {self.falls[-1]:.2f} of these"
         return f"{len(self.shares)} class{'es' * (len(self.shares) > 1)}: {classes}{falls}"
-
-    @property
-    def acceptances(self) -> tuple[Acceptance, ...]:
-        """The acceptance rates of each class."""
-        return tuple(Acceptance(table) for table in self._tables(self.rates))
 
     def with_ranks(self, acceptance: Acceptance) -> Self:
         """These classes with the later ranks of other rates of the same pair: counts of chains know rank 0 only.
@@ -233,7 +200,7 @@ class RequestClasses(Record):
     def block_efficiency_interval(self, tree: Tree) -> tuple[float, float]:
         """The smallest and the largest tau of all mixtures whose shares of cycles by depth are within the limits.
 
-        It covers the uncertainty of the counts at `level`, and that several mixtures agree with the same counts. It
+        It covers the uncertainty of the counts, and that several mixtures agree with the same counts. It
         does not cover the assumptions of the class, nor the uncertainty of `falls` and `later`.
 
         Each end is a linear program over the token shares of all rates that a class may have.
@@ -264,3 +231,154 @@ def _later(acceptance: Acceptance) -> Float[np.ndarray, "depths later_ranks"]:
     others, missed = acceptance.table[:, 1:], 1 - acceptance.table[:, :1]
     later = np.divide(others, missed, out=np.zeros_like(others), where=missed > 0)
     return later / np.maximum(1, later.sum(1, keepdims=True))
+
+
+def survival(
+    rates: Float[np.ndarray, " classes"], falls: Float[np.ndarray, " depths"], others: Float[np.ndarray, " depths"]
+) -> Float[np.ndarray, "lengths classes"]:
+    """The probability that a cycle of each class gets to depth 0..D."""
+    first = falls[:, None] * rates
+    return np.cumprod(np.vstack([np.ones_like(rates), first + (1 - first) * others[:, None]]), axis=0)
+
+
+def _falls(hits: np.ndarray, trials: np.ndarray, others: np.ndarray) -> Float[np.ndarray, " depths"]:
+    """Factors on the rates of all classes, non-increasing and 1 at depth 0.
+
+    The rates of a mixture rise with depth, because the easy contexts survive. Where the counted rates fall, drafts must
+    have become worse for all classes. One fall after another is added, each at the depth where it raises the
+    likelihood most, as long as Schwarz's criterion accepts it: a gain of half the logarithm of the number of cycles.
+    Several factors can be equally likely, with more spread classes for a deeper fall: the one nearest to 1 is taken.
+    """
+    outcomes, depths = _outcomes(hits, trials), len(others)
+    counted = np.cumprod(np.append(1, hits / trials))
+    at_most = log_likelihood(_cells(counted[:, None]), outcomes, np.ones(1))
+    falls, found = np.ones(depths), _likelihood(np.ones(depths), outcomes, others)
+    needed = np.log(outcomes.sum()) / 2
+    while at_most - found > needed:
+        options = [_best_fall(falls, depth, outcomes, others) for depth in range(1, depths)]
+        best = max(likelihood for likelihood, _, _ in options)
+        if best - found < needed:
+            break
+        _, factor, depth = max((o for o in options if o[0] >= best - SAME_LIKELIHOOD), key=lambda option: option[1])
+        falls = _with_fall(falls, depth, factor)
+        found = _likelihood(falls, outcomes, others)
+    return falls
+
+
+def _best_fall(falls: np.ndarray, depth: int, outcomes: np.ndarray, others: np.ndarray) -> tuple[float, float, int]:
+    """The log-likelihood of the most likely further fall from `depth` on, its factor nearest to 1, and `depth`."""
+    from scipy.optimize import minimize_scalar
+
+    def at(factor: float) -> float:
+        return _likelihood(_with_fall(falls, depth, factor), outcomes, others)
+
+    found: Any = minimize_scalar(lambda x: -at(x), bounds=(LOWEST_FALL, 1), method="bounded", options={"xatol": 1e-3})
+    best, low, high = -float(found.fun), float(found.x), 1.0
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle) >= best - SAME_LIKELIHOOD else (low, middle)
+    return best, low, depth
+
+
+def _with_fall(falls: np.ndarray, depth: int, factor: float) -> np.ndarray:
+    return np.where(np.arange(len(falls)) < depth, falls, falls * factor)
+
+
+def _likelihood(falls: np.ndarray, outcomes: np.ndarray, others: np.ndarray) -> float:
+    """The largest log-likelihood of classes with these falls."""
+    cells = _cells(survival(RATES, falls, others))
+    return log_likelihood(cells, outcomes, mixing_weights(cells, outcomes))
+
+
+def _cells(reached: np.ndarray) -> Float[np.ndarray, "outcomes classes"]:
+    """The probability of each of `_outcomes` in each class."""
+    return np.vstack([reached[:-1] - reached[1:], reached[1:]])
+
+
+def _outcomes(hits: np.ndarray, trials: np.ndarray) -> Real[np.ndarray, " outcomes"]:
+    """Number of cycles that ended at depths 0..D-1, and that still went on at depths 1..D when their draft ended."""
+    return np.concatenate([trials - hits, hits - np.append(trials[1:], 0)])
+
+
+def _limits(trials: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Clopper-Pearson limits of the shares of cycles, that hold for all depths together (Bonferroni).
+
+    Where drafts were of several lengths, the number of cycles at a depth is the number of trials there divided by the
+    share of cycles that reach it (Peto).
+    """
+    cycles = trials / np.append(1, share[:-1])
+    return share_limits(cycles * share, cycles * (1 - share), 1 - (1 - LEVEL) / len(share))
+
+
+def _require_fit(counted: np.ndarray, fitted: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    outside = np.maximum(low - fitted, fitted - high)
+    if outside.max() > MISFIT:
+        depth = int(outside.argmax())
+        raise NoClassesError(
+            f"no mixture of classes agrees with the counts: {counted[depth]:.1%} of the cycles accept at least "
+            f"{depth + 1} tokens ({low[depth]:.1%} to {high[depth]:.1%} with {LEVEL:.0%} confidence for all depths "
+            f"together), the nearest mixture gives {fitted[depth]:.1%}: use the table of rates"
+        )
+
+
+def _merged(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and rates of the classes: neighbours on the grid of rates are one class, at their mean rate."""
+    held = np.flatnonzero(weights > NO_WEIGHT)
+    groups = np.split(held, np.flatnonzero(np.diff(held) > 1) + 1)
+    merged = np.array([weights[group].sum() for group in groups])
+    rates = np.array([weights[group] @ RATES[group] for group in groups]) / merged
+    return merged / merged.sum(), rates
+
+
+def mixing_weights(
+    cells: Float[np.ndarray, "outcomes columns"], counts: Real[np.ndarray, " outcomes"]
+) -> Float[np.ndarray, " columns"]:
+    """The weights w, at least 0 and of sum 1, for which sum(counts * log(cells @ w)) is largest.
+
+    The function is concave in w. At the maximum the gradient is at most the number of counts in every component, and
+    what it exceeds that number by bounds what is missing to the maximum (Lindsay's theorem), which ends the steps.
+
+    Args:
+        cells: the probability of each of M outcomes (rows) under each of G distributions (columns).
+        counts: how often each outcome was seen; at least one of them more than 0.
+
+    Cost: each step is one least-squares problem of M + 1 equations with G unknowns that are at least 0.
+
+    Source: Lindsay 1983, "The geometry of mixture likelihoods"; the step is the quadratic one of Wang 2007, "On fast
+    computation of the non-parametric maximum likelihood estimate of a mixing distribution".
+    """
+    from scipy.optimize import nnls
+
+    seen = counts > 0
+    cells, shares = cells[seen], counts[seen] / counts.sum()
+    weights = np.full(cells.shape[1], 1 / cells.shape[1])
+    root = np.sqrt(shares)
+    for _ in range(MOST_STEPS):
+        fitted = cells @ weights
+        if ((shares / fitted) @ cells).max() - 1 <= max(GAP / counts.sum(), ROUNDING):
+            break
+        system = np.vstack([(root / fitted)[:, None] * cells, np.full(len(weights), HEAVY)])
+        target, _ = nnls(system, np.append(2 * root, HEAVY), maxiter=20 * len(weights))
+        weights = _better(cells, shares, weights, target / target.sum())
+    return weights
+
+
+def log_likelihood(
+    cells: Float[np.ndarray, "outcomes columns"],
+    counts: Real[np.ndarray, " outcomes"],
+    weights: Float[np.ndarray, " columns"],
+) -> float:
+    """Sum of counts * log(cells @ weights) over the outcomes that were seen; minus infinity if one is impossible."""
+    seen = counts > 0
+    with np.errstate(divide="ignore"):
+        return float(counts[seen] @ np.log(cells[seen] @ weights))
+
+
+def _better(cells: np.ndarray, shares: np.ndarray, weights: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The first of the points target, half of the way to it, a quarter, ... that is not less likely than `weights`."""
+    least, step = log_likelihood(cells, shares, weights), target - weights
+    for halvings in range(60):
+        found = weights + step / 2**halvings
+        if log_likelihood(cells, shares, found) >= least:
+            return found
+    return weights

@@ -12,7 +12,7 @@ import pytest
 
 import spectheory as st
 from spectheory.core.chance import draw
-from spectheory.core.compiling import compiler
+from spectheory.core.machine import compiler
 
 BLOCK = """
 import sys

@@ -19,21 +19,17 @@ PAIR_COMMANDS = {
     "demo": ("--out", "new"),
 }
 CASES = [
-    ("trace", "--prompts", "absent.jsonl", "prompts file absent.jsonl does not exist"),
+    ("trace", "--prompts", "absent.jsonl", "there is no file absent.jsonl"),
     ("trace", "--prompts", ".", "prompts file . is a folder"),
-    ("decode", "--prompts", "bad.jsonl", "bad.jsonl, line 1 is not a JSON object"),
+    ("decode", "--prompts", "bad.jsonl", "bad.jsonl, line 1 is damaged: not JSON"),
     ("trace", "--count", 0, "--count must be at least 1, got 0"),
     ("decode", "--count", 1_000_000, "prompts must be between 1 and"),
-    ("trace", "--skip", 1_000_000, "skip must be between"),
     ("decode", "--prompt-tokens", 0, "--prompt-tokens must be at least 1, got 0"),
     ("trace", "--temperature", -1, "temperature must be"),
     ("trace", "--temperature", "nan", "temperature must be"),
-    ("profile", "--top-k", 0, "top_k must be"),
     ("trace", "--top-p", 2, "top_p must be"),
     ("trace", "--top-p", 0.5, "no effect at temperature 0"),
     ("trace", "--new-tokens", 0, "must be at least"),
-    ("trace", "--candidates", 0, "candidates must be at least 1, got 0"),
-    ("trace", "--batch", 0, "batch must be at least 1, got 0"),
     ("profile", "--rounds", 0, "rounds must be at least 1, got 0"),
     ("profile", "--contexts", "0,5", "contexts must be increasing whole numbers"),
     ("profile", "--largest", 0, "--largest must be at least 1, got 0"),
@@ -62,7 +58,7 @@ def test_an_option_is_checked_before_models_are_loaded(
     no_models: Run, command: str, option: str, value: object, said: str
 ) -> None:
     before = set(Path().rglob("*"))
-    first = ("--skip", 0) if option == "--count" else ()
+    first = ("--skip", 0) if option == "--count" and command == "decode" else ()
     refused(no_models(command, *PAIR_COMMANDS[command], *first, option, value), said)
     assert set(Path().rglob("*")) - before <= {Path("new")}
 

@@ -86,7 +86,6 @@ class SlowHead:
         return logits
 
     def expand(self, paths: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.DraftModel."""
         q = torch.stack([self.logits(path) for path in paths]).softmax(-1)
         q[[len(path) >= self.room for path in paths]] = 0
         tokens, probabilities = largest(q, 12)

@@ -18,10 +18,11 @@ from reference.host_arrays import to_host
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory import Draft, Eagle2, OptTree, Salf, SpecExec, Tree
+from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
+from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import TopDown
 from tests.conftest import generated
 from tests.reference.slow_heads import PROMPTS, SlowHead, accepting, headed, paths_of

@@ -15,7 +15,8 @@ from reference.drafters.model import cached_draft
 from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, holds_head, write_head
 from reference.losses.passes import unroll
 from reference.models import Pair, load_pair
-from spectheory import SpecExec, Tree
+from spectheory import Tree
+from spectheory.search import SpecExec
 from tests.conftest import generated
 from tests.reference.tiny_heads import CONFIGS, EAGLE3, random_head, random_target
 from tests.refusals import refuses

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reference.losses import BeamTrees, Eagle3, Talf, beam_trees, unroll, unroll_tree
-from spectheory import Eagle2, MarkovDraft
+from spectheory.search import Eagle2, MarkovDraft
 from spectheory.search.draft_models import DraftedPath
 from tests.refusals import refuses
 

@@ -111,7 +111,7 @@ def test_labels_have_the_mean_of_eq_3_in_the_models_own_world(tmp_path: Path) ->
     }
     world = st.World.table(rows)
     for tree, values in zip(SPACE.trees, found.tokens[0].T, strict=True):
-        exact = st.delayed_block_efficiency(SpecInfer(), world, tree.paths, tree.length, tree.trunk).value
+        exact = st.yields.delayed_block_efficiency(SpecInfer(), world, tree.paths, tree.length, tree.trunk).value
         error = values.std(ddof=1) / 150**0.5
         assert abs(values.mean() - exact) < 5 * error + 1e-5, tree
 

@@ -23,7 +23,6 @@ from reference.heads import HeadConfig, write_head
 from reference.models import Pair, load_pair
 from reference.part_files import STAMP
 from reference.random_streams import Uniforms, streams
-from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.tracing import (
     PROMPTS,
@@ -33,6 +32,7 @@ from reference.tracing import (
     candidates_given,
     ranks,
     record_trace,
+    replays,
 )
 from spectheory.core.acceptance import cycle_starts
 from spectheory.core.errors import InputError

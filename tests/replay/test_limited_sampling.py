@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +14,11 @@ from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.replaying import replays
 from reference.sampling import Sampling
-from reference.tracing import TraceSettings, acceptance, by_request, record_trace
+from reference.tracing import TraceSettings, acceptance, by_request, record_trace, replays
 from spectheory.otlp import RRS
 from spectheory.replay import TargetText
-from spectheory.results.plan_comparison import mismatches
 from spectheory.verify import TopDown, Traversal, Verifier
-from tests.command_line import Run, succeeded
 from tests.refusals import refuses
 from tests.replay.inputs import prompts
 from tests.replay.test_planned import TREE
@@ -110,34 +107,11 @@ def test_a_provenance_has_limits_that_sampling_has(given: dict[str, float]) -> N
     refuses(f"{next(iter(given))} of the provenance", st.Provenance.from_dict, {"source": "test", **given})
 
 
-def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: Path) -> None:
-    """From the trace over the plan to the tally; a plan is refused with rates of another sampling, and warned of."""
-    pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
-    texts = "".join(
-        json.dumps({"text": f"def f{number}(x):\n    return x + " + "1" * 60}) + "\n" for number in range(8)
-    )
-    (tmp_path / "prompts.jsonl").write_text(texts)
-    few = ("--prompts", "prompts.jsonl", "--count", 4, "--prompt-tokens", 12, "--new-tokens", 30)
-    sampled = ("--temperature", 1, "--top-k", 6, "--top-p", 0.9)
-    assert run("trace", *pair, *few, *sampled, "--candidates", 4, "--out", "trace").exit_code == 0
-    st.Latency.constant(draft_seconds=0.01).save("latency.json")
-    plan = ("plan", "--latency", "latency.json", "--max-budget", 4, "--out", "plan.json", "--smooth", "--acceptance")
-    result = succeeded(run(*plan, "trace/acceptance.json", "--trace", "trace"))
-    planned = st.Schedule.load("plan.json")
-    assert planned.acceptance.provenance.sampling == "temperature 1 and top-k 6 and top-p 0.9"
-    decode = ("decode", *pair, *few, "--skip", 2, "--plan", "plan.json", "--out", "tally.json")
-    result = run(*decode)
-    assert (result.exit_code, result.stderr) == (0, "")
-    tally = st.Tally.load("tally.json")
-    assert tally.provenance.sampling == planned.acceptance.provenance.sampling
-    assert mismatches(planned, tally.provenance) == []
-    narrower = st.Tally.from_dict({**tally.to_dict(), "provenance": {**tally.provenance.to_dict(), "top_k": 3}})
-    refuses("different top_k cannot be added: 6 and 3", sum, [tally, narrower])
-    assert run("decode", "import json", *pair, "--plan", "plan.json", "--new-tokens", 8).exit_code == 0
-    other = planned.acceptance.provenance.replace(top_k=None)
-    st.Acceptance(planned.acceptance.table, provenance=other).save("other.json")
-    refused = run(*plan, "other.json", "--trace", "trace", "--force")
-    assert refused.exit_code == 2
-    assert "has temperature 1 and top-k 6 and top-p 0.9, but the acceptance rates have temperature 1 and top-p" in (
-        refused.stderr
+def test_a_plan_by_replay_needs_rates_of_the_sampling_of_the_trace(tiny: Pair, tmp_path: Path) -> None:
+    record_trace(tiny, prompts(3), settings(LIMITED[0]), tmp_path)
+    rates = acceptance(tmp_path, min_trials=1)
+    assert len(replays(tmp_path, tiny, rates=rates).texts) == 3
+    other = replace(rates, provenance=rates.provenance.replace(top_k=None))
+    refuses(
+        "has temperature 1 and top-k 5, but the acceptance rates have temperature 1", replays, tmp_path, rates=other
     )

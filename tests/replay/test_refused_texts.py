@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -62,13 +61,6 @@ def test_lines_that_are_no_records_are_refused_by_line(tmp_path: Path, line: str
     assert named in str(refusal.value)
 
 
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c"])
-def test_only_a_line_feed_ends_a_line(tmp_path: Path, separator: str) -> None:
-    """The others may stand in a text of JSON, which escapes those below a space."""
-    written = json.dumps({"text": f"one{separator}two", "a": {"acc_len": [1, 4]}}, ensure_ascii=False)
-    assert [text.accepted.tolist() for text in read_chain_records(text_with(tmp_path, written))] == [[0, 1], [0, 3]]
-
-
 WIDE = np.full((3, 4), 0.25)
 
 
@@ -100,12 +92,6 @@ def test_what_is_no_text_is_refused(make: Callable[[], object], named: str) -> N
     assert named in str(refusal.value)
 
 
-def test_texts_of_lists_and_narrow_floats_are_those_of_arrays() -> None:
-    found = target([0, 1, 2], WIDE.astype(np.float32).tolist(), WIDE.astype(np.float32))
-    assert (found.tokens.dtype, found.p.dtype, found.q.dtype) == (np.int64, np.float64, np.float64)
-    assert (found.p == WIDE).all()
-
-
 RARE = 1e-45
 """About the smallest probability that the softmax of float32 gives."""
 
@@ -134,7 +120,7 @@ def rare_text(n: int = 12) -> TargetText:
     ids=lambda value: str(value),
 )
 def test_ratios_to_tiny_probabilities_stay_numbers(
-    shape: st.Tree | st.DrawPolicy, verifier: Verifier, rule: st.DrawRule | None
+    shape: st.Tree | st.core.world.DrawPolicy, verifier: Verifier, rule: st.DrawRule | None
 ) -> None:
     """Products of them are above the largest float64, and a q of 0 after them must give 0, not NaN."""
     with warnings.catch_warnings():

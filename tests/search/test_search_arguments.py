@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from spectheory.core import memory
+from spectheory.core import machine
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import LARGEST_TREE
 from spectheory.search import best_tree, best_trees, yield_table
@@ -63,7 +63,7 @@ falling, rising, late = Acceptance.by_rank([0.5, 0.2]), Acceptance.by_rank([0.2,
 def test_what_does_not_fit_in_memory_is_refused(
     monkeypatch: pytest.MonkeyPatch, search: Callable[[int], object], too_large: int
 ) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2_000_000)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 2_000_000)
     with pytest.raises(ValueError, match=r"needs about [\d.]+ GB for this search, [\d.]+ GB are available") as refusal:
         search(too_large)
     fits = int(str(refusal.value).split("up to about ")[1].split(" fits")[0].replace(",", ""))
@@ -76,8 +76,8 @@ def test_a_depth_that_no_budget_affords_is_refused() -> None:
 
 
 def test_largest_fitting_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 10**7)
-    memory.require_memory(lambda n: 10**5 * n, 100)
-    refuses("up to about 100 fits", memory.require_memory, lambda n: 10**5 * n, 101)
-    monkeypatch.setattr(memory, "available_bytes", lambda: None)
-    memory.require_memory(lambda n: 10**5 * n, 10**30)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 10**7)
+    machine.require_memory(lambda n: 10**5 * n, 100)
+    refuses("up to about 100 fits", machine.require_memory, lambda n: 10**5 * n, 101)
+    monkeypatch.setattr(machine, "available_bytes", lambda: None)
+    machine.require_memory(lambda n: 10**5 * n, 10**30)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +12,8 @@ from hypothesis import strategies as hs
 
 import spectheory as st
 from spectheory.core.acceptance import TooFewTrialsError
-from spectheory.yields import NoClassesError
-from spectheory.yields.class_fitting import RATES
-from spectheory.yields.mixing_weights import mixing_weights
+from spectheory.yields import NoClassesError, RequestClasses
+from spectheory.yields.request_classes import RATES, mixing_weights
 from tests.refusals import refuses
 
 SHARES, ALPHAS = (Fraction(2, 5), Fraction(3, 5)), (Fraction(1, 4), Fraction(4, 5))
@@ -55,18 +53,18 @@ def histogram(length: int, shares: tuple[Fraction, ...], alphas: tuple[Fraction,
     return np.array([round(10**6 * (before - after) / reached[0]) for before, after in pairwise(reached)])
 
 
-def classes(shares: list[float], rates: list[float], **fields: object) -> st.RequestClasses:
+def classes(shares: list[float], rates: list[float], **fields: object) -> RequestClasses:
     """Classes made by hand: falls, later ranks and limits that say nothing, unless given."""
     none = {"falls": np.ones(2), "later": np.zeros((2, 0)), "any_rank": False, "counted": None}
     limits = {"low": np.zeros(2), "high": np.ones(2)}
-    return st.RequestClasses(np.array(shares), np.array(rates), **{**none, **limits, **fields})  # pyrefly: ignore[bad-argument-type]
+    return RequestClasses(np.array(shares), np.array(rates), **{**none, **limits, **fields})  # pyrefly: ignore[bad-argument-type]
 
 
-def tau(found: st.RequestClasses, length: int) -> float:
+def tau(found: RequestClasses, length: int) -> float:
     return found.block_efficiency(st.Tree.chain(length))
 
 
-def near(found: st.RequestClasses, rate: float) -> float:
+def near(found: RequestClasses, rate: float) -> float:
     """Share of the tokens in classes of about this rate."""
     return float(found.shares[abs(found.rates - rate) < 0.1].sum())
 
@@ -77,14 +75,12 @@ def test_tau_is_that_of_an_enumerated_world(tree: st.Tree) -> None:
     later = LATER if tree.max_depth < 5 else ()
     found = classes([0.4, 0.6], [0.25, 0.8], later=np.tile(np.array(later, float), (2, 1)).reshape(2, -1))
     assert found.block_efficiency(tree) == pytest.approx(float(world_tau(tree, later)), rel=1e-12)
-    tables = [st.block_efficiency(tree, rates) for rates in found.acceptances]
-    assert found.by_class(tree) == pytest.approx(tables, rel=1e-12)
 
 
 @pytest.mark.parametrize("length", [4, 6])
 def test_the_counts_of_a_chain_give_back_the_world(length: int) -> None:
     """Four depths identify two classes; tau of every other chain and, with later ranks, of trees follows."""
-    found = st.RequestClasses.from_histogram(histogram(length, SHARES, ALPHAS))
+    found = RequestClasses.from_histogram(histogram(length, SHARES, ALPHAS))
     assert near(found, 0.25) == pytest.approx(0.4, abs=1e-3)
     assert near(found, 0.8) == pytest.approx(0.6, abs=1e-3)
     assert found.falls.tolist() == [1] * length
@@ -112,26 +108,17 @@ def test_a_rate_that_falls_for_all_classes_is_found() -> None:
     """One class of rate 0.7 whose later tokens are drafted 0.8 times as well."""
     reached = np.cumprod([1, 0.7, 0.56, 0.56, 0.56])
     counts = np.rint(1e8 * (reached - np.append(reached[1:], 0))).astype(int)
-    found = st.RequestClasses.from_histogram(counts)
+    found = RequestClasses.from_histogram(counts)
     assert found.falls == pytest.approx([1, 0.8, 0.8, 0.8], abs=2e-3)
     exact = 1 + 0.7 * (1 - 0.56**8) / (1 - 0.56)
     assert tau(found, 8) == pytest.approx(exact, rel=1e-3)
-
-
-def test_counts_of_an_acceptance_and_of_a_histogram_are_the_same() -> None:
-    counts = histogram(5, SHARES, ALPHAS)
-    reached = counts[::-1].cumsum()[::-1]
-    table = st.Acceptance.from_counts(reached[1:, None], reached[:-1])
-    of_table = st.RequestClasses.from_acceptance(table, st.Tree.chain(5))
-    of_histogram = st.RequestClasses.from_histogram(counts)
-    assert of_table.to_dict() | {"provenance": {}} == of_histogram.to_dict() | {"provenance": {}}
 
 
 def test_where_every_position_is_counted_the_weights_are_shares_of_the_tokens() -> None:
     trials = np.array([10**8 * sum(s * a**d for s, a in zip(SHARES, ALPHAS, strict=True)) for d in range(6)], float)
     counts = np.rint(trials).astype(int)
     table = st.Acceptance.from_counts(counts[1:, None], counts[:-1])
-    found = st.RequestClasses.from_acceptance(table, None)
+    found = RequestClasses.from_acceptance(table, None)
     assert near(found, 0.25) == pytest.approx(0.4, abs=1e-3)
     assert tau(found, 9) == pytest.approx(float(world_tau(st.Tree.chain(9))), rel=1e-4)
 
@@ -147,7 +134,7 @@ def test_counts_of_all_ranks_of_a_tree() -> None:
     trials = np.array([cycles @ passed**d for d in range(5)])
     scale = 1e9
     table = st.Acceptance.from_counts(np.floor(scale * hits).astype(int), np.ceil(scale * trials).astype(int))
-    found = st.RequestClasses.from_acceptance(_with_ends(table), tree)
+    found = RequestClasses.from_acceptance(_with_ends(table), tree)
     assert found.any_rank
     assert near(found, 0.25) == pytest.approx(0.4, abs=0.01)
     for other in (st.Tree.chain(9), st.Tree.k_ary(2, 3)):
@@ -194,7 +181,7 @@ def test_the_interval_contains_every_world_with_these_counts(
     alphas = tuple(Fraction(rate, 20) for _, rate in mixture)
     counts = histogram(length, shares, alphas)
     try:
-        found = st.RequestClasses.from_histogram(counts)
+        found = RequestClasses.from_histogram(counts)
     except NoClassesError:
         assert counts[2:].sum() < 100
         return
@@ -204,34 +191,6 @@ def test_the_interval_contains_every_world_with_these_counts(
     assert low <= tau(found, other) <= high
     assert low * (1 - 1e-6) <= truth <= high * (1 + 1e-6)
     assert tau(found, length) == pytest.approx(float(counts @ np.arange(1, length + 2) / counts.sum()), rel=2e-3)
-
-
-def test_the_limits_of_requests_that_differ_are_wider() -> None:
-    """The same sums give the same classes; cycles of one request are not independent."""
-    easy, hard = histogram(4, (Fraction(1),), ALPHAS[1:]), histogram(4, (Fraction(1),), ALPHAS[:1])
-    rows = np.array([easy, hard, easy, hard]) // 10
-    by_request, together = st.RequestClasses.from_histogram(rows), st.RequestClasses.from_histogram(rows.sum(0))
-    assert by_request.shares.tolist() == together.shares.tolist()
-    tree = st.Tree.chain(8)
-    (low, high), (inner_low, inner_high) = (one.block_efficiency_interval(tree) for one in (by_request, together))
-    assert low < inner_low < inner_high < high
-
-
-def test_a_request_without_cycles_counts_for_nothing() -> None:
-    counts = histogram(4, SHARES, ALPHAS)
-    alone = st.RequestClasses.from_histogram(counts)
-    padded = st.RequestClasses.from_histogram(np.array([counts, np.zeros(5, int)]))
-    assert padded.to_dict() == alone.to_dict()
-
-
-def test_the_record_says_what_is_assumed_and_comes_back_from_disk(tmp_path: Path) -> None:
-    found = st.RequestClasses.from_histogram(histogram(4, SHARES, ALPHAS))
-    assert "classes of contexts" in found.provenance.assumptions[-1]
-    found.save(tmp_path / "classes.json")
-    again = st.load(tmp_path / "classes.json")
-    assert isinstance(again, st.RequestClasses)
-    assert again.to_dict() == found.to_dict()
-    assert again.block_efficiency_interval(TREES[3]) == found.block_efficiency_interval(TREES[3])
 
 
 def test_the_summary_names_the_classes() -> None:
@@ -270,12 +229,12 @@ JAGGED = np.array([20_000, 56_000, 4_800, 3_840, 15_360])
 
 
 def test_counts_that_no_mixture_gives_are_refused() -> None:
-    assert len(st.RequestClasses.from_histogram(RISING).shares) > 1
+    assert len(RequestClasses.from_histogram(RISING).shares) > 1
     message = (
         r"no mixture of classes agrees with the counts: .* of the cycles accept at least \d tokens \(.*\), the near"
     )
     with pytest.raises(NoClassesError, match=message):
-        st.RequestClasses.from_histogram(JAGGED)
+        RequestClasses.from_histogram(JAGGED)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +243,6 @@ def test_counts_that_no_mixture_gives_are_refused() -> None:
         (np.array([500, 500]), NoClassesError, "classes need counts of at least 2 depths, got 1"),
         (np.array([5000, 50, 40]), NoClassesError, "record a chain of 2 or more tokens, or more cycles"),
         (np.array([5, 5, 5]), TooFewTrialsError, r"trials\[0\] is 15, fewer than min_trials=100"),
-        (np.zeros((3, 4), int), TooFewTrialsError, r"trials\[0\] is 0, fewer than min_trials=100"),
         (np.array([0.5, 0.5, 0.5]), st.InputError, "accepted must be counts >= 0 of cycles that kept 0..K tokens"),
         (np.array([5, -1, 5]), st.InputError, r"accepted must be counts >= 0 .* got \[5, -1, 5\]"),
         (np.array([500]), st.InputError, r"with K >= 1, got \[500\]"),
@@ -292,31 +250,12 @@ def test_counts_that_no_mixture_gives_are_refused() -> None:
 )
 def test_histograms_that_are_refused(accepted: np.ndarray, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        st.RequestClasses.from_histogram(accepted)
+        RequestClasses.from_histogram(accepted)
 
 
 def test_acceptances_that_are_refused() -> None:
     with pytest.raises(st.InputError, match="acceptance must have counts to fit classes"):
-        st.RequestClasses.from_acceptance(st.Acceptance.by_rank([0.6]), st.Tree.chain(3))
+        RequestClasses.from_acceptance(st.Acceptance.by_rank([0.6]), st.Tree.chain(3))
     rates = st.Acceptance.from_counts(np.array([[500], [400]]), np.array([1000, 600]))
     with pytest.raises(st.InputError, match=r"trials\[1\] of acceptance is 600, but only 500 nodes were accepted"):
-        st.RequestClasses.from_acceptance(rates, st.Tree.chain(2))
-    refuses(r"level must be between 0 and 1, got 95", st.RequestClasses.from_histogram, RISING, level=95)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"shares": np.array([0.4, 0.5])}, "shares must sum to 1"),
-        ({"rates": np.array([0.4])}, "shares must sum to 1, one for each of rates"),
-        ({"rates": np.array([0.4, np.nan])}, "rates must be between 0 and 1"),
-        ({"falls": np.array([1, 1.1])}, "falls must be between 0 and 1"),
-        ({"falls": np.array([0.9, 0.9])}, "falls must be 1 first and non-increasing"),
-        ({"falls": np.ones(3)}, "falls, low and high must have one entry for each depth"),
-        ({"later": np.full((2, 2), 0.6)}, "each row of later must sum to at most 1"),
-        ({"low": np.ones(2), "high": np.full(2, 0.5)}, "low must be at most high"),
-        ({"level": 1.0}, "level must be between 0 and 1, got 1"),
-    ],
-)
-def test_fields_that_are_refused(fields: dict[str, object], message: str) -> None:
-    refuses(message, classes, **{"shares": [0.4, 0.6], "rates": [0.25, 0.8], **fields})
+        RequestClasses.from_acceptance(rates, st.Tree.chain(2))

@@ -1,12 +1,14 @@
-"""Memory checks: what does not fit into memory is refused before it starts."""
+"""What the machine offers: its memory, which a search must fit into, and loops that Numba compiles."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from spectheory.core.errors import InputError
 
+Body = TypeVar("Body", bound=Callable[..., Any])
 NEGLIGIBLE = 1_000_000
 """Bytes that are not worth a check."""
 
@@ -43,3 +45,14 @@ def require_memory(need: Callable[[int], int], budget: int) -> None:
         f"budget of {budget:,} needs about {needed / 1e9:,.2f} GB for this search, "
         f"{available / 1e9:,.2f} GB are available: {repair}"
     )
+
+
+def compiler(**options: Any) -> Callable[[Body], Body]:
+    """Numba's `njit` with these options. Without Numba it returns each body unchanged: the same results, slower."""
+    try:
+        from numba import njit
+    except ModuleNotFoundError:
+        return lambda body: body
+    # Without the wrapper by which C code calls a body, which nothing here does.
+    given: dict[str, Any] = {"no_cfunc_wrapper": True, **options}
+    return njit(**given)
