@@ -135,7 +135,7 @@ def lower_bound_again(case: Case) -> dict[str, Any]:
     s, t, widths, depth = case["p_s"], case["p_t"], case["widths"], case["branch_depth"]
     printed = goose.spine_bound(s, t, len(widths), widths, depth)
     charged = goose.budget_of_bound(len(widths), widths, depth)
-    assert goose.budget_as_printed(len(widths), widths) == case["budget"] < charged
+    assert goose.budget_of_bound(len(widths), widths, 1) == case["budget"] < charged
     assert printed == case["eq_1"] > 1 + two_sources(s, t, case["budget"])[case["budget"]]
     tree = goose.tree_of_bound(float(s), float(t), len(widths), widths, depth)
     again = walks.TwoSourceTree.of_library(tree)

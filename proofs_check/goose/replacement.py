@@ -14,14 +14,12 @@ from proofs_check.goose.walks import (
     committed,
     depths,
     exclusive,
-    flat,
     height,
     independent,
     rates,
     reached,
     trees,
 )
-from spectheory import goose
 
 
 def as_printed(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
@@ -116,7 +114,3 @@ def step_1_again(case: Case) -> None:
     after, before = (TwoSourceTree.of_case(other, spine=spine) for spine in (True, False))
     assert committed(before, other["p_s"], other["p_t"]) == other["before"] > case["exchange_after"]
     assert committed(after, other["p_s"], other["p_t"]) == case["exchange_after"]
-    half = Fraction(1, 2)
-    full = flat((((), ()), ((), ())))
-    assert as_printed(full, half, half) > independent(full, half, half) == goose.longest_path_yield(half, 2, 2)
-    assert committed(full, half, half) == goose.isotropic_yield(half, 2, 2)

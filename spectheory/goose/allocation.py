@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.checks import check_counts, check_probabilities
-from spectheory.goose.geometric import geometric_sum
+from spectheory.goose.equation_1 import geometric_sum
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
+from proofs_check import CLAIMS, Claim, decide
 from proofs_check.claims import Paper, filled, papers
 from proofs_check.sentences import formulas, in_words, judged, keeps_the_conclusion
 from spectheory.core.errors import InputError
@@ -92,11 +92,10 @@ def test_fields_show_fractions_exactly_or_in_decimals() -> None:
     )
 
 
-@pytest.mark.parametrize("numbers", [{}, {"count": 26, "most": 4, "least": 0}])
-def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]) -> None:
-    one = replace(
-        CLAIMS["O-TABLES"], check=lambda effort: Finding(numbers, {"n": 1}, 1), statement="1", corrected="1", terms={}
-    )
-    monkeypatch.setitem(CLAIMS, "O-TABLES", one)
-    monkeypatch.setitem(SECOND, "O-TABLES", lambda finding: None)
-    refuses("numbers found without a field: least|fields without a number found: count", decide, "O-TABLES")
+@pytest.mark.parametrize(("less", "more"), [("pairs", ""), ("", "extra")])
+def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, less: str, more: str) -> None:
+    one = CLAIMS["O-TABLES"]
+    found = one.check(1)
+    numbers = {name: number for name, number in found.numbers.items() if name != less} | ({more: 1} if more else {})
+    monkeypatch.setitem(CLAIMS, "O-TABLES", replace(one, check=lambda effort: replace(found, numbers=numbers)))
+    refuses("numbers found without a field: extra|fields without a number found: pairs", decide, "O-TABLES")
