@@ -36,25 +36,14 @@ class Joint:
         self.offsets = [0, *itertools.accumulate(sizes)]
 
     @classmethod
-    def after(
-        cls,
-        target: Callable[[Context], Vector],
-        context: Context,
-        length: int,
-        vocab_size: int,
-    ) -> Joint:
+    def after(cls, target: Callable[[Context], Vector], context: Context, length: int, vocab_size: int) -> Joint:
         """The joint distribution after `context`. Each of the target's distributions is divided by its sum.
 
         Raises:
             InputError: the target does not return a distribution on `vocab_size` tokens.
         """
-        prefixes = [itertools.product(range(vocab_size), repeat=m) for m in range(length)]
-        return cls(
-            [
-                np.array([_distribution(target, (*context, *prefix), vocab_size) for prefix in level])
-                for level in prefixes
-            ]
-        )
+        levels = [itertools.product(range(vocab_size), repeat=m) for m in range(length)]
+        return cls([np.array([_distribution(target, context + tokens, vocab_size) for tokens in of]) for of in levels])
 
     @cached_property
     def impossible(self) -> list[bool]:
@@ -74,6 +63,13 @@ class Joint:
             code, token = divmod(code, self.vocab_size)
             found.append(token)
         return tuple(reversed(found))
+
+    def node(self, tokens: Context) -> int:
+        """The number of a prefix of 1 to `length` tokens."""
+        code = 0
+        for token in tokens:
+            code = code * self.vocab_size + token
+        return self.offsets[len(tokens)] + code
 
     def by_level(self, values: np.ndarray) -> list[np.ndarray]:
         """(nodes,) values as one view per level. Entry 0, for the empty prefix, is 0."""

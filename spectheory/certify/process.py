@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.black_box_worlds import length_of_two_cycles, plays_of, worlds_of
 from spectheory.certify.certificate import Certificate, StepCertificate
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.guard import CodeEndedError, by_the_clock, ends_are_errors, watchdog, within
-from spectheory.certify.play import Play, as_step
+from spectheory.certify.play import Play, as_step, length_of_two_cycles, plays_of, worlds_of
 from spectheory.certify.step import certify_in_worlds
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError

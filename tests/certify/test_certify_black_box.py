@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import spectheory as st
 from spectheory.certify import StepCertificate, Verdict, certify_in_worlds
-from spectheory.certify.black_box_worlds import WORLDS, plays_of
+from spectheory.certify.play import WORLDS, plays_of
 from spectheory.certify.zoo import SPECIMENS, Specimen
 from spectheory.cli import app
 

@@ -245,7 +245,7 @@ def test_a_bug_in_one_context_of_many_is_found() -> None:
         ({"alpha": 1.0}, "alpha must be between 0 and 1"),
         ({"tv": 1.5}, "tv must be between 0 and 1, got 1.5"),
         ({"tv": float("nan")}, "tv must be between 0 and 1"),
-        ({"length": 0}, "length and vocab_size must be at least 1, got 0 and 10"),
+        ({"length": 0}, "length must be at least 1, got 0"),
         ({"contexts": ()}, r"contexts must be one or more different contexts, got \[\]"),
         ({"contexts": [(), ()]}, "contexts must be one or more different contexts"),
         ({"length": 6}, r"at most 100,000 cells, got 10\*\*6"),
