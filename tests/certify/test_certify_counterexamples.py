@@ -85,11 +85,7 @@ def test_a_verifier_that_computes_its_distribution_draws_nothing() -> None:
     [
         (lambda rng: rng.random() < Fraction(1, 3), ["1: uniform in (0, 1/3)", "1: uniform in (1/3, 1)"]),
         (lambda rng: rng.uniform(2, 4) > 3, ["1: uniform in (0, 1/2)", "1: uniform in (1/2, 1)"]),
-        (lambda rng: rng.exponential() < 1, ["1: exponential in (0, 1)", "1: exponential in (1, inf)"]),
-        (
-            lambda rng: np.argmin(rng.exponential(size=2)),
-            ["1: first in its race, 2: after number 1 in a race", "1: after number 2 in a race, 2: first in its race"],
-        ),
+        (lambda rng: rng.exponential() < 1, ["1: exponential"]),
         (lambda rng: rng.choice(2, p=[Fraction(1, 4), Fraction(3, 4)]),
          [f"1: index {i} of weights (1/4, 3/4)" for i in (0, 1)]),
         (lambda rng: rng.random(), ["1 that nothing depends on"]),
