@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,7 +25,6 @@ from spectheory.certify.certificate import (
 )
 from spectheory.certify.guard import CodeEndedError, ends_are_errors, place
 from spectheory.certify.play import max_depth
-from spectheory.certify.shrinking import smallest
 from spectheory.certify.subject import (
     ROUNDED,
     Difference,
@@ -38,6 +37,7 @@ from spectheory.certify.subject import (
     fractions,
     subject_of,
 )
+from spectheory.core.arrays import Vector
 from spectheory.core.chance import BranchError, Pick
 from spectheory.core.checks import check_whole
 from spectheory.core.coins import Coin, exact
@@ -61,6 +61,10 @@ NEEDS_FLOATS = TypeError, AttributeError, ZeroDivisionError
 """Errors of code that runs on float64 and not on Fractions; 0/0 is NaN in float64."""
 FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
 """Errors after which no more worlds are compared."""
+MOST_SHRINKS = 100
+"""Maximum number of cases that are compared to make a counterexample smaller."""
+DENOMINATORS = 2, 3, 4
+"""Simpler distributions are rounded to multiples of 1 over these."""
 Numbers = Callable[[Any], np.ndarray]
 """Makes the arrays that the subject gets: of fractions, or of floats."""
 Score = tuple[Any, int]
@@ -174,17 +178,7 @@ def _sizes_of(policy: DrawPolicy) -> tuple[int, ...]:
 
 @dataclass
 class _Hunt:
-    """The search for a world in which the output does not have the target's distribution.
-
-    Attributes:
-        arithmetic: the numbers in which the subject computes.
-        seen: the score of each case, by its lines.
-        reached: the cases that could be compared, and `drafts`, their number of drafts.
-        off: the largest total variation of each lossy setting.
-        zeros: what is emitted if a random number is exactly 0, with a case.
-        rounded: errors in branches that rounding alone reaches, with their probabilities.
-        failure: the most probable error, in words; `error` itself, and `failed`, its probability.
-    """
+    """The search for a world in which the output does not have the target's distribution."""
 
     subject: Subject
     cases: int
@@ -194,7 +188,6 @@ class _Hunt:
     seen: dict[str, Score] = field(default_factory=dict)
     drafts: int = 0
     reached: list[Case] = field(default_factory=list)
-    off: dict[str, Any] = field(default_factory=dict)
     zeros: dict[str, Case] = field(default_factory=dict)
     rounded: dict[str, Any] = field(default_factory=dict)
     is_rounded: bool = False
@@ -298,9 +291,6 @@ class _Hunt:
         off = difference.total_variation
         if difference.is_rounded and off != 0 and off <= ROUNDED:
             self.is_rounded, off = True, 0
-        if off:
-            setting = f"{case.policy.name} by {case.policy.rule.name}"
-            self.off[setting] = max(off, self.off.get(setting, 0))
         return off, int(self.zero_coins and difference.impossible is not None)
 
     def _fail(self, case: Case, error: Exception, raised: Raised | None = None) -> None:
@@ -337,7 +327,6 @@ class _Hunt:
             failure=None if counterexample else self.failure,
             cannot_replay=isinstance(self.error, BranchError) and not counterexample,
             notes=self._notes(),
-            variations=tuple((shape, number(off)) for shape, off in sorted(self.off.items(), key=lambda one: -one[1])),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -388,3 +377,55 @@ def _known(one: Coin | Pick) -> str:
     if one.is_zero or one.clock:
         return "exactly 0" if one.is_zero else "exponential"
     return "" if (one.low, one.high) == (0, 1) else f"uniform in ({number(one.low)}, {number(one.high)})"
+
+
+def smallest(found: Case, score: Callable[[Case], Any]) -> Case:
+    """The simplest case that is reached from `found` without a lower score, by one simplification after another.
+
+    The search counts comparisons and looks at no clock, so it ends with the same world on every machine.
+    """
+    tried: set[str] = set()
+    is_better = True
+    while is_better:
+        is_better = False
+        for case in simpler(found):
+            key = "\n".join(case.lines())
+            if key in tried or _size(case) >= _size(found):
+                continue
+            if len(tried) == MOST_SHRINKS:
+                return found
+            tried.add(key)
+            if score(case) >= score(found):
+                found, is_better = case, True
+                break
+    return found
+
+
+def simpler(case: Case) -> Iterator[Case]:
+    """Cases that differ from `case` in one respect: contexts get another's distributions, or a distribution changes."""
+    table = case.distributions
+    pairs = {(shown(p), shown(q)): (p, q) for p, q in table.values()}
+    yield from (Case(case.policy, dict.fromkeys(table, pair)) for pair in pairs.values())
+    for context in reversed(table):
+        yield from (Case(case.policy, {**table, context: pair}) for pair in pairs.values())
+    for old, (p, q) in pairs.items():
+        news = [(p, p), (q, q), *((p, new) for new in _simpler(q)), *((new, q) for new in _simpler(p))]
+        for new in news:
+            yield Case(case.policy, {c: new if (shown(a), shown(b)) == old else (a, b) for c, (a, b) in table.items()})
+
+
+def _size(case: Case) -> tuple[int, int, str]:
+    lines = case.lines()
+    return len(lines), sum(map(len, lines)), "\n".join(lines)
+
+
+def _simpler(distribution: Vector) -> Iterator[Vector]:
+    """One-hot, uniform, without one token, and rounded."""
+    tokens = range(len(distribution))
+    support = [token for token in tokens if distribution[token]]
+    weights: list[list[Any]] = [[int(t == token) for t in tokens] for token in tokens]
+    weights.append([int(t in support) for t in tokens])
+    if len(support) > 2:
+        weights += [[0 if t == token else distribution[t] for t in tokens] for token in support]
+    weights += [[round(Fraction(x) * denominator) for x in distribution] for denominator in DENOMINATORS]
+    yield from (np.array([Fraction(w) / sum(row) for w in row], dtype=object) for row in weights if any(row))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.certify.betting import Joint
 from spectheory.certify.certificate import rounded, text
-from spectheory.certify.joint import Joint
 from spectheory.core.arrays import Vector
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_whole

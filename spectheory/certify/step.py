@@ -28,19 +28,13 @@ def certify_step(
     step: Callable[[Any, Any], Any],
     target: Callable[[Context], Vector],
     *,
-    subject: str = "step",
+    vocab_size: int,
     contexts: Sequence[Context] = ((),),
     length: int = 2,
     cycles: int = 1,
-    vocab_size: int,
-    alpha: float = 1e-6,
-    tv: float = 0.01,
-    max_samples: int = 1_000_000,
-    seconds: float = 60.0,
-    seed: int = 0,
     batch: int | None = None,
     ids: Sequence[int] | None = None,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> StepCertificate:
     """Test by sampling whether a whole decoding step, drafter included, keeps the target's distribution.
 
@@ -50,11 +44,12 @@ def certify_step(
     - LOSSY: the wealth won by betting against the claim reached 1 / alpha. The probability of this verdict for a
       correct step is at most alpha (see `betting`).
     - WITHIN: the total variation is below `tv` in every context. If the runs are independent, the probability of this
-      verdict for a step with a total variation of `tv` or more is at most alpha (see `confidence`).
+      verdict for a step with a total variation of `tv` or more is at most alpha (see `variation_bound`).
     - UNDECIDED: `max_samples` runs gave neither verdict, or the step could not be run.
 
     With `batch`, the step gets many contexts in one call, and the claim is also that the rows of a call are independent
-    of each other (see `pairs`). A fault in one row of a batch is seen in one of `batch` runs: test a small batch too.
+    of each other (see `betting.Pairs`). A fault in one row of a batch is seen in one of `batch` runs: test a small
+    batch too.
 
     Args:
         step: function (context, rng) -> tokens that one step emits, at least 1. Tokens after the first `length` are
@@ -63,22 +58,16 @@ def certify_step(
             drafts of the last call in words, they are shown for a run with a fault.
         target: function context -> (V,) distribution of the next token. It is called for all prefixes shorter than
             `length`.
-        subject: name of the step in the certificate.
+        vocab_size: number of tokens V in the vocabulary.
         contexts: contexts in which the step is tested, each a tuple of tokens.
         length: number of tokens whose joint distribution is compared. With one more than the depth of the drafts, every
             bonus token is compared; with two more, so is a token of the second cycle after it.
         cycles: number of calls of the step in one run, each after the tokens that the calls before it emitted. With 2,
             random numbers that are reused from one call to the next are detected.
-        vocab_size: number of tokens V in the vocabulary.
-        alpha: maximum probability of either wrong verdict.
-        tv: the step passes if its total variation from the target is below this.
-        max_samples: maximum number of runs of the step, over all contexts.
-        seconds: maximum processor time of one run, checked when the run returns.
-        seed: seed of `rng`.
         batch: number of contexts in one call of the step; None for one context a call.
         ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`. Contexts, target
             and certificate still use 0 to V - 1.
-        progress: called after each batch with (runs, log wealth, bound on the total variation).
+        options: `subject`, `alpha`, `tv`, `max_samples`, `seconds`, `seed` and `progress` of `certify_in_worlds`.
 
     Raises:
         InputError: an argument is out of range, or the target does not return a distribution on the vocabulary. An
@@ -86,10 +75,7 @@ def certify_step(
         CodeEndedError: the target raised SystemExit.
     """
     play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size, batch, ids)
-    return certify_in_worlds(
-        [play], subject=subject, cycles=cycles, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
-        progress=progress,
-    )  # fmt: skip
+    return certify_in_worlds([play], cycles=cycles, **options)
 
 
 @ends_are_errors()
@@ -114,14 +100,14 @@ def certify_in_worlds(
 
     Args:
         plays: the step in each world, with a name of its own. All worlds and contexts get equally many runs.
-        subject: see `certify_step`.
+        subject: name of the step in the certificate.
         cycles: see `certify_step`.
         alpha: maximum probability of either wrong verdict, over all worlds.
         tv: the step passes if its total variation from the target is below this in every world.
         max_samples: maximum number of runs of the step, over all worlds and contexts.
-        seconds: see `certify_step`.
-        seed: see `certify_step`.
-        progress: see `certify_step`.
+        seconds: maximum processor time of one call, checked when it returns.
+        seed: seed of the random source that the steps get.
+        progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
         InputError: an argument is out of range.

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from spectheory.certify.betting import Wager, pooled
-from spectheory.certify.joint import Joint
+from spectheory.certify.betting import Joint, Wager, pooled
 from spectheory.certify.step import look_times
 from spectheory.core.world import Context
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from typer.testing import CliRunner
 
 import spectheory as st
-from spectheory.certify import Verdict, shrinking, strategies
+from spectheory.certify import Verdict, exact, strategies
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen, StepSpecimen
 from spectheory.cli import app
 from spectheory.verify import TopDown
@@ -63,7 +63,7 @@ def policies(specimen: Specimen, few: bool) -> Sequence[st.DrawPolicy]:
 def test_every_wrong_verifier_is_condemned(specimen: Specimen, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """On all shapes the counterexample is also made smaller."""
     if few:
-        monkeypatch.setattr(shrinking, "MOST_SHRINKS", 0)
+        monkeypatch.setattr(exact, "MOST_SHRINKS", 0)
     certificate = st.certify_verifier(
         specimen.given,
         policies=policies(specimen, few),
@@ -124,7 +124,7 @@ def test_right_code_with_habits_is_passed(verify: Any) -> None:
 
 
 def test_every_shape_that_is_called_covered_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shrinking, "MOST_SHRINKS", 0)
+    monkeypatch.setattr(exact, "MOST_SHRINKS", 0)
     assert st.certify_verifier(wrong_on_one_shape_only, sizes=(2,), cases=13).verdict is Verdict.LOSSY
     certificate = st.certify_verifier(st.otlp.NSS(), rules=st.DrawRule.IID, sizes=(2,), cases=13)
     covered = " ".join(certificate.covered)

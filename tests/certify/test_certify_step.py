@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from spectheory.certify import StepCertificate, Verdict, certify_step
-from spectheory.certify.joint import Joint
+from spectheory.certify.betting import Joint
 from spectheory.certify.step import look_times, variation_bound
 from spectheory.core.world import Context
 from spectheory.report.certificate import wealth_figure
@@ -107,7 +107,7 @@ BUGS: dict[str, tuple[Step, int]] = {
 def test_a_wrong_step_is_found(bug: str) -> None:
     step, most = BUGS[bug]
     found = certify_step(step, target, vocab_size=V, max_samples=most)
-    print(bug, found.samples, round(found.log10_wealth, 1))
+    print(bug, found.samples, round(found.log_wealth, 1))
     assert found.verdict is Verdict.LOSSY
     assert found.log_wealth >= -math.log(found.alpha)
     assert found.worst is not None
