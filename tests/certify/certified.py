@@ -109,9 +109,6 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, int(np.argmax(np.asarray(p[0], float) / rng.standard_gamma(1, size=len(p[0]))))
 
 
-TINY = np.finfo(np.float32).tiny
-
-
 def rejecting(
     draft: st.Draft, p: Any, rng: Any, correction: Any, accepts: Callable[[Any, Any], Any] = lt
 ) -> tuple[int, int]:
@@ -121,12 +118,6 @@ def rejecting(
     if accepts(rng.random() * draft.q[0][token], p[0][token]):
         return child, rng.choice(len(p[child]), p=p[child])
     return 0, rng.choice(len(correction), p=correction)
-
-
-def guarded(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right on a single draft: a guard keeps every weight of the residual above 0."""
-    left = np.maximum(p[0] - draft.q[0], TINY)
-    return rejecting(draft, p, rng, left / left.sum())
 
 
 def bonus_from_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -215,17 +206,6 @@ def own_sample(processed: Any) -> Any:
         return 0, rng.choice(len(weights), p=weights / weights.sum())
 
     return verify
-
-
-def min_p(p: Any) -> Any:
-    return p * (p >= max(p) / 1000)
-
-
-def top_p(p: Any) -> Any:
-    """The most probable tokens until their probabilities sum to 0.99."""
-    order = sorted(range(len(p)), key=lambda token: -p[token])
-    kept = {token for at, token in enumerate(order) if sum(p[t] for t in order[:at]) * 100 < 99}
-    return np.array([x if token in kept else x * 0 for token, x in enumerate(p)], dtype=object)
 
 
 def drops_below_epsilon(p: Any) -> Any:

@@ -13,12 +13,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.certify import (
-    Verdict,
-    eagle_play,
-    sglang_play,
-    vllm_play,
-)
+from spectheory.certify import Verdict, eagle_play, sglang_play, vllm_play
 from tests.certify.samplers import (
     BLOCK,
     LARGE,
