@@ -53,11 +53,7 @@ class Joint:
 
     @classmethod
     def after(cls, target: Callable[[Context], Vector], context: Context, length: int, vocab_size: int) -> Joint:
-        """The joint distribution after `context`. Each of the target's distributions is divided by its sum.
-
-        Raises:
-            InputError: the target does not return a distribution on `vocab_size` tokens.
-        """
+        """The joint distribution after `context`. Each of the target's distributions is divided by its sum."""
         levels = [itertools.product(range(vocab_size), repeat=m) for m in range(length)]
         return cls([np.array([_distribution(target, context + tokens, vocab_size) for tokens in of]) for of in levels])
 

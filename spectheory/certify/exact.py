@@ -125,22 +125,17 @@ def certify_verifier(
     try:
         from spectheory.certify import strategies
     except ImportError as error:
-        raise ImportError(
-            "certify_verifier draws its worlds with Hypothesis: pip install 'spectheory[certify]'"
-        ) from error
+        raise ImportError("certify_verifier needs Hypothesis: pip install 'spectheory[certify]'") from error
     subject = subject_of(given, rules, seconds)
     wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
     fewest = min(sizes or SIZES)
     for policy in wanted:
         if policy.rule not in subject.rules:
-            raise InputError(
-                f"{policy} draws by {policy.rule.name}, but {subject.name} is certified for "
-                f"{list(subject.rules)}: add the rule to rules, or choose another policy"
-            )
+            raise InputError(f"{policy} draws by {policy.rule.name}: add it to rules, or choose another policy")
         if most_drafts(policy, fewest) > MOST_DRAFTS_ASKED:
             raise InputError(
-                f"{policy} has up to {most_drafts(policy, fewest):,} drafts with a vocabulary of {fewest} "
-                f"tokens; at most {MOST_DRAFTS_ASKED:,} can be enumerated for each world: certify a smaller tree"
+                f"{policy} has up to {most_drafts(policy, fewest):,} drafts of {fewest} tokens; at most "
+                f"{MOST_DRAFTS_ASKED:,} can be enumerated: certify a smaller tree"
             )
     hunt = _Hunt(subject, cases, progress, zero_coins)
     refused = hunt.prepare(wanted, fewest)

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,7 @@ START = (
 
 
 def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What `answer_of` returns in a child process.
-
-    Raises:
-        InputError: the child reports an error in the request, or ended without an answer.
-        ModuleNotFoundError: a package is missing.
-    """
+    """What `answer_of` returns in a child process. Its errors, and an end without an answer, are an InputError."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.json"
         command = [sys.executable, "-c", START, json.dumps(sys.path), str(file), name, json.dumps(options)]
@@ -126,22 +122,10 @@ def certify_named(
     seed: int = 0,
     progress: Callable[[int, str], None] = lambda done, what: None,
 ) -> Certificate | StepCertificate:
-    """Certify an object by its name, as the command `certify` does.
+    """Certify an object by its name, as the command `certify` does, whose help describes the options.
 
-    Args:
-        name: the object as package.module:object, or the class name of a registered solver or verifier. An object with
-            `step`, `target` and `vocab_size` is a whole decoding step; anything else is for `certify_verifier`.
-        black_box: True samples whole decoding steps, False only enumerates; None enumerates, and samples if random
-            draws cannot be enumerated.
-        rules: names of the rules by which drafts are drawn; () for the object's own rules.
-        shapes: for each draft tree, its number of draws per node at each depth; () for all small trees.
-        cases: see `certify_verifier`.
-        alpha: see `certify_in_worlds`.
-        tv: see `certify_in_worlds`.
-        max_samples: see `certify_in_worlds`.
-        seconds: maximum processor time of one call of the code under test.
-        seed: seed of the worlds and the runs.
-        progress: called with the number of worlds or runs so far, and "worlds" or "runs".
+    An object with `step`, `target` and `vocab_size` is a whole decoding step. `rules` and `shapes` are () for the
+    object's own rules and for all small trees. `progress` gets a number so far, and "worlds" or "runs".
 
     Raises:
         InputError: the object cannot be loaded, or cannot be certified in the requested way.
@@ -202,16 +186,16 @@ def _play(given: Any, name: str, seconds: float, seed: int) -> Play:
 
 def _shape_for(given: Any, rule: DrawRule, seconds: float, seed: int) -> DrawPolicy:
     """The first of three draft trees that the object does not refuse. The test will report its other errors."""
-    world = next(iter(worlds_of(seed).values()))
+    step_on = partial(as_step, given, world=next(iter(worlds_of(seed).values())))
     shapes = [Levels((2, 1), rule), Levels((1, 1), rule), Paths(2, 2, rule=rule)]
     for policy in shapes:
         try:
             for number in range(20):
-                within(seconds, as_step(given, policy, world), (), np.random.default_rng(number))
+                within(seconds, step_on(policy), (), np.random.default_rng(number))
         except ValueError:
             continue
         except Exception:
-            return policy
+            pass
         return policy
     return shapes[0]
 

@@ -40,15 +40,11 @@ class NotADistributionError(InputError):
 
 
 class Ending(NamedTuple):
-    """One way in which a verifier ends on a draft.
+    """One way in which a verifier ends on a draft: the last accepted node, and the token after it.
 
-    Attributes:
-        node: the last accepted node.
-        token: the token after it.
-        chance: probability; 0 if a random number must be exactly 0.
-        given_zeros: probability given the random numbers that are exactly 0; equal to `chance` if there are none.
-        error: error that the verifier raised in place of a node and a token, or None.
-        branch: its random numbers; None if the verifier computes its distribution.
+    `chance` is its probability, 0 if a random number must be exactly 0; `given_zeros` is the probability given the
+    random numbers that are exactly 0. `error` is an error that the verifier raised in place of a node and a token.
+    `branch` has its random numbers; None if the verifier computes its distribution.
     """
 
     node: int
@@ -70,13 +66,9 @@ DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A verifier as its distribution of (node, token) given (draft, p).
+    """A verifier as its distribution of (node, token) given (draft, p), and the rules for which it shall be lossless.
 
-    Attributes:
-        name: name in reports.
-        rules: draw rules for which it shall be lossless.
-        distribution_of: computes the distribution, see `DistributionOf`.
-        states_distribution: True if it computes its distribution itself; False if its draws are enumerated.
+    `states_distribution` is True if it computes its distribution itself; False if its draws are enumerated.
     """
 
     name: str
@@ -89,9 +81,6 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
     """The subject for a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
 
     A function can have its draw rules as an attribute `rules`. Without it, its rule is DrawRule.IID.
-
-    Raises:
-        InputError: `given` is none of these, or its `rules` are empty.
     """
     if not 0 < seconds < float("inf"):
         raise InputError(f"seconds must be finite and above 0, got {seconds}")
@@ -258,11 +247,8 @@ def compare(
     """Compare a verifier's output with the target, over all drafts of `policy` in `world`.
 
     Outputs are extended by the target to `length` tokens. `arithmetic` makes the arrays that the verifier gets from the
-    distributions of the world. The probabilities of drafts stay exact.
-
-    Raises:
-        NotADistributionError: the verifier states a node or a token that does not exist, or a negative probability. If
-            its draws are enumerated, this is one of its errors instead, with its probability.
+    distributions of the world. The probabilities of drafts stay exact. NotADistributionError is raised if the verifier
+    states what is no distribution; if its draws are enumerated, this is one of its errors, with its probability.
     """
     emitted: dict[Context, Any] = {}
     impossible, drafts, lost, is_rounded = None, 0, 0, False

@@ -119,12 +119,7 @@ class Runs:
         self.unseen = 0
 
     def run(self, runs: int, rng: np.random.Generator) -> None:
-        """Run the step `runs` times in each context.
-
-        Raises:
-            BrokenStepError: the step raised, or did not return tokens.
-            NeverEmittedError: the step emitted tokens to which the target gives probability 0.
-        """
+        """Run the step `runs` times in each context; BrokenStepError and NeverEmittedError end the test."""
         for order in self._orders(runs):
             self._call(order, self.cycles, rng)
             for i, emitted in zip(order, self.texts, strict=True):

@@ -86,15 +86,6 @@ def invents_a_token(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, len(p[0])
 
 
-def torch_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but draws from torch's global generator, by inversion of a normal number."""
-    import torch
-
-    edges = torch.tensor([float(x) for x in p[0]], dtype=torch.float64).cumsum(0)
-    coin = torch.special.ndtr(torch.randn((), dtype=torch.float64))
-    return 0, min(int(torch.searchsorted(edges, coin, right=True)), len(edges) - 1)
-
-
 def own_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right, but draws from a generator of its own."""
     return 0, int(np.random.Generator(np.random.PCG64()).choice(len(p[0]), p=[float(x) for x in p[0]]))
@@ -169,18 +160,6 @@ def to_torch(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     edges = torch.tensor([float(x) for x in p[0]], dtype=torch.float64).cumsum(0)
     coin = torch.tensor(rng.random()).double().sqrt()
     return 0, min(int(torch.searchsorted(edges.sqrt(), coin, right=True)), len(edges) - 1)
-
-
-def to_a_power(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but it squares a random number."""
-    if rng.integers(2):
-        return 0, rng.choice(len(p[0]), p=p[0])
-    coin, edge = rng.random() ** 2, 0.0
-    for token, chance in enumerate(p[0]):
-        edge += float(chance)
-        if coin < edge**2:
-            return 0, token
-    return 0, int(np.argmax(p[0]))
 
 
 def must_be_a_float(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:

@@ -82,15 +82,6 @@ def test_assertions_share_the_level_of_the_session(suite: pytest.Pytester) -> No
     assert testing.session is outside
 
 
-def test_a_worker_has_a_share_of_the_level(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worker number 2 has 1/12 of it."""
-    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw2")
-    result = run(suite, "-k", "right", "--certify-folder", "kept")
-    result.assert_outcomes(passed=1, deselected=3)
-    (path,) = (suite.path / "kept").iterdir()
-    assert json.loads(path.read_text())["session_level"] == pytest.approx(1e-5 / 12)
-
-
 def test_wrong_settings_are_named(suite: pytest.Pytester) -> None:
     suite.makeini("[pytest]\ncertify_false_alarms_a_day = often")
     result = run(suite, "-k", "right")
