@@ -9,6 +9,7 @@ The tree is the best one of 16 nodes for these rates. The points are the rows of
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -17,31 +18,14 @@ from matplotlib.figure import Figure
 
 import spectheory as st
 from spectheory.core.files import write_whole
-from spectheory.report.svg import BLUE, GREEN, GREY, INK, MUTED, ORANGE, styled, to_svg
+from spectheory.report.svg import BLUE, GREY, INK, MARKERS, MUTED, styled, to_svg
 
 DOCS = Path(__file__).parent
-RATES, RESULTS, PICTURE = DOCS / "picture" / "acceptance.json", DOCS / "results.md", DOCS / "picture.svg"
+RATES, PICTURE = DOCS / "picture" / "acceptance.json", DOCS / "picture.svg"
+PAGE = runpy.run_path(str(DOCS / "pictures" / "predicted_and_measured.py"))
+MEASURED: dict[str, np.ndarray] = PAGE["rows"](PAGE["PAGE"].read_text(encoding="utf-8"))
 BUDGET, NAMED = 16, 0.03
 """Nodes of the tree, and the least reach of a node whose label is drawn."""
-TEMPERATURES = {"0": (BLUE, "o"), "0.6": (GREEN, "s"), "1": (ORANGE, "^")}
-
-
-def measured() -> list[tuple[str, float, float]]:
-    """(temperature, measured tau, tau by replay on other prompts) of each row of docs/results.md."""
-    temperature, columns, found = "", [], []
-    for line in RESULTS.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("Temperature "):
-            temperature = line.split()[1].rstrip(":")
-        elif line.startswith("### Wall clock"):
-            break
-        elif cells[0] == "policy":
-            columns = cells
-        elif columns and line.startswith("| "):
-            row = dict(zip(columns, cells, strict=True))
-            if row["replay"].strip("-"):
-                found.append((temperature, float(row["tau"]), float(row["replay"])))
-    return found
 
 
 @styled
@@ -52,7 +36,7 @@ def picture() -> str:
     rates = st.Acceptance.load(RATES).smoothed()
     tree = st.best_tree(rates, BUDGET)
     draw_tree(left, tree, np.asarray(st.reach(tree, rates)), st.block_efficiency(tree, rates))
-    draw_points(right, measured())
+    draw_points(right)
     return to_svg(figure, "A planned draft tree with the reach of its nodes, and predicted beside measured tau")
 
 
@@ -72,20 +56,17 @@ def draw_tree(axes: Axes, tree: st.Tree, reach: np.ndarray, tau: float) -> None:
     axes.set_title(f"The best {BUDGET} drafts: reach by measured rates, tau {tau:.2f}")
 
 
-def draw_points(axes: Axes, rows: list[tuple[str, float, float]]) -> None:
+def draw_points(axes: Axes) -> None:
     """Measured tau of each combination of drafter and verifier against tau by replay on other prompts."""
-    largest = max(max(tau, replay) for _, tau, replay in rows) * 1.05
+    largest = max(rows[:, [0, 2]].max() for rows in MEASURED.values()) * 1.05
     axes.plot([1, largest], [1, largest], color=MUTED, linewidth=0.8)
-    for temperature, (colour, marker) in TEMPERATURES.items():
-        points = np.array([row[1:] for row in rows if row[0] == temperature])
-        label = f"temperature {temperature}"
-        axes.plot(
-            points[:, 1], points[:, 0], marker, color=colour, markersize=4.5, alpha=0.75, linestyle="none", label=label
-        )
+    for marker, (temperature, rows) in zip(MARKERS, MEASURED.items(), strict=False):
+        style = {"color": PAGE["COLOURS"][temperature], "markersize": 4.5, "alpha": 0.75, "linestyle": "none"}
+        axes.plot(rows[:, 2], rows[:, 0], marker, label=f"temperature {temperature}", **style)
     axes.set(
         xlim=(1, largest), ylim=(1, largest), aspect="equal", xlabel="tau predicted by replay", ylabel="tau measured"
     )
-    axes.set_title(f"{len(rows)} measured decoders")
+    axes.set_title(f"{sum(map(len, MEASURED.values()))} measured decoders")
     axes.legend(loc="upper left")
     axes.tick_params(color=GREY)
 

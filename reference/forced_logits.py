@@ -87,9 +87,9 @@ def draft_logits(pair: Pair, batch: ForcedBatch, depths: int) -> Float32[Tensor,
 
     Entry [d, b, t] is for the token after `batch.tokens[b, t]` where the cycle has drafted the last d of these tokens.
     A draft model has D = 1, because its logits do not depend on the depth. A draft head's features of drafted tokens
-    are its own outputs, as in decoding; before them it reads the target's states. Its D is `depths`, or as many as a
-    parallel head has. Where a text has too few tokens before a position, the entry of a head is that of the depth
-    above; after the first token of all nothing can be drafted, and its logits are 0.
+    are its own outputs, as in decoding; before them it reads the target's states. Its D is `depths`. Where a text has
+    too few tokens before a position, the entry of a head is that of the depth above; after the first token of all
+    nothing can be drafted, and its logits are 0.
 
     Raises:
         LogitsError: they are not distributions.
@@ -156,22 +156,29 @@ def forced_texts(
     if sampling.greedy:
         raise InputError("temperature must be above 0 for texts with probabilities, got 0: replay greedy text by ranks")
     check_continued(pair, prompts, texts)
-    return _forced_texts(pair, prompts, texts, sampling, depths)
+    read = forced_rows(pair, list(zip(prompts, texts, strict=True)), sampling, depths)
+    return (
+        TargetText(np.array(text), p, normalised(sampling.distribution(offered)))
+        for text, (p, offered) in zip(texts, read, strict=True)
+    )
 
 
 @torch.inference_mode()
-def _forced_texts(
-    pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling, depths: int
-) -> Iterator[TargetText]:
-    """`forced_texts` after its checks."""
-    requests = list(zip(prompts, texts, strict=True))
-    for first in range(0, len(requests), BATCH):
-        batch = ForcedBatch(pair, requests[first : first + BATCH], first, features=isinstance(pair.draft, Head))
+def forced_rows(
+    pair: Pair, requests: Sequence[tuple[list[int], list[int]]], sampling: Sampling, depths: int, first: int = 0
+) -> Iterator[tuple[Any, Float32[Tensor, "D n V"]]]:
+    """For each prompt with its text of n tokens: p (n, V) at the positions of the text, and the draft's logits there.
+
+    p is None at temperature 0. `first` is the number of the first request, for error messages.
+    """
+    for start in range(0, len(requests), BATCH):
+        batch = ForcedBatch(pair, requests[start : start + BATCH], first + start, features=isinstance(pair.draft, Head))
         offered = draft_logits(pair, batch, depths)
         for place, (_, text) in enumerate(batch.requests):
-            span = batch.span(place)
-            p = target_rows(batch.target_logits[place, span], text, sampling, pair.target.dtype)
-            yield TargetText(np.array(text), p, normalised(sampling.distribution(offered[:, place, span])))
+            p, span = None, batch.span(place)
+            if not sampling.greedy:
+                p = target_rows(batch.target_logits[place, span], text, sampling, pair.target.dtype)
+            yield p, offered[:, place, span]
 
 
 def target_rows(

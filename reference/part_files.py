@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 
 from spectheory import Provenance
 from spectheory.core.errors import InputError
-from spectheory.core.files import InUseError, owned, read_text, whole_file, write_whole
+from spectheory.core.files import owned, read_text, whole_file, write_whole
 from spectheory.core.json_values import parse, to_json
 
 STAMP = "provenance.json"
@@ -64,11 +63,7 @@ def claim(folder: Path, what: str, **fields: Any) -> Provenance:
         InUseError: another process is the only writer of the folder.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    for _ in range(100):
-        with suppress(InUseError), _locked(folder):
-            return _stamped(folder, what, **fields)
-        sleep(0.01)
-    with _locked(folder):
+    with _locked(folder, wait=1):
         return _stamped(folder, what, **fields)
 
 
@@ -78,10 +73,10 @@ def require_kind(folder: Path, what: str) -> None:
         raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
 
 
-def _locked(folder: Path) -> AbstractContextManager[None]:
+def _locked(folder: Path, wait: float = 0) -> AbstractContextManager[None]:
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
-    return owned(folder, folder / LOCK, "name another folder")
+    return owned(folder, folder / LOCK, "name another folder", wait)
 
 
 def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:
@@ -170,6 +165,28 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
             "it rewritten"
         )
     return table
+
+
+def resumed_rows(
+    folder: Path,
+    total: int,
+    size: int,
+    rows: Callable[[int], Iterable[dict[str, Any]]],
+    columns: pa.Schema,
+    done: Callable[[int, int], None],
+) -> list[dict[str, Any]]:
+    """The rows of `total` items, from files of `size` items each; items without a file are computed by `rows`.
+
+    `done` is called with the number of items that are finished, and of all.
+    """
+    found = []
+    for first in range(0, total, size):
+        part, numbers = folder / f"part-{first:06d}.parquet", range(first, min(first + size, total))
+        if not part.exists():
+            write_part(part, (row for number in numbers for row in rows(number)), columns)
+        found += read_part(part).to_pylist()
+        done(numbers.stop, total)
+    return found
 
 
 def _run_of(folder: Path) -> bytes:

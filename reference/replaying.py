@@ -1,10 +1,9 @@
-"""Replays of a recorded trace: by its ranks at temperature 0, else by p and q from one forward of each text."""
+"""`replay_drafter`: the cycles of a drafter that draws nothing, such as a dynamic tree, on texts of the target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,102 +12,14 @@ from jaxtyping import Float
 
 from reference.cached_model import CachedModel
 from reference.drafters import Drafter
-from reference.forced_logits import forced_texts
 from reference.logits import settle
-from reference.models import Attention, Pair, load_pair
-from reference.part_files import short_hash, stamp_of
+from reference.models import Pair
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
-from reference.tracing import PROMPTS, by_request, ranks
-from spectheory import Acceptance, DrawRule, Provenance
+from spectheory import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text
-from spectheory.core.json_values import parse
-from spectheory.replay import GreedyText, Replayed, Replays
+from spectheory.replay import Replayed
 from spectheory.verify import walk
-
-
-def traced_replays(folder: Path, rates: Acceptance | None = None) -> tuple[Replays, Provenance]:
-    """The texts of a trace, ready to replay, and the provenance of the trace.
-
-    Above temperature 0 the pair is loaded from the folders that the trace names, as it was when it was recorded.
-
-    Args:
-        folder: folder of the trace.
-        rates: acceptance rates that are used with these texts.
-
-    Raises:
-        InputError: as `replays`; the pair is no longer where the trace names it; or `rates` were counted with another
-            sampling than that of the trace.
-    """
-    by_request(folder, "target_token")
-    stamp = stamp_of(folder)
-    if rates is not None and rates.temperature is not None and rates.provenance.sampling != stamp.sampling:
-        raise InputError(
-            f"trace {folder} has {stamp.sampling}, but the acceptance rates have {rates.provenance.sampling}: "
-            "use the rates of this trace"
-        )
-    return replays(folder, traced_pair(stamp) if stamp.temperature else None), stamp
-
-
-def traced_pair(stamp: Provenance) -> Pair:
-    """The pair of a trace, loaded from the folders that its provenance names, as it was when it was recorded."""
-    return load_pair(
-        str(stamp.target),
-        str(stamp.draft),
-        device=stamp.device or "cpu",
-        dtype=getattr(torch, (stamp.dtype or "float32").removeprefix("torch.")),
-        attention=cast(Attention, stamp.attention or "sdpa"),
-    )
-
-
-def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: int = 1) -> Replays:
-    """The texts of a trace, ready to replay any tree and verifier on them.
-
-    Args:
-        folder: folder of the trace.
-        pair: the pair that the trace was recorded with; needed above temperature 0.
-        seed: seed of the drafts that are drawn in addition to the tokens of a text.
-        samples: see `Replays`.
-
-    Raises:
-        InputError: the folder holds no trace or a damaged one, it was recorded above temperature 0 and `pair` is not
-            given or is another pair, or it does not hold its prompts.
-    """
-    texts = by_request(folder, "target_token")
-    stamp = stamp_of(folder)
-    limit = None if (known := stamp.settings.get("deepest")) is None else int(str(known))
-    if not stamp.temperature:
-        candidates = int(str(stamp.settings["candidates"]))
-        return Replays((GreedyText(one, candidates) for one in ranks(folder)), limit=limit)
-    if pair is None:
-        raise InputError(f"pair must be given to replay a trace at temperature {stamp.temperature}, got None")
-    prompts = traced_prompts(folder, pair)[: len(texts)]
-    depths = int(str(stamp.settings.get("depths", 1)))
-    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp), depths)
-    return Replays(forced, seed=seed, samples=samples, limit=limit)
-
-
-def traced_prompts(folder: Path, pair: Pair) -> list[list[int]]:
-    """The prompts of a trace that was recorded with `pair`.
-
-    Raises:
-        InputError: the trace was recorded with another pair, or does not hold its prompts.
-    """
-    stamp = stamp_of(folder)
-    recorded = stamp.settings["weights"]
-    if recorded != pair.fingerprint:
-        raise InputError(
-            f"pair has weights {pair.fingerprint}, the trace in {folder} was recorded with {recorded} "
-            f"({stamp.target} with {stamp.draft}): p and q must come from the same models"
-        )
-    if not (folder / PROMPTS).exists():
-        raise InputError(f"{folder} lacks {PROMPTS}, without which p and q cannot be computed: record the trace again")
-    prompts = parse(read_text(folder / PROMPTS), str(folder / PROMPTS))
-    if short_hash(prompts) != stamp.settings["prompts"]:
-        raise InputError(f"{folder / PROMPTS} does not hold the prompts of this trace: record the trace again")
-    return prompts
-
 
 OFF_TEXT = (
     "drafter reads the target's logits at rejected nodes, which are not in the text: replay it with "
@@ -205,7 +116,7 @@ def _followed(
     drafting.commit([], text[:1])
     position, found = 1, []
     while position < len(text):
-        draft = drafting.grow(min(room, drafting.deepest), None)
+        draft = drafting.grow(room, None)
         tokens = torch.as_tensor(draft.tokens).tolist()
         following = iter(text[position:])
         path, last = walk(draft.draws, tokens, lambda node: next(following, -1))  # noqa: B023

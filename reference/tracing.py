@@ -1,4 +1,4 @@
-"""Traces: the text of the target, and the rank of each of its tokens among the draft's candidates.
+"""Traces, written and read: the text of the target, and the rank of each of its tokens among the draft's candidates.
 
 The text is the target's own continuation of each prompt, and every position has a row. The target writes the texts
 first, then one forward of each model reads them. At temperature 0 the candidates are the draft's top k. Above it they
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +24,19 @@ from torch import Generator, Tensor
 from transformers import DynamicCache
 
 from reference.candidates import child_tokens
-from reference.forced_logits import BATCH, DEPTHS, ForcedBatch, draft_logits, normalised, target_rows
+from reference.forced_logits import DEPTHS, forced_rows, forced_texts, normalised
 from reference.heads import Head
 from reference.host_arrays import to_host
 from reference.logits import Peaks, settle
-from reference.models import Pair
+from reference.models import Attention, Pair, load_pair
 from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling, require_drawing
-from spectheory import Acceptance, DrawRule, Tree
+from spectheory import Acceptance, DrawRule, Provenance, Tree
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
+from spectheory.core.files import read_text, write_whole
+from spectheory.core.json_values import parse
+from spectheory.replay import GreedyText, Replays
 
 PROMPTS = "prompts.json"
 """File of the prompts, a list of token ids for each request."""
@@ -86,8 +88,6 @@ class TraceSettings:
     def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
         """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
         settings = {**asdict(self), **inputs, "depths": pair.depths_of(self.depths)}
-        if pair.deepest is not None:
-            settings["deepest"] = pair.deepest
         for name in ("temperature", "top_k", "top_p", "seed", *(() if isinstance(pair.draft, Head) else ("depths",))):
             del settings[name]
         return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}
@@ -161,21 +161,15 @@ def _rows(
     )
     texts = _continued(pair, prompts, settings, first, rng, lambda step: done(len(prompts) * step // 2))
     requests, uniforms = list(zip(prompts, texts, strict=True)), Uniforms(candidates)
-    for start in range(0, len(requests), BATCH):
-        batch = ForcedBatch(pair, requests[start : start + BATCH], first + start, features=isinstance(pair.draft, Head))
-        offered = draft_logits(pair, batch, settings.depths)
-        for place, (_, text) in enumerate(batch.requests):
-            span = batch.span(place)
-            p = None
-            if not settings.sampling.greedy:
-                p = target_rows(batch.target_logits[place, span], text, settings.sampling, pair.target.dtype)
-            found = np.array([_ranks(p, logits, text, settings, uniforms) for logits in offered[:, place, span]])
-            for step, token in enumerate(text):
-                row = {"request_id": first + start + place, "pos": step, "target_token": token}
-                for column, ranks_of_token in zip(DEEPER, found[:, :, step].T.tolist(), strict=True):
-                    row |= {column: ranks_of_token[0], DEEPER[column]: ranks_of_token[1:]}
-                yield row
-        done(settings.new_tokens * (len(requests) + start + len(batch.requests)) // 2)
+    read = forced_rows(pair, requests, settings.sampling, settings.depths, first)
+    for number, (text, (p, offered)) in enumerate(zip(texts, read, strict=True)):
+        found = np.array([_ranks(p, logits, text, settings, uniforms) for logits in offered])
+        for step, token in enumerate(text):
+            row = {"request_id": first + number, "pos": step, "target_token": token}
+            for column, ranks_of_token in zip(DEEPER, found[:, :, step].T.tolist(), strict=True):
+                row |= {column: ranks_of_token[0], DEEPER[column]: ranks_of_token[1:]}
+            yield row
+        done(settings.new_tokens * (len(texts) + number + 1) // 2)
 
 
 def _continued(
@@ -325,6 +319,74 @@ def by_request(folder: Path, column: str) -> list[Int[np.ndarray, "n ..."]]:
             raise InputError(f"{part} does not hold the requests from {first} on: remove it and record again")
         texts += [values[request == number] for number in np.unique(request)]
     return texts
+
+
+def replays(
+    folder: Path, pair: Pair | None = None, *, rates: Acceptance | None = None, seed: int = 0, samples: int = 1
+) -> Replays:
+    """The texts of a trace, ready to replay any tree and verifier on them.
+
+    At temperature 0 they are replayed by their ranks, otherwise by p and q from one forward of each text.
+
+    Args:
+        folder: folder of the trace.
+        pair: the pair that the trace was recorded with. If None, it is loaded as it was recorded where it is needed.
+        rates: acceptance rates that are used with these texts.
+        seed: seed of the drafts that are drawn in addition to the tokens of a text.
+        samples: see `Replays`.
+
+    Raises:
+        InputError: the folder holds no trace or a damaged one; `rates` were counted with another sampling than that of
+            the trace; or above temperature 0, `pair` is another pair, the pair is no longer where the trace names it,
+            or the trace does not hold its prompts.
+    """
+    texts = by_request(folder, "target_token")
+    stamp = stamp_of(folder)
+    if rates is not None and rates.temperature is not None and rates.provenance.sampling != stamp.sampling:
+        raise InputError(
+            f"trace {folder} has {stamp.sampling}, but the acceptance rates have {rates.provenance.sampling}: "
+            "use the rates of this trace"
+        )
+    if not stamp.temperature:
+        candidates = int(str(stamp.settings["candidates"]))
+        return Replays(GreedyText(one, candidates) for one in ranks(folder))
+    pair = traced_pair(stamp) if pair is None else pair
+    prompts = traced_prompts(folder, pair)[: len(texts)]
+    depths = int(str(stamp.settings.get("depths", 1)))
+    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp), depths)
+    return Replays(forced, seed=seed, samples=samples)
+
+
+def traced_pair(stamp: Provenance) -> Pair:
+    """The pair of a trace, loaded from the folders that its provenance names, as it was when it was recorded."""
+    return load_pair(
+        str(stamp.target),
+        str(stamp.draft),
+        device=stamp.device or "cpu",
+        dtype=getattr(torch, (stamp.dtype or "float32").removeprefix("torch.")),
+        attention=cast(Attention, stamp.attention or "sdpa"),
+    )
+
+
+def traced_prompts(folder: Path, pair: Pair) -> list[list[int]]:
+    """The prompts of a trace that was recorded with `pair`.
+
+    Raises:
+        InputError: the trace was recorded with another pair, or does not hold its prompts.
+    """
+    stamp = stamp_of(folder)
+    recorded = stamp.settings["weights"]
+    if recorded != pair.fingerprint:
+        raise InputError(
+            f"pair has weights {pair.fingerprint}, the trace in {folder} was recorded with {recorded} "
+            f"({stamp.target} with {stamp.draft}): p and q must come from the same models"
+        )
+    if not (folder / PROMPTS).exists():
+        raise InputError(f"{folder} lacks {PROMPTS}, without which p and q cannot be computed: record the trace again")
+    prompts = parse(read_text(folder / PROMPTS), str(folder / PROMPTS))
+    if short_hash(prompts) != stamp.settings["prompts"]:
+        raise InputError(f"{folder / PROMPTS} does not hold the prompts of this trace: record the trace again")
+    return prompts
 
 
 def _part_name(first: int) -> str:

@@ -178,8 +178,8 @@ def collect(
 
     Raises:
         InputError: an argument is out of range, two tasks are the same, another process writes to the folder, its file
-            is damaged, or a block returns something else than finite totals, always with the same names. What a
-            function raises itself is raised as it is; all blocks counted before are kept.
+            is damaged, or a block returns something else than finite totals. What a function raises
+            itself is raised as it is; all blocks counted before are kept.
     """
     for name, value, smallest in (("blocks", blocks, 1), ("least", least, 2), ("workers", workers, -1)):
         check_whole(name, value, smallest)
@@ -188,6 +188,7 @@ def collect(
     identities = [task.identity for task in tasks]
     if not tasks or len(set(identities)) < len(tasks):
         raise InputError(f"tasks must be at least one and all different, got {[task.name for task in tasks]!s:.200}")
+    order = "list" if backend == "ray" else "generator_unordered"
     known: dict[str, dict[int, Totals]] = {identity: {} for identity in identities}
     with _kept(None if folder is None else Path(folder), known) as keep:
         while jobs := [
@@ -195,17 +196,12 @@ def collect(
         ]:
             calls = (joblib.delayed(_counted)(*job) for job in jobs)
             with joblib.parallel_config(backend, n_jobs=workers):
-                for identity, number, totals in joblib.Parallel(return_as=_order(backend), batch_size=1)(calls):  # type: ignore[call-overload]
-                    _require_same_names(known[identity], totals)
+                for identity, number, totals in joblib.Parallel(return_as=order, batch_size=1)(calls):  # type: ignore[call-overload]
                     keep(identity, number, totals)
                     known[identity][number] = totals
     stopped = (range(_enough(task, known[task.identity], blocks, half_width, least)) for task in tasks)
     found = tuple(tuple(known[task.identity][n] for n in numbers) for task, numbers in zip(tasks, stopped, strict=True))
     return Collected(tuple(tasks), found)
-
-
-def _order(backend: str) -> str:
-    return "list" if backend == "ray" else "generator_unordered"
 
 
 def _counted(task: Task, number: int) -> tuple[str, int, Totals]:
@@ -237,12 +233,6 @@ def _enough(task: Task, known: Mapping[int, Totals], most: int, half_width: floa
 
 def _missing(task: Task, known: Mapping[int, Totals], *rule: Any) -> list[tuple[Task, int]]:
     return [(task, number) for number in range(_enough(task, known, *rule)) if number not in known]
-
-
-def _require_same_names(known: Mapping[int, Totals], totals: Totals) -> None:
-    first = next(iter(known.values()), totals)
-    if set(first) != set(totals):
-        raise InputError(f"every block must return the same totals, got {sorted(totals)} after {sorted(first)}")
 
 
 @contextmanager

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from simulate.worlds import RateWorld, ReachWorld, SimulatedWorld
-from spectheory import Acceptance, DrawRule, Provenance, Schedule, Tally
+from spectheory import Acceptance, Provenance, Schedule, Tally
 from spectheory.core.checks import check_whole
-from spectheory.core.errors import InputError
-from spectheory.verify import verifier_of
 
 
 def run(
@@ -27,7 +25,7 @@ def run(
     request classes, accepts a child in the share of the cycles through its parent that its `reach` gives.
 
     Args:
-        plan: plan whose tree is simulated. In a world with tokens, with its verifier and its draw rule.
+        plan: plan whose tree is simulated.
         cycles: total number of cycles, rounded down to a multiple of `requests`.
         requests: number of requests. Each has the same number of cycles.
         seed: seed of the random numbers.
@@ -35,17 +33,12 @@ def run(
             Another world shows what a wrong plan costs.
 
     Raises:
-        InputError: there are fewer cycles than requests, or fewer than 2 requests, or the world does not know the
-            plan's tree or verifier.
+        InputError: there are fewer than 2 requests or fewer cycles, or the world does not know the plan's tree.
     """
     check_whole("requests", requests, 2)
-    if cycles < requests:
-        raise InputError(f"cycles must be at least {requests}, one for each simulated request, got {cycles}")
-    own = isinstance(world, SimulatedWorld)
-    verifier = verifier_of(plan.verifier) if own and plan.verifier else None
-    rule = DrawRule[plan.rule] if own and plan.rule else None
+    check_whole("cycles", cycles, requests, ", one for each simulated request")
     rng = np.random.default_rng(seed)
-    walks = _world(plan, world).walks(plan.tree, verifier, rule, requests=requests, cycles=cycles // requests, rng=rng)
+    walks = _world(plan, world).walks(plan.tree, requests=requests, cycles=cycles // requests, rng=rng)
     return walks.tally(Provenance.now("simulate.run", seed=seed, tree=plan.tree.identity, requests=requests))
 
 

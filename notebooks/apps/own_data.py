@@ -21,7 +21,6 @@ with app.setup:
     from spectheory import engines
     from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
-    from spectheory.planning.break_even import fitting_latencies
     from spectheory.planning.confidence import span
     from spectheory.planning.fitting import Fitting
     from spectheory.report import charts
@@ -98,8 +97,7 @@ def _(dropped, folder, length, pasted):
 def _(context, draft, engine, gpu, rates, replays, target):
     try:
         place = st.Deployment(gpu.value, target.value, draft.value, context=context.value, engine=engine.value)
-        _batches = [*fitting_latencies(place, BATCHES)]
-        planned = place.schedule(rates, _batches, max_budget=32, replays=replays)
+        planned = place.schedule(rates, fitting(place), max_budget=32, replays=replays)
     except st.InputError as error:
         mo.stop(True, mo.callout(mo.md(f"**There is no plan.** {error}"), kind="warn"))
     return place, planned
@@ -156,10 +154,24 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
 @app.function
 def of_trace(folder: Path) -> tuple[st.Acceptance, st.Replays]:
     """The rates of a trace and its texts, on which trees and verifiers are replayed. It needs spectheory[reference]."""
-    from reference.replaying import traced_replays
+    from reference.tracing import replays
 
-    texts, _ = traced_replays(folder)
+    texts = replays(folder)
     return st.Acceptance.load(folder / "acceptance.json").smoothed(), texts
+
+
+@app.function
+def fitting(place: st.Deployment) -> list[int]:
+    """The batch sizes up to the first that does not fit into the memory of the GPU."""
+    found = [1]
+    place.latency(1)
+    for batch in BATCHES[1:]:
+        try:
+            place.latency(batch)
+        except st.InputError:
+            break
+        found.append(batch)
+    return found
 
 
 @app.function

@@ -86,7 +86,7 @@ def _():
     mo.md(
         """
         The dots are full k-ary trees, in which each node has k children. Each level of a tree is one more call of the
-        draft model, so depth costs time: *break_even* shows what is fastest on a GPU. Here a node is worth the product
+        draft model, so depth costs time: *own_data* shows what is fastest on a GPU. Here a node is worth the product
         of the rates on its path; measured rates are in the file that `spectheory trace` or `spectheory import` writes.
         """
     )

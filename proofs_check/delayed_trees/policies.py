@@ -131,7 +131,7 @@ def _(case: Case) -> None:
     rows = 1 + float(slope) * (tokens - 1)
     flat = st.Latency(tokens, np.array([0]), rows[None, :], float(draft) * rows[None, :])
     paths, trunk, length = shape
-    assert abs(st.delayed_seconds(flat, paths, length, trunk) - float(case["seconds"])) < 1e-12
+    assert abs(st.yields.delayed_seconds(flat, paths, length, trunk) - float(case["seconds"])) < 1e-12
     solver = st.otlp.Naive()
     best = {s: tokens_per_call(solver, COIN.library(), *s) for s in ACTIONS}
     assert best[shape] == case["tokens"]

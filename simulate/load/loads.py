@@ -26,12 +26,10 @@ class Load:
     Attributes:
         text: the load in words, as `parse` reads it.
         draw: makes the requests of a seed.
-        has_end: whether the load ends by itself: a trace, a profile, or a number of requests that was given.
     """
 
     text: str
     draw: Callable[..., Requests] = field(compare=False, repr=False)
-    has_end: bool = field(default=True, compare=False)
 
     def requests(self, seed: int = 0) -> Requests:
         """The requests of a seed. All seeds have the same ones if nothing of the load is random."""
@@ -119,7 +117,7 @@ def _synthetic(text: str, kind: str, value: str, options: Mapping[str, str]) -> 
     given |= {name: parse_lengths(name, options[name]) for name in ("prompt", "output") if name in options}
     if "shares" in options:
         given["shares"] = _numbers("shares", options["shares"])
-    load = Load(text, partial(draw, read(kind, value), **given), "count" in options or not counted)
+    load = Load(text, partial(draw, read(kind, value), **given))
     load.requests()
     return load
 

@@ -77,7 +77,10 @@ def read_trace(path: str | Path, *, first: int | None = None, skip_failed: bool 
     if not kept:
         raise InputError(f"{path} has no request to serve: give a file with requests")
     arrivals, prompts, outputs = map(np.array, zip(*sorted(kept, key=lambda row: row[0]), strict=True))
-    return Requests(arrivals - arrivals[0], prompts, outputs)
+    try:
+        return Requests(arrivals - arrivals[0], prompts, outputs)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _rows(path: Path) -> tuple[bool, Iterator[Row]]:
@@ -125,11 +128,8 @@ def _mooncake(path: Path, lines: list[str]) -> Iterator[Row]:
 
 def _vllm(path: Path, result: Mapping[str, Any]) -> Iterator[Row]:
     columns: list[Any] = [result.get(name) for name in VLLM]
-    if len({len(column) if isinstance(column, list) else -1 for column in columns}) > 1 or columns[0] is None:
-        raise InputError(
-            f"{path} must have equally long lists {', '.join(VLLM)}: run `vllm bench serve` with --save-result "
-            "--save-detailed, in a version that writes start_times"
-        )
+    if not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        raise InputError(f"{path} must have equally long lists {', '.join(VLLM)}: run it again as in {FORMATS}")
     errors = result.get("errors")
     if not isinstance(errors, list) or len(errors) != len(columns[0]):
         errors = [""] * len(columns[0])

@@ -1,10 +1,9 @@
 """Serving under load: an engine that batches requests and speculates by a schedule, simulated step by step."""
 
-from simulate.serving.comparing import compare_schedules, schedules_in
 from simulate.serving.controllers import Controller, Tier
 from simulate.serving.engines import engine_controller, sglang, vllm
 from simulate.serving.server import Server, serve
-from simulate.serving.stability import FixedPoint, SelfConsistent, self_consistent
+from simulate.serving.stability import FixedPoint, SelfConsistent, compare_schedules, schedules_in, self_consistent
 from simulate.serving.step_times import StepTimes
 
 __all__ = [

@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from simulate.serving.rules import BY_TABLE, GAP
-from spectheory import Acceptance, RequestClasses, Schedule, Tree, reach
+from spectheory import Acceptance, Schedule, Tree, reach
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
+from spectheory.yields import RequestClasses
 
-Rates = Acceptance | RequestClasses | Sequence[Acceptance | Sequence[float] | np.ndarray]
+Rates = Acceptance | RequestClasses | Sequence[Acceptance]
 """Rates of acceptance: of all requests, or of each class of requests."""
 ROUNDING = 1e-9
 
@@ -38,16 +39,14 @@ class Tier:
 
     def __post_init__(self) -> None:
         survival = check_array("survival", self.survival)
-        if survival.ndim != 2 or not len(survival) or survival.shape[1] != self.tree.max_depth + 1:
+        shaped = survival.ndim == 2 and len(survival) and survival.shape[1] == self.tree.max_depth + 1
+        inside = shaped and ((survival >= -ROUNDING) & (survival <= 1 + ROUNDING)).all()  # NaN is not
+        if not inside or (survival[:, 0] < 1 - ROUNDING).any() or (np.diff(survival) > ROUNDING).any():
             raise InputError(
-                f"survival must have a row of {self.tree.max_depth + 1} probabilities for each class, for a tree "
-                f"{self.tree.max_depth} deep, got shape {survival.shape}"
+                f"survival must have a row of {self.tree.max_depth + 1} probabilities for each class, from 1 on, never "
+                f"rising, got {survival.tolist()!s:.80}: check the rates"
             )
         survival = survival.astype(np.float64)
-        if not ((survival >= -ROUNDING) & (survival <= 1 + ROUNDING)).all():  # NaN as well
-            raise InputError(f"survival must be probabilities, got {survival.tolist()!s:.80}: check the rates")
-        if (survival[:, 0] < 1 - ROUNDING).any() or (np.diff(survival) > ROUNDING).any():
-            raise InputError(f"survival must start at 1 and never rise, got {survival.tolist()!s:.80}: check the rates")
         object.__setattr__(self, "survival", np.minimum.accumulate(survival.clip(0, 1), axis=1))
 
     @classmethod
@@ -61,9 +60,8 @@ class Tier:
 
         Args:
             tree: the tree.
-            rates: an `Acceptance` for all requests; `RequestClasses`, whose classes are those of the requests; or for
-                each class an `Acceptance`, or for chains the probabilities (D + 1,) that exactly 0, 1, ... D tokens of
-                a chain of D are accepted.
+            rates: an `Acceptance` for all requests; `RequestClasses`, whose classes are those of the requests; or an
+                `Acceptance` for each class.
             verifier: the verifier whose own overheads count.
         """
         return cls(tree, np.array([_by_depth(tree, row) for row in _node_rows(tree, rates)]), verifier)
@@ -88,32 +86,14 @@ class Tier:
 
 def _node_rows(tree: Tree, rates: Rates) -> list[Float[np.ndarray, " nodes"]]:
     """Probability that each node is accepted, for each class."""
-    if isinstance(rates, Acceptance):
-        return [reach(tree, rates)]
     if isinstance(rates, RequestClasses):
         return list(rates.reach_by_class(tree))
-    if not isinstance(rates, Sequence) or not len(rates):
+    listed = [rates] if isinstance(rates, Acceptance) else rates
+    if not isinstance(listed, Sequence) or not listed or not all(isinstance(one, Acceptance) for one in listed):
         raise InputError(
-            f"rates must be an Acceptance, RequestClasses, or a list with one of each class, got {rates!r:.60}"
+            f"rates must be an Acceptance, RequestClasses, or an Acceptance for each class, got {rates!r:.60}"
         )
-    return [
-        reach(tree, one) if isinstance(one, Acceptance) else _reach_of_chain(tree, one, f"rates[{row}]")
-        for row, one in enumerate(rates)
-    ]
-
-
-def _reach_of_chain(tree: Tree, given: Sequence[float] | np.ndarray, name: str) -> Float[np.ndarray, " nodes"]:
-    """Reach of a chain, from the probabilities of each number of accepted tokens of a longer one."""
-    probabilities = check_array(name, given)
-    if probabilities.ndim != 1 or probabilities.dtype.kind not in "iuf" or not (probabilities >= 0).all():
-        raise InputError(f"{name} must be probabilities of 0, 1, ... accepted tokens, got {probabilities!r:.80}")
-    if abs(probabilities.sum() - 1) > 1e-6:
-        raise InputError(f"{name} must sum to 1, got {probabilities.sum():.6g}: give all numbers of accepted tokens")
-    if not tree.is_chain or len(probabilities) <= tree.budget:
-        raise InputError(
-            f"{name} describes chains of up to {len(probabilities) - 1} tokens, not {tree}: give an Acceptance"
-        )
-    return probabilities[::-1].cumsum()[::-1][: tree.budget + 1] / probabilities.sum()
+    return [reach(tree, one) for one in listed]
 
 
 def _by_depth(tree: Tree, values: np.ndarray) -> Float[np.ndarray, " lengths"]:
@@ -149,19 +129,13 @@ class Controller:
 
     def __post_init__(self) -> None:
         if not self.tiers or len({tier.classes for tier in self.tiers}) != 1:
-            raise InputError(
-                "tiers must be at least one, all with the same number of classes, got "
-                f"{[tier.classes for tier in self.tiers]}"
-            )
+            raise InputError(f"tiers must be at least one, all with the same classes, got {self.tiers!s:.80}")
         table = np.asarray(self.table)
-        if table.ndim != 2 or len(table) != len(self.tiers) or table.shape[1] < 2 or table.dtype.kind not in "iu":
+        whole = table.ndim == 2 and table.shape[1] > 1 and table.dtype.kind in "iu"
+        if not whole or len(table) != len(self.tiers) or table.min() < GAP or table.max() >= len(self.tiers):
             raise InputError(
-                f"table must have a row of tier indices, by batch size, for each of the {len(self.tiers)} tiers, got "
-                f"shape {table.shape} of {table.dtype}"
-            )
-        if (table < GAP).any() or (table >= len(self.tiers)).any():
-            raise InputError(
-                f"table must hold indices of the {len(self.tiers)} tiers, or -1, got {table.tolist()!s:.80}"
+                f"table must have a row of tier indices from -1 to {len(self.tiers) - 1}, by batch size, for each of "
+                f"{len(self.tiers)} tiers, got {table.tolist()!s:.80}"
             )
         object.__setattr__(self, "table", table.astype(np.int64))
         for name in ("numbers", "memory"):

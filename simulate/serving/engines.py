@@ -19,8 +19,8 @@ import numpy as np
 
 from simulate.serving.controllers import Controller, Rates, Tier, tiers_of
 from simulate.serving.rules import BY_LAST_BATCH, GAP, MOVING_AVERAGE
-from spectheory import Schedule, Tree
-from spectheory.core.checks import check_whole, is_digits
+from spectheory import Acceptance, Schedule, Tree
+from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError, unknown
 
 DEFAULTS = {
@@ -67,10 +67,10 @@ def engine_controller(name: str, schedule: Schedule, most_sequences: int) -> Con
     return ENGINE_RULES[name](schedule, longest, chain_rates(schedule, max(longest, LONGEST_SGLANG)), most_sequences)
 
 
-def chain_rates(schedule: Schedule, longest: int) -> list[np.ndarray]:
-    """The probabilities that 0, 1, ... tokens of a chain of `longest` are accepted, as the schedule predicts them.
+def chain_rates(schedule: Schedule, longest: int) -> Acceptance:
+    """The rates of a chain of `longest`, as the schedule predicts them.
 
-    If the schedule was replayed, they are the probabilities of its longest chain; deeper tokens follow the rates.
+    If the schedule was replayed, they are the rates of its longest chain; deeper tokens follow the schedule's rates.
     """
     survival = np.append(1.0, schedule.rates.reach(Tree.chain(longest))[1:])
     if schedule.is_replayed:
@@ -80,12 +80,11 @@ def chain_rates(schedule: Schedule, longest: int) -> list[np.ndarray]:
             survival *= known[-1] / survival[len(known) - 1]
         survival[: len(known)] = known
     survival = np.minimum.accumulate(survival.clip(0, 1))
-    return [survival - np.append(survival[1:], 0.0)]
+    ratios = survival[1:] / np.maximum(survival[:-1], np.finfo(float).tiny)
+    return Acceptance.by_depth_and_rank([[ratio] for ratio in ratios.clip(0, 1)])
 
 
-def vllm(
-    table: Sequence[Sequence[int]], rates: Rates, most_sequences: int, *, num_speculative_tokens: int | None = None
-) -> Controller:
+def vllm(table: Sequence[Sequence[int]], rates: Rates, most_sequences: int) -> Controller:
     """The controller of `num_speculative_tokens_per_batch_size`.
 
     The scheduler looks up the number of requests of a step, and the worker drafts the number of tokens in the table at
@@ -93,7 +92,7 @@ def vllm(
 
     - An entry `[first, last, length]` holds from the batch size `first` to `last`, both included.
     - A batch size between two entries has the length of the entry before it, and a batch size above all entries
-      has the length of the last entry. No length exceeds `num_speculative_tokens`.
+      has the length of the last entry.
 
     vLLM also counts requests that read their prompts; here a batch is the sequences that decode.
 
@@ -101,18 +100,12 @@ def vllm(
         table: the entries; the first one begins at batch size 1, and they do not overlap.
         rates: true rates of acceptance, of all requests or of each class.
         most_sequences: largest batch size, vLLM's `max_num_seqs`.
-        num_speculative_tokens: longest chain; None means the longest length in the table.
 
     Raises:
         InputError: the table is empty, begins above batch size 1, or has an overlap or a number out of range.
     """
     entries = _entries(table)
-    longest = max(length for _, _, length in entries)
-    if num_speculative_tokens is not None:
-        check_whole("num_speculative_tokens", num_speculative_tokens, 1)
-    most = longest if num_speculative_tokens is None else num_speculative_tokens
-    starts = np.array([first for first, _, _ in entries])
-    lengths = np.array([min(length, most) for _, _, length in entries])
+    starts, lengths = (np.array([entry[place] for entry in entries]) for place in (0, 2))
     sizes = np.arange(1, most_sequences + 1)
     chosen = lengths[np.searchsorted(starts, sizes, side="right") - 1]
     drafted, choice = np.unique(chosen, return_inverse=True)
@@ -179,29 +172,23 @@ def chain_tiers(lengths: Iterable[int], rates: Rates) -> tuple[Tier, ...]:
 
 def _entries(table: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
     """The entries in the order of their batch sizes, after a check."""
-    name, due = "num_speculative_tokens_per_batch_size", 1
-    if isinstance(table, str) or not isinstance(table, Sequence) or not len(table):
-        raise InputError(f"{name} must be a list with at least one entry, got {table!r:.60}")
-    entries = []
-    for entry in table:
-        if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 3:
-            raise InputError(f"{name} must hold entries [first batch, last batch, length], got {entry!r:.60}")
-        for what, value, least in zip(("first batch", "last batch", "length"), entry, (1, 1, 0), strict=True):
-            check_whole(f"the {what} of {list(entry)} in {name}", value, least)
-        entries.append((int(entry[0]), int(entry[1]), int(entry[2])))
-    for first, last, length in sorted(entries):
-        if first < due or first > last or (due == 1 and first > 1):
+    found, due = [], 1
+    for entry in sorted(table):
+        if len(entry) != 3 or min(entry) < 0 or entry[0] > entry[1] or entry[0] < due or (due == 1 < entry[0]):
             raise InputError(
-                f"{name} must begin at batch size 1 and have no overlap, but {[first, last, length]} begins at {first} "
-                f"after batch size {due - 1}: correct the entry"
+                "num_speculative_tokens_per_batch_size must hold entries [first batch, last batch, length] that begin "
+                f"at batch size 1 and have no overlap, got {list(entry)!s:.60} after batch size {due - 1}"
             )
-        due = last + 1
-    return sorted(entries)
+        found.append((entry[0], entry[1], entry[2]))
+        due = entry[1] + 1
+    if not found:
+        raise InputError("num_speculative_tokens_per_batch_size must have an entry, got none")
+    return found
 
 
-def _vllm(schedule: Schedule, longest: int, rates: Rates, most: int) -> Controller:
+def _vllm(schedule: Schedule, _: int, rates: Rates, most: int) -> Controller:
     table = [(first, last, tree.budget) for first, last, tree in schedule.chain_ranges()]
-    return vllm(table, rates, most, num_speculative_tokens=longest)
+    return vllm(table, rates, most)
 
 
 ENGINE_RULES: dict[str, Callable[[Schedule, int, Rates, int], Controller]] = {

@@ -26,7 +26,7 @@ from simulate.serving.engine_state import (
 )
 from simulate.serving.step_times import StepTimes
 from spectheory import Latency, Provenance, Schedule
-from spectheory.core.checks import check_not_negative, check_whole
+from spectheory.core.checks import check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.results.serving_run import Figures, ServingRun
 
@@ -131,9 +131,7 @@ def serve(
     slo = {"slo_ttft_seconds": slo_ttft_seconds, "slo_tpot_seconds": slo_tpot_seconds}
     for label, limit in (slo | {"until_seconds": until_seconds}).items():
         if limit is not None:
-            check_not_negative(label, limit, ": give seconds")
-            if limit == np.inf:
-                raise InputError(f"{label} must be finite, got inf: leave it out for no limit")
+            check_seconds(label, limit, least=0)
     until = np.inf if until_seconds is None else float(until_seconds)
     run = _run_of(controller, requests, *_simulated(controller, requests, server, seed, until), keep_steps=keep_steps)
     stamp = _provenance(controller, requests, server, seed)
@@ -202,12 +200,10 @@ def _simulated(
                 "fewer requests, shorter answers, or the seconds after which to stop"
             )
         if ended == NO_TIER:
-            batch, known = int(state.counts[GAP_BATCH]), np.flatnonzero((controller.table >= 0).all(0))
-            most = max(batch, int(known.max(initial=1)))
+            batch = int(state.counts[GAP_BATCH])
             raise InputError(
                 f"the schedule {controller.name!r} has no entry for batch size {batch}, which this load reaches: plan "
-                f"every batch size, as in `spectheory schedule --batch 1:{most}`, or admit at most "
-                f"{max(1, batch - 1)} sequences"
+                f"every batch size, as in `spectheory schedule --batch 1:{batch}`, or admit fewer sequences"
             )
         if ended != FULL:
             return state, Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
@@ -315,14 +311,8 @@ def _provenance(controller: Controller, requests: Requests, server: Server, seed
             "max_sequences": server.sequences,
             "batched_tokens": server.batched_tokens,
             "kv_tokens": None if server.tokens == UNLIMITED else server.tokens,
-            "contexts": ", ".join(f"{context:g}" for context in server.times.contexts),
         },
     )
-    said = [sentence for one in (times[0], times[-1]) for sentence in one.assumptions]
-    contexts = [f"{context:,.0f}" for context in server.times.contexts]
-    if len(contexts) == 1:
-        said.append(f"steps take the same time at every context, that of {contexts[0]} tokens")
-    else:
-        listed = f"{', '.join(contexts[:-1])} and {contexts[-1]}"
-        said.append(f"steps are timed at contexts of {listed} tokens, and interpolated linearly between them")
-    return stamp.assuming(*LEFT_OUT, *said)
+    contexts = ", ".join(f"{context:,.0f}" for context in server.times.contexts)
+    timed = f"steps are timed at contexts of {contexts} tokens, and interpolated linearly between them"
+    return stamp.assuming(*LEFT_OUT, *times[0].assumptions, timed)

@@ -1,4 +1,4 @@
-"""What load a server sustains with a schedule, and the batch sizes at which it can settle.
+"""Schedules under one load: compared on the same numbers, and the batch sizes at which a server can settle.
 
 With requests that arrive at a rate, the batch is not an input. Each sequence needs a mean number of cycles, so it stays
 for a time that depends on the batch, and by Little's law the mean batch is the rate times this time. A batch size that
@@ -12,17 +12,22 @@ step, are left out. Prompts of new requests are read in every step, in equal par
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from simulate.load import Requests
-from simulate.serving.controllers import Controller, Rates, Served, Tier
+from simulate.serving.controllers import Controller, Rates, Served, Tier, tiers_of
 from simulate.serving.engine_state import Machine
-from simulate.serving.server import Server, controller_for, prepared
+from simulate.serving.server import Server, controller_for, own_server, prepared, serve
+from spectheory import Provenance, Schedule
 from spectheory.core.errors import InputError
+from spectheory.results.serving_comparison import ServingComparison
+from spectheory.results.serving_run import ServingRun
 
 
 @dataclass(frozen=True)
@@ -173,10 +178,6 @@ class Work:
         prompt = float(requests.prompt_tokens.mean())
         return cls(controller, server, machine, cycles.mean(1), contexts, prompt, largest)
 
-    def tier(self, batch: int) -> Tier:
-        """The tier at a batch size."""
-        return self.controller.tiers[self.number(batch)]
-
     def number(self, batch: int) -> int:
         """The index of the tier at a batch size."""
         return int(self.controller.table[0, batch])
@@ -189,7 +190,7 @@ class Work:
 
     def most_prompt(self, batch: int) -> int:
         """Most tokens of prompts in a step."""
-        return self.server.batched_tokens - batch * (self.tier(batch).tree.budget + 1)
+        return self.server.batched_tokens - batch * (self.controller.tiers[self.number(batch)].tree.budget + 1)
 
     def residence(self, batch: int, rate: float) -> float:
         """Seconds for which a sequence decodes, at a constant batch and this rate of new requests.
@@ -213,7 +214,9 @@ class Work:
         """The batch sizes at which the server can settle at a rate of requests."""
         sizes = range(1, self.largest + 1)
         given_back = np.array([rate * self.residence(batch, rate) for batch in sizes])
-        return SelfConsistent(rate, given_back, tuple(self.tier(batch).name for batch in sizes))
+        return SelfConsistent(
+            rate, given_back, tuple(self.controller.tiers[self.number(batch)].name for batch in sizes)
+        )
 
     def rates(self) -> Float[np.ndarray, " sequences"]:
         """Requests per second with each number of sequences, see `rate`."""
@@ -242,3 +245,64 @@ def _cycles_of(tier: Tier, requests: Requests) -> Float[np.ndarray, " answers"]:
         of_kind = requests.kinds == kind
         found[of_kind] = mean_cycles(tier.survival[kind], requests.output_tokens[of_kind])
     return found
+
+
+def compare_schedules(
+    schedules: Mapping[str, Served],
+    requests: Requests,
+    *,
+    server: Server | None = None,
+    rates: Rates | None = None,
+    **options: Any,
+) -> ServingComparison:
+    """Serve the same requests with each of several schedules, on the same uniform numbers.
+
+    The runs have their stability limits and the batch sizes at which they can settle too, except those of schedules
+    that depend on what ran before or have gaps.
+
+    Args:
+        schedules: each schedule by its name, as for `serve`. The others are compared with the first one.
+        requests: the load.
+        server: times and limits of the engine; None means the times of the first schedule or plan.
+        rates: true rates of acceptance.
+        options: further arguments of `serve`.
+
+    Raises:
+        InputError: see `serve`, or there is no schedule.
+    """
+    if server is None:
+        server = own_server(next((one for one in schedules.values() if isinstance(one, Schedule)), None))
+    given = {"server": server, "rates": rates}
+    runs = [
+        _with_limits(serve(schedule, requests, name=name, **given, **options), schedule, requests, **given)
+        for name, schedule in schedules.items()
+    ]
+    stamp = Provenance.merged([run.provenance for run in runs]) if runs else Provenance("simulate.compare_schedules")
+    return ServingComparison(tuple(runs), stamp)
+
+
+def schedules_in(source: Schedule) -> dict[str, Schedule | Tier | None]:
+    """No speculation, the schedule, and each of its chosen trees at every batch size, by name."""
+    found: dict[str, Schedule | Tier | None] = {"off": None, "schedule": source}
+    tiers = tiers_of(source)
+    for number in sorted(set(source.choice.tolist())):
+        tier = tiers[number]
+        if tier.tree.budget:
+            name = tier.name if tier.name not in found else f"{tier.name}, number {number}"
+            found[name] = tier
+    return found
+
+
+def _with_limits(
+    run: ServingRun, schedule: Served, requests: Requests, server: Server, rates: Rates | None
+) -> ServingRun:
+    """The run with its stability limit, and with the batch sizes at which it can settle at the rate of the load."""
+    server, controller = controller_for(schedule, requests, server, rates)
+    if controller.has_memory or not controller.covers(server.sequences):
+        return run
+    work = Work.of(controller, requests, server, None)
+    run = replace(run, stability_limit=float(work.rates().max()))
+    if requests.rate is None:
+        return run
+    stable = [point.batch for point in work.self_consistent(requests.rate).points if point.is_stable]
+    return replace(run, settled_batches=np.array(stable))

@@ -25,13 +25,10 @@ def explore(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Name of the app.", show_default="list the apps")
     ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Port of the page on this machine.", show_default="a free one")
-    ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser, or only print its address.")] = True,
     edit: Annotated[bool, typer.Option("--edit", help="Open the app as a notebook whose code can be changed.")] = False,
 ) -> None:
-    """Open an app that answers as you move its sliders: yields, break-even, verifiers, serving, your own engine."""
+    """Open an app that answers as you move its sliders: yields of budgets, serving under load, your own engine."""
     known = apps()
     if name is None:
         for app, path in known.items():
@@ -41,7 +38,7 @@ def explore(
         raise InputError(unknown("app", name, known))
     for package in ("marimo", "altair"):
         import_module(package)
-    options = [*([] if browser else ["--headless"]), *([] if port is None else ["--port", str(port)])]
+    options = [] if browser else ["--headless"]
     command = [sys.executable, "-m", "marimo", "edit" if edit else "run", str(known[name]), *options]
     with suppress(KeyboardInterrupt):  # how one closes it
         status = subprocess.run(command, check=False).returncode

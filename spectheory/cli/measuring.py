@@ -56,12 +56,6 @@ def trace(
     temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = 1.0,
-    candidates: Annotated[
-        int,
-        typer.Option(
-            help="Number of the draft's candidates at each position. The target's token is ranked among them."
-        ),
-    ] = 16,
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -82,7 +76,6 @@ def trace(
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
-            candidates=candidates,
             new_tokens=text.new_tokens,
         )
         text.read(0, count)

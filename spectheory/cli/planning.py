@@ -216,9 +216,9 @@ def _replays(folder: Path | None, rates: Acceptance) -> Replays | None:
     """The texts of a trace, whose sampling the rates must share."""
     if folder is None:
         return None
-    from reference.replaying import traced_replays
+    from reference.tracing import replays
 
-    return traced_replays(folder, rates)[0]
+    return replays(folder, rates=rates)
 
 
 def _notes(planned: Schedule, *, verbose: bool) -> list[RenderableType]:

@@ -103,8 +103,8 @@ def _texts_in(source: Path, drafter: str | None) -> Replays:
     """The texts of a trace, or of a JSON Lines file with accepted lengths."""
     if not source.is_dir():
         return Replays(read_chain_records(source, drafter))
-    from reference.replaying import traced_replays
+    from reference.tracing import replays
 
     if drafter is not None:
         raise InputError(f"--drafter names a drafter in a JSON Lines file, but {source} is a folder: leave it out")
-    return traced_replays(source)[0]
+    return replays(source)

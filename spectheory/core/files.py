@@ -60,10 +60,11 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def owned(place: Path, lock: Path | None = None, repair: str = "name another file") -> Iterator[None]:
+def owned(place: Path, lock: Path | None = None, repair: str = "name another file", wait: float = 0) -> Iterator[None]:
     """Context manager that makes this process the only writer of `place`, a file or a folder.
 
-    The lock is the file `lock`, by default beside `place`. A process that ends or is killed loses its lock.
+    The lock is the file `lock`, by default beside `place`. A process that ends or is killed loses its lock. Another
+    writer is waited for, `wait` seconds at most.
 
     Raises:
         InUseError: another writer holds the lock. The message ends with `repair`.
@@ -76,7 +77,7 @@ def owned(place: Path, lock: Path | None = None, repair: str = "name another fil
     with reported(file, repair):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            held.acquire(timeout=0)
+            held.acquire(timeout=wait)
         except Timeout:
             raise InUseError(f"{place} is in use by another process: wait until it ends, or {repair}") from None
     try:

@@ -240,14 +240,11 @@ def _assumptions(made: Schedule, chosen: Sequence[Option]) -> Iterator[str]:
     Of the rates, replayed predictions assume nothing: they only propose trees.
     """
     rates, latencies, stamp = made.rates, made.latencies, made.acceptance.provenance
+    if made.other_models:
+        yield made.other_models
     if not made.is_replayed:
         deepest, known = max(option.tree.max_depth for option in chosen), made.acceptance.depths
         yield from stamp.assumptions
-        measured, planned = (
-            one.target and one.draft and f"{one.target} with {one.draft}" for one in (stamp, latencies[0].provenance)
-        )
-        if measured and planned and measured != planned:
-            yield f"rates were measured on {measured} and are used for {planned}"
         if deepest and rates.unfit:
             yield f"tau is a product of rates, because no classes of contexts fit their counts: {rates.unfit}"
         elif deepest:

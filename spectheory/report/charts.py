@@ -1,4 +1,4 @@
-"""Pieces of Altair charts for the apps in `notebooks/apps`: colours, data, trees and triangles.
+"""Pieces of Altair charts for the apps in `notebooks/apps`: colours, data and trees.
 
 Charts take their text colour and background from the page, so that they can be read in light and in dark mode.
 """
@@ -83,11 +83,6 @@ def tree_chart(tree: Tree, reach: Float[np.ndarray, " nodes"], newest: int | Non
     ring = [] if newest is None else [nodes[newest]]
     marked = alt.Chart(rows(ring)).mark_point(color=ORANGE, size=260, strokeWidth=2.5).encode(x, y)
     return alt.layer(lines, dots, marked)
-
-
-def corners(distributions: Float[np.ndarray, "points 3"]) -> Float[np.ndarray, "points 2"]:
-    """The places of distributions on three tokens in a triangle with sides of length 1."""
-    return distributions @ np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 
 
 def _plain(value: Any) -> Any:

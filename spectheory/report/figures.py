@@ -25,7 +25,7 @@ from spectheory.report.svg import (
     styled,
     to_svg,
 )
-from spectheory.results.plan_comparison import Account, PlanComparison
+from spectheory.results.plan_comparison import PlanComparison
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 ACCOUNTS = {"theory": BLUE, "simulation": GREY, "measurement": ORANGE}
@@ -136,38 +136,6 @@ def accepted_figure(comparison: PlanComparison) -> str:
 
 
 @styled
-def tau_figure(comparison: PlanComparison) -> str:
-    """Tau and speedup of each account as points with their 95% intervals."""
-    accounts = comparison.accounts
-    figure, (tau, speed) = panels(columns=2, height_inches=1.1 + 0.35 * len(accounts), sharey=True)
-    theory = comparison.theory
-    for row, account in enumerate(accounts):
-        _point(tau, row, account, account.tau, account.tau_interval, "{:.3f}")
-        if account.speedup is not None:
-            _point(speed, row, account, account.speedup, None, "{:.2f}x")
-    tau.axvline(theory.tau, color=BLUE, linewidth=0.8, linestyle=":")
-    speed.axvline(1.0, color=RED, linewidth=1, linestyle=":")
-    tau.set_yticks(range(len(accounts)), [a.name for a in accounts])
-    tau.set_ylim(len(accounts) - 0.5, -0.7)
-    tau.set(xlabel="tokens per target call", title="tau, 95% interval")
-    speed.set(xlabel="times plain speed", title="Speedup")
-    for panel in (tau, speed):
-        panel.margins(x=0.25)
-        panel.xaxis.set_major_locator(MaxNLocator(5))
-    return to_svg(figure, "Predicted against measured tau and speedup")
-
-
-def _point(
-    axes: Axes, row: int, account: Account, value: float, interval: tuple[float, float] | None, pattern: str
-) -> None:
-    colour = ACCOUNTS[account.name]
-    if interval is not None:
-        axes.hlines(row, *interval, color=colour, linewidth=2.4, alpha=0.6)
-    axes.plot(value, row, "o", color=colour, markersize=6)
-    _label(axes, pattern.format(value), value, row, above=True)
-
-
-@styled
 def cycle_figure(comparison: PlanComparison) -> str:
     """Where the time of a cycle goes, predicted and measured, with the time of a step of plain decoding below."""
     bars = [(a.name, a, a.cycle_seconds) for a in comparison.accounts if a.cycle_seconds]
@@ -193,9 +161,7 @@ def cycle_figure(comparison: PlanComparison) -> str:
     return to_svg(figure, "Milliseconds of drafting, verifying and overhead in one cycle, predicted and measured")
 
 
-def _label(axes: Axes, text: str, x: float, y: float, *, above: bool = False, size: float = 8.5) -> None:
-    """Write `text` to the right of or above the point (x, y), on a background patch that keeps it legible."""
+def _label(axes: Axes, text: str, x: float, y: float, *, size: float = 8.5) -> None:
+    """Write `text` to the right of the point (x, y), on a background patch that keeps it legible."""
     patch = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}
-    offset, across, along = ((0, 7), "center", "bottom") if above else ((4, 0), "left", "center")
-    place = {"xytext": offset, "textcoords": "offset points", "ha": across, "va": along}
-    axes.annotate(text, (x, y), **place, fontsize=size, bbox=patch)
+    axes.annotate(text, (x, y), (4, 0), textcoords="offset points", va="center", fontsize=size, bbox=patch)

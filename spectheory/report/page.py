@@ -7,7 +7,7 @@ mode.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -81,12 +81,36 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
         runs: the plans made with this latency and their comparisons, such as one run for each temperature.
         notes: paragraphs below the answers of the plans.
     """
+    leads, rates, plans, compared, stamps = [], [], [], [], {"latency": latency.provenance}
+    for run in runs:
+        comparison, plan = run.comparison, run.comparison.plan
+        name = f"<b>{escape(run.heading)}.</b> " if run.heading else ""
+        sentence = escape(plan.summary.partition("\n")[0])
+        leads.append(f'<p class="lead">{name}{sentence}</p>\n<p>{escape(comparison.verdict)}</p>')
+        heading = f"<h3>{escape(run.heading)}</h3>" if run.heading else ""
+        table = acceptance_rows(run.acceptance, max_depth=run.acceptance.depths, max_rank=MOST_RANKS)
+        rates += [heading, figure_html(figures.acceptance_figure(run.acceptance)), folded_table(table)]
+        tree = [figures.tree_figure(plan.tree, plan.reach, plan.reach_source)] if plan.tree.budget else []
+        plans += [heading, *map(figure_html, tree), folded_table(plan_rows(plan))]
+        drawings = [figures.accepted_figure(comparison), figures.cycle_figure(comparison)]
+        compared += [heading, *map(figure_html, drawings), folded_table(comparison_rows(comparison))]
+        before = f"{run.heading}: " if run.heading else ""
+        stamps[f"{before}acceptance"] = run.acceptance.provenance
+        stamps |= {before + account.name: account.provenance for account in comparison.accounts}
     return shell(
         title,
-        *map(_lead, runs),
+        *leads,
         *(f"<p>{prose_html(note)}</p>" for note in notes),
-        *_sections(latency, runs),
-        sources_html(_stamps(latency, runs)),
+        "<h2>Measured acceptance</h2>",
+        *rates,
+        "<h2>Measured latency</h2>",
+        figure_html(figures.latency_figure(latency)),
+        folded_table(latency_rows(latency)),
+        "<h2>The plan</h2>",
+        *plans,
+        "<h2>Prediction against measurement</h2>",
+        *compared,
+        sources_html(stamps),
     )
 
 
@@ -105,25 +129,6 @@ def shell(title: str, *parts: str) -> str:
     )
 
 
-def words_page(
-    title: str,
-    words: Sequence[str],
-    drawings: Iterable[str],
-    tables: Iterable[TextTable],
-    stamps: Mapping[str, Provenance],
-) -> str:
-    """A complete page: words, first the lead; SVG drawings; open tables; the sources of the records."""
-    lead, *more = words
-    return shell(
-        title,
-        f'<p class="lead">{prose_html(lead)}</p>',
-        *(f"<p>{prose_html(line)}</p>" for line in more),
-        *map(figure_html, drawings),
-        *(folded_table(table, is_open=True) for table in tables),
-        *([sources_html(stamps)] if stamps else []),
-    )
-
-
 def prose_html(text: str) -> str:
     """`text` as HTML, with text between backticks as code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
@@ -134,35 +139,6 @@ def figure_html(drawing: str) -> str:
     for colour, variable in THEMED.items():
         drawing = drawing.replace(colour, variable)
     return f"<figure>{drawing}</figure>"
-
-
-def _lead(run: Run) -> str:
-    name = f"<b>{escape(run.heading)}.</b> " if run.heading else ""
-    sentence = escape(run.comparison.plan.summary.partition("\n")[0])
-    return f'<p class="lead">{name}{sentence}</p>\n<p>{escape(run.comparison.verdict)}</p>'
-
-
-def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
-    yield "<h2>Measured acceptance</h2>"
-    for run in runs:
-        rates = acceptance_rows(run.acceptance, max_depth=run.acceptance.depths, max_rank=MOST_RANKS)
-        yield _block(run.heading, rates, figures.acceptance_figure(run.acceptance))
-    yield "<h2>Measured latency</h2>"
-    yield _block("", latency_rows(latency), figures.latency_figure(latency))
-    yield "<h2>The plan</h2>"
-    for run in runs:
-        plan = run.comparison.plan
-        tree = [figures.tree_figure(plan.tree, plan.reach, plan.reach_source)] if plan.tree.budget else []
-        yield _block(run.heading, plan_rows(plan), *tree)
-    yield "<h2>Prediction against measurement</h2>"
-    for run in runs:
-        drawings = (figures.tau_figure, figures.accepted_figure, figures.cycle_figure)
-        yield _block(run.heading, comparison_rows(run.comparison), *(draw(run.comparison) for draw in drawings))
-
-
-def _block(heading: str, rows: TextTable, *drawings: str) -> str:
-    figure = "\n".join(map(figure_html, drawings))
-    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{figure}\n{folded_table(rows)}"
 
 
 def folded_table(table: TextTable, *, is_open: bool = False) -> str:
@@ -183,15 +159,6 @@ def folded_table(table: TextTable, *, is_open: bool = False) -> str:
 def _cell(text: str) -> str:
     first, line, second = text.partition("\n")
     return f"<td>{escape(first)}{f'<small>{escape(second)}</small>' if line else ''}</td>"
-
-
-def _stamps(latency: Latency, runs: Sequence[Run]) -> dict[str, Provenance]:
-    stamps = {"latency": latency.provenance}
-    for run in runs:
-        before = f"{run.heading}: " if run.heading else ""
-        stamps[f"{before}acceptance"] = run.acceptance.provenance
-        stamps |= {before + account.name: account.provenance for account in run.comparison.accounts}
-    return stamps
 
 
 def sources_html(stamps: Mapping[str, Provenance]) -> str:

@@ -1,4 +1,4 @@
-"""Tables of simulated serving runs."""
+"""The table of simulated serving runs, and the answer in words."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from spectheory.results.serving_run import Figures, ServingRun
 ROUNDING = 1e-6
 """Milliseconds below which a difference is rounding."""
 COMPARED = {"ttft_seconds": "TTFT", "tpot_seconds": "TPOT", "end_to_end_seconds": "end to end"}
+TERMS = (
+    "TTFT: time to the first token. TPOT: time per output token after the first, of each request. Token gap: time "
+    "between tokens; those of a cycle arrive together, so all but the first of them have 0. Sustained: the highest "
+    "rate of such requests at which the queue does not grow. Settles at: the batch size that gives itself back at this "
+    "rate. Drafted in vain: the share of the drafted tokens that no answer contains. Differences are of the same "
+    "requests; ± is half the 95% interval, by batch means of 20 groups."
+)
 
 
 def serving_rows(comparison: ServingComparison) -> TextTable:
@@ -39,7 +46,7 @@ def serving_rows(comparison: ServingComparison) -> TextTable:
     sections.add(len(rows))
     add("tokens/s", lambda run: f"{run.tokens_per_second:,.0f}")
     add("requests/s", lambda run: f"{run.requests_per_second:.2f}")
-    add("goodput, requests/s", lambda run: f"{run.goodput:.2f}" if _limited(run) else MISSING)
+    add("goodput, requests/s", lambda run: f"{run.goodput:.2f}" if _limits(run) else MISSING)
     add("sustained requests/s", lambda run: f"{run.stability_limit:.2f}" if run.stability_limit else MISSING)
     add("unfinished requests", lambda run: f"{run.unfinished:,}" if any(one.unfinished for one in runs) else MISSING)
     add("mean batch", lambda run: f"{run.mean_batch:.1f}")
@@ -51,11 +58,14 @@ def serving_rows(comparison: ServingComparison) -> TextTable:
     add("drafted in vain", lambda run: f"{run.wasted / run.drafted:.0%}" if run.drafted else MISSING)
     sections.add(len(rows))
     for figure, name in COMPARED.items():
-        add(f"{name} - {runs[0].name}, ms", lambda run, figure=figure: _difference(comparison, run.name, figure))
-    count = len(runs[0]) + runs[0].unfinished
-    title = f"{count:,} request{'s' * (count != 1)} at {_load(runs[0])}, simulated"
+        add(f"{name} - {runs[0].name}, ms", lambda run, figure=figure: _difference(_found(comparison, run, figure)))
+    count, settings = len(runs[0]) + runs[0].unfinished, runs[0].provenance.settings
+    rate, concurrency = settings.get("rate"), settings.get("concurrency")
+    load = f"{rate:.3g} requests a second" if isinstance(rate, float) else "one time"
+    load = f"a concurrency of {concurrency}" if concurrency else load
+    title = f"{count:,} request{'s' * (count != 1)} at {load}, simulated"
     lines = frozenset(sections - {0, len(rows)})
-    return TextTable(title, ("", *(run.name for run in runs)), tuple(rows), lines, _note(comparison))
+    return TextTable(title, ("", *(run.name for run in runs)), tuple(rows), lines, _note(runs[0]))
 
 
 def serving_answer(comparison: ServingComparison, schedule: Schedule | None = None) -> str:
@@ -70,19 +80,16 @@ def serving_answer(comparison: ServingComparison, schedule: Schedule | None = No
     if schedule is not None:
         speculates = np.array([schedule.trees[number].budget > 0 for number in schedule.choice])
         planned = spans(schedule.batches, np.ones(len(speculates)))
-        lines.append(
-            f"The schedule speculates at batch sizes {spans(schedule.batches, speculates) or 'none'} of the planned "
-            f"{planned}."
-        )
-    for run in comparison.runs:
-        if run.settled_batches is not None and len(run.settled_batches) > 1:
-            lines.append(
-                f"{run.name} can settle at a batch of {_settled(run)}: after a burst it can stay at the larger one, "
-                "although the load fits the smaller one. `spectheory tune` looks for a schedule without this."
-            )
-    if growing := [
-        run.name for run in comparison.runs if run.settled_batches is not None and not len(run.settled_batches)
-    ]:
+        drafting = spans(schedule.batches, speculates) or "none"
+        lines.append(f"The schedule speculates at batch sizes {drafting} of the planned {planned}.")
+    settled = {run.name: run for run in comparison.runs if run.settled_batches is not None}
+    lines += [
+        f"{name} can settle at a batch of {_settled(run)}: after a burst it can stay at the larger one, although the "
+        "load fits the smaller one."
+        for name, run in settled.items()
+        if run.settled_batches is not None and len(run.settled_batches) > 1
+    ]
+    if growing := [name for name, run in settled.items() if not np.size(run.settled_batches)]:
         lines.append(
             f"This load is more than is sustained by: {', '.join(growing)}. Their queues grow for as long as requests "
             "arrive, so their times and goodput depend on how many requests there are."
@@ -93,78 +100,67 @@ def serving_answer(comparison: ServingComparison, schedule: Schedule | None = No
 def _verdict(comparison: ServingComparison, run: ServingRun) -> str:
     """Whether `run` is better than the first one: by the share of requests within the limits, else by the times."""
     off = comparison.runs[0]
-    found = {one.figure: one for one in comparison.differences if one.name == run.name}
-    within = found.get("slo_share") if _limited(run) else None
-    if within is not None and within.mean and _sign(within):
-        said = f"{_percent(run)} of its requests are within the limits, and {_percent(off)} without speculation"
+    within = _found(comparison, run, "slo_share") if _limits(run) else None
+    if within is not None and within.mean and _is_clear(within):
+        shares = [f"{one.meets_slo.mean():.1%}" if len(one) else "0%" for one in (run, off)]
+        said = f"{shares[0]} of its requests are within the limits, and {shares[1]} without speculation"
         return f"Speculation {'pays' if within.mean > 0 else 'does not pay'} at this load: with {run.name}, {said}."
-    timed = next((found[figure] for figure in ("tpot_seconds", "end_to_end_seconds") if figure in found), None)
+    what, timed = "token", _found(comparison, run, "tpot_seconds")
+    if timed is None:
+        what, timed = "request", _found(comparison, run, "end_to_end_seconds")
     if timed is None:
         return "No request was completed both with and without speculation: simulate for longer."
-    what = "token" if timed.figure == "tpot_seconds" else "request"
-    figures = [one.tpot if what == "token" else one.end_to_end for one in (off, run)]
-    before, after = (0.0 if one is None else 1e3 * one.mean for one in figures)
+    before, after = (_ms(one.tpot if what == "token" else one.end_to_end, "mean") for one in (off, run))
     said = (
-        f"with {run.name}, a {what} takes {_number(after)} ms instead of {_number(before)} ms, at a mean batch of "
-        f"{run.mean_batch:.1f} instead of {off.mean_batch:.1f}"
+        f"with {run.name}, a {what} takes {after} ms instead of {before} ms, at a mean batch of {run.mean_batch:.1f} "
+        f"instead of {off.mean_batch:.1f}"
     )
-    if timed.mean and not _sign(timed):
-        return f"Whether speculation pays at this load is not clear: {said}. Simulate more requests."
     if not timed.mean:
         return "Speculation changes nothing at this load."
+    if not _is_clear(timed):
+        return f"Whether speculation pays at this load is not clear: {said}. Simulate more requests."
     return f"Speculation {'pays' if timed.mean < 0 else 'does not pay'} at this load: {said}."
 
 
-def _sign(one: Difference) -> int:
-    """1 or -1 if the whole interval of a difference is above or below 0, otherwise 0."""
-    if one.low is None or one.high is None:
-        return 0
-    return int(one.low > 0) - int(one.high < 0)
+def _found(comparison: ServingComparison, run: ServingRun, figure: str) -> Difference | None:
+    every = comparison.differences
+    return next((one for one in every if (one.name, one.figure) == (run.name, figure)), None)
 
 
-def _percent(run: ServingRun) -> str:
-    return f"{run.meets_slo.mean():.1%}" if len(run) else "0%"
+def _is_clear(one: Difference) -> bool:
+    """Whether the whole interval of a difference is on one side of 0."""
+    return one.low is not None and one.high is not None and (one.low > 0 or one.high < 0)
 
 
-def limits_in_words(ttft: float | None, tpot: float | None) -> str:
-    """The limits on latency, such as `TTFT at most 500 ms and TPOT at most 20 ms`; `none` without any."""
-    limits = (("TTFT", ttft), ("TPOT", tpot))
-    return " and ".join(f"{name} at most {1e3 * limit:g} ms" for name, limit in limits if limit is not None) or "none"
+def _difference(one: Difference | None) -> str:
+    if one is None:
+        return MISSING
+    half = "" if one.low is None else f"\n±{_half(1e3 * (one.mean - one.low))}"
+    return f"{'+' if one.mean > 0 else ''}{_number(1e3 * one.mean)}{half}"
 
 
-def _note(comparison: ServingComparison) -> str:
+def _half(width: float) -> str:
+    """Half the width of an interval; widths of rounding errors are 0."""
+    return "0" if width < ROUNDING else f"{width:.2g}" if width < 99.5 else f"{width:,.0f}"
+
+
+def _limits(run: ServingRun) -> str:
+    """The limits on latency, such as `TTFT at most 500 ms and TPOT at most 20 ms`; empty without any."""
+    limits = (("TTFT", run.slo_ttft_seconds), ("TPOT", run.slo_tpot_seconds))
+    return " and ".join(f"{name} at most {1e3 * limit:g} ms" for name, limit in limits if limit is not None)
+
+
+def _note(run: ServingRun) -> str:
     """What the server is, and what the rows are."""
-    run = comparison.runs[0]
-    notes = [
-        _server(run),
-        "TTFT: time to the first token. TPOT: time per output token after the first, of each request. Token gap: time "
-        "between tokens; those of a cycle arrive together, so all but the first of them have 0.",
-    ]
-    if _limited(run):
-        limits = limits_in_words(run.slo_ttft_seconds, run.slo_tpot_seconds)
-        notes.append(f"Goodput counts the requests within the limits: {limits}.")
-    if any(one.stability_limit for one in comparison.runs):
-        notes.append("Sustained: the highest rate of such requests at which the queue does not grow.")
-    if any(one.settled_batches is not None for one in comparison.runs):
-        notes.append("Settles at: the batch size that gives itself back at this rate.")
-    if any(one.drafted for one in comparison.runs):
-        notes.append("Drafted in vain: the share of the drafted tokens that no answer contains.")
-    if len(comparison.runs) > 1:
-        notes.append("Differences are of the same requests; ± is half the 95% interval, by batch means of 20 groups.")
-    return " ".join(note for note in notes if note)
-
-
-def _server(run: ServingRun) -> str:
-    """The limits of the server, such as the tokens that its KV memory holds."""
-    settings = run.provenance.settings
+    settings, said = run.provenance.settings, TERMS
+    if limits := _limits(run):
+        said = f"Goodput counts the requests within the limits: {limits}. {said}"
     if "max_sequences" not in settings:
-        return ""
+        return said
     kv = settings.get("kv_tokens")
     memory = "no limit on the KV memory" if kv is None else f"KV memory for {kv:,} tokens"
-    return (
-        f"Server: at most {settings['max_sequences']:,} sequences, {settings['batched_tokens']:,} tokens in a step, "
-        f"{memory}."
-    )
+    most = f"at most {settings['max_sequences']:,} sequences, {settings['batched_tokens']:,} tokens in a step"
+    return f"Server: {most}, {memory}. {said}"
 
 
 def _ms(figures: Figures | None, label: str) -> str:
@@ -176,10 +172,6 @@ def _number(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
 
 
-def _limited(run: ServingRun) -> bool:
-    return run.slo_ttft_seconds is not None or run.slo_tpot_seconds is not None
-
-
 def _share(run: ServingRun, tree: Tree) -> str:
     of_tree = np.array([one == tree for one in run.trees])
     return f"{run.tier_shares[of_tree].sum():.0%}" if of_tree.any() else MISSING
@@ -189,27 +181,3 @@ def _settled(run: ServingRun) -> str:
     if run.settled_batches is None:
         return MISSING
     return " or ".join(f"{batch:.1f}" for batch in run.settled_batches) or "none"
-
-
-def _difference(comparison: ServingComparison, name: str, figure: str) -> str:
-    found = [one for one in comparison.differences if (one.name, one.figure) == (name, figure)]
-    if not found:
-        return MISSING
-    one = found[0]
-    half = "" if one.low is None else f"\n±{_half(1e3 * (one.mean - one.low))}"
-    return f"{'+' if one.mean > 0 else ''}{_number(1e3 * one.mean)}{half}"
-
-
-def _half(width: float) -> str:
-    """Half the width of an interval; widths of rounding errors are 0."""
-    if width < ROUNDING:
-        return "0"
-    return f"{width:.2g}" if width < 99.5 else f"{width:,.0f}"
-
-
-def _load(run: ServingRun) -> str:
-    settings = run.provenance.settings
-    if settings.get("concurrency"):
-        return f"a concurrency of {settings['concurrency']}"
-    rate = settings.get("rate")
-    return f"{rate:.3g} requests a second" if isinstance(rate, float) else "one time"

@@ -198,22 +198,21 @@ def comparison_rows(comparison: PlanComparison) -> TextTable:
     sections.add(len(rows))
     for part in ("draft", "verify", "overhead"):
         add(f"{part} ms per cycle", lambda a, part=part: _ms(a.cycle_seconds[part]) if a.cycle_seconds else MISSING)
-    add("overhead share", lambda a: _or_missing(a.overhead_share, "{:.0%}"))
     add("plain ms per token", lambda a: _ms(a.plain_seconds))
     sections.add(len(rows))
-    add("requests", _requests)
-    add("cycles", lambda a: f"{a.cycles:,}" if a.cycles else MISSING)
+    add("requests", lambda a: f"{len(a.tally.cycles):,}" if a.tally else MISSING)
+    add("cycles", lambda a: f"{a.tally.cycles.sum():,}" if a.tally else MISSING)
     add("verifier", lambda a: (a.provenance.verifier or MISSING).replace("solver=", "").replace("()", ""))
-    add("repeated 4-grams in text", lambda a: _or_missing(a.repeated_share, "{:.0%}"))
-    add("text equal to plain", lambda a: f"{a.identical:,} of {a.compared:,}" if a.compared else MISSING)
+    add("repeated 4-grams in text", lambda a: _or_missing(a.tally and a.tally.repeated_share, "{:.0%}"))
+    add("text equal to plain", _equal_texts)
     title = "Prediction against measurement" if comparison.measurement else "Prediction"
     header = ("", *(account.name for account in accounts))
     return TextTable(title, header, tuple(rows), frozenset(sections), comparison.verdict)
 
 
-def _requests(account: Account) -> str:
-    part = f" of {account.wanted:,}" if account.requests < account.wanted else ""
-    return f"{account.requests:,}{part}" if account.requests else MISSING
+def _equal_texts(account: Account) -> str:
+    tally = account.tally
+    return f"{tally.identical:,} of {tally.compared:,}" if tally and tally.compared else MISSING
 
 
 def _ms(seconds: float | None) -> str:

@@ -19,8 +19,9 @@ PER_LINE = 6
 
 
 def plan_summary(plan: Schedule) -> Group:
-    """The answer in one sentence, and where the time of a cycle goes."""
-    return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), plan_rows(plan))
+    """The answer in one sentence, whether rates and times are of other models, and where the time of a cycle goes."""
+    other = [Text(f"Careful: {plan.other_models}.")] if plan.other_models else []
+    return Group(Text(plan.summary.partition("\n")[0], style="bold"), *other, Text(), plan_rows(plan))
 
 
 def tree_drawing(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = "") -> RichTree:

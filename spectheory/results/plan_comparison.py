@@ -29,10 +29,7 @@ class Account:
         speedup: seconds per token of plain decoding divided by seconds per token of speculation.
         cycle_seconds: seconds per cycle by part: `draft`, `verify` and `overhead`.
         plain_seconds: seconds per token of plain decoding.
-        requests, cycles: number of requests and number of cycles that were counted; 0 for theory.
-        wanted: number of requests that the run set out to count; `requests` is smaller after an interruption.
-        repeated_share: share of four-token runs that occurred earlier in the same text.
-        compared, identical: number of requests whose text was compared with plain decoding, and number of equal texts.
+        tally: the counts of a run; None for theory.
     """
 
     name: str
@@ -43,18 +40,7 @@ class Account:
     cycle_seconds: dict[str, float] | None
     plain_seconds: float | None
     provenance: Provenance
-    requests: int = 0
-    cycles: int = 0
-    wanted: int = 0
-    repeated_share: float | None = None
-    compared: int = 0
-    identical: int = 0
-
-    @property
-    def overhead_share(self) -> float | None:
-        """Share of a cycle's time outside the forwards of both models; None without `cycle_seconds`."""
-        seconds = self.cycle_seconds
-        return None if seconds is None else seconds["overhead"] / sum(seconds.values())
+    tally: Tally | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,43 +70,30 @@ class PlanComparison:
         return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
 
     @property
-    def caveats(self) -> tuple[str, ...]:
-        """Reasons why prediction and run are not fully comparable, one sentence each."""
-        if self.measurement is None:
-            return ()
-        found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance)]
-        if self.measurement.requests < self.measurement.wanted:
-            done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
-            found.append(f"The decode was interrupted: {done} are counted.")
-        return tuple(found)
-
-    @property
     def verdict(self) -> str:
-        """One sentence on whether the prediction was right, then the caveats."""
-        return " ".join((self._sentence, *self.caveats))
+        """One sentence on whether the prediction was right, then reasons why plan and run are not fully comparable."""
+        if self.measurement is None or self.measurement.tally is None:
+            return f"The predicted tau of {self.theory.tau:.3f} has not been measured."
+        said, tally = [self._sentence(self.measurement)], self.measurement.tally
+        said += [f"But {one}." for one in mismatches(self.plan, tally.provenance)]
+        if len(tally.cycles) < tally.wanted:
+            done = f"{len(tally.cycles):,} of {tally.wanted:,} requests"
+            said.append(f"The decode was interrupted: {done} are counted.")
+        return " ".join(said)
 
-    @property
-    def _sentence(self) -> str:
+    def _sentence(self, measured: Account) -> str:
         predicted = f"The predicted tau of {self.theory.tau:.3f}"
-        if self.measurement is None:
-            return f"{predicted} has not been measured."
-        found = f"measured {self.measurement.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
-        if self.measurement.tau_interval is None:
+        found = f"measured {measured.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
+        if measured.tau_interval is None:
             return f"{predicted} cannot be checked against an interval, because only one request was decoded: {found}."
-        low, high = self.measurement.tau_interval
-        expected = self.theory.tau_interval
+        (low, high), expected = measured.tau_interval, self.theory.tau_interval
         if expected and (expected[1] < low or high < expected[0]):
             return (
-                f"The prediction was wrong, too {'high' if self.theory.tau > high else 'low'}: tau was predicted as "
-                f"{self.theory.tau:.3f}, from {expected[0]:.3f} to {expected[1]:.3f}, and measured as "
-                f"{self.measurement.tau:.3f}, from {low:.3f} to {high:.3f}. The two 95% intervals exclude each other; "
-                f"the prediction is off by {self.error_percent:+.1f}%."
+                f"The prediction was wrong, too {'high' if self.theory.tau > high else 'low'}: {found}. The two 95% "
+                f"intervals exclude each other: {expected[0]:.3f} to {expected[1]:.3f} and {low:.3f} to {high:.3f}."
             )
         side = "inside" if self.inside else "outside"
-        predicted = f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}"
-        if expected and not expected[0] <= self.measurement.tau <= expected[1]:
-            predicted += "; the measured tau lies outside the predicted interval"
-        return f"{predicted}: {found}."
+        return f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}: {found}."
 
 
 def compare(plan: Schedule, tally: Tally | None, name: str = "measurement") -> PlanComparison:
@@ -209,10 +182,5 @@ def _counted(name: str, tally: Tally) -> Account:
         cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,
         plain_seconds=tally.plain_seconds / tally.plain_tokens if tally.plain_tokens else None,
         provenance=tally.provenance,
-        requests=len(tally.cycles),
-        cycles=cycles,
-        wanted=tally.wanted,
-        repeated_share=tally.repeated_share,
-        compared=tally.compared,
-        identical=tally.identical,
+        tally=tally,
     )

@@ -171,7 +171,8 @@ def compare_policies(
         InputError: there is no draft or no policy, a context is given without a latency, or a draft returns something
             else than rows of falling probabilities.
 
-    >>> from spectheory import Acceptance, OptTree, RatesDraft
+    >>> from spectheory import Acceptance
+    >>> from spectheory.search import OptTree, RatesDraft
     >>> draft = RatesDraft(Acceptance.by_rank([0.5, 0.25]))
     >>> found = compare_policies(draft, {"early": OptTree(4, threshold=0.8), "to the end": OptTree(4)})
     >>> found.distance.tolist(), found.draft_calls.tolist()
@@ -215,7 +216,7 @@ def compare_policies(
         draft_tokens=table(lambda _, widths: sum(widths)),
         expected=table(lambda drafted, _: drafted.expected),
         optimum=np.array([[best(d, drafted.budget) for d, (drafted, _) in enumerate(row)] for row in grown]),
-        provenance=Provenance.now("spectheory.compare_policies"),
+        provenance=Provenance.now("spectheory.search.compare_policies"),
         **seconds,
     )
 

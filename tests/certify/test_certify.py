@@ -42,7 +42,7 @@ RIGHT = [s for s in SPECIMENS if s.is_lossless]
 FEW = [pytest.param(True, id="small shapes"), pytest.param(False, id="all shapes", marks=pytest.mark.deep)]
 
 
-def policies(specimen: Specimen, few: bool) -> Sequence[st.DrawPolicy]:
+def policies(specimen: Specimen, few: bool) -> Sequence[st.core.world.DrawPolicy]:
     """The specimen's own policies, or all shapes of each of its draw rules.
 
     If `few`, only the first of its own policies is taken unless they are chains, since larger trees take long. Of the

@@ -67,7 +67,7 @@ def records(run: Run) -> None:
 
 def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     few = ["--count", 5, "--prompt-tokens", 16, "--new-tokens", 40]
-    out = printed(run("trace", *pair, *few, "--out", "trace", "--candidates", 4))
+    out = printed(run("trace", *pair, *few, "--out", "trace"))
     assert "wrote trace/acceptance.json" in out
     out = printed(run("profile", *pair[:4], "--contexts", "16,64", "--largest", 32, "--rounds", 3, "--out", "l.json"))
     assert "draft ms" in out
@@ -158,7 +158,7 @@ def test_bad_input_is_one_line_and_status_2(run: Run, arguments: list[str], mess
 
 def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: list[object]) -> None:
     few = ["--count", 3, "--prompt-tokens", 16, "--new-tokens", 40]
-    printed(run("trace", *pair, *few, "--count", 5, "--out", "trace", "--candidates", 4, "--temperature", 0.5))
+    printed(run("trace", *pair, *few, "--count", 5, "--out", "trace", "--temperature", 0.5))
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     run("plan", "--acceptance", "trace/acceptance.json", "--latency", "latency.json", "--smooth", "--out", "plan.json")
     assert st.Schedule.load("plan.json").acceptance.provenance.smoothed

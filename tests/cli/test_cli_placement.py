@@ -21,7 +21,7 @@ WRITTEN: dict[str, Any] = {"device": "cpu", "dtype": "torch.bfloat16"}
 
 
 def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
-    trace = ("trace", *pair, *FEW, "--count", 5, "--candidates", 4, "--out", "trace")
+    trace = ("trace", *pair, *FEW, "--count", 5, "--out", "trace")
     assert run(*trace, *COARSE)[0] == 0
     profile = ("profile", *pair[:4], *COARSE, "--largest", 2, "--contexts", "8", "--rounds", 2, "--out", "latency.json")
     assert run(*profile)[0] == 0

@@ -39,7 +39,7 @@ def test_a_load_is_served_with_each_tree(run: Run, schedule: str) -> None:  # no
     arguments = ("--schedule", schedule, "--load", f"poisson:20,{LENGTHS},count=300")
     limits = ("--slo-ttft", 0.5, "--slo-tpot", 0.05)
     result = succeeded(run("serve", *arguments, *limits, "--seed", 4, "--out", "run.json"))
-    record = st.ServingComparison.load("run.json")
+    record = st.results.serving_comparison.ServingComparison.load("run.json")
     assert [one.name for one in record.runs[:2]] == ["off", "schedule"]
     assert all(len(one) == 300 and one.provenance.seed == 4 for one in record.runs)
     assert f"{record.runs[1].goodput:.2f}" in result.stdout
@@ -60,7 +60,7 @@ def test_a_load_is_served_with_each_tree(run: Run, schedule: str) -> None:  # no
     ("arguments", "message"),
     [
         (("--load", "poisson:3", "--controller", "vlm"), "unknown controller 'vlm'"),
-        (("--load", "closed:3", "--slo-ttft", "inf"), "must be finite, got inf"),
+        (("--load", "closed:3", "--slo-ttft", "inf"), "must be finite and at least 0, got inf"),
         (("--load", "poisson:x"), "must be a number"),
         (("--load", f"poisson:3,{LENGTHS}", "--kv-tokens", 90), "kv_tokens must hold"),
     ],
@@ -72,7 +72,7 @@ def test_what_is_refused(run: Run, schedule: str, arguments: tuple[str, ...], me
 def test_the_answer_names_what_pays_where_it_speculates_and_what_it_does_not_sustain(run: Run, schedule: str) -> None:  # noqa: F811
     arguments = ("serve", "--schedule", schedule, "--out", "run.json", "--force")
     words = " ".join(run(*arguments, "--load", f"poisson:5,{LENGTHS},count=400", "--slo-tpot", 1).stdout.split())
-    record, planned = st.ServingComparison.load("run.json"), st.Schedule.load(schedule)
+    record, planned = st.results.serving_comparison.ServingComparison.load("run.json"), st.Schedule.load(schedule)
     high = next(one.high for one in record.differences if (one.name, one.figure) == ("schedule", "tpot_seconds"))
     assert high is not None
     assert high < 0
@@ -107,7 +107,7 @@ def test_a_schedule_that_locks_itself_out_of_speculation_is_named() -> None:
 def test_engines_own_controllers_are_compared(run: Run, schedule: str, name: str) -> None:  # noqa: F811
     arguments = ("--schedule", schedule, "--load", f"poisson:20,{LENGTHS},count=200")
     succeeded(run("serve", *arguments, "--controller", name, "--out", "run.json"))
-    record = st.ServingComparison.load("run.json")
+    record = st.results.serving_comparison.ServingComparison.load("run.json")
     own, followed = record.runs[-1], record.runs[1]
     assert own.name == name
     assert all(tree.is_chain for tree in own.trees)
@@ -119,7 +119,6 @@ def test_the_engines_chains_are_accepted_as_the_schedule_predicts() -> None:
         return st.Latency(np.array([1, 64]), np.array([0]), np.full((1, 2), 1.0), np.full((1, 2), 0.01))
 
     made = st.schedule(st.Acceptance.by_rank([0.5]), latency, [1, 2], context=0, max_budget=3, max_fanout=1)
-    (probabilities,) = chain_rates(made, 4)
-    assert probabilities.tolist() == [0.5, 0.25, 0.125, 0.0625, 0.0625]
+    assert chain_rates(made, 4).table[:, 0].tolist() == [0.5] * 4
     lengths = {tier.tree.budget for tier in engine_controller("sglang", made, 2).tiers}
     assert lengths == {0, 1, 3, 5, 7}

@@ -1,4 +1,4 @@
-"""The page of verifiers is what the code says, certificates included."""
+"""The pages of verifiers and of the zoo are what the code says, certificates included."""
 
 from __future__ import annotations
 
@@ -15,26 +15,15 @@ from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen
 from tests.covering import covering
 
 DOCS = Path(__file__).parents[2] / "docs"
-ROW = re.compile(r"\| `(.*?)` \|.*\| \w+: \d+ worlds, ([\d,]+) drafts \|")
-
-
+PAGE = (DOCS / "verifiers.md").read_text(encoding="utf-8")
 GENERATE = runpy.run_path(str(DOCS / "generate_verifiers.py"))
 RULES = GENERATE["rules"]()
-
-
-def page_of_verifiers() -> list[str]:
-    return (DOCS / "verifiers.md").read_text(encoding="utf-8").splitlines()
-
-
-DRAFTS = {row[1]: int(row[2].replace(",", "")) for row in map(ROW.match, page_of_verifiers()) if row}
+DRAFTS = {name: int(drafts.replace(",", "")) for name, drafts in re.findall(r"\| `(.*?)` .* ([\d,]+) drafts \|", PAGE)}
 CERTIFIED = covering(
     [rule for rule in RULES if DRAFTS[repr(rule)] < 2_000],
     lambda rule: (*rule.rules, getattr(rule, "takes", "one node")),
 )
-"""Rules with few drafts, for each draw rule and each kind of draft. Deep, all of them.
-
-test_solvers.py, test_transport.py and test_verifiers.py check of each rule that it keeps the target.
-"""
+"""Rules with few drafts, for each draw rule and each kind of draft. Deep, all of them."""
 
 
 @pytest.mark.usefixtures("factors_found_once")
@@ -45,25 +34,20 @@ test_solvers.py, test_transport.py and test_verifiers.py check of each rule that
 )
 def test_the_certificate_of_a_rule_is_reached_again(rule: Any) -> None:
     row = GENERATE["row"](rule, GENERATE["CASES"])
-    assert row in page_of_verifiers(), "run python docs/generate_verifiers.py"
+    assert row in PAGE.splitlines(), "run python docs/generate_verifiers.py"
     assert "LOSSLESS" in row
 
 
 def test_the_page_of_verifiers_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the certificates, which the test above computes."""
-    page = page_of_verifiers()
-    known = {row.split(" | ")[0]: row for row in page if row.startswith("| `")}
+    known = {row.split(" | ")[0]: row for row in PAGE.splitlines() if row.startswith("| `")}
     monkeypatch.setitem(GENERATE["verifiers"].__globals__, "row", lambda rule, cases: known[f"| `{rule!r}`"])
-    assert GENERATE["verifiers"]("\n".join(page) + "\n").splitlines() == page, "run python docs/generate_verifiers.py"
-
-
-def test_no_rule_is_missing_from_it() -> None:
-    page = (DOCS / "verifiers.md").read_text(encoding="utf-8")
+    assert GENERATE["verifiers"](PAGE).splitlines() == PAGE.splitlines(), "run python docs/generate_verifiers.py"
     not_listed = {st.otlp.ArgMax, st.verify.BottomUp, st.verify.Greedy, st.verify.TopDown}
     for module, base in ((st.otlp, st.otlp.Solver), (st.verify, st.verify.Verifier)):
         for name, rule in inspect.getmembers(module, inspect.isclass):
             if issubclass(rule, base) and not inspect.isabstract(rule) and rule not in not_listed:
-                assert f"### {name}\n" in page, name
+                assert f"### {name}\n" in PAGE, name
 
 
 def test_the_page_of_the_zoo_names_every_specimen_with_its_verdict() -> None:

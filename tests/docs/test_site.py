@@ -14,24 +14,17 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
-def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The modules of docs/extensions can be imported; the test is skipped without the extra `docs`."""
-    pytest.importorskip("myst_parser")
-    pytest.importorskip("pydata_sphinx_theme")
-    monkeypatch.syspath_prepend(DOCS / "extensions")
-
-
-@pytest.fixture
-def shorter_build(extensions: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def shorter_build(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Sphinx leaves out what warns of nothing: an index for the search, lines of definitions, its notes to itself.
 
     It looks a name up once in each place. The garbage collector would look at all pages again and again.
     """
+    pytest.importorskip("myst_parser")
+    pytest.importorskip("pydata_sphinx_theme")
     from sphinx.builders.html import StandaloneHTMLBuilder
     from sphinx.domains.python import PythonDomain
     from sphinx.pycode.parser import Parser
@@ -39,6 +32,8 @@ def shorter_build(extensions: None, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr(StandaloneHTMLBuilder, "search", False)
     monkeypatch.setattr(Parser, "parse_definition", lambda parser: None)
     monkeypatch.setattr(PythonDomain, "find_obj", cache(PythonDomain.find_obj))
+    for name, value in (("handlers", []), ("propagate", True)):
+        monkeypatch.setattr(logging.getLogger("sphinx"), name, value)
     logging.disable(logging.INFO)
     gc.disable()
     yield
@@ -49,14 +44,10 @@ def shorter_build(extensions: None, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def test_the_site_builds_and_names_everything_that_is_public(
     shorter_build: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One build: its warnings are errors, as in `make docs`.
-
-    It runs in this process, which has imported torch and transformers, as every worker has, and most of what is public.
-    """
+    """One build in this process: its warnings are errors, as in `make docs`."""
     from sphinx.cmd.build import build_main
 
-    for name, value in (("handlers", []), ("propagate", True)):
-        monkeypatch.setattr(logging.getLogger("sphinx"), name, value)
+    monkeypatch.syspath_prepend(DOCS / "extensions")
     site = tmp_path / "site"
     build = ["-q", "-W", "--keep-going", "-d", str(tmp_path / "doctrees"), str(DOCS), str(site)]
     with warnings.catch_warnings():
@@ -85,36 +76,5 @@ def loaded_from_elsewhere(page: str) -> Iterator[str]:
 
 
 def test_what_a_page_loads_from_elsewhere_is_seen() -> None:
-    page = (
-        '<a href="https://a.b"></a><script src="https://c.d/e.js"></script><link href="//f.g/h.css" rel="stylesheet">'
-    )
+    page = '<a href="https://a.b"></a><script src="https://c.d/e.js"></script><link href="//f.g/h.css">'
     assert list(loaded_from_elsewhere(page)) == ["https://c.d/e.js", "//f.g/h.css"]
-
-
-def test_a_formula_that_cannot_be_typeset_is_a_warning(extensions: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from docutils import nodes
-
-    mathml, warned = import_module("mathml"), []
-    monkeypatch.setattr(mathml.log, "warning", lambda text, formula, *_, location: warned.append(formula))
-    assert "<mfrac>" in mathml.mathml(nodes.math("", r"\frac{p}{q}"), as_block=False)
-    assert mathml.mathml(nodes.math("", r"\nosuch{p}"), as_block=False) == r"<code>\nosuch{p}</code>"
-    assert warned == [r"\nosuch{p}"]
-
-
-def test_the_lines_of_a_docstring_that_are_fields(extensions: None) -> None:
-    docstrings = import_module("docstrings")
-    lines = ["Text.", "", "Acceptance: 1 - x", "    and more.", "Cost: O(V).", "", "After."]
-    assert docstrings.as_fields(lines) == [
-        "Text.",
-        "",
-        "",
-        ":Acceptance: 1 - x",
-        "    and more.",
-        ":Cost: O(V).",
-        "",
-        "After.",
-    ]
-    assert docstrings.escaped(["(*B, L) and `a * b` and x_", ">>> 2 * 3"]) == [
-        r"(\*B, L) and `a * b` and x\_",
-        ">>> 2 * 3",
-    ]

@@ -30,7 +30,6 @@ CASES = [
     ("trace", "--top-p", 2, "top_p must be"),
     ("trace", "--top-p", 0.5, "no effect at temperature 0"),
     ("trace", "--new-tokens", 0, "must be at least"),
-    ("trace", "--candidates", 0, "candidates must be at least 1, got 0"),
     ("profile", "--rounds", 0, "rounds must be at least 1, got 0"),
     ("profile", "--contexts", "0,5", "contexts must be increasing whole numbers"),
     ("profile", "--largest", 0, "--largest must be at least 1, got 0"),

@@ -61,10 +61,6 @@ FILES: dict[str, tuple[Read, Values]] = {
     "vllm bench serve": (read_runs, SERVE),
     "bench_serving": (read_runs, SERVING),
     "trace of Mooncake": (read_trace, {"timestamp": 10, "input_length": 10, "output_length": 5, "hash_ids": [1]}),
-    "trace of vllm bench serve": (
-        read_trace,
-        {"start_times": [0.0, 1.0], "input_lens": [5, 6], "output_lens": [7, 8], "errors": ["", ""]},
-    ),
 }
 
 

@@ -21,7 +21,7 @@ EASY, HARD, CYCLES = 0.9, 0.3, 100_000
 COUNTS = np.array([round(CYCLES * (EASY**d + HARD**d) / 2) for d in range(6)])
 """How many of the cycles of a chain of 5 kept at least 0..5 tokens: half of the cycles are easy, half are hard."""
 RATES = st.Acceptance.from_counts(COUNTS[1:, None], COUNTS[:-1], cycles_of=st.Tree.chain(5))
-CLASSES = st.RequestClasses.from_acceptance(RATES)
+CLASSES = st.yields.RequestClasses.from_acceptance(RATES)
 LATENCY = st.Latency.constant(draft_seconds=0.06)
 
 

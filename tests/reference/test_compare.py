@@ -24,8 +24,8 @@ from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
 from reference.planning_loop import RATES, TRACE, measured_plan
-from reference.replaying import replays
 from reference.sampling import Sampling
+from reference.tracing import replays
 from spectheory import otlp
 from spectheory.otlp import Solver
 from spectheory.report.comparison import decoder_rows, decoder_words

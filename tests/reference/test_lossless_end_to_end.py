@@ -146,7 +146,7 @@ def certified(step: Step, sampling: Sampling, subject: str, seed: int = 0, runs:
         seed=seed,
     )  # fmt: skip
     print(
-        f"{power_of_ten(found.log_wealth)}, total variation {found.tv_seen:.3f} seen, below {found.tv_bound:.3f}: {subject}"
+        f"{power_of_ten(found.log_wealth)}, total variation {found.tv_seen:.3f} seen, < {found.tv_bound:.3f}: {subject}"
     )
     return found
 

@@ -64,7 +64,7 @@ def test_texts_are_those_of_the_host(
 
 FEW = ("--device", "cuda", "--prompt-tokens", 16, "--new-tokens")
 COMMANDS = {
-    "trace": ("trace", *FEW, 24, "--count", 5, "--candidates", 4, "--temperature", 1, "--out", "trace"),
+    "trace": ("trace", *FEW, 24, "--count", 5, "--temperature", 1, "--out", "trace"),
     "profile": ("profile", *FEW[:2], "--largest", 2, "--contexts", 8, "--rounds", 2, "--out", "seconds.json"),
     "decode": ("decode", *FEW, 12, "--count", 2, "--skip", 0, "--plan", "plan.json"),
     "compare": ("compare", *FEW, 60, "--count", 1, "--skip", 4, "--temperatures", 1, "--only", "Block", "--out", "c"),

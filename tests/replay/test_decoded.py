@@ -13,9 +13,8 @@ from reference.drafters import PlannedTree
 from reference.forced_logits import forced_texts
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.replaying import replays
 from reference.sampling import Sampling
-from reference.tracing import TraceSettings, record_trace
+from reference.tracing import TraceSettings, record_trace, replays
 from spectheory.otlp import RRS, Naive
 from spectheory.replay import Replays
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier

@@ -14,9 +14,8 @@ from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.replaying import replays, traced_replays
 from reference.sampling import Sampling
-from reference.tracing import TraceSettings, acceptance, by_request, record_trace
+from reference.tracing import TraceSettings, acceptance, by_request, record_trace, replays
 from spectheory.otlp import RRS
 from spectheory.replay import TargetText
 from spectheory.verify import TopDown, Traversal, Verifier
@@ -111,8 +110,8 @@ def test_a_provenance_has_limits_that_sampling_has(given: dict[str, float]) -> N
 def test_a_plan_by_replay_needs_rates_of_the_sampling_of_the_trace(tiny: Pair, tmp_path: Path) -> None:
     record_trace(tiny, prompts(3), settings(LIMITED[0]), tmp_path)
     rates = acceptance(tmp_path, min_trials=1)
-    assert traced_replays(tmp_path, rates)[1].sampling == "temperature 1 and top-k 5"
+    assert len(replays(tmp_path, tiny, rates=rates).texts) == 3
     other = replace(rates, provenance=rates.provenance.replace(top_k=None))
     refuses(
-        "has temperature 1 and top-k 5, but the acceptance rates have temperature 1", traced_replays, tmp_path, other
+        "has temperature 1 and top-k 5, but the acceptance rates have temperature 1", replays, tmp_path, rates=other
     )

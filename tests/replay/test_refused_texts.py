@@ -120,7 +120,7 @@ def rare_text(n: int = 12) -> TargetText:
     ids=lambda value: str(value),
 )
 def test_ratios_to_tiny_probabilities_stay_numbers(
-    shape: st.Tree | st.DrawPolicy, verifier: Verifier, rule: st.DrawRule | None
+    shape: st.Tree | st.core.world.DrawPolicy, verifier: Verifier, rule: st.DrawRule | None
 ) -> None:
     """Products of them are above the largest float64, and a q of 0 after them must give 0, not NaN."""
     with warnings.catch_warnings():

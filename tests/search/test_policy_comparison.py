@@ -1,23 +1,33 @@
-"""Comparisons of policies: against the best of all trees, by seconds counted by hand, as a record, page and command."""
+"""Comparisons of policies: against the best of all trees, by seconds counted by hand, as a record."""
 
 from __future__ import annotations
 
 import json
-from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given
-from typer.testing import CliRunner
 
 import spectheory as st
-from spectheory.cli import app
-from spectheory.report.policy_comparison import MEANING, policy_page, policy_rows
-from spectheory.search import DraftModel, OptTreeAtCost, distance_to_optimum
+from spectheory.search import (
+    Drafted,
+    DraftModel,
+    Eagle2,
+    MarkovDraft,
+    OptTree,
+    OptTreeAtCost,
+    PolicyComparison,
+    RatesDraft,
+    Salf,
+    SpecExec,
+    StaticTree,
+    best_static_tree,
+    compare_policies,
+    distance_to_optimum,
+    standard_policies,
+)
 from spectheory.search.policy_comparison import Policy, means
-from tests.command_line import refused, succeeded
 from tests.known import known
 from tests.plain_searches import CERTAIN, UNIFORM, budgets, close, drafts, fixed, optimum
 from tests.refusals import refuses
@@ -32,22 +42,20 @@ LATENCY = st.Latency(
     plain_overhead_seconds=0.0005,
 )
 RATES = st.Acceptance.by_depth_and_rank([[0.65, 0.12, 0.06, 0.03], [0.6, 0.1, 0.05, 0.02]])
-DRAFT = st.RatesDraft(RATES)
+DRAFT = RatesDraft(RATES)
 
 
-def every_start(draft: st.MarkovDraft) -> list[st.MarkovDraft]:
-    return [st.MarkovDraft(draft.q, start) for start in range(len(draft.q))]
+def every_start(draft: MarkovDraft) -> list[MarkovDraft]:
+    return [MarkovDraft(draft.q, start) for start in range(len(draft.q))]
 
 
 @fixed
 @given(draft=drafts(), budget=budgets)
 @example(UNIFORM, 6)
 @example(CERTAIN, 6)
-def test_no_policy_is_above_the_best_of_all_trees_and_the_exact_ones_reach_it(
-    draft: st.MarkovDraft, budget: int
-) -> None:
-    policies = st.standard_policies(draft, budget, latency=LATENCY)
-    found = st.compare_policies(draft, policies, latency=LATENCY)
+def test_no_policy_is_above_the_best_of_all_trees_and_the_exact_ones_reach_it(draft: MarkovDraft, budget: int) -> None:
+    policies = standard_policies(draft, budget, latency=LATENCY)
+    found = compare_policies(draft, policies, latency=LATENCY)
     best = optimum(draft, budget)
     assert found.optimum == pytest.approx(np.full((len(policies), 1), best), **close)
     assert (found.distance >= 0).all()
@@ -65,11 +73,15 @@ def test_no_policy_is_above_the_best_of_all_trees_and_the_exact_ones_reach_it(
 
 @fixed
 @given(draft=drafts(), budget=budgets)
-def test_several_drafts_are_the_single_ones_side_by_side(draft: st.MarkovDraft, budget: int) -> None:
+def test_several_drafts_are_the_single_ones_side_by_side(draft: MarkovDraft, budget: int) -> None:
     several = every_start(draft)
-    policies = {"OPT-Tree": st.OptTree(budget, 0.2), "EAGLE-2": st.Eagle2(2, 3, budget), "SALF": st.Salf(budget)}
-    found = st.compare_policies(several, policies, latency=LATENCY, context=100)
-    singles = [st.compare_policies(one, policies, latency=LATENCY, context=100) for one in several]
+    policies = {
+        "OPT-Tree": OptTree(budget, 0.2),
+        "EAGLE-2": Eagle2(2, 3, budget),
+        "SALF": Salf(budget),
+    }
+    found = compare_policies(several, policies, latency=LATENCY, context=100)
+    singles = [compare_policies(one, policies, latency=LATENCY, context=100) for one in several]
     for name in ("budget", "nodes", "depth", "draft_calls", "draft_tokens", "expected", "optimum", "cycle_seconds"):
         assert np.array_equal(getattr(found, name), np.hstack([getattr(one, name) for one in singles])), name
     value, error = means(found.distance)
@@ -83,15 +95,15 @@ def test_several_drafts_are_the_single_ones_side_by_side(draft: st.MarkovDraft, 
 
 def test_a_cycle_takes_its_draft_calls_by_width_one_verification_and_the_overheads() -> None:
     """Each layer takes one call: the root, then the nodes that a layer keeps. The context 300 is between two others."""
-    draft = st.RatesDraft(st.Acceptance.by_rank([0.5, 0.3, 0.1]))
+    draft = RatesDraft(st.Acceptance.by_rank([0.5, 0.3, 0.1]))
     widths = {"EAGLE-2": [1, 2, 2, 2], "OPT-Tree": [1, 3, 6], "by one": [1] * 6, "chain": [1, 1, 1]}
     policies: dict[str, Policy] = {
-        "EAGLE-2": st.Eagle2(2, 4, 6),
-        "OPT-Tree": st.OptTree(6, threshold=0.31),
-        "by one": st.SpecExec(6, 1),
-        "chain": st.StaticTree(st.Tree.chain(3), 6),
+        "EAGLE-2": Eagle2(2, 4, 6),
+        "OPT-Tree": OptTree(6, threshold=0.31),
+        "by one": SpecExec(6, 1),
+        "chain": StaticTree(st.Tree.chain(3), 6),
     }
-    found = st.compare_policies(draft, policies, latency=LATENCY, context=300)
+    found = compare_policies(draft, policies, latency=LATENCY, context=300)
     for i, (name, wide) in enumerate(widths.items()):
         assert (found.draft_calls[i, 0], found.draft_tokens[i, 0]) == (len(wide), sum(wide)), name
         seconds = sum(LATENCY.draft(width, 300) for width in wide) + LATENCY.target(int(found.nodes[i, 0]) + 1, 300)
@@ -100,15 +112,15 @@ def test_a_cycle_takes_its_draft_calls_by_width_one_verification_and_the_overhea
         plain = LATENCY.target(1, 300) + LATENCY.plain_overhead_seconds
         assert known(found.speedup).value[i] == pytest.approx(found.expected[i, 0] * plain / seconds, **close)
     assert found.context == 300
-    nothing = st.compare_policies(draft, {"off": st.StaticTree(st.Tree.chain(0))}, latency=LATENCY)
+    nothing = compare_policies(draft, {"off": StaticTree(st.Tree.chain(0))}, latency=LATENCY)
     assert nothing.context == 512
     assert known(nothing.speedup).value.tolist() == [1.0]
 
 
 def test_a_speedup_is_a_ratio_of_means_with_the_error_of_one() -> None:
     distribution = np.arange(1, 41.0) ** -np.random.default_rng(0).uniform(1.2, 4, (40, 1))
-    several = every_start(st.MarkovDraft(distribution / distribution.sum(1, keepdims=True)))
-    found = st.compare_policies(several, {"SALF": st.Salf(16), "OPT-Tree": st.OptTree(16, 0.2)}, latency=LATENCY)
+    several = every_start(MarkovDraft(distribution / distribution.sum(1, keepdims=True)))
+    found = compare_policies(several, {"SALF": Salf(16), "OPT-Tree": OptTree(16, 0.2)}, latency=LATENCY)
     assert found.speedup is not None
     assert found.cycle_seconds is not None
     tokens, seconds = found.expected.sum(1), found.cycle_seconds.sum(1)
@@ -119,9 +131,9 @@ def test_a_speedup_is_a_ratio_of_means_with_the_error_of_one() -> None:
 
 
 def test_the_standard_policies_have_one_budget_and_stop_where_drafting_no_longer_pays() -> None:
-    policies = st.standard_policies(DRAFT, 24, latency=LATENCY)
-    found = st.compare_policies(DRAFT, policies, latency=LATENCY)
-    assert set(st.standard_policies(DRAFT, 24)) < set(policies)
+    policies = standard_policies(DRAFT, 24, latency=LATENCY)
+    found = compare_policies(DRAFT, policies, latency=LATENCY)
+    assert set(standard_policies(DRAFT, 24)) < set(policies)
     assert (found.budget == 24).all()
     speed = dict(zip(found.names, known(found.speedup).value, strict=True))
     chain = next(name for name in policies if name.startswith("chain of") and name.endswith("at cost"))
@@ -133,65 +145,51 @@ def test_the_standard_policies_have_one_budget_and_stop_where_drafting_no_longer
     assert isinstance(at_cost, OptTreeAtCost)
     draft, target = LATENCY.draft(24, 512) + 0.0002, LATENCY.target(25, 512) + 0.001
     assert at_cost.draft_over_target == pytest.approx(draft / target)
-    slow = st.standard_policies(DRAFT, 6, latency=st.Latency.constant(draft_seconds=2.0))
-    assert slow["chain of 0 at cost"] == st.StaticTree(st.Tree.chain(0), 6)
+    slow = standard_policies(DRAFT, 6, latency=st.Latency.constant(draft_seconds=2.0))
+    assert slow["chain of 0 at cost"] == StaticTree(st.Tree.chain(0), 6)
 
 
 def test_budgets_may_differ_and_each_is_measured_by_its_own_optimum() -> None:
-    policies = {"few": st.Eagle2(2, 2, 3), "many": st.Eagle2(2, 2, 9)}
-    found = st.compare_policies(DRAFT, policies)
-    assert found.optimum[:, 0] == pytest.approx([st.SpecExec(n).grow(DRAFT).expected for n in (3, 9)], **close)
-    table = policy_rows(found)
-    assert table.header == ("policy", "budget", "nodes", "depth", "calls", "tokens", "E", "short")
-    assert [row[:2] for row in table.rows] == [("few", "3"), ("many", "9")]
-    assert "each within its own budget" in table.title
+    policies = {"few": Eagle2(2, 2, 3), "many": Eagle2(2, 2, 9)}
+    found = compare_policies(DRAFT, policies)
+    assert found.optimum[:, 0] == pytest.approx([SpecExec(n).grow(DRAFT).expected for n in (3, 9)], **close)
 
 
 @pytest.mark.parametrize("latency", [None, LATENCY])
-def test_the_record_survives_json_and_the_table_says_what_it_holds(latency: st.Latency | None) -> None:
+def test_the_record_survives_json(latency: st.Latency | None) -> None:
     several = every_start(UNIFORM)
-    found = st.compare_policies(several, {"a": st.Eagle2(1, 2, 4), "b": st.SpecExec(4)}, latency=latency)
-    again = st.PolicyComparison.from_dict(json.loads(json.dumps(found.to_dict())))
+    found = compare_policies(several, {"a": Eagle2(1, 2, 4), "b": SpecExec(4)}, latency=latency)
+    again = PolicyComparison.from_dict(json.loads(json.dumps(found.to_dict())))
     assert again.names == found.names
     assert again.distance.tolist() == found.distance.tolist()
     assert again.to_dict() == found.to_dict()
-    table = policy_rows(found)
-    assert MEANING in table.note
-    cells = dict(zip(table.header, table.rows[0], strict=True))
-    assert cells["E"] == f"{1 + 1 / 3 + 1 / 9:.3f}\n±0.000"
-    assert cells["short"] == f"{found.distance[0, 0]:.3f}\n±0.000"
-    assert (cells["nodes"], cells["calls"], cells["tokens"]) == ("2.0", "2.0", "2.0")
-    assert table.rows[-1][:1] + table.rows[-1][5:6] == ("optimum", f"{found.optimum[0, 0]:.3f}\n±0.000")
-    assert ("speedup" in table.header) == (latency is not None)
-
-
-def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
-    name = "<script>alert(1)</script> $x_1$ $"
-    found = st.compare_policies(DRAFT, {name: st.OptTree(5), "off": st.StaticTree(st.Tree.chain(0), 5)})
-    page = policy_page(name, found, [name])
-    assert "<script" not in page
-    assert "x_1" in page
-    assert "<svg" in page
-    assert not [part for part in ("src=", "href=", "@import") if part in page.replace("xlink:href", "")]
 
 
 def test_bad_arguments_are_named_with_their_repair() -> None:
     refuses(
-        r"policies must be a dictionary of .* {\"OPT-Tree\": OptTree\(16\)}, got {}", st.compare_policies, DRAFT, {}
+        r"policies must be a dictionary of .* {\"OPT-Tree\": OptTree\(16\)}, got {}",
+        compare_policies,
+        DRAFT,
+        {},
     )
-    refuses(r"policies must be a dictionary .* got \[OptTree\(budget=3", st.compare_policies, DRAFT, [st.OptTree(3)])
-    one = {"a": st.OptTree(3)}
-    refuses("drafts must be a draft model or a sequence of draft models, got an empty", st.compare_policies, [], one)
+    refuses(
+        r"policies must be a dictionary .* got \[OptTree\(budget=3",
+        compare_policies,
+        DRAFT,
+        [OptTree(3)],
+    )
+    one = {"a": OptTree(3)}
+    refuses("drafts must be a draft model or a sequence of draft models, got an empty", compare_policies, [], one)
     advice = r"drafts must be draft models, with a method expand.*use RatesDraft\(acceptance\)"
-    refuses(advice, st.compare_policies, RATES, one)
-    refuses("drafts must be draft models, .*got 3", st.compare_policies, [DRAFT, 3], one)
-    refuses("context=64 needs a latency: give a latency, or leave out", st.compare_policies, DRAFT, one, context=64)
-    refuses("budget must be at least 1, got 0", st.standard_policies, DRAFT, 0)
-    refuses("budget must be at least 3, got 2: the tree has 3 drafted nodes", st.StaticTree, st.Tree.chain(3), 2)
-    refuses("budget must be at least 1, got 0: the tree has 0 drafted nodes", st.StaticTree, st.Tree.chain(0), 0)
-    refuses("depth must be at least 1, got 0", st.best_static_tree, DRAFT, 3, max_depth=0)
+    refuses(advice, compare_policies, RATES, one)
+    refuses("drafts must be draft models, .*got 3", compare_policies, [DRAFT, 3], one)
+    refuses("context=64 needs a latency: give a latency, or leave out", compare_policies, DRAFT, one, context=64)
+    refuses("budget must be at least 1, got 0", standard_policies, DRAFT, 0)
+    refuses("budget must be at least 3, got 2: the tree has 3 drafted nodes", StaticTree, st.Tree.chain(3), 2)
+    refuses("budget must be at least 1, got 0: the tree has 0 drafted nodes", StaticTree, st.Tree.chain(0), 0)
+    refuses("depth must be at least 1, got 0", best_static_tree, DRAFT, 3, max_depth=0)
     each, shape = np.ones((1, 1)), r"expected must have shape \(policies, drafts\), \(1, 1\), got \(1,\)"
-    refuses(shape, st.PolicyComparison, ("a",), each, each, each, each, each, np.ones(1), each)
+    refuses(shape, PolicyComparison, ("a",), each, each, each, each, each, np.ones(1), each)
 
 
 def test_a_policy_of_ones_own_and_a_shorter_answer() -> None:
@@ -202,59 +200,9 @@ def test_a_policy_of_ones_own_and_a_shorter_answer() -> None:
             return np.full((len(paths), 1), 7), np.full((len(paths), 1), 0.9)
 
     class Own:
-        def grow(self, draft: DraftModel) -> st.Drafted:
-            return st.OptTree(2).grow(draft)
+        def grow(self, draft: DraftModel) -> Drafted:
+            return OptTree(2).grow(draft)
 
-    found = st.compare_policies([DRAFT, Narrow()], {"own": Own()})
+    found = compare_policies([DRAFT, Narrow()], {"own": Own()})
     assert found.expected == pytest.approx(np.array([[1 + 0.65 + 0.39, 1 + 0.9 + 0.81]]))
-    assert st.best_static_tree([DRAFT, Narrow()], 2) == st.Tree.chain(2)
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    RATES.save(tmp_path / "acceptance.json")
-    LATENCY.save(tmp_path / "latency.json")
-    return ["policies", "--acceptance", str(tmp_path / "acceptance.json"), "--budget", "16"]
-
-
-def test_the_command_prints_the_table_of_its_record(files: list[str], tmp_path: Path) -> None:
-    out, page = tmp_path / "found.json", tmp_path / "page.html"
-    timed = [*files, "--latency", str(tmp_path / "latency.json"), "--context", "100"]
-    result = CliRunner().invoke(app, [*timed, "--out", str(out), "--report", str(page)], env={"COLUMNS": "80"})
-    assert result.exit_code == 0, result.output
-    found = st.PolicyComparison.load(out)
-    assert found.context == 100
-    lines = result.stdout.splitlines()
-    for name, expected in zip(found.names, found.expected[:, 0], strict=True):
-        (row,) = [line for line in lines if line.startswith(f"{name}  ")]
-        assert f" {expected:.3f} " in row
-    said = " ".join(result.stdout.split())
-    assert MEANING in said
-    assert "Rates are the same in every context" in said
-    assert "rates increase with rank" not in said
-    assert "…" not in said
-    assert escape(MEANING) in page.read_text()
-    as_json = CliRunner().invoke(app, [*timed, "--json"])
-    printed = st.PolicyComparison.from_dict(json.loads(as_json.stdout))
-    assert known(printed.cycle_seconds).tolist() == known(found.cycle_seconds).tolist()
-    plain = succeeded(CliRunner().invoke(app, files))
-    assert "speedup" not in plain.stdout
-
-
-def test_the_command_says_when_rates_rise_with_rank(files: list[str], tmp_path: Path) -> None:
-    st.Acceptance.by_rank([0.3, 0.4]).save(tmp_path / "acceptance.json")
-    assert "rates increase with rank" in CliRunner().invoke(app, files).stdout
-    smooth = CliRunner().invoke(app, [*files, "--smooth", "--json"])
-    level = st.SpecExec(16).grow(st.RatesDraft(st.Acceptance.by_rank([0.35, 0.35])))
-    assert st.PolicyComparison.from_dict(json.loads(smooth.stdout)).expected[0, 0] == pytest.approx(level.expected)
-
-
-def test_bad_input_is_one_line_and_status_2(files: list[str]) -> None:
-    for arguments, message in (
-        (["--context", "64"], "error: context=64 needs a latency"),
-        (["--budget", "0"], "error: --budget must be at least 1 drafted node, got 0"),
-        (["--latency", "absent.json"], "error: there is no file absent.json"),
-    ):
-        result = CliRunner().invoke(app, [*files, *arguments])
-        refused(result, message)
-        assert result.stdout == ""
+    assert best_static_tree([DRAFT, Narrow()], 2) == st.Tree.chain(2)

@@ -166,13 +166,6 @@ def test_a_file_is_changed_as_its_options_say(tmp_path: Path) -> None:
         refuses(message, parse, f"{plain},{text}")
 
 
-def test_only_a_load_without_a_number_of_requests_has_no_end(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,374,44\n")
-    assert not parse("poisson:3").has_end
-    for text in ("poisson:3,count=9", "profile:3,seconds=60", str(tmp_path / "t.csv")):
-        assert parse(text).has_end
-
-
 def test_the_burstiest_arrivals_have_times_that_a_run_can_hold() -> None:
     """Gamma times between arrivals of so small a shape are often below the smallest time of a record."""
     times = bursts(3, 2000, cv=50).arrival_seconds

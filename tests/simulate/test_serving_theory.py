@@ -104,7 +104,7 @@ def test_the_mean_number_of_cycles_is_that_of_all_sequences_of_cycles() -> None:
 
 
 def test_requests_of_two_classes_take_their_own_numbers_of_cycles() -> None:
-    count, rates = 4_000, [Acceptance.by_rank([0.9]), [0.5, 0.5, 0.0, 0.0]]
+    count, rates = 4_000, [Acceptance.by_rank([0.9]), Acceptance.by_depth_and_rank([[0.5], [0.0]])]
     requests = Requests.closed(1, np.ones(count, np.int64), np.full(count, 9), np.arange(count) % 2)
     run = serve(CHAIN, requests, server=constant(1), rates=rates, seed=8)
     cycles = (run.completion_seconds - run.first_token_seconds) / STEP

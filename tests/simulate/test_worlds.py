@@ -16,8 +16,6 @@ from scipy.stats import chi2, norm
 import simulate
 import spectheory as st
 from simulate.worlds import RateWorld, ReachWorld, SimulatedWorld, Walks
-from spectheory.otlp import NSS
-from spectheory.verify import Block, Greedy, TopDown
 from tests.refusals import refuses
 
 LEVEL = 1e-6
@@ -103,23 +101,13 @@ def test_many_walks_at_once_are_independent_cycles() -> None:
         assert abs((off[1:] * off[:-1]).mean() / off.var() * len(off) ** 0.5) < norm.isf(LEVEL / 2)
 
 
-def test_worlds_of_rates_refuse_verifiers_by_name() -> None:
+def test_what_a_world_does_not_know_is_refused() -> None:
     tree, rng = st.Tree.chain(2), np.random.default_rng(0)
-    own = RateWorld(st.Acceptance.by_rank([0.5]), TopDown(NSS()))
-    assert own.block_efficiency(tree, TopDown(NSS())) == own.block_efficiency(tree) == 1.75
-    refuses(r"cannot tell Block from other verifiers \(they belong to NSS\)", own.block_efficiency, tree, Block())
-    for world, shape in [
-        (RateWorld(st.Acceptance.by_rank([0.5])), tree),
-        (ReachWorld(tree, np.array([1, 0.5, 0.25])), tree),
-    ]:
-        for ask in (world.block_efficiency, world.emitted_tokens):
-            refuses(r"Greedy from other verifiers \(their verifier is not known\)", ask, shape, Greedy())
-        with pytest.raises(st.InputError, match="rule must be left out in a world of rates"):
-            world.walks(shape, None, st.DrawRule.IID, requests=1, cycles=1, rng=rng)
-        refuses("requests must be at least 1, got 0", world.walks, shape, requests=0, cycles=1, rng=rng)
-        refuses("shape must be", world.walks, st.OptTree(4), requests=1, cycles=1, rng=rng)
-    with pytest.raises(st.InputError, match="the tree whose reach is known"):
-        ReachWorld(tree, np.array([1, 0.5, 0.25])).block_efficiency(st.Tree.chain(1))
+    reached = ReachWorld(tree, np.array([1, 0.5, 0.25]))
+    refuses("requests must be at least 1, got 0", reached.walks, tree, requests=0, cycles=1, rng=rng)
+    refuses("tree must be a Tree", RateWorld(st.Acceptance.by_rank([0.5])).block_efficiency, st.search.OptTree(4))
+    refuses("the tree whose reach is known", reached.block_efficiency, st.Tree.chain(1))
+    refuses("one entry for each node", ReachWorld, tree, np.ones(2))
 
 
 def test_run_uses_a_world_and_draws_as_its_rates_do() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as hs
 
 import spectheory as st
 from spectheory.core.acceptance import TooFewTrialsError
-from spectheory.yields import NoClassesError
+from spectheory.yields import NoClassesError, RequestClasses
 from spectheory.yields.request_classes import RATES, mixing_weights
 from tests.refusals import refuses
 
@@ -53,18 +53,18 @@ def histogram(length: int, shares: tuple[Fraction, ...], alphas: tuple[Fraction,
     return np.array([round(10**6 * (before - after) / reached[0]) for before, after in pairwise(reached)])
 
 
-def classes(shares: list[float], rates: list[float], **fields: object) -> st.RequestClasses:
+def classes(shares: list[float], rates: list[float], **fields: object) -> RequestClasses:
     """Classes made by hand: falls, later ranks and limits that say nothing, unless given."""
     none = {"falls": np.ones(2), "later": np.zeros((2, 0)), "any_rank": False, "counted": None}
     limits = {"low": np.zeros(2), "high": np.ones(2)}
-    return st.RequestClasses(np.array(shares), np.array(rates), **{**none, **limits, **fields})  # pyrefly: ignore[bad-argument-type]
+    return RequestClasses(np.array(shares), np.array(rates), **{**none, **limits, **fields})  # pyrefly: ignore[bad-argument-type]
 
 
-def tau(found: st.RequestClasses, length: int) -> float:
+def tau(found: RequestClasses, length: int) -> float:
     return found.block_efficiency(st.Tree.chain(length))
 
 
-def near(found: st.RequestClasses, rate: float) -> float:
+def near(found: RequestClasses, rate: float) -> float:
     """Share of the tokens in classes of about this rate."""
     return float(found.shares[abs(found.rates - rate) < 0.1].sum())
 
@@ -80,7 +80,7 @@ def test_tau_is_that_of_an_enumerated_world(tree: st.Tree) -> None:
 @pytest.mark.parametrize("length", [4, 6])
 def test_the_counts_of_a_chain_give_back_the_world(length: int) -> None:
     """Four depths identify two classes; tau of every other chain and, with later ranks, of trees follows."""
-    found = st.RequestClasses.from_histogram(histogram(length, SHARES, ALPHAS))
+    found = RequestClasses.from_histogram(histogram(length, SHARES, ALPHAS))
     assert near(found, 0.25) == pytest.approx(0.4, abs=1e-3)
     assert near(found, 0.8) == pytest.approx(0.6, abs=1e-3)
     assert found.falls.tolist() == [1] * length
@@ -108,7 +108,7 @@ def test_a_rate_that_falls_for_all_classes_is_found() -> None:
     """One class of rate 0.7 whose later tokens are drafted 0.8 times as well."""
     reached = np.cumprod([1, 0.7, 0.56, 0.56, 0.56])
     counts = np.rint(1e8 * (reached - np.append(reached[1:], 0))).astype(int)
-    found = st.RequestClasses.from_histogram(counts)
+    found = RequestClasses.from_histogram(counts)
     assert found.falls == pytest.approx([1, 0.8, 0.8, 0.8], abs=2e-3)
     exact = 1 + 0.7 * (1 - 0.56**8) / (1 - 0.56)
     assert tau(found, 8) == pytest.approx(exact, rel=1e-3)
@@ -118,7 +118,7 @@ def test_where_every_position_is_counted_the_weights_are_shares_of_the_tokens() 
     trials = np.array([10**8 * sum(s * a**d for s, a in zip(SHARES, ALPHAS, strict=True)) for d in range(6)], float)
     counts = np.rint(trials).astype(int)
     table = st.Acceptance.from_counts(counts[1:, None], counts[:-1])
-    found = st.RequestClasses.from_acceptance(table, None)
+    found = RequestClasses.from_acceptance(table, None)
     assert near(found, 0.25) == pytest.approx(0.4, abs=1e-3)
     assert tau(found, 9) == pytest.approx(float(world_tau(st.Tree.chain(9))), rel=1e-4)
 
@@ -134,7 +134,7 @@ def test_counts_of_all_ranks_of_a_tree() -> None:
     trials = np.array([cycles @ passed**d for d in range(5)])
     scale = 1e9
     table = st.Acceptance.from_counts(np.floor(scale * hits).astype(int), np.ceil(scale * trials).astype(int))
-    found = st.RequestClasses.from_acceptance(_with_ends(table), tree)
+    found = RequestClasses.from_acceptance(_with_ends(table), tree)
     assert found.any_rank
     assert near(found, 0.25) == pytest.approx(0.4, abs=0.01)
     for other in (st.Tree.chain(9), st.Tree.k_ary(2, 3)):
@@ -181,7 +181,7 @@ def test_the_interval_contains_every_world_with_these_counts(
     alphas = tuple(Fraction(rate, 20) for _, rate in mixture)
     counts = histogram(length, shares, alphas)
     try:
-        found = st.RequestClasses.from_histogram(counts)
+        found = RequestClasses.from_histogram(counts)
     except NoClassesError:
         assert counts[2:].sum() < 100
         return
@@ -229,12 +229,12 @@ JAGGED = np.array([20_000, 56_000, 4_800, 3_840, 15_360])
 
 
 def test_counts_that_no_mixture_gives_are_refused() -> None:
-    assert len(st.RequestClasses.from_histogram(RISING).shares) > 1
+    assert len(RequestClasses.from_histogram(RISING).shares) > 1
     message = (
         r"no mixture of classes agrees with the counts: .* of the cycles accept at least \d tokens \(.*\), the near"
     )
     with pytest.raises(NoClassesError, match=message):
-        st.RequestClasses.from_histogram(JAGGED)
+        RequestClasses.from_histogram(JAGGED)
 
 
 @pytest.mark.parametrize(
@@ -250,12 +250,12 @@ def test_counts_that_no_mixture_gives_are_refused() -> None:
 )
 def test_histograms_that_are_refused(accepted: np.ndarray, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        st.RequestClasses.from_histogram(accepted)
+        RequestClasses.from_histogram(accepted)
 
 
 def test_acceptances_that_are_refused() -> None:
     with pytest.raises(st.InputError, match="acceptance must have counts to fit classes"):
-        st.RequestClasses.from_acceptance(st.Acceptance.by_rank([0.6]), st.Tree.chain(3))
+        RequestClasses.from_acceptance(st.Acceptance.by_rank([0.6]), st.Tree.chain(3))
     rates = st.Acceptance.from_counts(np.array([[500], [400]]), np.array([1000, 600]))
     with pytest.raises(st.InputError, match=r"trials\[1\] of acceptance is 600, but only 500 nodes were accepted"):
-        st.RequestClasses.from_acceptance(rates, st.Tree.chain(2))
+        RequestClasses.from_acceptance(rates, st.Tree.chain(2))

@@ -102,7 +102,7 @@ def test_policies_that_draft_at_once_pay_for_depth_only() -> None:
     at = latency(np.random.default_rng(3))
     draft = MarkovDraft(np.array([[0.7, 0.3], [0.6, 0.4]]))
     policies = standard_policies(draft, BUDGET, latency=at)
-    found = st.compare_policies([draft], policies, latency=at)
+    found = st.search.compare_policies([draft], policies, latency=at)
     assert found.cycle_seconds is not None
     for row, depth, nodes in zip(found.cycle_seconds, found.depth, found.nodes, strict=True):
         drafting = at.draft(int(depth[0]), 100) + at.level_overhead_seconds + at.overhead_seconds
@@ -111,7 +111,7 @@ def test_policies_that_draft_at_once_pay_for_depth_only() -> None:
 
 def test_delayed_trees_that_are_drafted_at_once_take_one_forward() -> None:
     at = latency(np.random.default_rng(4), mask=0.03)
-    found = st.delayed_seconds(at, 2, 2, 1)
+    found = st.yields.delayed_seconds(at, 2, 2, 1)
     expected = at.draft(3, 100) + at.target(6, 100) + at.overhead_seconds + at.level_overhead_seconds + 5 * 0.03
     assert found == pytest.approx(expected)
-    assert st.delayed_seconds(at, 2, 0, 0) == at.plain(100)
+    assert st.yields.delayed_seconds(at, 2, 0, 0) == at.plain(100)
