@@ -53,8 +53,8 @@ TargetModel = Annotated[
     str,
     typer.Option(
         "--target",
-        help="Target model: the name of a known model, or the path of a config.json, of its folder, of a GGUF file, or "
-        "of a JSON file with the sizes of another model (see ModelConfig.from_hf).",
+        help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a JSON file "
+        "with the sizes of another model (see ModelConfig.from_hf).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]

@@ -13,18 +13,14 @@ from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, usual_parallel
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import MEASURE, Drafting, Latency, exists, known_in
+from spectheory.hardware.latency import DEFAULT_CONTEXT, Drafting, Latency, record_path
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import kind_named, lookup_named, model, pair_in_formats, require_pair, shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.candidates import Progress, ignore_progress
-from spectheory.planning.confidence import span
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import MOST_BATCHES, Schedule
 from spectheory.replay import Replays
-
-DEFAULT_CONTEXT = 1024
-"""Number of tokens in the KV cache of each sequence, if neither it nor the lengths of the texts are given."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +38,14 @@ class Deployment:
 
     Attributes:
         gpu: key or name of a known GPU.
-        target: name of a shipped model, or path of a config.json, of its folder, or of a GGUF file.
+        target: name of a shipped model, or path of a config.json or of its folder.
         draft: the same for the draft, or the kind of a draft for the target: `eagle1`, `eagle2`, `eagle3`, `mtp`,
             `medusa`, `p-eagle`, `dflash`, `dspark` or `pard` (see `draft_of_kind`). `ngram` and `suffix` look drafts up
             in the text, which takes no time; their acceptance depends on the text, so count it on your own.
         gpus: number of GPUs that share a forward.
         context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
             lengths.
-        measured: folder of measured latency records; None uses the records in the package.
+        measured: folder of measured latency records; None computes all times.
         smooth: whether measured times are made non-decreasing in tokens.
         quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
             None keeps the one of the config.
@@ -139,7 +135,7 @@ class Deployment:
         """
         target, draft = self._names
         recorded = self.gpus == 1 and self.kv_dtype is None and self._lengths is None
-        if recorded and exists(self.gpu, target, draft, batch, self.measured):
+        if self.measured and recorded and record_path(self.gpu, target, draft, batch, self.measured).is_file():
             record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
             if record.covers(self.planned_context):
                 record = record if self.drafting is None else replace(record, drafting=self.drafting)
@@ -292,12 +288,12 @@ class Deployment:
                 f"measured records have no times of prompts, got prompt_tokens {self.prompt_tokens:g}: leave out "
                 "the measured records, or give a context instead of the lengths of prompts and answers"
             )
-        there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
+        paths = {batch: record_path(self.gpu, *self._names, batch, self.measured) for batch in batches}
+        there = [batch for batch, path in paths.items() if path.is_file()]
         if not there:
             raise InputError(
-                f"{self.measured} has no record for gpu {self.gpu}, target {self._names[0]}, draft {self._names[1]} at "
-                f"batch {span(batches[0], batches[-1])}. It has {known_in(self.measured)}: give no "
-                f"folder of measured records, so that times are computed, or {MEASURE}"
+                f"there is no measured record {paths[batches[0]]}, nor one of another batch size of the plan: give no "
+                "folder of measured records, so that times are computed, or measure with python -m benchmarks.gpu"
             )
         used = [batch for batch in there if not self.latency(batch).computed]
         if not used:

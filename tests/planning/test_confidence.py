@@ -138,7 +138,7 @@ def test_the_interval_of_a_break_even_is_where_the_speedup_is_1_with_the_error_o
     assert logarithm(found.batch) > 0 > logarithm(found.batch + 1)
     assert logarithm(low) > SMALL.most > logarithm(low + 1)
     assert logarithm(high) > -SMALL.most > logarithm(high + 1)
-    refuses("are missing", st.Latency.roofline, **PAIR, batch=found.largest + 1, costs=costs)
+    refuses("or a shorter context", st.Latency.roofline, **PAIR, batch=found.largest + 1, costs=costs)
 
 
 def test_beyond_the_validated_classes_the_errors_of_the_nearest_are_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
