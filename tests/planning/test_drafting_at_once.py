@@ -14,7 +14,7 @@ from spectheory.hardware.latency import Drafting
 from spectheory.planning.envelope import Envelopes
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import schedule
-from spectheory.search.standard_policy_set import standard_policies
+from spectheory.search.policy_comparison import standard_policies
 from tests.plain_searches import MarkovDraft
 
 BUDGET = 6
@@ -101,7 +101,7 @@ def test_policies_that_draft_at_once_pay_for_depth_only() -> None:
     """A policy's cycle takes one draft forward of as many tokens as its tree is deep."""
     at = latency(np.random.default_rng(3))
     draft = MarkovDraft(np.array([[0.7, 0.3], [0.6, 0.4]]))
-    policies = standard_policies(draft, BUDGET, latency=at)
+    policies = standard_policies(draft, BUDGET)
     found = st.search.compare_policies([draft], policies, latency=at)
     assert found.cycle_seconds is not None
     for row, depth, nodes in zip(found.cycle_seconds, found.depth, found.nodes, strict=True):
