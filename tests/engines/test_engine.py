@@ -105,11 +105,6 @@ def test_files_are_written_and_replaced_only_when_told(tmp_path: Path) -> None:
     assert {path.read_text() for path in folder.iterdir()} == {"two\n"}
 
 
-def name_the_draft(name: str) -> None:
-    latency = st.Latency.load("latency.json")
-    replace(latency, provenance=replace(latency.provenance, draft=name)).save("latency.json")
-
-
 def test_an_engine_of_another_package_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Run
 ) -> None:
@@ -122,10 +117,10 @@ def test_an_engine_of_another_package_is_found_by_its_name(
     assert st.read_report("2.5", "toy-tau").tau == 2.5
     (tmp_path / "bench.json").write_text('{"toy_seconds": 0.5}')
     assert st.engines.read_runs(tmp_path / "bench.json").runs == (st.engines.Run("plain", 1, 0, 0.5),)
-    name_the_draft("d")
-    result = plan("--latency", "latency.json", "--engine", "toy@1,vllm", "--out", "here/plan.json")
+    TIMES.save(tmp_path / "named.json")
+    result = plan("--latency", tmp_path / "named.json", "--engine", "toy@1,vllm", "--out", "here/plan.json")
     assert result.exit_code == 0, result.output
-    assert "toy@1 (written for Toy 1):\n  --draft d --length " in result.stdout
+    assert "toy@1 (written for Toy 1):\n  --draft my/draft --length " in result.stdout
     assert Path("here/toy.txt").read_text() == "plan"
 
 
@@ -134,8 +129,8 @@ def test_an_engine_that_cannot_be_loaded_hinders_no_engine_of_this_package(
 ) -> None:
     install(tmp_path, monkeypatch, "ENGINE = 3", engines="ENGINE")
     assert st.export(PLAN, "vllm").engine == "vLLM"
-    name_the_draft("d")
-    assert plan("--latency", "latency.json", "--engine", "vllm").exit_code == 0
+    TIMES.save(tmp_path / "named.json")
+    assert plan("--latency", tmp_path / "named.json", "--engine", "vllm").exit_code == 0
     with pytest.warns(PluginWarning), pytest.raises(st.InputError, match="toy_package:ENGINE .* must be a Engine"):
         st.export(PLAN, "toy")
     with pytest.warns(PluginWarning, match="left out: .*toy_package:ENGINE"):
