@@ -15,11 +15,11 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.ratios import clusters
-from spectheory.core.record import Record, table_html
+from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import ByRates, Limits
-from spectheory.planning.confidence import Confidence, runs, span
+from spectheory.planning.confidence import Confidence, runs
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
 from spectheory.replay import Replayed
 
@@ -310,15 +310,6 @@ class Schedule(Record):
             f"Verify a {what}: predicted {self.tau:.3f} tokens per target call{limits} and {self.speedup:.2f}x the "
             f"plain speed, {after}.\nA cycle takes {1e3 * self.cycle_seconds:.3g} ms: {seconds}."
         )
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for first, last, tree in self.ranges():
-            row = int(np.searchsorted(self.batches, first))
-            answer = f"{self.option(row).answer} of {tree.budget}, {tree.max_depth} deep" if tree.budget else "nothing"
-            rows.append((span(first, last), answer, f"{self.taus[self.choice[row]]:.2f}", f"{self.speedups[row]:.2f}x"))
-        title = f"Fastest at each batch size, {self.context:,} tokens of context, predicted"
-        return table_html(title, ("batch", "verify", "tau", "speedup"), rows)
 
     @cached_property
     def taus(self) -> Float[np.ndarray, " options"]:
