@@ -405,13 +405,12 @@ def _known(one: Coin | Pick, places: dict[int, int]) -> str:
         return f"index {one.chosen} of weights {shown([exact(weight) for weight in one.weights])}"
     if one.is_zero:
         return "exactly 0"
-    clock = one.clock
-    if clock and clock.scale:
-        return f"after number {places[id(clock.lost_to.coin)]} in a race" if clock.lost_to else "first in its race"
+    if one.scale:
+        return f"after number {places[id(one.lost_to)]} in a race" if one.lost_to else "first in its race"
     if (one.low, one.high) == (0, 1):
         return ""
-    if clock is None:
+    if one.flipped is None:
         return f"uniform in ({number(one.low)}, {number(one.high)})"
-    ends = (1 - one.high, 1 - one.low) if clock.flipped else (one.low, one.high)
+    ends = (1 - one.high, 1 - one.low) if one.flipped else (one.low, one.high)
     least, most = (-math.log(x) + 0.0 if x > 0 else math.inf for x in reversed(ends))
     return f"exponential in ({least:.4g}, {most:.4g})"

@@ -12,9 +12,20 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports, engines_of
-from spectheory.cli.options import Force, GpuName, Json, RatesFile, Smooth, TargetModel, numbers, rates_of
+from spectheory.cli.options import (
+    Force,
+    GpuName,
+    Gpus,
+    Json,
+    Quant,
+    RatesFile,
+    Smooth,
+    TargetModel,
+    numbers,
+    rates_of,
+    tree_in,
+)
 from spectheory.cli.output import progress, require_free, show
-from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.engines import ALL
@@ -94,7 +105,7 @@ def plan(
     rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
-    given, texts = None if tree is None else tree_file(tree).tree, _replays(trace, rates)
+    given, texts = None if tree is None else tree_in(tree), _replays(trace, rates)
     if given is not None:
         chosen = evaluate(given, rates, seconds, context=context, replays=texts)
     else:
@@ -120,15 +131,8 @@ def schedule(
             "drafts. Engine settings will contain its name."
         ),
     ],
-    gpus: Annotated[int, typer.Option(help="Number of GPUs that share each forward.")] = 1,
-    quant: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
-            "name: llama-3.2-1b-q8_0.",
-            show_default="as in the config",
-        ),
-    ] = None,
+    gpus: Gpus = 1,
+    quant: Quant = None,
     measured: Annotated[
         Path | None,
         typer.Option(
