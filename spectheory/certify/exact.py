@@ -229,9 +229,9 @@ class _Hunt:
                 )
         return difference, numbers
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def _compare(self, case: Case, numbers: Numbers) -> Difference:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
+        return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
 
     def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
         """The smallest case with the largest total variation, or None. All settings get equally many worlds."""
