@@ -119,7 +119,7 @@ def _import_own_part() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Try each property on 40 examples unless it asks for another number; with the deep tests on Hypothesis's 100."""
-    if config.option.markexpr == "not deep":
+    if "not deep" in config.option.markexpr:
         settings.register_profile("few", max_examples=40)
         settings.load_profile("few")
 

@@ -16,7 +16,7 @@ from benchmarks.validation.rows import Row, read
 from simulate import Requests, Server, StepTimes, Tier, serve
 from spectheory import Acceptance, CalibratedCosts, Deployment, InputError, Latency, Tree, calibrate
 from spectheory.engines import Run
-from spectheory.results.serving_run import ServingRun
+from spectheory.results.serving import ServingRun
 
 FILES = tuple(Path(__file__).parents[1] / "validation" / name for name in ("published.csv", "more.csv"))
 LEAST = 3
@@ -204,7 +204,7 @@ def _rate(run: ServingRun) -> float:
 
 def curves(families: Iterable[Family] = FAMILIES) -> Iterator[Curve]:
     """The curves of the published rows, of at least `LEAST` different numbers of sequences."""
-    rows = [row for file in FILES for row in read(file)[0]]
+    rows = [row for file in FILES for row in read(file)]
     for family in families:
         groups: dict[tuple[str, ...], dict[int, Row]] = {}
         for row in rows:

@@ -13,12 +13,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 
 from spectheory.core.chance import Branch, BranchError
-from spectheory.core.plugins import entry_names, plugin
+from spectheory.core.plugins import plugins
 
 GROUP = "spectheory.replays"
 """The entry-point group."""
@@ -70,12 +71,12 @@ def replaying_modules() -> tuple[str, ...]:
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    return entry_names(GROUP)
+    return tuple(sorted(entry_points(group=GROUP).names))
 
 
 @cache
 def _replay_of(library: str) -> Callable[[], Any] | None:
-    return plugin(GROUP, library)
+    return next(iter(plugins(GROUP, entry_name=library)), None)
 
 
 @contextmanager
@@ -99,17 +100,11 @@ def _of_random(branch: Branch) -> dict[str, Any]:
     def choice(seq: Any) -> Any:
         return seq[branch.integers(len(seq))]
 
-    def choices(population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
-        if cum_weights is not None:
-            weights = [high - low for low, high in zip([0, *cum_weights], cum_weights, strict=False)]
+    def choices(population: Any, weights: Any = None, *, k: int = 1) -> list[Any]:
         weights = [1] * len(population) if weights is None else list(weights)
-        if len(weights) != len(population) or not sum(weights) > 0:
-            raise ValueError("weights must be one for each element, with a sum above 0")
         return [population[i] for i in branch.picks(weights, k, replace=True)]
 
     def sample(population: Any, k: int) -> list[Any]:
-        if not 0 <= k <= len(population):
-            raise ValueError("Sample larger than population or is negative")
         return [population[i] for i in branch.picks([1] * len(population), k, replace=False)]
 
     def shuffle(x: Any) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import spectheory as st
-from simulate import Controller, Server, StepTimes, Tier, compare_schedules
-from simulate.load import poisson
 from simulate.serving import engine_controller
 from simulate.serving.engines import chain_rates
-from spectheory.report.serving import serving_answer
 from tests.command_line import Run, refused, run, succeeded  # noqa: F401
 
 LENGTHS = "prompt=100,output=20"
@@ -39,7 +35,7 @@ def test_a_load_is_served_with_each_tree(run: Run, schedule: str) -> None:  # no
     arguments = ("--schedule", schedule, "--load", f"poisson:20,{LENGTHS},count=300")
     limits = ("--slo-ttft", 0.5, "--slo-tpot", 0.05)
     result = succeeded(run("serve", *arguments, *limits, "--seed", 4, "--out", "run.json"))
-    record = st.results.serving_comparison.ServingComparison.load("run.json")
+    record = st.results.serving.ServingComparison.load("run.json")
     assert [one.name for one in record.runs[:2]] == ["off", "schedule"]
     assert all(len(one) == 300 and one.provenance.seed == 4 for one in record.runs)
     assert f"{record.runs[1].goodput:.2f}" in result.stdout
@@ -72,7 +68,7 @@ def test_what_is_refused(run: Run, schedule: str, arguments: tuple[str, ...], me
 def test_the_answer_names_what_pays_where_it_speculates_and_what_it_does_not_sustain(run: Run, schedule: str) -> None:  # noqa: F811
     arguments = ("serve", "--schedule", schedule, "--out", "run.json", "--force")
     words = " ".join(run(*arguments, "--load", f"poisson:5,{LENGTHS},count=400", "--slo-tpot", 1).stdout.split())
-    record, planned = st.results.serving_comparison.ServingComparison.load("run.json"), st.Schedule.load(schedule)
+    record, planned = st.results.serving.ServingComparison.load("run.json"), st.Schedule.load(schedule)
     high = next(one.high for one in record.differences if (one.name, one.figure) == ("schedule", "tpot_seconds"))
     assert high is not None
     assert high < 0
@@ -87,27 +83,11 @@ def test_the_answer_names_what_pays_where_it_speculates_and_what_it_does_not_sus
     assert f"This load is more than is sustained by: {', '.join(names)}." in words
 
 
-def test_a_schedule_that_locks_itself_out_of_speculation_is_named() -> None:
-    """Speculation holds a batch of about 6.4 at this rate; without it, above 8, the batch is 12."""
-    latency = st.Latency(np.array([1, 2, 64]), np.array([0]), np.full((1, 3), 0.05), np.full((1, 3), 1e-4))
-    server = Server(StepTimes.by_batch([1, 64], [latency, replace(latency, provenance=latency.provenance)]))
-    chain = Tier.of(st.Tree.chain(1), st.Acceptance.by_rank([0.9]))
-    locking = Controller.up_to(chain, 8, 64)
-    requests = poisson(6, 200, prompt=10, output=40)
-    found = compare_schedules({"off": None, locking.name: locking}, requests, server=server)
-    settled = [one.settled_batches.tolist() for one in found.runs if one.settled_batches is not None]
-    assert len(settled[0]) == 1
-    small, large = settled[1]
-    said = serving_answer(found)
-    assert f"{locking.name} can settle at a batch of {small:.1f} or {large:.1f}: after a burst" in said
-    assert "off can settle" not in said
-
-
 @pytest.mark.parametrize("name", ["vllm", "sglang"])
 def test_engines_own_controllers_are_compared(run: Run, schedule: str, name: str) -> None:  # noqa: F811
     arguments = ("--schedule", schedule, "--load", f"poisson:20,{LENGTHS},count=200")
     succeeded(run("serve", *arguments, "--controller", name, "--out", "run.json"))
-    record = st.results.serving_comparison.ServingComparison.load("run.json")
+    record = st.results.serving.ServingComparison.load("run.json")
     own, followed = record.runs[-1], record.runs[1]
     assert own.name == name
     assert all(tree.is_chain for tree in own.trees)

@@ -1,4 +1,4 @@
-"""Who may import whom: see the table in CONTRIBUTING.md."""
+"""Who may import whom: see CONTRIBUTING.md."""
 
 from __future__ import annotations
 

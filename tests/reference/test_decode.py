@@ -30,8 +30,8 @@ from spectheory.otlp import RRS, Naive, SpecTr
 from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
 from tests.conftest import generated
+from tests.reference.sampled_text import chi_square, many_texts, small_vocabulary
 from tests.refusals import refuses
-from tests.sampled_text import chi_square, many_texts, small_vocabulary
 
 APART = DrawRule.IID_APART
 TREES = [

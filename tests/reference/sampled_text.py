@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -68,3 +69,12 @@ def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> 
     rare = expected < 5
     seen, due = (np.append(values[~rare], values[rare].sum()) for values in (counts, expected))
     return float(chi2.sf(((seen - due) ** 2 / due).sum(), len(due) - 1)), accepted
+
+
+def logits_for(likely: dict[int, list[int]], tokens: Sequence[int]) -> torch.Tensor:
+    """(n, 300) logits after each of `tokens`: decreasing over its likely successors, far lower for all other tokens."""
+    logits = torch.full((len(tokens), 300), -30.0)
+    for row, token in enumerate(tokens):
+        for rank, successor in enumerate(likely.get(token, [])):
+            logits[row, successor] = -rank
+    return logits
