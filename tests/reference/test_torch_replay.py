@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typer.testing import CliRunner
 
 import spectheory as st
 from reference.torch_replay import TorchReplay
-from spectheory.certify import Verdict, replays
+from spectheory.certify import Verdict
 from spectheory.certify.subject import compare, floats, subject_of
 from spectheory.cli import app
 from spectheory.core.chance import BranchError, branches
@@ -41,21 +40,6 @@ HALF, THIRD, EIGHTH = Fraction(1, 2), Fraction(1, 3), Fraction(1, 8)
 THIRDS = {0: THIRD, 1: THIRD, 2: THIRD}
 EIGHTHS = {0: Fraction(1, 8), 2: Fraction(3, 8), 3: HALF}
 """The distribution with these weights."""
-
-
-@pytest.fixture(autouse=True)
-def _registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The entry points of pyproject.toml are installed, whatever the metadata of the environment say."""
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-    info = tmp_path / "spectheory_here-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: spectheory-here\nVersion: 1.0\n", encoding="utf-8")
-    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in named.items()) for group, named in points.items()]
-    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    replays._libraries.cache_clear()
-    yield
-    replays._libraries.cache_clear()
 
 
 def distribution_of(program: Callable[[], Any]) -> dict[Any, Fraction]:
