@@ -25,8 +25,7 @@ from spectheory.core.files import read_text, write_whole
 from spectheory.core.json_values import parse
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
-from spectheory.report.markdown import markdown_table
-from spectheory.report.tables import TextTable
+from spectheory.report.tables import TextTable, markdown_table
 
 FOLDER = Path(__file__).parent / "history"
 TABLE = "table.md"
