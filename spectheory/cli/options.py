@@ -20,7 +20,6 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.engine_costs import Parallel
 
 if TYPE_CHECKING:
     from reference.models import Pair
@@ -146,38 +145,6 @@ class PromptOptions:
 
 
 SHIPPED_PROMPTS = PromptOptions()
-
-
-@dataclass(frozen=True)
-class DeploymentOptions:
-    """Options for the GPUs that share the models, and for the formats in which the models are kept."""
-
-    gpus: Annotated[int, typer.Option(help="Number of GPUs that share each forward.")] = 1
-    parallel: Annotated[
-        Parallel | None,
-        typer.Option(
-            help="How the GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or "
-            "a split by layers.",
-            show_default="layers for hf and llama.cpp, otherwise tensor",
-        ),
-    ] = None
-    draft_gpus: Annotated[int | None, typer.Option(help="Number of GPUs that share the draft.", show_default="all")] = (
-        None
-    )
-    quant: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
-            "name: llama-3.2-1b-q8_0.",
-            show_default="as in the config",
-        ),
-    ] = None
-    kv_dtype: Annotated[
-        str | None, typer.Option(help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config")
-    ] = None
-
-
-ONE_GPU = DeploymentOptions()
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
