@@ -34,8 +34,8 @@ from spectheory.engines.report_values import EXACT, agree, count, counts, json_v
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import Fitting, at_most, one_length
-from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
+from spectheory.planning.envelope import Envelope
+from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
 
 ALGORITHMS = {
     "model": "STANDALONE",

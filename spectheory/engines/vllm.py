@@ -36,8 +36,7 @@ from spectheory.engines.report_values import agree, count, counts, json_values, 
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, draft_length, served_run
 from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import Fitting, at_most, one_length
-from spectheory.planning.runnable import ChainRange, checked_ranges
+from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
 
 METHODS = {
     "model": "draft_model",

@@ -117,9 +117,10 @@ def test_an_engine_of_another_package_is_found_by_its_name(
     assert st.read_report("2.5", "toy-tau").tau == 2.5
     (tmp_path / "bench.json").write_text('{"toy_seconds": 0.5}')
     assert st.engines.read_runs(tmp_path / "bench.json").runs == (st.engines.Run("plain", 1, 0, 0.5),)
-    result = plan("--latency", "latency.json", "--draft", "d", "--engine", "toy@1,vllm", "--out", "here/plan.json")
+    TIMES.save(tmp_path / "named.json")
+    result = plan("--latency", tmp_path / "named.json", "--engine", "toy@1,vllm", "--out", "here/plan.json")
     assert result.exit_code == 0, result.output
-    assert "toy@1 (written for Toy 1):\n  --draft d --length " in result.stdout
+    assert "toy@1 (written for Toy 1):\n  --draft my/draft --length " in result.stdout
     assert Path("here/toy.txt").read_text() == "plan"
 
 
@@ -128,7 +129,8 @@ def test_an_engine_that_cannot_be_loaded_hinders_no_engine_of_this_package(
 ) -> None:
     install(tmp_path, monkeypatch, "ENGINE = 3", engines="ENGINE")
     assert st.export(PLAN, "vllm").engine == "vLLM"
-    assert plan("--latency", "latency.json", "--draft", "d", "--engine", "vllm").exit_code == 0
+    TIMES.save(tmp_path / "named.json")
+    assert plan("--latency", tmp_path / "named.json", "--engine", "vllm").exit_code == 0
     with pytest.warns(PluginWarning), pytest.raises(st.InputError, match="toy_package:ENGINE .* must be a Engine"):
         st.export(PLAN, "toy")
     with pytest.warns(PluginWarning, match="left out: .*toy_package:ENGINE"):

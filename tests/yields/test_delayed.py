@@ -12,7 +12,7 @@ import pytest
 
 import spectheory as st
 from spectheory.core.tree import Tree
-from spectheory.otlp import NSS, GreedyTopK, Naive, Solver, SpecInfer
+from spectheory.otlp import NSS, Naive, Solver, SpecInfer
 from spectheory.yields import delayed_block_efficiency, delayed_seconds, delayed_throughput
 from tests.refusals import refuses
 
@@ -59,18 +59,6 @@ def test_block_efficiency_is_eq_3(solver: Solver, paths: int, length: int, trunk
     assert found.value == eq_3(solver, WORLD, paths, length, trunk)
     assert found.is_exact
     assert found.standard_error == 0
-
-
-@pytest.mark.parametrize("solver", [NSS(), Naive(), SpecInfer()], ids=repr)
-def test_named_limits(solver: Solver) -> None:
-    def at(*shape: int) -> Any:
-        return delayed_block_efficiency(solver, WORLD, *shape).value
-
-    assert at(3, 0, 0) == 1
-    assert at(3, 0, 2) == at(1, 2, 0) == at(1, 1, 1) == at(1, 0, 2)
-    same = st.World.markov(P, P)
-    chain = delayed_block_efficiency(solver, same, 1, 2, 1).value
-    assert chain == 4 if not isinstance(solver, NSS) else chain < 4
 
 
 @pytest.mark.parametrize("solver", [Naive(), SpecInfer()], ids=repr)
@@ -128,16 +116,6 @@ def test_seconds_are_those_of_a_cycle_where_context_costs_nothing(paths: int, le
     assert delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
 
 
-def test_seconds_are_eq_11_less_its_surplus_rows_if_the_time_of_a_draft_does_not_depend_on_tokens() -> None:
-    contexts = np.array([0, 100])
-    narrow = st.Latency(np.array([1]), contexts, np.array([[1.0], [1.0]]), np.array([[0.1], [0.4]]))
-    paths, length, trunk, start = 3, 4, 2, 20
-    t_q = lambda cached: 0.1 + 0.003 * cached  # noqa: E731
-    printed = sum(t_q(start + j) for j in range(trunk)) + sum(t_q(start + trunk + j * paths) for j in range(length)) + 1
-    too_many = 0.003 * (paths - 1) * (length - 1)
-    assert delayed_seconds(narrow, paths, length, trunk, start) == pytest.approx(printed - too_many, rel=1e-12)
-
-
 def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
     """With a draft whose time depends on the cached rows only, against a cache that is filled forward by forward."""
     rows = np.array([0, 1000])
@@ -175,11 +153,3 @@ def test_throughput_is_the_ratio_of_expectations() -> None:
 def test_bad_shapes_are_named(shape: Any, message: str) -> None:
     refuses(message, delayed_block_efficiency, Naive(), WORLD, *shape)
     refuses(message, delayed_seconds, latency(), *shape)
-
-
-def test_bad_arguments_are_named() -> None:
-    refuses("context must be at least 0, got -1", delayed_seconds, latency(), 2, 1, 1, -1)
-    refuses("context must be a whole number, got nan", delayed_seconds, latency(), 2, 1, 1, float("nan"))
-    refuses("samples and rng go together", delayed_block_efficiency, Naive(), WORLD, 2, 1, 1, samples=10)
-    with pytest.raises(ValueError, match=r"draft\.rule is IID, .*GreedyTopK\(.* is lossless only for"):
-        delayed_block_efficiency(GreedyTopK(), WORLD, 2, 1, 1)
