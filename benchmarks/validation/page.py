@@ -25,7 +25,7 @@ class Judged:
 
     Attributes:
         columns: title and predictions; the first column is the library as shipped.
-        unread: lines of the file that are wrong, and rows that were not predicted.
+        unread: rows that were not predicted.
         refused: the deployments whose runs `spectheory.calibrate` refuses, by their first rows.
         fitted: the costs of the engines, and the rows that they were fitted on; None without a fit.
     """
