@@ -10,8 +10,8 @@ from hypothesis import strategies as hs
 
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
+from tests.hardware.tiny_configs import LLAMA as TINY
 from tests.refusals import refuses
-from tests.tiny_configs import LLAMA as TINY
 
 MATRICES = 5 * (96 + 48 + 48 + 96 + 3 * 96) * 64
 ROWS = 5 * (96 + 48 + 48 + 64 + 96 + 96 + 64)

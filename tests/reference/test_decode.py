@@ -28,9 +28,8 @@ from spectheory.core.chance import branches
 from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import RRS, Naive, SpecTr
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
-from tests.conftest import generated
+from tests.reference.sampled_text import chi_square, generated, many_texts, small_vocabulary
 from tests.refusals import refuses
-from tests.sampled_text import chi_square, many_texts, small_vocabulary
 
 APART = DrawRule.IID_APART
 TREES = [

@@ -12,7 +12,7 @@ from reference.drafters import Goose
 from reference.drafters.goose import GooseDrafting
 from spectheory import Draft, Tree
 from spectheory.verify import walk
-from tests.likely import logits_for
+from tests.reference.sampled_text import logits_for
 
 
 class Scripted:

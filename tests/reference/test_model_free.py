@@ -19,10 +19,8 @@ from reference.drafters.recycling import PUBLISHED_TREE
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Draft, Tree
-from tests.conftest import generated
-from tests.likely import logits_for
+from tests.reference.sampled_text import chi_square, generated, logits_for, many_texts, small_vocabulary
 from tests.refusals import refuses
-from tests.sampled_text import chi_square, many_texts, small_vocabulary
 
 DRAFTERS = [
     *(drafter for kind in ALL for drafter in kind.greedy() if not isinstance(drafter, PlannedTree | Searched)),
