@@ -5,7 +5,7 @@ DECODER := .venv/.decoder
 READY := .venv/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-deep suite suite-deep lint style types bench gate history pair claims docs notebooks clean
+.PHONY: setup demo quick test test-deep suite suite-deep lint style types bench gate history pair claims docs notebooks clean
 
 setup: $(READY)
 
@@ -41,10 +41,19 @@ types: setup
 
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
-# The tests start with imports, so the types are checked beside them.
+# While you work: no torch, no pages, no child processes; a minute on idle cores.
+QUICK := $(addprefix tests/,core engines goose hardware otlp planning report search simulate verify yields)
+QUICK += $(addprefix --ignore=tests/,core/test_plugins.py hardware/test_model_sizes.py simulate/test_collect.py)
+QUICK += $(addprefix --deselect=tests/,report/test_report.py::test_imports_stay_light)
+
+quick: setup
+	$(PYTEST) $(QUICK)
+
+# What CI runs. The tests start with imports, so the types are checked beside them.
 test: style
 	$(MAKE) --jobs 2 types suite
 
+# Also the long statistical runs, the full enumerations, and every example as its page has it.
 test-deep: style
 	$(MAKE) --jobs 2 types suite-deep
 
@@ -77,8 +86,8 @@ claims: setup
 	rm -f docs/claims.md
 	$(BIN)/spectheory check --report docs/claims.md
 
-# The tests build the site too, in a folder of their own.
-docs: setup
+# The tests build the site too, in a folder of their own, with the claims unchecked.
+docs: setup claims
 	$(BIN)/python -m sphinx -W --keep-going -d build/doctrees docs build/site
 
 notebooks: setup

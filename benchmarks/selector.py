@@ -21,9 +21,8 @@ from reference.selector import (
     LabelSettings,
     SelectorTraining,
     compare_selectors,
-    read_labels,
+    selector_labels,
     train_selector,
-    write_labels,
 )
 from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
 from spectheory import Latency
@@ -56,11 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         labels = {}
         for half, most in MOST.items():
             folder = given.work / f"{verifier}-{half}"
-            write_labels(half_of(texts, half, most), LabelSettings(verifier), folder)
-            labels[half] = read_labels(folder)
+            labels[half] = selector_labels(half_of(texts, half, most), LabelSettings(verifier), folder)
         for words, latency in latencies.items():
-            trainings = [SelectorTraining(verifier, seed=seed) for seed in range(given.seeds)]
-            selectors = [train_selector([labels["trained"]], latency, one) for one in trainings]
+            trainings = [SelectorTraining(seed=seed) for seed in range(given.seeds)]
+            selectors = [train_selector(labels["trained"], latency, one) for one in trainings]
             found = compare_selectors(selectors, labels["judged"], labels["trained"])
             parts.append(f"### {verifier}, {words}\n\n{markdown_table(found.table())}")
             for one, other in (

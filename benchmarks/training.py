@@ -37,7 +37,7 @@ from spectheory.report.tables import TextTable
 INDEPENDENT = "independent draft"
 """The row that is not trained: the draft model in `reference/pair/draft`, the baseline of all."""
 TEXTS = TextSettings(rows=5_120)
-"""The texts that all rows are trained on: two cores take a quarter of an hour for them."""
+"""The texts that all rows are trained on: a core takes half an hour for them."""
 BUDGET, PROMPT = 16, 64
 """Nodes of the tree that all drafts draft, and tokens in a prompt."""
 EVERY, NEW_TOKENS = {0.0: 96, 1.0: 192}, {0.0: 40, 1.0: 48}
@@ -109,8 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(given.processes, spawned, initializer=_one_thread) as pool:
-        shares = [(number, given.processes) for number in range(given.processes)]
-        list(pool.map(partial(write_texts, given.work), shares))
+        pool.submit(write_texts, given.work).result()
         train_all(pool, given.work, given.seeds, given.processes)
         trained = {row.name: [row.folder(given.work, seed) for seed in given.seeds] for row in ROWS}
         found = dict(zip(EVERY, pool.map(partial(compare, given.work, trained), EVERY), strict=True))
@@ -125,10 +124,10 @@ def _one_thread() -> None:
     logging.disable_progress_bar()
 
 
-def write_texts(work: Path, share: tuple[int, int]) -> None:
-    """Let the target write a share of the texts that all rows are trained on."""
+def write_texts(work: Path) -> None:
+    """Let the target write the texts that all rows are trained on."""
     pair = load_pair()
-    write_own_texts(pair, training_texts(pair), TEXTS, work / "texts", share=share)
+    write_own_texts(pair, training_texts(pair), TEXTS, work / "texts")
 
 
 def train_all(pool: ProcessPoolExecutor, work: Path, seeds: Sequence[int], processes: int) -> None:
@@ -182,7 +181,7 @@ def compare(work: Path, trained: Mapping[str, list[Path]], temperature: float) -
     tree = st.best_tree(tracing.acceptance(folder), BUDGET)
     drafts = {INDEPENDENT: [texts.pair]}
     drafts |= {name: [with_draft(texts.pair, run) for run in runs] for name, runs in trained.items()}
-    return compare_drafts(texts, drafts, tree, folder=work / f"compared-{temperature:g}")
+    return compare_drafts(texts, drafts, tree)
 
 
 def tables(found: Mapping[float, DraftComparison], trained: Mapping[str, list[Path]]) -> Iterator[TextTable]:

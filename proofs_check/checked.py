@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from proofs_check.claims import CLAIMS, LEANED_ON, Claim, Finding, Paper, Status, decide, filled
+from proofs_check.claims import CLAIMS, Claim, Finding, Status, decide, filled
 from proofs_check.plain import plain
-from proofs_check.sentences import in_plain
+from proofs_check.sentences import in_words
 
 MISSING = "no true statement is offered in its place"
-AGAIN = " Second check: "
-"""Printed between the evidence of the first check and the words of the second check."""
 
 
 @dataclass(frozen=True)
@@ -42,53 +39,31 @@ class CheckedClaim:
         text = getattr(self.claim, name)
         return filled(text, self.finding.numbers) if self.finding and text is not None else None
 
-    @property
-    def weight(self) -> str | None:
-        """What the claim costs who relies on it; None if it holds, or the check failed."""
-        return self.claim.weight if self.finding else None
-
-    @property
-    def statement(self) -> str:
-        """What the paper prints, in plain text."""
-        return in_plain(self.claim.statement)
-
-    @property
-    def truth(self) -> str:
-        """What is true, in words."""
+    def truth(self, code: str = "") -> str:
+        """What is true, its formulas between two `code` marks; empty if the check failed."""
         if self.finding is None:
             return ""
-        return "as printed" if self.status == "holds" else in_plain(self.text("corrected") or MISSING)
+        return "as printed" if self.status == "holds" else in_words(self.text("corrected") or MISSING, code)
 
     @property
     def evidence(self) -> str:
-        """The evidence of the check and of its second check."""
+        """The evidence of the check and of its second check, or why the check failed."""
         again = self.text("second")
-        return (self.text("evidence") or "") + (AGAIN + again if again else "")
-
-    @property
-    def source(self) -> str:
-        """Where the claim is printed, and whether the paper only relies on it without stating it."""
-        return self.claim.source if self.claim.stated else f"{self.claim.source} ({LEANED_ON})"
-
-    @property
-    def where(self) -> str:
-        """The place of the claim within its paper, marked if the paper only relies on the claim."""
-        place = self.claim.source.partition(", ")[2]
-        return place if self.claim.stated else f"leaned on: {place}"
+        return (self.text("evidence") or self.failure) + (f" Second check: {again}" if again else "")
 
     def to_json(self) -> dict[str, Any]:
         """The result for programs; fractions are strings such as `2/3`, so that no number is rounded."""
         return {
             "id": self.claim.id,
             "status": self.status,
-            "evidence": self.evidence if self.finding else self.failure,
+            "evidence": self.evidence,
             "method": self.text("method"),
             "counterexample": plain(self.finding.counterexample) if self.finding else None,
-            "corrected": in_plain(self.text("corrected") or "") or None,
-            "weight": self.weight,
+            "corrected": in_words(self.text("corrected") or "") or None,
+            "weight": self.claim.weight if self.finding else None,
             "size": self.text("size"),
-            "source": self.source,
-            "statement": self.statement,
+            "source": self.claim.place,
+            "statement": in_words(self.claim.statement),
             "quotes": dict(self.claim.quotes),
             "terms": dict(self.claim.terms),
             "seconds": round(self.seconds, 3),
@@ -110,26 +85,3 @@ def check_claim(name: str, effort: int = 1) -> CheckedClaim:
     except Exception as error:  # whatever a check raises, its claim is undecided
         failure = f"{type(error).__name__}: {error}"
     return CheckedClaim(CLAIMS[name], finding, failure, time.perf_counter() - start)
-
-
-def check_claims(names: Iterable[str], effort: int = 1) -> Iterator[CheckedClaim]:
-    """Run the checks of these claims one after another."""
-    return (check_claim(name, effort) for name in names)
-
-
-def practice(paper: Paper) -> str:
-    """What to do differently, with the recorded numbers of the paper's claims; empty if nothing is said."""
-    return filled(paper.practice, {name: one.numbers for name, one in CLAIMS.items() if one.paper is paper})
-
-
-def leaned_on(names: Iterable[str], statuses: Iterable[str]) -> str:
-    """How many of these claims the papers do not state, by status; empty if there are none.
-
-    Args:
-        names: ids of the claims.
-        statuses: found status of each claim, in the same order.
-    """
-    apart = [status for name, status in zip(names, statuses, strict=True) if not CLAIMS[name].stated]
-    count = {status: apart.count(status) for status in ("holds", "corrected", "false", "failed")}
-    said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
-    return f"{len(apart)} of them {LEANED_ON}: {said}" if apart else ""

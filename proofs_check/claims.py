@@ -37,8 +37,6 @@ WEIGHTS = {
     "changes practice": "who follows the claim loses tokens or time, or the target's distribution",
 }
 """What a claim that does not hold as printed costs, least first."""
-LEANED_ON = "leaned on, not stated"
-"""Marks a claim that the paper needs and does not print."""
 
 
 @dataclass(frozen=True)
@@ -161,16 +159,10 @@ class Claim:
         """The formulas of what is true instead."""
         return formulas(self.corrected)
 
-    def require_texts(self, status: Status) -> None:
-        """Refuse texts that do not fit what was found."""
-        if (status, self.corrected is None) in (("corrected", True), ("holds", False)):
-            raise InputError(
-                f"{self.id}: `corrected` must be given for a claim that is corrected and not for one that holds"
-            )
-        if status != "holds" and self.second is None:
-            raise InputError(f"{self.id}: `second` must be given, as the claim does not simply hold")
-        if (status == "holds") != (self.weight is None):
-            raise InputError(f"{self.id}: `weight` must be given unless the claim holds")
+    @property
+    def place(self) -> str:
+        """Where the claim is printed, and whether the paper only relies on it without stating it."""
+        return self.source if self.stated else f"{self.source} (leaned on, not stated)"
 
     def bound(self, found: Finding) -> Finding:
         """The finding, after the formulas of the texts were evaluated on its cases.
@@ -181,15 +173,24 @@ class Claim:
         results = judged([*self.printed, *self.repaired], found.cases)
         broken = [one for one in self.printed if not results[one].is_true(one)]
         if self.printed and bool(broken) != (found.counterexample is not None):
-            said = ", ".join(one.plain() for one in broken) or "none"
+            said = ", ".join(one.told() for one in broken) or "none"
             raise ArithmeticError(f"the check and the printed formulas differ: the cases break {said}")
         for one in self.repaired:
             if not results[one].is_true(one):
-                raise ArithmeticError(f"false: {one.plain()}; {_against(results[one])}")
+                raise ArithmeticError(f"false: {one.told()}; {_against(results[one])}")
         if not (broken and self.repaired):
             return found
         repairs = [one for one in self.repaired if any(keeps_the_conclusion(was, one) for was in broken)]
         return replace(found, kept=sum(results[one].cases for one in repairs))
+
+    def require(self, status: Status) -> None:
+        """Refuse texts that do not fit what was found."""
+        if (status, self.corrected is None) in (("corrected", True), ("holds", False)):
+            raise InputError(f"{self.id}: `corrected` must be given for a corrected claim, not for one that holds")
+        if status != "holds" and self.second is None:
+            raise InputError(f"{self.id}: `second` must be given, as the claim does not simply hold")
+        if (status == "holds") != (self.weight is None):
+            raise InputError(f"{self.id}: `weight` must be given unless the claim holds")
 
     @property
     def fields(self) -> set[str]:
@@ -261,24 +262,19 @@ def claim(name: str) -> Callable[[Check], Check]:
     def register(check: Check) -> Check:
         if name in CLAIMS:
             raise InputError(f"claim {name} has a check already")
-        CLAIMS[name] = _claim(name, check)
+        file = texts_beside(check.__module__)
+        paper, tables = texts(file)
+        if name not in tables:
+            raise InputError(f"{file} must have a table for claim {name}")
+        known = {one.name: one.default is one.default_factory is MISSING for one in fields(Claim)[3:]}
+        for key in set(tables[name]) - set(known):
+            raise InputError(unknown(f"key of {name}", key, known))
+        for key in (key for key, needed in known.items() if needed and key not in tables[name]):
+            raise InputError(f"{file}: the table of {name} must have {key}")
+        CLAIMS[name] = Claim(name, paper, check, **tables[name])
         return check
 
     return register
-
-
-def _claim(name: str, check: Check) -> Claim:
-    file = texts_beside(check.__module__)
-    paper, tables = texts(file)
-    if name not in tables:
-        raise InputError(f"{file} must have a table for claim {name}")
-    known = {one.name: one for one in fields(Claim)[3:]}
-    for key in set(tables[name]) - set(known):
-        raise InputError(unknown(f"key of {name}", key, known))
-    for key, one in known.items():
-        if key not in tables[name] and one.default is one.default_factory is MISSING:
-            raise InputError(f"{file}: the table of {name} must have {key}")
-    return Claim(name, paper, check, **tables[name])
 
 
 def second(name: str) -> Callable[[Confirm], Confirm]:
@@ -306,10 +302,6 @@ def gather(packages: Iterable[str]) -> None:
                 f"entry point {point.name} = {point.value} of {GROUP} does not load ({type(error).__name__}: {error}): "
                 "repair or uninstall the package that declares it"
             ) from error
-    _require_checks()
-
-
-def _require_checks() -> None:
     for file in dict.fromkeys(texts_beside(one.check.__module__) for one in CLAIMS.values()):
         for name, table in texts(file)[1].items():
             if name not in CLAIMS:
@@ -330,15 +322,11 @@ def decide(name: str, effort: int = 1) -> Finding:
         raise RuntimeError("second checks are assertions: run Python without -O")
     found = CLAIMS[name].bound(CLAIMS[name].check(effort))
     numbers = (SECOND[name](found.counterexample or {}) or {}) if name in SECOND else {}
-    CLAIMS[name].require_texts(found.status)
-    if numbers:
-        if twice := set(numbers) & set(found.numbers):
-            raise InputError(
-                f"{name}: the check and its second check must not return the same number: {', '.join(sorted(twice))}"
-            )
-        found = replace(found, numbers={**found.numbers, **numbers})
-    CLAIMS[name].require_numbers(found.numbers, "found")
-    return found
+    if twice := set(numbers) & set(found.numbers):
+        raise InputError(f"{name}: two checks must not return the same number: {', '.join(sorted(twice))}")
+    CLAIMS[name].require(found.status)
+    CLAIMS[name].require_numbers({**found.numbers, **numbers}, "found")
+    return replace(found, numbers={**found.numbers, **numbers})
 
 
 def papers() -> list[Paper]:

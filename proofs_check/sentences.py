@@ -1,4 +1,4 @@
-"""Formulas in the sentences of claims: read from the text, evaluated on the cases of the check, and typeset.
+"""Formulas in the sentences of claims: read from the text, and evaluated on the cases of the check.
 
 A sentence states what it asserts in formulas between double brackets:
 
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from types import CodeType
 from typing import Any
 
-from proofs_check.evaluation import Evaluation, evaluation
 from spectheory.core.errors import InputError
 
 Values = Mapping[str, Any]
@@ -40,25 +40,6 @@ def strictly_falling(values: Sequence[Any]) -> bool:
 
 FUNCTIONS = {one.__name__: one for one in (abs, len, max, min, sum, falling, strictly_falling)}
 """What a formula may call."""
-GREEK = {"alpha", "beta", "gamma", "delta", "epsilon", "eta", "mu", "rho", "tau"}
-SIGNS: dict[type[ast.AST], str] = {
-    ast.LtE: r"\le",
-    ast.GtE: r"\ge",
-    ast.Lt: "<",
-    ast.Gt: ">",
-    ast.Eq: "=",
-    ast.NotEq: r"\ne",
-    ast.In: r"\in",
-    ast.NotIn: r"\notin",
-    ast.Is: "=",
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: r"\,",
-    ast.Div: "/",
-    ast.And: r"\text{ and }",
-    ast.Or: r"\text{ or }",
-}
-
 OPPOSITES = ({"<=", ">"}, {">=", "<"}, {"==", "!="}, {"in", "not"})
 """Symbols that deny each other: to exchange them is no repair."""
 
@@ -87,22 +68,16 @@ class Formula:
 
     def applies(self, case: Values) -> bool:
         """Whether the case satisfies the premise."""
-        return not self.premise or bool(_compiled(self.premise)(case))
+        return not self.premise or bool(_value(self.premise, case))
 
     def concludes(self, case: Values) -> bool:
         """Whether the case satisfies the conclusion."""
-        return bool(_compiled(self.conclusion)(case))
+        return bool(_value(self.conclusion, case))
 
-    def plain(self) -> str:
-        """The formula in a line of text."""
+    def told(self, code: str = "") -> str:
+        """The formula in a line of text, its symbols between two `code` marks."""
         then = f"{self.premise} implies {self.conclusion}" if self.premise else self.conclusion
-        return f"for {self.quantifier} {_spaced(self.over)}, {then}"
-
-    def typeset(self) -> str:
-        """The formula in words and LaTeX."""
-        told = f"${_latex(self.conclusion)}$"
-        told = f"if ${_latex(self.premise)}$ then {told}" if self.premise else told
-        return f"for {self.quantifier} {_spaced(self.over)}, {told}"
+        return f"for {self.quantifier} {self.over.replace('_', ' ')}, {code}{then}{code}"
 
 
 @dataclass
@@ -181,29 +156,15 @@ def keeps_the_conclusion(printed: Formula, repaired: Formula) -> bool:
     return len(one) == len(other) and len(changed) == 1 and changed[0] not in OPPOSITES
 
 
-def in_plain(text: str) -> str:
-    """The text with its formulas in plain words."""
-    return BRACKETS.sub(lambda found: _begun(text, found, _formula(" ".join(found[1].split())).plain()), text)
-
-
-def in_latex(text: str) -> str:
-    """The text with its formulas typeset, for Markdown."""
-    return BRACKETS.sub(lambda found: _begun(text, found, _formula(" ".join(found[1].split())).typeset()), text)
-
-
-def outside(text: str) -> str:
-    """The text without its formulas."""
-    return BRACKETS.sub("", text)
+def in_words(text: str, code: str = "") -> str:
+    """The text with its formulas in plain words, their symbols between two `code` marks."""
+    return BRACKETS.sub(lambda found: _begun(text, found, _formula(" ".join(found[1].split())).told(code)), text)
 
 
 def _begun(text: str, found: re.Match[str], words: str) -> str:
     """The words of a formula, with a capital at the start of a sentence."""
     before = text[: found.start()].rstrip()
-    return words[0].upper() + words[1:] if not before or (before[-1] in ".:" and before[-1] != ":") else words
-
-
-def _spaced(name: str) -> str:
-    return name.replace("_", " ")
+    return words[0].upper() + words[1:] if not before or before[-1] == "." else words
 
 
 def _parsed(part: str) -> ast.Expression:
@@ -214,70 +175,9 @@ def _parsed(part: str) -> ast.Expression:
 
 
 @cache
-def _compiled(part: str) -> Evaluation:
-    return evaluation(_parsed(part).body, FUNCTIONS)
+def _compiled(part: str) -> CodeType:
+    return compile(_parsed(part), "<formula>", "eval")
 
 
-@cache
-def _latex(part: str) -> str:
-    return "".join(_tex(_parsed(part).body))
-
-
-def _tex(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.Name(id=name):
-            yield _symbol(name)
-        case ast.Constant(value=str(words)):
-            yield f"\\text{{{words}}}"
-        case ast.Constant(value=value):
-            yield str(value)
-        case ast.Compare(left=left, ops=ops, comparators=rest):
-            yield from _tex(left)
-            for sign, right in zip(ops, rest, strict=True):
-                yield f" {SIGNS[type(sign)]} "
-                yield from _tex(right)
-        case ast.BoolOp(op=op, values=values):
-            for at, value in enumerate(values):
-                yield SIGNS[type(op)] if at else ""
-                yield from _closed(value, ast.BoolOp)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield r"\text{not }"
-            yield from _closed(operand, ast.BoolOp, ast.Compare)
-        case ast.UnaryOp(operand=operand):
-            yield "-"
-            yield from _closed(operand, ast.BinOp)
-        case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            yield from _closed(left, ast.BinOp)
-            yield f"^{{{''.join(_tex(right))}}}"
-        case ast.BinOp(left=left, op=op, right=right):
-            tight = not isinstance(op, ast.Add | ast.Sub)
-            yield from _closed(left, ast.BinOp) if tight and _loose(left) else _tex(left)
-            yield f" {SIGNS[type(op)]} "
-            yield from _closed(right, ast.BinOp) if tight or isinstance(op, ast.Sub) else _tex(right)
-        case ast.Call(func=ast.Name(id=name), args=args):
-            inner = ", ".join("".join(_tex(one)) for one in args)
-            called = f"\\{name}" if name in ("min", "max") else f"\\text{{{_spaced(name)}}}"
-            yield f"|{inner}|" if name == "abs" else f"{called}({inner})"
-        case ast.Subscript(value=value, slice=index):
-            yield f"{''.join(_tex(value))}_{{{''.join(_tex(index))}}}"
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            yield f"({', '.join(''.join(_tex(one)) for one in items)})"
-        case _:
-            raise InputError(f"a formula must not have {ast.unparse(node)}")
-
-
-def _loose(node: ast.AST) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
-
-
-def _closed(node: ast.AST, *kinds: type[ast.AST]) -> Iterator[str]:
-    inner = "".join(_tex(node))
-    yield f"({inner})" if isinstance(node, kinds) else inner
-
-
-def _symbol(name: str) -> str:
-    head, _, tail = name.partition("_")
-    letter = f"\\{head}" if head in GREEK else head
-    if head not in GREEK and len(head) > 1:
-        return f"\\text{{{_spaced(name)}}}"
-    return f"{letter}_{{{tail if len(tail) == 1 else f'{chr(92)}text{{{_spaced(tail)}}}'}}}" if tail else letter
+def _value(part: str, case: Values) -> Any:
+    return eval(_compiled(part), {"__builtins__": {}, **FUNCTIONS}, case)

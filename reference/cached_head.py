@@ -9,7 +9,7 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from reference.cached_model import CachedModel
-from reference.heads import Head, ParallelHead
+from reference.heads import Head
 from reference.tree_rows import TreeRows
 
 
@@ -85,38 +85,3 @@ class CachedHead(CachedModel):
         """Keep the rows of the text, the first `committed`, and drop those of all drafted tokens."""
         self.outputs = self.outputs[:1]
         return super().keep(committed, [])
-
-
-class CachedParallelHead(CachedHead):
-    """One parallel head and the cache of one text: the forward at the root answers for all nodes of a draft.
-
-    Attributes:
-        marginals: logits of the tokens at each depth. At depths beyond, the last row is repeated.
-        plain: number of drafted tokens that were read by `forward` since.
-    """
-
-    marginals: Float[Tensor, "depths V"]
-
-    def __init__(self, head: ParallelHead, vocab_size: int, name: str = "the head") -> None:
-        super().__init__(head, vocab_size, name)
-        self.parallel = head
-        self.marginals = torch.empty(0, vocab_size)
-        self.plain = 0
-
-    def forward(self, tokens: Int[Tensor, "1 n"]) -> Float32[Tensor, "1 V"]:
-        """Logits after the last of `tokens`; see CachedHead.forward."""
-        if not len(self.features):
-            self.plain += 1
-            return self._at([self.plain])
-        outputs, self.plain = self._run_text(tokens)[-1], 0
-        self.marginals = self.parallel.marginals(outputs)[:, : self.vocab_size].float()
-        read = self.cache.rows + 1
-        self.peaks.see(self.marginals, lambda row: f"{row} tokens after token {read}")
-        return self._at([0])
-
-    def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
-        return self._at((rows.depth[0, first : first + tokens.shape[1]] + 1).tolist())
-
-    def _at(self, depths: list[int]) -> Float[Tensor, "n V"]:
-        """Logits of the children of nodes at these depths; the root has depth 0."""
-        return self.marginals[[min(depth, len(self.marginals) - 1) for depth in depths]]

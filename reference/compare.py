@@ -26,11 +26,12 @@ from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.replaying import OffTextError, replay_drafter
 from reference.sampling import Sampling
-from spectheory import DrawPolicy, Provenance, Replayed, Replays, Schedule, Tree
+from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
+from spectheory.core.world import DrawPolicy
 from spectheory.otlp import solvers
-from spectheory.replay import can_replay
+from spectheory.replay import Replayed, can_replay
 from spectheory.results.comparison import Compared, Comparison
 from spectheory.verify import Greedy, TopDown, Verifier, name_of, verifiers
 

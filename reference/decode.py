@@ -155,7 +155,7 @@ class Decoding:
         self.rng = None if rng is None else Coins(rng)
         self.target = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
         self.drafting = decoder.drafter.start(pair, self.sampling)
-        self.target.taps, self.deepest = self.drafting.taps, self.drafting.deepest
+        self.target.taps = self.drafting.taps
         self.tree, self.rows = Tree.chain(0), self.target.rows()
         self.room = pair.context - len(prompt) - 1
         logits = self.target.forward(torch.tensor([prompt], device=pair.device))
@@ -175,7 +175,7 @@ class Decoding:
     def cycle(self) -> Cycle:
         """Draft, verify, and keep the accepted path."""
         target, committed = self.target, self.target.length
-        draft = self.drafting.grow(min(self.room, self.deepest), self.draft_rng)
+        draft = self.drafting.grow(self.room, self.draft_rng)
         tokens = torch.as_tensor(draft.tokens, device=target.device)
         if draft.tree is not self.tree:
             self.tree = draft.tree

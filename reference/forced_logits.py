@@ -87,9 +87,9 @@ def draft_logits(pair: Pair, batch: ForcedBatch, depths: int) -> Float32[Tensor,
 
     Entry [d, b, t] is for the token after `batch.tokens[b, t]` where the cycle has drafted the last d of these tokens.
     A draft model has D = 1, because its logits do not depend on the depth. A draft head's features of drafted tokens
-    are its own outputs, as in decoding; before them it reads the target's states. Its D is `depths`, or as many as a
-    parallel head has. Where a text has too few tokens before a position, the entry of a head is that of the depth
-    above; after the first token of all nothing can be drafted, and its logits are 0.
+    are its own outputs, as in decoding; before them it reads the target's states. Its D is `depths`. Where a text has
+    too few tokens before a position, the entry of a head is that of the depth above; after the first token of all
+    nothing can be drafted, and its logits are 0.
 
     Raises:
         LogitsError: they are not distributions.

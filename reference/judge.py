@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import pyarrow as pa
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -18,7 +16,7 @@ from torch import Tensor
 from reference.forced_logits import BATCH, ForcedBatch, draft_logits, normalised, target_rows
 from reference.heads import Head
 from reference.models import Pair, weights_hash
-from reference.part_files import claim, read_part, short_hash, stamp_of, write_part
+from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
 from reference.tracing import by_request, traced_pair, traced_prompts
@@ -34,9 +32,6 @@ LEVEL = 0.95
 """Level of all intervals."""
 RANKS = 4
 """Ranks of the draft's tokens that are counted, the most probable one first."""
-PART = 16
-"""Texts in a file: at most these are computed again after an interruption."""
-COLUMNS = pa.schema([(name, pa.list_(pa.float64())) for name in ("accepted", "hits")])
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +182,6 @@ def compare_drafts(
     verifier: Verifier | None = None,
     rule: DrawRule | None = None,
     *,
-    folder: Path | None = None,
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> DraftComparison:
@@ -202,38 +196,18 @@ def compare_drafts(
         tree: the static tree that every draft drafts in every cycle.
         verifier: None means Greedy at temperature 0, else block verification for a chain and Traversal for a tree.
         rule: how children are drawn; None means independently for a chain, else without replacement.
-        folder: empty folder, or folder of the same comparison. What each draft does on each text is kept there: a call
-            after an interruption continues, and further drafts can be added later. None keeps nothing.
         seed: seed of the drawn siblings of the tokens of a text. All drafts share the random numbers.
-        done: callback with the number of texts that this call has read, and of all that it reads.
+        done: callback with the number of texts that are read, and of all.
 
     Raises:
         InputError: a draft has another target, is twice in a row, is too shallow or has too short a context for the
-            texts, no cycle fits into them, the verifier does not suit them, or `folder` holds something else.
+            texts, no cycle fits into them, or the verifier does not suit them.
         LogitsError: a model returns logits that are not distributions.
     """
-    if folder is None:
-        with TemporaryDirectory() as place:
-            return compare_drafts(texts, drafts, tree, verifier, rule, folder=Path(place), seed=seed, done=done)
     cycle = usual_cycle(tree, texts.sampling, verifier, rule)
-    pairs = {weights_hash(one.draft): one for runs in drafts.values() for one in runs}
     _check(texts, drafts, tree)
-    facts = {"texts": texts.identity, "tree": str(tree.parent.tolist()), "rule": str(cycle.rule)}
-    facts |= {"verifier": name_of(cycle.verifier)}
-    places = {weights: folder / f"draft-{weights}" for weights in pairs}
-    for weights, place in places.items():
-        claim(place, "draft comparison", seed=seed, settings={**facts, "draft": weights})
-    firsts = range(0, len(texts.texts), PART)
-    for first in firsts:
-        lacking = {one: pair for one, pair in pairs.items() if not _part(places[one], first).exists()}
-        numbers = range(first, min(first + PART, len(texts.texts)))
-        if lacking:
-            for weights, rows in _replayed(texts, lacking, cycle, numbers, seed).items():
-                write_part(_part(places[weights], first), rows, COLUMNS)
-        done(numbers.stop, len(texts.texts))
-    found = {
-        one: [row for first in firsts for row in read_part(_part(places[one], first)).to_pylist()] for one in pairs
-    }
+    pairs = {weights_hash(one.draft): one for runs in drafts.values() for one in runs}
+    found = _replayed(texts, pairs, cycle, seed, done)
     _, clusters = np.unique(texts.hashes, return_inverse=True)
     words = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
     title = (
@@ -266,10 +240,6 @@ def usual_cycle(
     return Cycle(tree, by, rule or (drawn if drawn in by.rules else by.rules[0]))
 
 
-def _part(folder: Path, first: int) -> Path:
-    return folder / f"part-{first:06d}.parquet"
-
-
 def _check(texts: HeldOutTexts, drafts: Mapping[str, Sequence[Pair]], tree: Tree) -> None:
     """Refuse what cannot be compared, before any model runs."""
     if not drafts or not all(drafts.values()):
@@ -286,29 +256,28 @@ def _check(texts: HeldOutTexts, drafts: Mapping[str, Sequence[Pair]], tree: Tree
                 )
             if longest > one.context:
                 raise InputError(f"{name} has a context of {one.context}, a prompt with its text has {longest} tokens")
-            if one.deepest is not None and tree.max_depth > one.deepest:
-                raise InputError(f"tree is {tree.max_depth} deep, {name} drafts {one.deepest} tokens: use another tree")
     if not texts.roots(tree.max_depth):
         raise InputError(f"texts must be longer than a cycle of depth {tree.max_depth} and one token: give longer ones")
 
 
 @torch.inference_mode()
 def _replayed(
-    texts: HeldOutTexts, pairs: Mapping[str, Pair], cycle: Cycle, part: range, seed: int
-) -> dict[str, list[dict[str, Any]]]:
-    """What some drafts do on some texts. The target reads each text once for all of them."""
-    found: dict[str, list[dict[str, Any]]] = {weights: [] for weights in pairs}
-    for first in part[::BATCH]:
-        requests = [(texts.prompts[i], texts.texts[i]) for i in range(first, min(first + BATCH, part.stop))]
-        features = any(isinstance(pair.draft, Head) for pair in pairs.values())
-        batch = ForcedBatch(texts.pair, requests, first, features=features)
+    texts: HeldOutTexts, pairs: Mapping[str, Pair], cycle: Cycle, seed: int, done: Callable[[int, int], None]
+) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+    """`accepted` and sums of `hits` of each draft on each text. The target reads each text once for all of them."""
+    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {weights: [] for weights in pairs}
+    requests = list(zip(texts.prompts, texts.texts, strict=True))
+    features = any(isinstance(pair.draft, Head) for pair in pairs.values())
+    assert isinstance(cycle.shape, Tree)
+    for first in range(0, len(requests), BATCH):
+        batch = ForcedBatch(texts.pair, requests[first : first + BATCH], first, features=features)
         for weights, pair in pairs.items():
-            assert isinstance(cycle.shape, Tree)
             offered = draft_logits(pair, batch, cycle.shape.max_depth)
             for place, (text, hits) in enumerate(_texts(batch, offered, texts.sampling)):
                 kept = cycle.kept(OneText(text, [seed, first + place], 1))
                 chain = CycleChain(kept[: max(0, len(kept) - kept.shape[1] + 1)])
-                found[weights].append({"accepted": chain.starts @ chain.ends, "hits": hits.ravel()})
+                found[weights].append((chain.starts @ chain.ends, hits))
+        done(first + len(batch.requests), len(requests))
     return found
 
 
@@ -333,10 +302,9 @@ def _texts(
         yield TargetText(np.array(tokens), p, q), np.take_along_axis(p[None], best, 2).sum(1)
 
 
-def _run(pair: Pair, rows: list[dict[str, Any]], clusters: np.ndarray, positions: int) -> DraftRun:
+def _run(pair: Pair, rows: list[tuple[np.ndarray, np.ndarray]], clusters: np.ndarray, positions: int) -> DraftRun:
     """The sums over the texts of each cluster."""
-    accepted = np.array([row["accepted"] for row in rows])
+    accepted, hits = (np.array(side) for side in zip(*rows, strict=True))
     emitted = np.bincount(clusters, accepted @ np.arange(1, accepted.shape[1] + 1))
     cycles = np.bincount(clusters, accepted.sum(1))
-    hits = np.sum([row["hits"] for row in rows], 0).reshape(-1, RANKS) / positions
-    return DraftRun(pair.names[1], weights_hash(pair.draft), emitted, cycles, accepted.sum(0), hits)
+    return DraftRun(pair.names[1], weights_hash(pair.draft), emitted, cycles, accepted.sum(0), hits.sum(0) / positions)

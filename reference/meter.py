@@ -15,7 +15,7 @@ from spectheory.core.errors import InputError
 
 
 class Meter:
-    """A context manager that times each call of `forward` of both models, and what else of a head is `Head.timed`.
+    """A context manager that times each call of `forward` of both models, and of `logits` of a head.
 
     On CUDA it waits for the device before and after each call, which makes decoding slower.
 
@@ -27,7 +27,7 @@ class Meter:
         if pair.target is pair.draft:
             raise InputError("target and draft are one object, whose forwards cannot be told apart: load it twice")
         self.device = pair.device
-        timed = pair.draft.timed if isinstance(pair.draft, Head) else ("forward",)
+        timed = ("forward", "logits") if isinstance(pair.draft, Head) else ("forward",)
         self.methods: list[tuple[Any, str, str]] = [
             (pair.target, "target", "forward"),
             *((pair.draft, "draft", name) for name in timed),

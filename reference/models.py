@@ -47,18 +47,12 @@ class Pair:
         """Number of tokens that the draft can draft: those of a distribution, or a head's draft vocabulary."""
         return min(self.vocab_size, self.draft.config.outputs) if isinstance(self.draft, Head) else self.vocab_size
 
-    @property
-    def deepest(self) -> int | None:
-        """Maximum depth of a draft tree: that of a parallel head; None for all others."""
-        return self.draft.config.depths if isinstance(self.draft, Head) else None
-
     def depths_of(self, wanted: int) -> int:
         """The number of depths of a cycle, at most `wanted`, at which the draft has distributions of their own.
 
-        A draft model has one: its distribution after some tokens is the same whether they were drafted or not. A
-        parallel head has no more than its own depths.
+        A draft model has one: its distribution after some tokens is the same whether they were drafted or not.
         """
-        return min(wanted, self.deepest or wanted) if isinstance(self.draft, Head) else 1
+        return wanted if isinstance(self.draft, Head) else 1
 
     def require_draft_model(self, what: str) -> None:
         """Raise InputError if the draft is a head: `what` runs the draft alone, without the target's hidden states."""

@@ -85,7 +85,7 @@ def measured_plan(
         elif latency.provenance.sampling != str(settings.sampling):
             latency = with_overheads(pair, latency, settings.sampling, seed)
         latency.save(kept / LATENCY)
-        limits = {"max_budget": MAX_BUDGET, "max_depth": pair.deepest, "context": length + new_tokens // 2}
+        limits = {"max_budget": MAX_BUDGET, "context": length + new_tokens // 2}
         seconds = latency.smoothed()
         first = plan(acceptance(kept / TRACE).smoothed(), seconds, **limits)
         rates = acceptance(kept / TRACE, policy=first.tree)

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.cached_head import CachedHead, CachedParallelHead
+from reference.cached_head import CachedHead
 from reference.cached_model import CachedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.drafters.model import cached_draft
-from reference.heads import Head, ParallelHead
+from reference.heads import Head
 from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
@@ -100,7 +100,6 @@ def profile(
         target_spread_seconds=spread[0],
         draft_spread_seconds=spread[1],
         **_measured_overheads(pair, sampling, rng),
-        drafting="at once" if isinstance(pair.draft, ParallelHead) else "levels",
         provenance=Provenance.now(
             "spectheory profile",
             seed=seed,
@@ -159,14 +158,9 @@ def _forwards(
 
 
 def _forward(model: CachedModel, drawn: Tensor) -> None:
-    """One forward of the children of one node (1, n), which are then dropped from the cache.
-
-    A parallel head reads tokens of the text in place of them: its forward there gives the logits at all depths.
-    """
+    """One forward of the children of one node (1, n), which are then dropped from the cache."""
     tokens, committed = drawn.shape[1], model.length
-    if isinstance(model, CachedParallelHead):
-        model.features = model.features.new_ones(tokens, model.features.shape[1])
-    if tokens == 1 or isinstance(model, CachedParallelHead):
+    if tokens == 1:
         model.forward(drawn)
     else:
         rows = model.rows()
@@ -188,20 +182,19 @@ def _measured_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator
     """The fields of a Latency with the seconds outside the forwards, measured for this sampling.
 
     Those of a cycle and of a drafted level describe the straight line through a tree of one level and a tree of
-    `LEVELS`, or as many as a parallel head has. A cycle includes `_rereading`. Above temperature 0 each verifier
-    of planned trees has its own: per cycle, level and drafted node, solved from a chain of 1, and a chain and a binary
-    tree of `LEVELS` levels, without the last for verifiers of chains.
+    `LEVELS`. A cycle includes `_rereading`. Above temperature 0 each verifier of planned trees has its own: per cycle,
+    level and drafted node, solved from a chain of 1, and a chain and a binary tree of `LEVELS` levels, without the last
+    for verifiers of chains.
     """
-    levels, reread = min(LEVELS, pair.deepest or LEVELS), _rereading(pair, rng)
-    tree = Tree.k_ary(2, levels)
+    tree, reread = Tree.k_ary(2, LEVELS), _rereading(pair, rng)
     shallow, deep, plain = (_overhead(pair, one, sampling, rng) for one in (Tree.chain(1), tree, Tree.chain(0)))
-    level = max(0.0, deep - shallow) / max(1, levels - 1)
+    level = max(0.0, deep - shallow) / (LEVELS - 1)
     verifiers: dict[str, tuple[float, ...]] = {}
     for verifier in () if sampling.greedy else PLANNED_VERIFIERS:
-        trees = [Tree.chain(1), Tree.chain(levels), *([] if verifier.takes == "chains" else [tree])]
+        trees = [Tree.chain(1), Tree.chain(LEVELS), *([] if verifier.takes == "chains" else [tree])]
         one, four, *binary = (_overhead(pair, each, sampling, rng, verifier) for each in trees)
-        per_node = max(0.0, binary[0] - four) / (tree.budget - levels) if binary else 0.0
-        per_level = max(0.0, (four - one) / max(1, levels - 1) - per_node)
+        per_node = max(0.0, binary[0] - four) / (tree.budget - LEVELS) if binary else 0.0
+        per_level = max(0.0, (four - one) / (LEVELS - 1) - per_node)
         verifiers[name_of(verifier)] = max(0.0, one - per_level - per_node) + reread, per_level, per_node
     return {
         "overhead_seconds": max(0.0, shallow - level) + reread,
@@ -229,9 +222,9 @@ def _rereading(pair: Pair, rng: np.random.Generator) -> float:
     """Median seconds by which a head's forwards in a cycle take longer than those of as many drafted tokens.
 
     A head keeps no row of a drafted token: in its first forward of a cycle it reads the accepted tokens again, here as
-    many as the drafted ones. A parallel head is timed with such forwards.
+    many as the drafted ones.
     """
-    if not isinstance(pair.draft, Head) or isinstance(pair.draft, ParallelHead):
+    if not isinstance(pair.draft, Head):
         return 0.0
     target, draft = _filled(pair, OVERHEAD_PROMPT, rng)
     assert isinstance(draft, CachedHead)

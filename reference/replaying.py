@@ -116,7 +116,7 @@ def _followed(
     drafting.commit([], text[:1])
     position, found = 1, []
     while position < len(text):
-        draft = drafting.grow(min(room, drafting.deepest), None)
+        draft = drafting.grow(room, None)
         tokens = torch.as_tensor(draft.tokens).tolist()
         following = iter(text[position:])
         path, last = walk(draft.draws, tokens, lambda node: next(following, -1))  # noqa: B023

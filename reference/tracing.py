@@ -88,8 +88,6 @@ class TraceSettings:
     def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
         """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
         settings = {**asdict(self), **inputs, "depths": pair.depths_of(self.depths)}
-        if pair.deepest is not None:
-            settings["deepest"] = pair.deepest
         for name in ("temperature", "top_k", "top_p", "seed", *(() if isinstance(pair.draft, Head) else ("depths",))):
             del settings[name]
         return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}
@@ -349,15 +347,14 @@ def replays(
             f"trace {folder} has {stamp.sampling}, but the acceptance rates have {rates.provenance.sampling}: "
             "use the rates of this trace"
         )
-    limit = None if (known := stamp.settings.get("deepest")) is None else int(str(known))
     if not stamp.temperature:
         candidates = int(str(stamp.settings["candidates"]))
-        return Replays((GreedyText(one, candidates) for one in ranks(folder)), limit=limit)
+        return Replays(GreedyText(one, candidates) for one in ranks(folder))
     pair = traced_pair(stamp) if pair is None else pair
     prompts = traced_prompts(folder, pair)[: len(texts)]
     depths = int(str(stamp.settings.get("depths", 1)))
     forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp), depths)
-    return Replays(forced, seed=seed, samples=samples, limit=limit)
+    return Replays(forced, seed=seed, samples=samples)
 
 
 def traced_pair(stamp: Provenance) -> Pair:

@@ -17,7 +17,7 @@ from hypothesis import settings
 from xdist import is_xdist_controller
 
 from reference.library_sources import standard_library
-from reference.train.recipe import LayerSizes, Recipe
+from reference.train.pair import LayerSizes, Recipe
 from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
@@ -119,7 +119,7 @@ def _import_own_part() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Try each property on 40 examples unless it asks for another number; with the deep tests on Hypothesis's 100."""
-    if config.option.markexpr == "not deep":
+    if "not deep" in config.option.markexpr:
         settings.register_profile("few", max_examples=40)
         settings.load_profile("few")
 
@@ -145,8 +145,7 @@ def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders `target` and `draft` of a random pair; the draft is the target with noise, so it is often right."""
     import torch
 
-    from reference.train.corpus import train_tokenizer
-    from reference.train.pair import export, new_model
+    from reference.train.pair import export, new_model, train_tokenizer
 
     folder = tmp_path_factory.mktemp("tiny")
     text = [file.text for file in standard_library() if file.name.startswith("json/")]

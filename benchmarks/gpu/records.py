@@ -16,7 +16,7 @@ from benchmarks.gpu.profile import file_of, read
 from spectheory import Latency, Provenance
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.latency import path_of
+from spectheory.hardware.latency import record_path
 from spectheory.hardware.models import model as model_of
 
 PAIRS = (("llama-3.1-8b", "llama-3.2-1b"), ("qwen3-8b", "qwen3-0.6b"))
@@ -31,7 +31,7 @@ def write(folder: Path, to: Path) -> Iterator[Path]:
         files = [file_of(folder, name) for name in names]
         if all(file.exists() for file in files):
             for latency in of_pair(*map(read, files)):
-                path = to / path_of(str(latency.provenance.device), *names, latency.batch)
+                path = record_path(str(latency.provenance.device), *names, latency.batch, to)
                 latency.save(path)
                 yield path
 

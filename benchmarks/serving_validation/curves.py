@@ -14,8 +14,9 @@ from benchmarks.validation.names import target_of
 from benchmarks.validation.predicting import PARALLEL
 from benchmarks.validation.rows import Row, read
 from simulate import Requests, Server, StepTimes, Tier, serve
-from spectheory import Acceptance, CalibratedCosts, Deployment, InputError, Latency, ServingRun, Tree, calibrate
+from spectheory import Acceptance, CalibratedCosts, Deployment, InputError, Latency, Tree, calibrate
 from spectheory.engines import Run
+from spectheory.results.serving import ServingRun
 
 FILES = tuple(Path(__file__).parents[1] / "validation" / name for name in ("published.csv", "more.csv"))
 LEAST = 3

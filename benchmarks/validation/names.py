@@ -61,6 +61,6 @@ def _stored(name: str, engine: str) -> str:
 
 
 def _not_a_path(name: str) -> str:
-    if "/" in name or "\\" in name or name.endswith((".json", ".gguf")):
+    if "/" in name or "\\" in name or name.endswith(".json"):
         raise InputError(f"model {name!r} must be a name, not a path")
     return name

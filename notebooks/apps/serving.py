@@ -23,7 +23,7 @@ with app.setup:
     from simulate.serving import SelfConsistent, self_consistent
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY, ORANGE, PURPLE
-    from spectheory.results.serving_run import ServingRun
+    from spectheory.results.serving import ServingRun
     from spectheory.yields import falling_rates
 
     SEQUENCES = 256

@@ -10,20 +10,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.delayed_trees.library import played
-from proofs_check.delayed_trees.long_run import Pairs, cycle, roots, tokens_of
 from proofs_check.delayed_trees.verification import naive
-from proofs_check.delayed_trees.walks import all_laws
+from proofs_check.delayed_trees.walks import ContextTable, all_laws
 from proofs_check.plain import spelled
-from proofs_check.plays import ONE, ZERO
+from proofs_check.plays import ONE, ZERO, gathered
 from proofs_check.small_drafts import Law
 
+Pairs = tuple[tuple[Law, Law], tuple[Law, Law]]
+"""(p, q) after each last token."""
+Cycle = dict[tuple[int, int], Fraction]
+"""The distribution of (tokens, last token) after one cycle."""
 DraftedAfter = tuple[int, int]
 """Drafted tokens, 0 or 1, after each last token."""
+
+
+@cache
+def cycle(pairs: Pairs, last: int, length: int) -> Cycle:
+    """The distribution after one cycle of Naive that starts after token `last` and drafts `length` tokens."""
+    return gathered(
+        ((tau + 1, token), chance * x)
+        for (path, tau, tokens), chance in naive(ContextTable((pairs[last], *pairs)), length).items()
+        for token, x in (enumerate(pairs[(last, *path)[-1]][0]) if tau == length else [(tokens[-1], ONE)])
+    )
+
+
+def roots(cycles: list[Cycle]) -> Law | None:
+    """How often each last token is the root of a cycle in the long run; None where it depends on the first token."""
+    away = [sum((x for (_, to), x in cycles[last].items() if to != last), ZERO) for last in (0, 1)]
+    total = sum(away, ZERO)
+    return (away[1] / total, away[0] / total) if total else None
 
 
 @dataclass(frozen=True)
@@ -38,7 +59,7 @@ class TimedPairs:
 
     def tokens(self, last: int, length: int) -> Fraction:
         """Mean number of tokens that a cycle emits after the last token `last`."""
-        return tokens_of(cycle(self.pairs, last, naive, length))
+        return sum((n * chance for (n, _), chance in cycle(self.pairs, last, length).items()), ZERO)
 
     def seconds(self, length: int) -> Fraction:
         """Seconds of one cycle."""
@@ -46,7 +67,7 @@ class TimedPairs:
 
     def roots(self, policy: DraftedAfter) -> Law | None:
         """Long-run shares of the cycles whose root is each token; None where they depend on the first token."""
-        return roots([cycle(self.pairs, last, naive, length) for last, length in enumerate(policy)])
+        return roots([cycle(self.pairs, last, length) for last, length in enumerate(policy)])
 
     def long_run(self, policy: DraftedAfter) -> tuple[Fraction, Fraction, Fraction] | None:
         """(tokens per cycle, tokens per second, mean over cycles of tokens per second) in the long run.

@@ -41,7 +41,7 @@ def layered(layers: Sequence[tuple[Law, Law]]) -> st.World:
 
 def tokens_per_call(solver: st.otlp.Solver, world: st.World, paths: int, trunk: int, length: int) -> Fraction:
     """Mean number of tokens of a cycle on (K, L1, L2)-delayed trees, summed over all trees."""
-    return st.delayed_block_efficiency(solver, world, paths, length, trunk).value
+    return st.yields.delayed_block_efficiency(solver, world, paths, length, trunk).value
 
 
 def drafted_paths(world: st.World, length: int) -> list[tuple[st.Draft, Fraction]]:

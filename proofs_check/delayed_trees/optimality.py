@@ -8,12 +8,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import sympy
 from scipy.optimize import linprog
 
-import spectheory as st
-from proofs_check.claims import Case, Finding, claim, every, second, smallest
-from proofs_check.delayed_trees.library import drafted_paths
+from proofs_check.claims import Finding, claim
 from proofs_check.delayed_trees.verification import (
     accepted,
     as_published,
@@ -91,60 +88,3 @@ def best_of_one_path(effort: int) -> Finding:
             "program": (certified(*one) for one in programs),
         },
     )
-
-
-def telescoped(length: int) -> bool:
-    """Whether block and Monte Carlo verification have the same P(tau = i | path) as a function of w and S."""
-    w = [sympy.Integer(1), *sympy.symbols(f"w1:{length + 1}")]
-    s = sympy.symbols(f"S0:{length}")
-    coins = [sympy.Integer(1), *(s[i] / (s[i] + 1 - w[i]) for i in range(1, length)), w[length]]
-    thin = [(1 - w[i + 1]) / (1 - w[i] + s[i]) for i in range(length)]
-    same = [
-        coins[i] * sympy.prod([1 - coin for coin in coins[i + 1 :]]) - s[i] * sympy.prod(thin[i:])
-        for i in range(length)
-    ]
-    return all(sympy.simplify(difference) == 0 for difference in same)
-
-
-@claim("D-TV")
-def tree_verification(effort: int) -> Finding:
-    def values(world: ContextTable) -> dict[str, Any]:
-        ours, theirs = tree_monte_carlo(world, 2), {k: x for k, x in block(world, 2, as_published).items() if x}
-        return {
-            "TV": accepted(ours),
-            "BV": accepted(theirs),
-            "Naive": accepted(naive(world, 2)),
-            "distance": sum((abs(ours.get(k, ZERO) - theirs.get(k, ZERO)) for k in {*ours, *theirs}), ZERO),
-        }
-
-    lengths = every(range(1, 4 + effort), telescoped)
-    world = smallest(worlds(2, 4), lambda world: accepted(tree_monte_carlo(world, 2)) > accepted(naive(world, 2)))
-    found = {rule.__name__: accepted(rule(world, 2)) for rule in (naive, tree_monte_carlo)}
-    return Finding(
-        {"lengths": lengths, "count": len(two_steps(effort)), "covered": covered(effort)},
-        {
-            "L": 2,
-            "parent": [-1, 0, 1],
-            "pair_at_every_context": world.pair(()),
-            **found,
-            "block": accepted(block(world, 2, as_published)),
-        },
-        cases={
-            "world": (values(world) for world in (world, *two_steps(effort))),
-            "world_where_Naive_keeps_less": [values(world)],
-        },
-    )
-
-
-@second("D-TV")
-def _(case: Case) -> None:
-    world = ContextTable((case["pair_at_every_context"],))
-    verifiers = (st.verify.TopDown(st.otlp.Naive()), st.verify.TreeMonteCarlo(), st.verify.Block())
-    found = [st.expected_block_efficiency(one, world.library(), st.Paths(1, 2)).value - 1 for one in verifiers]
-    assert found == [case["naive"], case["tree_monte_carlo"], case["block"]]
-    assert found[0] < found[1] == found[2] == any_verifier_at_most(world, 2)
-    for other in worlds(3, 2)[::5]:
-        for draft, _ in drafted_paths(other.library(), 3):
-            rows = other.library().target(draft)
-            one, two = (v.outcome(draft, rows) for v in verifiers[1:])
-            assert all(x == y for x, y in zip(one.stop, two.stop, strict=True))

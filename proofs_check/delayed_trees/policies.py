@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -14,9 +13,8 @@ import spectheory as st
 from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
 from proofs_check.delayed_trees.library import tokens_per_call
-from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, all_laws
-from proofs_check.plays import ONE, ZERO, runs
-from proofs_check.small_drafts import Law
+from proofs_check.delayed_trees.walks import ContextTable, DelayedShape
+from proofs_check.plays import ONE, ZERO
 
 Forward = tuple[str, int, int]
 """(model, new tokens, length of the context with them)."""
@@ -131,71 +129,12 @@ def _(case: Case) -> None:
     rows = 1 + float(slope) * (tokens - 1)
     flat = st.Latency(tokens, np.array([0]), rows[None, :], float(draft) * rows[None, :])
     paths, trunk, length = shape
-    assert abs(st.delayed_seconds(flat, paths, length, trunk) - float(case["seconds"])) < 1e-12
+    assert abs(st.yields.delayed_seconds(flat, paths, length, trunk) - float(case["seconds"])) < 1e-12
     solver = st.otlp.Naive()
     best = {s: tokens_per_call(solver, COIN.library(), *s) for s in ACTIONS}
     assert best[shape] == case["tokens"]
     assert all(best[shape] / case["eq_11_seconds"] >= best[s] / (1 + draft * (s[1] + s[2])) for s in ACTIONS)
     assert best[shape] / case["seconds"] == case["tokens_per_second"] < 1
-
-
-def per_second(weights: Law, actions: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
-    """Eq. (4): tokens per second of a mixture of actions."""
-    tokens = sum((w * n for w, (n, _) in zip(weights, actions, strict=True)), ZERO)
-    return tokens / sum((w * t for w, (_, t) in zip(weights, actions, strict=True)), ZERO)
-
-
-@claim("D-EQ4")
-def ratio_of_sums(effort: int) -> Finding:
-    actions = [(1 + Fraction(n, 2), 1 + Fraction(t, 2)) for n in range(3) for t in range(3)]
-    cases = [(w, pair) for w in all_laws(2, 3) for pair in product(actions, repeat=2)]
-
-    def most_probable(weights: Law, given: tuple) -> Fraction:
-        n, t = given[weights.index(max(weights))]
-        return n / t
-
-    def slower(weights: Law, given: tuple) -> bool:
-        return weights[0] != weights[1] and most_probable(weights, given) < per_second(weights, given)
-
-    def values(weights: Law, given: tuple) -> dict[str, Fraction]:
-        best, found = max(n / t for n, t in given), per_second(weights, given)
-        return {"Eq_4": found, "best_action": best, "most_probable_action": most_probable(weights, given)}
-
-    weights, given = smallest(cases, slower)
-    triples = product(all_laws(3, 2 + effort), product(actions[:: 3 - effort], repeat=3))
-    policies = [*cases, *triples]
-    shapes = {
-        shape if shape[0] > 1 and shape[2] else (1, 0, shape[1] + shape[2])
-        for shape in product(range(1, 5), range(9), range(9))
-    }
-    return Finding(
-        {
-            "count": len(policies),
-            "shapes": len(shapes),
-            "pi": ", ".join(map(str, weights)),
-            "actions": "; ".join(f"{n} in {t}" for n, t in given),
-            "mixture": per_second(weights, given),
-            "slow": most_probable(weights, given),
-        },
-        cases={"policy": (values(*one) for one in policies)},
-    )
-
-
-@second("D-EQ4")
-def _(case: Case) -> None:
-    weights, actions = (Fraction(2, 3), Fraction(1, 3)), ((ONE, ONE), (Fraction(3, 2), ONE))
-    cycles = range(9)
-    picks = runs(lambda pick: tuple(pick(weights) for _ in cycles))
-    tokens = sum((chance * actions[a][0] for c, chance in picks.items() for a in c), ZERO)
-    seconds = sum((chance * actions[a][1] for c, chance in picks.items() for a in c), ZERO)
-    assert tokens / seconds == Fraction(7, 6) == per_second(weights, actions) > actions[0][0] / actions[0][1]
-    best = max((k / Fraction(12) for k in range(13)), key=lambda one: per_second((one, 1 - one), actions))
-    assert per_second((best, 1 - best), actions) == actions[1][0] / actions[1][1]
-    assert best == 0  # the maximum is at the policy that always takes the second action
-    trees = {
-        tuple(sorted(st.Tree(_parent(k, a, b)).parent.tolist())) for k in (1, 2) for a in range(3) for b in range(3)
-    }
-    assert len(trees) == 5 + 6
 
 
 def _parent(paths: int, trunk: int, length: int) -> list[int]:

@@ -10,7 +10,6 @@ from typing import Any
 import sympy as sp
 
 from proofs_check.claims import Finding, claim, smallest
-from proofs_check.delayed_trees.solver_formulas import spectr_acceptance
 from proofs_check.delayed_trees.solver_printed import KSeq, Setting, factors, output, over, settings, smaller
 from proofs_check.plain import spelled
 from proofs_check.plays import ONE, ZERO
@@ -125,37 +124,4 @@ def binary_search(effort: int) -> Finding:
         | {"pair": spelled((p, q)), "off": abs(output(KSeq(low), p, q, k)[0] - p[0])},
         {"p": p, "q": q, "k": k, "halvings": halvings, "rho": low, "emitted": output(KSeq(low), p, q, k)},
         cases={"bracket": (values(*one, n) for n in (0, 2, halvings) for one in every_one)},
-    )
-
-
-@claim("D-RHO-OPT")
-def best_factor(effort: int) -> Finding:
-    def at_most(p: Law, q: Law, k: int) -> Fraction:
-        """A bound of the acceptance at rho*, sum min(p, rho* q), from a rational above rho*."""
-        above = bracket(p, q, k, 20)[1]
-        return above * accepted_once(p, q, above)
-
-    candidates = ((one, rho) for one in settings(effort) for rho in factors(*one) if gap(*one, rho) <= 0)
-
-    def values(setting: Setting, rho: Fraction) -> dict[str, Any]:
-        p, q, k = setting
-        return {
-            "gap": gap(*setting, rho),
-            "p_acc": accepted_in_tries(accepted_once(p, q, rho), k),
-            "acceptance": spectr_acceptance(*setting, rho),
-            "acceptance_at_root": at_most(*setting),
-        }
-
-    (p, q, k), rho = smallest(candidates, lambda one, rho: spectr_acceptance(*one, rho=rho) > at_most(*one))
-    return Finding(
-        {"count": valid(effort), "over": over(effort)},
-        {
-            "p": p,
-            "q": q,
-            "k": k,
-            "rho": rho,
-            "acceptance": spectr_acceptance(p, q, k, rho),
-            "acceptance_at_root_at_most": at_most(p, q, k),
-        },
-        cases={"factor": (values(*one) for one in tried(effort))},
     )

@@ -35,8 +35,6 @@ def parts(*weights: int) -> Law:
 
 
 THIRDS: Pair = parts(1, 2), parts(2, 1)
-TWO_LEVELS: tuple[Pair, ...] = (parts(0, 3, 1), parts(1, 3, 0)), (parts(1, 0, 0), parts(1, 1, 0))
-"""Examples: (p, q) at one node, and at the two levels of a tree."""
 GRIDS = (((1, 1, 3), (2, 4, 3), (3, 3, 2)), ((1, 1, 4), (2, 6, 3), (2, 3, 4), (3, 4, 2), (3, 3, 3), (4, 2, 2)))
 """By effort: tokens, largest common denominator of a distribution, and maximum number of drafts."""
 

@@ -1,4 +1,4 @@
-"""Acceptance rates of the node solvers (Section C), and how they depend on p and q."""
+"""What the node solvers emit, and their acceptance rates (Section C) and how these depend on p and q."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from itertools import permutations, product
 from math import comb
 from typing import Any
 
-import sympy as sp
-
 from proofs_check.claims import Finding, claim, smallest
-from proofs_check.delayed_trees import solver_formulas as formulas
 from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.walks import excess, normalised
@@ -20,31 +17,16 @@ from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 
-@claim("D-ACC")
-def acceptance_rates(effort: int) -> Finding:
-    def rates(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
-        case = p, q, k
-        spec_infer, last_term = formulas.spec_infer_acceptance(*case)
-        pairs = [
-            (formulas.nss_acceptance(*case), printed.nss),
-            (formulas.naive_acceptance(*case), printed.naive),
-            *((formulas.spectr_acceptance(*case, r), printed.KSeq(r)) for r in printed.factors(*case)),
-            (spec_infer + last_term, printed.spec_infer),
-        ]
-        yield from ({"returned": one, "acceptance": printed.acceptance(rule, *case)} for one, rule in pairs)
-
-    def bounds(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
-        for one in printed.tournaments(len(p)):
-            bound = sum(printed.smaller(p, one.winner_law(q, k)), ZERO)
-            yield {"bound": bound, "acceptance": printed.acceptance(one, p, q, k)}
+@claim("D-OTLP")
+def otlp_solvers(effort: int) -> Finding:
+    def plays(p: Law, q: Law, k: int) -> Iterator[dict[str, Law]]:
+        rules = [*printed.RULES.values(), printed.KSeq(bracket(p, q, k, 4)[1]), *printed.tournaments(len(p))]
+        yield from ({"p": p, "emitted": printed.output(rule, p, q, k)} for rule in rules)
 
     every_one = [*printed.settings(effort)]
     return Finding(
         {"count": len(every_one), "over": printed.over(effort)},
-        cases={
-            "play": (rate for case in every_one for rate in rates(*case)),
-            "tournament": (bound for case in every_one for bound in bounds(*case)),
-        },
+        cases={"play": (play for setting in every_one for play in plays(*setting))},
     )
 
 
@@ -175,19 +157,4 @@ def rates_and_l1(effort: int) -> Finding:
             "pair": (compared(near, far, 2) for near, far in product(two, repeat=2)),
             "pair_with_one_draft": (compared(near, far, 1) for near, far in product(two, repeat=2)),
         },
-    )
-
-
-@claim("D-L1")
-def naive_and_l1(effort: int) -> Finding:
-    a, b = sp.symbols("a b", nonnegative=True)
-    distance = {True: a - b, False: b - a}  # |a - b| for a >= b, and for a < b
-    least = {True: b, False: a}
-    if any(sp.expand(least[larger] - (a + b - distance[larger]) / 2) != 0 for larger in (True, False)):
-        raise ArithmeticError("min(a, b) is not (a + b - |a - b|) / 2")
-
-    single = [case for case in printed.settings(effort) if case[2] == 1]
-    return Finding(
-        {"count": len(single), "over": printed.over(effort)},
-        cases={"setting": ({"acceptance": printed.acceptance(printed.naive, *c), "L1": l1(*c[:2])} for c in single)},
     )

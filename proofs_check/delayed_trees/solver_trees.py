@@ -12,7 +12,6 @@ from typing import Any
 from proofs_check.claims import Finding, claim, smallest
 from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees.solver_factor import bracket
-from proofs_check.delayed_trees.solver_optimal import cut
 from proofs_check.delayed_trees.walks import words
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
@@ -75,36 +74,9 @@ def more_nodes(effort: int) -> Finding:
     before, after = (1 + printed.acceptance(printed.untuned(p, q), p, q, paths) for paths in (k, k + 1))
     return Finding(
         {"count": count, "over": printed.over(effort), "most": most, "close": close},
-        {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]}
-        | {"without_truncation": without_truncation()},
+        {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]},
         cases={"event": (event for case in every_one for event in events(*case))},
     )
-
-
-def without_truncation() -> dict[str, Any]:
-    """A world in which several tournaments have the optimal acceptance, but emit different numbers of tokens.
-
-    They differ in `beta`, the probability that token 1 beats token 2. There are five levels: after token 2 the draft
-    is always right, after the other tokens always wrong. The mean number of tokens of a cycle is 1, plus the
-    acceptance at the root, plus 4 times the probability that token 2 is drafted and emitted.
-    """
-    p, q = (tuple(Fraction(part, 4) for part in parts) for parts in ((0, 3, 1), (1, 2, 1)))
-
-    def value(rule: printed.Procedure, k: int) -> Fraction:
-        return 1 + printed.acceptance(rule, p, q, k) + 4 * printed.profile(rule, p, q, k, k)[2, 1]
-
-    found = {}
-    for beta in (Fraction(1, 2), Fraction(3, 4), Fraction(15, 16), ONE):
-        rule = printed.Tournament(((ONE, ZERO, ZERO), (ONE, ONE, beta), (ONE, 1 - beta, ONE)))
-        fits = sum(printed.smaller(p, rule.winner_law(q, 2)), ZERO)
-        if (fits == Fraction(15, 16)) != (beta >= Fraction(3, 4)):
-            raise ArithmeticError("other tournaments are optimal")
-        found[beta] = value(rule, 2)
-    if cut(p, q, 2, (0,)) != Fraction(15, 16):
-        raise ArithmeticError("the optimum is not 15/16")
-    one = value(printed.naive, 1)
-    del found[Fraction(1, 2)]  # not optimal
-    return {"p": p, "q": q, "levels": 5, "right_below": 2, "one_path": one, "two_paths_by_beta": found}
 
 
 def worlds(effort: int) -> Iterator[tuple[Layers, int, int]]:

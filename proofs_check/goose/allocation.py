@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import floor
 from typing import Any
 
 import sympy
@@ -83,29 +82,9 @@ def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[Spine
                     yield case
 
 
-def rounded(case: SpineBudget) -> list[int]:
-    """`clipped`, rounded by largest remainder; among equal remainders the shallower token comes first."""
-    line = case.clipped()
-    widths = [floor(width) for width in line]
-    order = sorted(range(case.length), key=lambda k: (widths[k] - line[k], k))
-    for k in order[: case.branches - sum(widths)]:
-        widths[k] += 1
-    return widths
-
-
 def best_widths(case: SpineBudget) -> tuple[int, ...]:
     """The integer optimum by looking at every allocation."""
     return max(spread(case.length, case.branches), key=case.synergy)
-
-
-@claim("G-P2-MARG")
-def marginal(effort: int) -> Finding:
-    t, b, s, k, level = sympy.symbols("t b s k level", positive=True)
-    step = ((1 - (1 - t) ** (b + 1)) - (1 - (1 - t) ** b)) - t * (1 - t) ** b
-    slope = sympy.diff(1 - (1 - t) ** b, b) + sympy.log(1 - t) * (1 - t) ** b
-    exponent = (k - 1) * sympy.log(s) + (level - (k - 1) * sympy.log(s) / sympy.log(1 - t)) * sympy.log(1 - t)
-    rests = {"difference": step, "derivative": slope, "exponent_along_the_line": sympy.diff(exponent, k)}
-    return Finding(cases={"identity": [{name: sympy.simplify(rest) for name, rest in rests.items()}]})
 
 
 @claim("G-P2-LIN")
@@ -157,52 +136,3 @@ def linear_again(case: Case) -> None:
     keep, rate = sympy.Rational(str(1 - t)), sympy.Rational(str(s))
     value = (1 - rate) * ((1 - keep**x) + rate * (1 - keep ** (case["branches"] - x)))
     assert sympy.simplify(sympy.diff(value, x).subs(x, first)).is_positive
-
-
-@claim("G-P2-INT")
-def integral(effort: int) -> Finding:
-    legal = [case for case in cases(9, 3) if min(case.line()) >= 0]
-
-    def nearest(case: SpineBudget) -> list[int]:
-        return [floor(width + Fraction(1, 2)) for width in case.line()]
-
-    def no_tie(case: SpineBudget) -> bool:
-        return all((2 * width).denominator != 1 or width.denominator == 1 for width in case.line())
-
-    bad = smallest(legal, lambda case: any(width.denominator > 1 for width in case.line()))
-    over = smallest(legal, lambda case: no_tie(case) and sum(nearest(case)) != case.branches)
-    size = 6 + effort
-
-    def values(case: SpineBudget) -> dict[str, Any]:
-        widths, best = rounded(case), case.synergy(best_widths(case))
-        told = {"M": case.branches, "sum_of_rounded": sum(widths), "by_remainders": case.synergy(widths), "best": best}
-        return told | {"sum_of_nearest": sum(nearest(case)), "least_width": min(case.line())}
-
-    each = [*cases(size, 3, spine_better=False)]
-    return Finding(
-        {"count": len(each), "size": size},
-        {
-            **bad.shown(),
-            "eq_2": bad.line(),
-            "integer_optimum": best_widths(bad),
-            "nearest": {**over.shown(), "eq_2": over.line(), "rounded": nearest(over), "optimum": best_widths(over)},
-        },
-        cases={
-            "spine": (values(one) for one in (bad, over, *each)),
-        },
-    )
-
-
-@second("G-P2-INT")
-def integral_again(case: Case) -> None:
-    """Second check: the library's greedy allocation, in Fractions, reaches the optimum."""
-    for one, optimum in ((case, case["integer_optimum"]), (case["nearest"], case["nearest"]["optimum"])):
-        found = goose.allocate(one["p_s"], one["p_t"], one["spine_length"], one["branches"])
-        assert found.synergy(found.widths) == found.synergy(optimum)
-        assert sum(found.widths) == one["branches"]
-        assert all(abs(x - float(y)) < 1e-12 for x, y in zip(found.linear, one["eq_2"], strict=True))
-    assert sum(case["nearest"]["rounded"]) != case["nearest"]["branches"]
-    for one in cases(12, 3, spine_better=False):
-        if one.length == one.branches:
-            found = goose.allocate(one.s, one.t, one.length, one.branches)
-            assert found.synergy(found.widths) == found.synergy(rounded(one))

@@ -150,15 +150,6 @@ def best_one_source_tree(t: Fraction, n: int) -> TwoSourceTree:
     return TwoSourceTree(tuple(parent), (True,) + (False,) * n)
 
 
-def upgraded(shape: TwoSourceTree) -> TwoSourceTree:
-    """The same tree with the path of first children turned into a spine."""
-    spine, node = list(shape.spine), 0
-    while below := shape.children[node]:
-        node = below[0]
-        spine[node] = True
-    return TwoSourceTree(shape.parent, tuple(spine))
-
-
 def chain_trees(n: int) -> Iterator[list[list[int]]]:
     """Every tree of n nodes whose branches are chains: the lengths of the chains below each spine node, longest first.
 

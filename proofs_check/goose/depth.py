@@ -11,8 +11,7 @@ from typing import Any
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.goose.budgets import best_first, two_sources
-from proofs_check.goose.isotropic import depths
-from proofs_check.goose.walks import TwoSourceTree, committed, pairs, reached, shapes
+from proofs_check.goose.walks import TwoSourceTree, committed, depths, pairs, reached, shapes
 from proofs_check.printed import decimals
 
 RATIOS = tuple(map(Fraction, (2, 6, 18)))
@@ -154,45 +153,3 @@ def deep_spine_again(case: Case) -> None:
     best = TwoSourceTree.best(s, t, n)
     assert reached(best, s, t) == 1 + two_sources(s, t, n)[n]
     assert sum(best.spine) - 1 == case["spine_of_the_best_tree"] < case["smallest_in_the_method"]
-
-
-@claim("G-DEPTH")
-def ceiling(effort: int) -> Finding:
-    gained = {
-        (n, s, t): best_first(s, t, n).depth - alone
-        for n, (s, t) in product(range(2, 16 * effort), pairs(6))
-        if (alone := best_first(t, t, n).depth) < n
-    }
-    n, s, t = smallest(gained, lambda *case: gained[case] <= 0)
-    count = len(gained)
-    deeper = sum(more > 0 for more in gained.values())
-    return Finding(
-        {"count": count, "deeper": deeper, "deepest": 16 * effort},
-        {
-            "p_s": s,
-            "p_t": t,
-            "budget": n,
-            "depth": best_first(s, t, n).depth,
-            "depth_of_one": best_first(t, t, n).depth,
-        },
-        cases={
-            "tree": (
-                {"more_depth": more, "is_chain": s**n >= (1 - s) * t, "depth": best_first(s, t, n).depth, "B": n}
-                for (n, s, t), more in gained.items()
-            )
-        },
-    )
-
-
-@second("G-DEPTH")
-def ceiling_again(case: Case) -> dict[str, Any]:
-    """Second check: add up the outcomes of every tree, and compare the depths of the best ones."""
-    n, s, t = case["budget"], case["p_s"], case["p_t"]
-    deepest = []
-    for rate in (s, t):
-        worth = {shape: committed(shape, rate, t) for shape in shapes(n)}
-        best = [shape for shape, value in worth.items() if value == max(worth.values())]
-        deepest.append(max(max(depths(shape)) for shape in best))
-    assert deepest[0] <= deepest[1]
-    assert [case["depth"], case["depth_of_one"]] == deepest
-    return {"shapes": len(shapes(n))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -20,7 +19,6 @@ from proofs_check.goose.budgets import (
     pld,
     spine_with_chains,
     two_sources,
-    upgraded,
 )
 from proofs_check.goose.walks import TwoSourceTree, chain_tree, committed, pairs, rates, reached, shapes
 
@@ -34,8 +32,6 @@ RATES = tuple(
 """p_s, p_t: the budget from which one source wins is shown for these."""
 LARGE = 10**12
 """Larger budgets are not counted."""
-UPGRADED = (11, Fraction(3, 7), Fraction(2, 5))
-"""Where the upgraded tree of E.3 beats every spine with chains: found in the same way with denominators up to 12."""
 
 
 def compared(n: int, s: Fraction, t: Fraction) -> dict[str, Any]:
@@ -186,40 +182,3 @@ def balanced(children: int, depth: int) -> TwoSourceTree:
         parent += [node for node in layer for _ in range(children)]
         layer = range(first, len(parent))
     return TwoSourceTree(tuple(parent), (True,) + (False,) * (len(parent) - 1))
-
-
-@claim("G-P3-STEP3")
-def step_3(effort: int) -> Finding:
-    n, s, t = UPGRADED
-    tree = upgraded(best_one_source_tree(t, n))
-    before, after = committed(tree, s, t), 1 + spine_with_chains(s, t, n)[n]
-    if before <= after:
-        raise ArithmeticError("reallocating does not lose")
-
-    def values(
-        best: Callable[[Fraction, Fraction, int], Sequence[Fraction]], n: int, s: Fraction, t: Fraction
-    ) -> dict[str, Fraction]:
-        found = reached(upgraded(best_one_source_tree(t, n)), s, t)
-        return {"upgraded": found, "reallocated": 1 + best(s, t, n)[n]}
-
-    each, smaller = [*budgets(11 + 10 * effort, pairs(5))], [*budgets(n, pairs(4 + 2 * effort))]
-    return Finding(
-        {"fewer": len(smaller), "count": len(each), "budget": 10 + 10 * effort},
-        {"p_s": s, "p_t": t, "budget": n, "upgraded": before, "best_spine_with_chains": after, **tree.shown()},
-        cases={
-            "tree": [values(spine_with_chains, n, s, t)],
-            "smaller_tree": (values(spine_with_chains, *one) for one in smaller),
-            "tree_reallocated_among_all": (values(two_sources, *one) for one in each),
-        },
-    )
-
-
-@second("G-P3-STEP3")
-def step_3_again(case: Case) -> dict[str, Any]:
-    """Second check: build every reallocation, and the library's best tree."""
-    n, s, t = case["budget"], case["p_s"], case["p_t"]
-    tree = TwoSourceTree.of_case(case)
-    best, count = best_by_trees(n, s, t)
-    assert best == case["best_spine_with_chains"] < case["upgraded"] == reached(tree, s, t)
-    assert reached(TwoSourceTree.best(s, t, n), s, t) >= case["upgraded"]
-    return {"spines": count}

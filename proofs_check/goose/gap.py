@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
-from proofs_check.goose.budgets import budgets, one_source, spine_with_chains, two_sources
-from proofs_check.goose.dominance import CLOSE, again_by_trees, compared, none_smaller
+from proofs_check.goose.budgets import one_source, two_sources
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, rates, reached, shapes
 
 Rates = tuple[Fraction, Fraction]
@@ -83,32 +81,3 @@ def monotone_again(case: Case) -> None:
     gaps = [by_library(other["budget"], other["p_s"], t) for t in other["p_t"]]
     assert gaps == other["gaps"]
     assert gaps[0] > gaps[1]
-
-
-@claim("G-P3-VANISH")
-def vanishing(effort: int) -> Finding:
-    n = CLOSE[0]
-    t = smallest(rates(8 + 8 * effort), lambda t: spine_with_chains(t, t, n)[n] < one_source(t, n)[n])
-    none_smaller(8 + 8 * effort)
-
-    def values(n: int, s: Fraction, t: Fraction) -> dict[str, Fraction | int]:
-        return {"B": n, "p_s": s, "p_t": t, "gap": gap(n, s, t), "gap_at_the_limit": gap(n, t, t)}
-
-    most = 10 * effort
-    each = [*budgets(most + 1, pairs(6))]
-    at_limit = {"gap_at_the_limit": spine_with_chains(t, t, n)[n] - one_source(t, n)[n]}
-    return Finding(
-        {"n": n, "budget": 8 + 8 * effort, "count": len(each), "most": most},
-        compared(n, t, t) | {"limit_of_the_gap": spine_with_chains(t, t, n)[n] - one_source(t, n)[n]},
-        cases={"spine_with_chains": [at_limit], "rates": (values(*one) for one in each)},
-    )
-
-
-@second("G-P3-VANISH")
-def vanishing_again(case: Case) -> dict[str, Any]:
-    """Second check: build every spine with chains at the limit."""
-    count = again_by_trees(case)
-    assert case["best_spine_with_chains"] - case["best_one_source"] == case["limit_of_the_gap"] < 0
-    t, n = case["p_t"], case["budget"]
-    assert reached(TwoSourceTree.best(t, t, n), t, t) == case["best_one_source"]
-    return {"spines": count}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
-from itertools import product
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
-from proofs_check.goose.bound import eq_1
 from proofs_check.goose.budgets import budgets, one_source, pld, two_sources
-from proofs_check.goose.walks import TwoSourceTree, coins, committed, pairs, rates, reached, shapes, walked
+from proofs_check.goose.walks import TwoSourceTree, coins, committed, pairs, reached, shapes, walked
 from spectheory import goose
 
 BYPASS = 8
@@ -30,37 +27,6 @@ def with_spine(s: Fraction, t: Fraction, n: int, most: int) -> Fraction:
 def spine_of(shape: TwoSourceTree) -> int:
     """Number of spine tokens."""
     return sum(shape.spine) - 1
-
-
-@claim("G-P1-RATIO")
-def ratio(effort: int) -> Finding:
-    n, t = smallest(product((1, 2), rates(3)), lambda n, t: eq_1(t, t, (), 6) != 1 + one_source(t, n)[n])
-    pure = [*product(range(1, 9), rates(5))]
-
-    def values(n: int, t: Fraction) -> dict[str, Fraction]:
-        free = [shape for shape in shapes(n) if spine_of(shape) == 0]
-        best, isotropic = max(reached(shape, t, t) for shape in free), 1 + one_source(t, n)[n]
-        return {"Eq_1": eq_1(t, t, (), 6), "with_branches_at_the_root": best, "isotropic": isotropic}
-
-    each = [*product(range(1, 6 + effort), rates(4))]
-    return Finding(
-        {"pure": len(pure), "count": len(each), "size": 5 + effort},
-        {"p_t": t, "budget": n, "eq_1": eq_1(t, t, (), 6), "one_source": 1 + one_source(t, n)[n], "parent": [-1, 0]},
-        cases={
-            "chain": ({"Eq_1": eq_1(t, t, (0,) * n, 6), "chain": 1 + pld(t, n)} for n, t in pure),
-            "tree_without_a_spine": (values(*one) for one in each),
-        },
-    )
-
-
-@second("G-P1-RATIO")
-def ratio_again(case: Case) -> None:
-    """Second check: without a spine the library's bound is 1, and its best tree exceeds it."""
-    t, n = case["p_t"], case["budget"]
-    assert goose.spine_bound(t, t, 0, [], 6) == case["eq_1"] == 1
-    found = TwoSourceTree.best(0, t, n)
-    assert found.parent == tuple(case["parent"])
-    assert committed(found, t, t) == case["one_source"] > 1
 
 
 def _spine_first(shape: TwoSourceTree) -> bool:
@@ -162,50 +128,3 @@ def against_transitions_again(case: Case) -> None:
     bypass = TwoSourceTree.of_library(goose.spine_tree(float(s), float(t), n, BYPASS))
     one, both = TwoSourceTree.best(0, t, n), TwoSourceTree.best(s, t, n)
     assert reached(bypass, s, t) < 2 < reached(one, t, t) == 1 + one_source(t, n)[n] < reached(both, s, t)
-
-
-def _drafts(n: int) -> Iterator[tuple[TwoSourceTree, tuple[int, ...], tuple[int, ...]]]:
-    for shape in shapes(n):
-        yield from ((shape, tokens, text) for tokens, text in product(product((0, 1), repeat=n), repeat=2))
-
-
-def _lengths(shape: TwoSourceTree, tokens: tuple[int, ...], text: tuple[int, ...]) -> tuple[int, int]:
-    """Tokens of the text that the walk keeps, and tokens on the longest path of the tree that the text follows."""
-    node = walked_to = 0
-    while walked_to < len(text):
-        fit = [child for child in shape.children[node] if tokens[child - 1] == text[walked_to]]
-        if not fit:
-            break
-        node, walked_to = fit[0], walked_to + 1
-    depth = {0: 0}
-    for child, above in enumerate(shape.parent[1:], start=1):
-        if above in depth and tokens[child - 1] == text[depth[above]]:
-            depth[child] = depth[above] + 1
-    return walked_to, max(depth.values())
-
-
-BROKEN = TwoSourceTree((-1, 0, 0, 2), (True, True, False, False)), (0, 0, 1), (0, 1)
-"""A tree with the same token on the spine and on a branch, the tokens of its nodes, and the target's text."""
-
-
-@claim("G-WALK")
-def walk(effort: int) -> Finding:
-    def distinct(shape: TwoSourceTree, tokens: tuple[int, ...], text: tuple[int, ...]) -> bool:
-        return all(len({tokens[child - 1] for child in below}) == len(below) for below in shape.children)
-
-    def forks_off_spine(shape: TwoSourceTree) -> bool:
-        return any(shape.spine[below[0]] and len(below) > 1 for below in shape.children if below)
-
-    legal = [_lengths(*one) for n in range(1, 3 + effort) for one in _drafts(n) if distinct(*one)]
-    broken = (one for n in (1, 2, 3) for one in _drafts(n) if forks_off_spine(one[0]))
-    size = len(smallest(broken, lambda *one: int.__lt__(*_lengths(*one)))[1])
-    walked_to, longest = _lengths(BROKEN[0], BROKEN[1], (*BROKEN[2], 0))
-    if not walked_to < longest or size != len(BROKEN[1]):
-        raise ArithmeticError("the example with duplicates is no counterexample, or not the smallest")
-    return Finding(
-        {"count": len(legal), "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort},
-        cases={
-            "draft": ({"walked_to": one, "longest_path": other} for one, other in legal),
-            "draft_with_duplicates": [{"walked_to": walked_to, "longest_path": longest}],
-        },
-    )

@@ -8,23 +8,18 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any
 
-import sympy
-
 from proofs_check.claims import Case, Finding, claim, second, smallest
-from proofs_check.goose.budgets import best_one_source_tree, budgets, one_source, upgraded
-from proofs_check.goose.isotropic import depths, trees
 from proofs_check.goose.walks import (
     TwoSourceTree,
     committed,
+    depths,
     exclusive,
-    flat,
     height,
     independent,
-    pairs,
     rates,
     reached,
+    trees,
 )
-from spectheory import goose
 
 
 def as_printed(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
@@ -41,20 +36,9 @@ def replaced(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
         yield TwoSourceTree(shape.parent, tuple(spine or one == node for one, spine in enumerate(shape.spine)))
 
 
-@claim("G-P3-GAIN")
-def gain(effort: int) -> Finding:
-    s, t, others_miss = sympy.symbols("s t others_miss")  # others_miss is (1 - p_t)^(n - 1)
-    change = (1 - others_miss * (1 - s)) - (1 - others_miss * (1 - t))
-    return Finding(cases={"identity": [{"rest": sympy.expand(change - others_miss * (s - t))}]})
-
-
 def _wrong(shape: TwoSourceTree, t: Fraction) -> bool:
     values = (independent(shape, t, t), committed(shape, t, t), exclusive(shape, t, t))
     return as_printed(shape, t, t) not in values and values[-1] is not None
-
-
-def _falls(before: TwoSourceTree, after: TwoSourceTree, s: Fraction, t: Fraction) -> bool:
-    return reached(after, s, t) < reached(before, s, t)
 
 
 def _exchanges(before: TwoSourceTree, rates: tuple[Fraction, Fraction]) -> Iterator[dict[str, Any]]:
@@ -130,56 +114,3 @@ def step_1_again(case: Case) -> None:
     after, before = (TwoSourceTree.of_case(other, spine=spine) for spine in (True, False))
     assert committed(before, other["p_s"], other["p_t"]) == other["before"] > case["exchange_after"]
     assert committed(after, other["p_s"], other["p_t"]) == case["exchange_after"]
-    half = Fraction(1, 2)
-    full = flat((((), ()), ((), ())))
-    assert as_printed(full, half, half) > independent(full, half, half) == goose.longest_path_yield(half, 2, 2)
-    assert committed(full, half, half) == goose.isotropic_yield(half, 2, 2)
-
-
-def paths(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
-    """The trees in which all tokens of one root-to-leaf path are taken from the spine's source."""
-    for leaf, below in enumerate(shape.children):
-        if leaf and not below:
-            spine, node = list(shape.spine), leaf
-            while node:
-                spine[node], node = True, shape.parent[node]
-            yield TwoSourceTree(shape.parent, tuple(spine))
-
-
-@claim("G-P3-STEP2")
-def step_2(effort: int) -> Finding:
-    def has_forked_branch(n: int, t: Fraction) -> bool:
-        """Whether a branch of the tree forks, for which Eq. (1) has no term."""
-        shape = upgraded(best_one_source_tree(t, n))
-        return any(len(below) > 1 for node, below in enumerate(shape.children) if node and not shape.spine[node])
-
-    def values(n: int, s: Fraction, t: Fraction) -> dict[str, Fraction]:
-        return {"before": 1 + one_source(t, n)[n], "after": reached(upgraded(best_one_source_tree(t, n)), s, t)}
-
-    best = ((best_one_source_tree(t, n), s, t) for n, s, t in budgets(7, pairs(4)))
-    cases = ((before, after, s, t) for before, s, t in best for after in paths(before))
-    before, after, s, t = smallest(
-        cases, lambda before, after, *rates: reached(after, *rates) < reached(before, *rates)
-    )
-    forks = smallest(product(range(1, 16), rates(4)), has_forked_branch)
-    most = 20 * effort
-    each = [*budgets(most + 1, pairs(5))]
-    return Finding(
-        {"forks": forks, "count": len(each), "most": most},
-        {"p_s": s, "p_t": t, "before": reached(before, s, t), "after": reached(after, s, t), **after.shown()}
-        | {"forked_branches": {"p_t": forks[1], **upgraded(best_one_source_tree(forks[1], forks[0])).shown()}},
-        cases={
-            "path": [{"before": reached(before, s, t), "after": reached(after, s, t)}],
-            "path_of_first_children": (values(*one) for one in each),
-        },
-    )
-
-
-@second("G-P3-STEP2")
-def step_2_again(case: Case) -> None:
-    """Second check: add up the outcomes of the trees before and after, and of the library's best tree of one source."""
-    s, t, size = case["p_s"], case["p_t"], len(case["parent"])
-    after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
-    best = TwoSourceTree.best(0, t, size - 1)
-    assert committed(before, t, t) == committed(best, t, t) == case["before"]
-    assert committed(after, s, t) == case["after"] < case["before"]

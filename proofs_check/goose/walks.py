@@ -217,3 +217,16 @@ def height(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
         )
 
     return sum((chance(0, tokens) for tokens in range(len(shape.parent))), Fraction(0))
+
+
+def depths(shape: TwoSourceTree) -> list[int]:
+    """The depth of each node, 0 for the root."""
+    found = [0]
+    for above in shape.parent[1:]:
+        found.append(found[above] + 1)
+    return found
+
+
+def trees(n: int) -> list[TwoSourceTree]:
+    """Every tree of n nodes of one source, the order of siblings included."""
+    return [flat(forest) for forest in forests(n)]

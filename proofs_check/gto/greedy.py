@@ -103,23 +103,3 @@ def _(cases: Case) -> dict[str, Any]:
         assert kept[1] == kept[0] if name == "max_stays" else kept[1] < kept[0]
         told.append(f"{rewards[0]:.3f} to {rewards[1]:.3f} with {kept[0]} then {kept[1]} accepted")
     return {"told": "; ".join(told)}
-
-
-@claim("T-1B-SUFF")
-def sufficient(effort: int) -> Finding:
-    grids = ((2, 2, 3), (3, 1, 3)) if effort == 1 else ((2, 3, 4), (3, 2, 3))
-
-    def values(old: Nodes, new: Nodes, target: Hat, eta: Fraction) -> dict[str, Any]:
-        before = deepest(old, target)
-        limit = [eta * before] * len(leaves(new))
-        over = sign(times(lengths(new, target), eta), limit)
-        return {"r_less_bound": over, "max_L_before": before, "max_L": deepest(new, target)}
-
-    found = [values(*case) for grid in grids for case in changes(*grid, ETAS[:2])]
-    attained = []
-    for eta in ETAS:
-        for branches in (2, 3):
-            tree = frozenset({(0,), *((0, token) for token in range(1, branches + 1))})
-            each = lengths(tree, same_law((Fraction(1), *[Fraction(0)] * 3), 2))
-            attained.append({"r_less_bound": sign(times(each, eta), [eta] * branches)})
-    return Finding({"count": len(found)}, cases={"change": found, "fork_of_wrong_tokens": attained})

@@ -13,7 +13,7 @@ import sympy
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.gto.exponentials import sign, times
-from proofs_check.gto.trees import ETAS, drawn, leaves, length, lengths
+from proofs_check.gto.trees import ETAS, drawn, leaves, lengths
 from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, texts, trees, worth
 from spectheory import Tree, gto
 
@@ -56,24 +56,6 @@ def library_tree(case: dict[str, Any]) -> tuple[Tree, np.ndarray]:
     return Tree(parent), np.array([float(one) for one in rate])
 
 
-@claim("T-EQ3")
-def branch_length(effort: int) -> Finding:
-    t = sympy.symbols("t1:7", positive=True)
-    for depth in range(1, 7):
-        reach = [sympy.prod(t[:j]) for j in range(depth + 1)]
-        mean = sum(j * (reach[j] - (reach[j + 1] if j < depth else 0)) for j in range(depth + 1))
-        assert sympy.expand(mean - sum(reach[1:])) == 0
-
-    def walks() -> Iterator[dict[str, Fraction]]:
-        for tree, target in planted(effort):
-            for leaf in leaves(tree):
-                branch = frozenset(leaf[:j] for j in range(1, len(leaf) + 1))
-                yield {"L": length(leaf, target), "accepted": accepted(branch, target)}
-
-    found = [*walks()]
-    return Finding({"count": len(found), "cases": words(effort)}, cases={"branch": found})
-
-
 @claim("T-TAIL")
 def tail_sum(effort: int) -> Finding:
     def values(tree: Nodes, target: Hat) -> dict[str, Fraction]:
@@ -89,87 +71,6 @@ def tail_sum(effort: int) -> Finding:
 
     found = [values(*one) for one in planted(effort)]
     return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
-
-
-@claim("T-BOUND")
-def bounds(effort: int) -> Finding:
-    def values(each: list[Fraction], eta: Fraction) -> dict[str, int]:
-        most, size = eta * max(each), len(each)
-        low, high = sign(times(each, eta), [most]), sign(times(each, eta), [most] * size)
-        return {"r_less_max": low, "r_less_bound": high, "N": size, "different": len(set(each))}
-
-    found = [values(*one) for one in branches(effort)]
-    return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
-
-
-@claim("T-MONO")
-def coordinatewise(effort: int) -> Finding:
-    eta, *ls = sympy.symbols("eta l1:6", real=True)
-    for size in range(1, 6):
-        terms = [sympy.exp(eta * one) for one in ls[:size]]
-        slope = sympy.diff(sympy.log(sum(terms)) / eta, ls[0])
-        assert sympy.simplify(slope - terms[0] / sum(terms)) == 0
-
-    def step(each: list[Fraction], rate: Fraction) -> dict[str, int]:
-        more = [[*each[:i], each[i] + Fraction(1, 100), *each[i + 1 :]] for i in range(len(each))]
-        return {"least_change_of_r": min(sign(times(one, rate), times(each, rate)) for one in more)}
-
-    found = [step(*one) for one in branches(effort)]
-    return Finding({"count": len(found)}, cases={"tree": found})
-
-
-@claim("T-EQ5-ETA")
-def temperature(effort: int) -> Finding:
-    eta = Fraction(1, 10)
-
-    def above(tree: Nodes, target: Hat) -> bool:
-        each = lengths(tree, target)
-        return len(each) > 1 and sign(times(each, eta), [eta * (max(each) + 6)]) > 0
-
-    tree, target = smallest(supported(effort), above)
-
-    def values(each: list[Fraction], rate: Fraction) -> dict[str, int]:
-        size, mean = len(each), sum(each, Fraction(0)) / len(each)
-        upper = rate * mean + (rate * (max(each) - min(each))) ** 2 / 8
-        exponents = times(each, rate)
-        doubled = [2 * x for x in exponents]
-        pairs = [x + y for x, y in product(exponents, repeat=2)]
-        return {
-            "m_less_average": sign(exponents, [rate * mean] * size),
-            "m_less_upper_bound": sign(exponents, [upper] * size),
-            "m_at_twice_eta_less_m": sign(doubled * size, pairs),
-            "m_less_max": sign(exponents, [rate * max(each)] * size),
-            "r_less_max": sign(exponents, [rate * max(each)]),
-        }
-
-    def near_zero(tree: Nodes, target: Hat) -> dict[str, int]:
-        each = lengths(tree, target)
-        mean = sum(each, Fraction(0)) / len(each)
-        upper = eta * mean + (eta * (max(each) - min(each))) ** 2 / 8
-        centred = sign(times(each, eta), [upper] * len(each))
-        return {"reward_less_bound": sign(times(each, eta), [upper]), "m_less_bound": centred}
-
-    found = [values(*one) for one in branches(effort)]
-    small = [near_zero(*one) for one in supported(1)]
-    return Finding(
-        {"count": len(found)},
-        {"eta": eta, "reward_is_above": max(lengths(tree, target)) + 6, **drawn(tree, target)},
-        cases={"tree": found, "tree_with_small_eta": small},
-    )
-
-
-@second("T-EQ5-ETA")
-def _(case: Case) -> dict[str, Any]:
-    eta, a, b = sympy.symbols("eta a b", positive=True)
-    centred = sympy.series(sympy.log((sympy.exp(eta * a) + sympy.exp(eta * b)) / 2), eta, 0, 2).removeO()
-    assert sympy.simplify(centred / eta - (a + b) / 2) == 0
-    each = [sympy.Rational(one.numerator, one.denominator) for one in case["branch_lengths"]]
-    reward = sympy.log(sum(sympy.exp(eta * one) for one in each)) / eta
-    assert sympy.limit(reward, eta, 0, "+") == sympy.oo
-    assert sympy.limit(reward, eta, sympy.oo) == max(each)
-    found = gto.draft_tree_reward(*library_tree(case), float(case["eta"]))
-    assert found > float(case["reward_is_above"]) > float(max(case["branch_lengths"]))
-    return {"reward": f"{found:.4f}"}
 
 
 @claim("T-REWARD")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -149,63 +148,6 @@ def _(case: Case) -> dict[str, Any]:
     assert after == case["reward_of_every_maximiser"]
     assert after < before
     return {"steps": steps, "policy": ", ".join(map(str, policy)), "after": int(after), "before": int(before)}
-
-
-def variance(values: Sequence[Fraction]) -> Fraction:
-    """The variance of the values of a group."""
-    mean = sum(values, Fraction(0)) / len(values)
-    return sum(((one - mean) ** 2 for one in values), Fraction(0)) / len(values)
-
-
-@claim("T-DEBIAS")
-def debiasing(effort: int) -> Finding:
-    for size in range(2, 4 + effort):
-        ours, theirs = sympy.symbols(f"r1:{size + 1}"), sympy.symbols(f"s1:{size + 1}")
-        mean, other = sum(ours) / size, sum(theirs) / size
-        left = sum((a - b - mean + other) ** 2 for a, b in zip(ours, theirs, strict=True))
-        right = sum(
-            (a - mean) ** 2 + (b - other) ** 2 - 2 * (a - mean) * (b - other) for a, b in zip(ours, theirs, strict=True)
-        )
-        assert sympy.expand(left - right) == 0
-    bits = [Fraction(0), Fraction(1)]
-
-    def of_group(ours: Sequence[Fraction], theirs: Sequence[Fraction]) -> dict[str, Fraction]:
-        centre, other = sum(ours, Fraction(0)) / 2, sum(theirs, Fraction(0)) / 2
-        both = sum(((a - centre) * (b - other) for a, b in zip(ours, theirs, strict=True)), Fraction(0)) / 2
-        told = {"variance": variance(ours), "variance_debiased": debiased_variance(ours, theirs)}
-        return told | {"covariance": both, "variance_of_reference": variance(theirs)}
-
-    def debiased_variance(ours: Sequence[Fraction], theirs: Sequence[Fraction]) -> Fraction:
-        return variance([a - b for a, b in zip(ours, theirs, strict=True)])
-
-    groups = [*product(product(bits, repeat=2), repeat=2)]
-    ours, theirs = smallest(
-        groups,
-        lambda ours, theirs: min(ours) == 1 and debiased_variance(ours, theirs) > variance(ours),
-    )
-    return Finding(
-        {"size": 3 + effort},
-        {
-            "rewards": ours,
-            "reference_rewards": theirs,
-            "variance": variance(ours),
-            "variance_debiased": debiased_variance(ours, theirs),
-        },
-        cases={"group": (of_group(*one) for one in groups)},
-    )
-
-
-@second("T-DEBIAS")
-def _(case: Case) -> None:
-    fork = {Fraction(1): [1, 1], Fraction(0): [1, 0]}
-    ours, theirs = (
-        [gto.draft_tree_reward(Tree.chain(1), fork[one], 1.0) for one in case[key]]
-        for key in ("rewards", "reference_rewards")
-    )
-    spread = max(ours) - min(ours), max(a - b for a, b in zip(ours, theirs, strict=True))
-    assert spread[0] == 0 == case["variance"]
-    assert min(a - b for a, b in zip(ours, theirs, strict=True)) < spread[1]
-    assert case["variance_debiased"] > 0
 
 
 @claim("T-CE")

@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 from proofs_check.claims import Finding, claim, smallest
-from proofs_check.opt_tree.algorithm import cases
 from proofs_check.small_drafts import (
     Hat,
     Law,
@@ -19,7 +18,6 @@ from proofs_check.small_drafts import (
     named,
     parents,
     same_law,
-    shown,
     trees,
     worth,
 )
@@ -78,21 +76,5 @@ def expected_acceptance(effort: int) -> Finding:
             "pair": ({"some_best_by_p_hat_is_best": not misled(*model)} for model in models),
             "pair_in_one_order": (trees_of(*pair) for pair in ordered),
             "tree": ({"sum_of_target": worth(tree, hat), "accepted": accepted(tree, hat)} for tree, hat in planted),
-        },
-    )
-
-
-@claim("O-OFF1")
-def off_by_one(effort: int) -> Finding:
-    planted = [(tree, hat) for n, hat in cases(effort) if n < 3 for tree in trees(frozenset(hat), n)]
-    tree, hat = smallest(planted, lambda tree, hat: accepted(tree, hat) + 1 != worth(tree, hat))
-    return Finding(
-        {"count": len(planted)},
-        shown(hat, tree, eq_3=worth(tree, hat), expected_a=accepted(tree, hat) + 1),
-        cases={
-            "tree": (
-                {"A": accepted(tree, hat) + 1, "accepted": accepted(tree, hat), "Eq_3": worth(tree, hat)}
-                for tree, hat in planted
-            )
         },
     )

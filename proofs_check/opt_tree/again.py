@@ -78,14 +78,6 @@ def algorithm_1(law: Sequence[Fraction], n: int, delta: Fraction) -> tuple[list[
     return top(drafted), len(layer[0])
 
 
-@second("O-3.1")
-def not_strict(case: Case) -> None:
-    assert_is_a_draft(case["p_hat"])
-    assert case["v_i"] != case["v_j"]
-    assert case["v_i"].startswith(case["v_j"])
-    assert case["p_hat"][case["v_i"]] == case["p_hat"][case["v_j"]] > 0
-
-
 @second("O-SUB")
 def orphaned(case: Case) -> None:
     assert_is_a_draft(case["p_hat"])
@@ -93,16 +85,6 @@ def orphaned(case: Case) -> None:
     assert len(case["chosen"]) == case["n"]
     assert not is_tree(case["chosen"])
     assert total(case["p_hat"], case["chosen"]) == best(case["p_hat"], case["n"])  # a tree that is worth as much is
-
-
-@second("O-SIZE")
-def short_layer(case: Case) -> None:
-    letters = {name[-1] for name in case["p_hat"]}
-    words = [""]
-    for _ in range(case["d"]):
-        words = [word + letter for word in words for letter in letters]
-    assert len(letters) < case["n"]
-    assert len(words) <= case["drafted"] < case["claimed"] == case["d"] * case["n"]
 
 
 @second("O-ALG1")
@@ -172,10 +154,3 @@ def misled(cases: Case) -> None:
         assert total(p_hat, case["chosen"]) == best(p_hat, case["n"]) > total(p_hat, case["better"])
         assert greedy_accepted(case["chosen"], emitted, 2) == case["chosen_accepted"]
         assert greedy_accepted(case["better"], emitted, 2) == case["better_accepted"] > case["chosen_accepted"]
-
-
-@second("O-OFF1")
-def one_more(case: Case) -> None:
-    assert set(case["p_hat"].values()) == {0, 1}  # target = draft is greedy here
-    assert case["eq_3"] == total(case["p_hat"], case["chosen"])
-    assert case["expected_a"] == 1 + greedy_accepted(case["chosen"], "A", 2) == 1 + case["eq_3"]

@@ -8,35 +8,30 @@ from typing import Any
 
 from proofs_check.claims import Finding, claim, smallest
 from proofs_check.opt_tree.algorithm import cases, gains, grown, shown_grids, steps, stop
-from proofs_check.small_drafts import Hat, Nodes, best_worth, is_tree, same_law, select, selections, shown, worth
+from proofs_check.small_drafts import Hat, Nodes, best_worth, is_tree, select, selections, shown, worth
 
 
-@claim("O-SIZE")
-def drafted_nodes(effort: int) -> Finding:
-    most = 4 if effort == 1 else 6
+@claim("O-SUB")
+def largest_nodes(effort: int) -> Finding:
+    sizes = [(n, hat) for depth, hat in cases(effort) for n in range(1, depth + 1)]
+    choices = ((hat, chosen) for n, hat in sizes for chosen in selections(frozenset(hat), n, hat))
 
-    drafted = [  # larger trees have smaller vocabularies
-        (n, tokens, step, len(nodes))
-        for n in range(1, most + 1)
-        for tokens in range(1, min(n, 3 if n < 5 else 2) + 1)
-        for step, nodes in enumerate(steps(n, same_law((Fraction(1, tokens),) * tokens, n)), 1)
-    ]
+    def orphaned(hat: Hat, chosen: Nodes) -> bool:
+        return not is_tree(chosen) and all(hat[node] > 0 for node in chosen)
 
-    def values(n: int, tokens: int, step: int, nodes: int) -> dict[str, int]:
-        layers = sum(min(n, tokens**depth) for depth in range(1, step + 1))
-        return {"n": n, "V": tokens, "d": step, "nodes": nodes, "sum_of_layers": layers}
+    def values(n: int, hat: Hat) -> dict[str, Any]:
+        chosen = select(frozenset(hat), n, hat)
+        return {"is_a_tree": is_tree(chosen), "worth": worth(chosen, hat), "best": best_worth(frozenset(hat), n, hat)}
 
-    wide = [
-        (n, n, step, len(found))
-        for n in (1, 2, 3)
-        for step, found in enumerate(steps(n, same_law((Fraction(1, n),) * n, n)), 1)
-    ]
-    n, tokens, step, nodes = smallest(drafted, lambda n, tokens, step, nodes: tokens > 1 and nodes != n * step)
-    hat = same_law((Fraction(1, tokens),) * tokens, n)
+    hat, chosen = smallest(choices, orphaned)
+    ties = ((hat, one) for n, hat in sizes for one in selections(frozenset(hat), n, hat))
     return Finding(
-        {"count": len(drafted), "most": most},
-        shown(hat, steps(n, hat)[step - 1], n=n, d=step, claimed=n * step, drafted=nodes),
-        cases={"draft": (values(*one) for one in (*drafted, *wide))},
+        {"selected": len(sizes), "grids": shown_grids(effort)},
+        shown(hat, chosen, n=len(chosen)),
+        cases={
+            "choice": ({"is_a_tree": is_tree(one)} for _, one in ties),
+            "choice_by_depth": (values(*one) for one in sizes),
+        },
     )
 
 
@@ -73,15 +68,6 @@ def _runs(n: int, hat: Hat, deltas: list[Fraction], *, later_first: bool) -> Ite
     for delta, step in taken.items():
         told = {"n": n, "d": step, "delta": delta, "is_a_tree": is_tree(trees[step]), "worth": found[step]}
         yield told | {"best_of_drafted": sum(gained[:step], Fraction(0)), "best_of_all": best}
-
-
-@claim("O-3.2")
-def theorem_3_2(effort: int) -> Finding:
-    every_one = [*cases(effort)]
-    return Finding(
-        {"count": len(every_one), "grids": shown_grids(effort)},
-        cases={"draft": ({"least_gain": min(gains(steps(n, hat), n, hat))} for n, hat in every_one)},
-    )
 
 
 @claim("O-STOP")

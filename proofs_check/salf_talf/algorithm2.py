@@ -135,16 +135,6 @@ def flat(draft: NextToken, n: int, batch: int, count: int) -> list[tuple[list[No
     return found
 
 
-def beam(draft: NextToken, k: int, depth: int, n: int) -> list[Node]:
-    """EAGLE-2: expand the k best nodes of each depth into k children each; then the n best nodes, root included."""
-    layer, pool = [ROOT], [ROOT]
-    for _ in range(depth):
-        found = [child for node in layer for child in children(draft, node)[:k]]
-        pool += found
-        layer = sorted(found)[:k]
-    return sorted(pool)[:n]
-
-
 def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
     """Drafts with one of `laws` everywhere, then drafts with any of `laws` at the root and after each token."""
     grid = laws(tokens, largest)

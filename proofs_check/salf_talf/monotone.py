@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import chain, pairwise, permutations, product
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
 from proofs_check.salf_talf import algorithm2
-from proofs_check.small_drafts import Law, laws, letters, positive_laws
-
-Pair = tuple[algorithm2.Iteration, algorithm2.Iteration]
-STEEP: list[Law] = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 33, 32, 19, 31, 29, 28, 26, 25)]
-"""Distributions on two tokens whose products are rarely equal."""
+from proofs_check.small_drafts import Law, letters, positive_laws
 
 
 def stalls(states: list[algorithm2.Iteration], first: int = 2) -> int | None:
@@ -112,62 +108,3 @@ def leftover(effort: int) -> Finding:
 
     found = [values(one, two) for _, _, one, two in pairs(effort)]
     return Finding({"count": len(found), "grids": algorithm2.shown_grids(effort)}, cases={"step": found})
-
-
-def needed(batch: int) -> dict[str, Any]:
-    """The first draft on two tokens, without zeros or ties, for which a sum stays the same with B = `batch` >= 2."""
-
-    def stalls_without_ties(n: int, draft: algorithm2.ByDepth) -> bool:
-        states = algorithm2.drafted(draft, n, batch)
-        seen = {child for state in states for node in state.chosen for child in algorithm2.children(draft, node)}
-        return stalls(states) is not None and len({node[0] for node in seen}) == len(seen)
-
-    steep = [algorithm2.ByDepth((*order, *STEEP[4:])) for order in permutations(STEEP[:4])]
-    n, draft = smallest(product(range(batch + 2, 11), steep), stalls_without_ties)
-    run = algorithm2.drafted(draft, n, batch)
-    i = stalls(run)
-    assert i is not None
-    deepest = max(node[1] for state in run for node in state.chosen)
-    return {
-        "tokens": 2,
-        "batch": batch,
-        "n": n,
-        "laws_by_depth": list(draft.layers[: deepest + 1]),
-        "i": i,
-        "sums": [state.sum for state in run],
-        **algorithm2.as_tree(run[i].tree),
-    }
-
-
-@claim("S-T1-B")
-def condition(effort: int) -> Finding:
-    law, n, batch = smallest_stall(lambda tokens: [law for law in laws(tokens, 3) if not law[-1]])
-    states = algorithm2.drafted(algorithm2.Markov(law), n, batch)
-    return Finding(
-        {"size": 2 + effort},
-        {
-            "not_sufficient": {
-                "law": law,
-                "n": n,
-                "batch": batch,
-                "sums": [state.sum for state in states],
-                **algorithm2.as_tree(states[-1].tree),
-            },
-            "not_to_be_weakened": [needed(b) for b in range(2, 3 + effort)],
-        },
-        cases={"step": steps(effort)},
-    )
-
-
-@second("S-T1-B")
-def _(cases: Case) -> dict[str, Any]:
-    case, weaker = cases["not_sufficient"], cases["not_to_be_weakened"]
-    first = (algorithm2.Markov(case["law"]), case["n"], case["batch"], case["sums"])
-    assert case["batch"] < len(case["law"])
-    assert sum(p > 0 for p in case["law"]) <= case["batch"]
-    others = [(algorithm2.ByDepth(tuple(e["laws_by_depth"])), e["n"], e["batch"], e["sums"]) for e in weaker]
-    for draft, n, batch, sums in (first, *others):
-        assert algorithm2.replayed(draft, n, batch, len(sums)) == sums, "the flat replay gives other sums"
-        assert any(0 < a == b for a, b in pairwise(sums[1:])), "no sum stays"
-    assert all(p > 0 for draft, *_ in others for p in chain(*draft.layers))
-    return {"alternatives": 1 + len(others)}

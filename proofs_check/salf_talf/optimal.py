@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from math import isclose
 from typing import Any
 
@@ -26,44 +26,13 @@ from proofs_check.salf_talf.algorithm2 import (
     worth,
 )
 from proofs_check.salf_talf.threshold import library_draft
-from proofs_check.small_drafts import Hat, Path, drafts, is_tree, laws, letters
+from proofs_check.small_drafts import Path, is_tree, laws, letters
 from spectheory.search import Salf
 
 
 def paths(nodes: list[Node]) -> list[Path]:
     """The token path of each node."""
     return [path for _, _, path in nodes]
-
-
-def layers(hat: Hat) -> list[list[Node]]:
-    """The nodes by depth, the root in the first."""
-    depth = max(map(len, hat))
-    rest = [[(-hat[path], d, path) for path in hat if len(path) == d] for d in range(1, depth + 1)]
-    return [[ROOT], *rest]
-
-
-@claim("S-T2")
-def loop_invariant(effort: int) -> Finding:
-    grids = ((2, 2, 5), (2, 3, 3), (3, 2, 3)) if effort == 1 else ((2, 2, 6), (2, 3, 4), (3, 2, 4))
-
-    def steps() -> Iterator[dict[str, list[Fraction]]]:
-        for hat in (hat for grid in grids for hat in drafts(*grid)):
-            by_depth = layers(hat)
-            highest = [sorted(v[0] for layer in by_depth[: depth + 1] for v in layer) for depth in range(len(by_depth))]
-            for sign in (1, -1):  # ties to the first path, or to the last
-                in_order = sorted(chain(*by_depth), key=lambda v: (v[0], [sign * token for token in v[2]]))
-                place = {path: at for at, path in enumerate(paths(in_order))}
-                for n in range(1, 6):
-                    kept = list(by_depth[0])
-                    for layer, worths in zip(by_depth[1:], highest[1:], strict=True):
-                        parents = set(paths(kept))
-                        kept += [node for node in layer if node[2][:-1] in parents]
-                        kept = sorted(kept, key=lambda v: place[v[2]])[:n]
-                        yield {"T": [v[0] for v in kept], "Top_N": worths[:n]}
-
-    found = [*steps()]
-    named = ", ".join(f"{depth} deep with {tokens} tokens and denominators to {most}" for depth, tokens, most in grids)
-    return Finding({"count": len(found), "named": named}, cases={"step": found})
 
 
 def repeats(draft: Markov, n: int, batch: int) -> int:

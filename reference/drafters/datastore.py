@@ -126,8 +126,6 @@ class Datastore(Drafter):
         depth: maximum number of tokens of a continuation.
         longest: maximum number of tokens of the ending that is searched for.
         shortest: minimum number of tokens of the ending; if the corpus does not have it, nothing is drafted.
-        samples: maximum number of continuations that are counted. If there are more, every n-th one is counted, in the
-            order of the suffix array, which keeps counts in proportion.
 
     Raises:
         InputError: a number is below 1, shortest is above longest, or longest + depth is above `SORTED_BY`.
@@ -140,13 +138,12 @@ class Datastore(Drafter):
     depth: int = 10
     longest: int = 16
     shortest: int = 2
-    samples: int = 1000
 
     def __post_init__(self) -> None:
-        given = (self.budget, self.depth, self.shortest, self.samples)
+        given = (self.budget, self.depth, self.shortest)
         if min(given) < 1 or self.shortest > self.longest or self.longest + self.depth > SORTED_BY:
             raise InputError(
-                f"budget, depth, shortest and samples must be at least 1, got {given}; longest must be at least "
+                f"budget, depth and shortest must be at least 1, got {given}; longest must be at least "
                 f"shortest, and longest + depth at most {SORTED_BY}, got longest = {self.longest}"
             )
 
@@ -181,10 +178,8 @@ class DatastoreDrafting(Drafting):
         """Continuations (m, depth) of the longest ending of the text that the corpus has, sorted."""
         settings, corpus = self.settings, self.settings.corpus
         length, found = corpus.longest(self.text, settings.shortest, settings.longest)
-        few = min(len(found), settings.samples)
-        entries = found.start + np.arange(few) * len(found) // max(few, 1)
         offsets = length + np.arange(min(settings.depth, room))
-        return corpus.tokens.take(corpus.order[entries, None].astype(np.int64) + offsets, mode="clip")
+        return corpus.tokens.take(corpus.order[found.start : found.stop, None].astype(np.int64) + offsets, mode="clip")
 
 
 def _random_corpus(vocab_size: int, texts: int, length: int) -> SuffixArray:

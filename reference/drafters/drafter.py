@@ -14,9 +14,9 @@ from reference.logits import Peaks
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from spectheory import Draft, DrawPolicy, DrawRule, Schedule, Tree
+from spectheory import Draft, DrawRule, Schedule, Tree
 from spectheory.core.errors import InputError
-from spectheory.core.tree import LARGEST_TREE
+from spectheory.core.world import DrawPolicy
 from spectheory.verify import Verifier
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ class Drafting(ABC):
         State i enters layer i of the target; the last state, whose number is that of layers, has passed the final norm.
         """
         return ()
-
-    @property
-    def deepest(self) -> int:
-        """Maximum depth of its drafts; by default that of the largest Tree. The decoder never gives more room."""
-        return LARGEST_TREE
 
     def observe(self, states: Tensor) -> None:
         """Receive the target's hidden states (n, taps x hidden) at n more tokens of the text, concatenated.

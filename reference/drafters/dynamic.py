@@ -16,8 +16,8 @@ from reference.logits import settle
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
-from spectheory import Draft, Eagle2, OptTree, Salf, SpecExec
-from spectheory.search import Drafted, DraftModel
+from spectheory import Draft
+from spectheory.search import Drafted, DraftModel, Eagle2, OptTree, Salf, SpecExec
 
 
 class Search(Protocol):

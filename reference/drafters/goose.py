@@ -20,24 +20,12 @@ from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
-from spectheory.goose import allocate, harmonic_widths
+from spectheory.goose import harmonic_widths
 
-
-@dataclass
-class Rates:
-    """Moving averages of acceptance rates over the cycles of a text; all start at 0.5.
-
-    Attributes:
-        kept: share of the spine's tokens that are accepted: Goose's confidence in its matches.
-        spine: acceptance rate of a spine token if its parent was accepted.
-        branch: acceptance rate of a branch token if its parent was accepted and its earlier siblings were rejected.
-    """
-
-    kept: float = 0.5
-    spine: float = 0.5
-    branch: float = 0.5
-
-
+SMOOTHING = 0.3
+"""Weight of the last cycle in the moving average of the share of the spine's tokens that are accepted."""
+RATIO_STEPS, RATIOS = (0.2, 0.4), (0.15, 0.3, 0.5)
+"""The spine's share of the budget is the first, second or third ratio, where that average is at or above the steps."""
 _harmonic_widths = cache(harmonic_widths)
 """Cached: the widths depend on two small numbers only, and computing them takes longer than the rest of a tree."""
 
@@ -59,18 +47,15 @@ class Goose(Drafter):
         top_k: maximum number of branches at a node, and of successors stored for a context.
         branch_depth: maximum depth of a branch below the spine.
         min_score: minimum probability of a branch.
-        optimal: whether the branches along the spine are the integer optimum of Eq. 1 at the current rates
-            (Proposition 2, as `spectheory.goose.allocate` repairs it; the last spine node is treated as if it had a
-            spine child), else half of them are at the root and the others along the spine as 1 : 1/2 : 1/3 : ...
-        smoothing: weight of the last cycle in the moving averages.
-        ratio_steps: values of `Rates.kept` at which the spine's share of the budget rises.
-        ratios: shares of the budget for the spine, one more than `ratio_steps`.
         bypass_length: a match of at least this many tokens is trusted; a match with consensus always is. None: no
             match is trusted.
         harvest_rejected: whether logits at rejected nodes are stored, too.
 
+    Half of the branches are at the root, the others along the spine as 1 : 1/2 : 1/3 : ... `spectheory.goose.allocate`
+    has the integer optimum of Eq. 1.
+
     The copy of the source that we have lacks its symbols and the listings of its algorithms. What is done here:
-    `lengths`, `ratios` and `ratio_steps` are those of a public implementation. The length of a match is the number of
+    `lengths` and the ratios are those of a public implementation. The length of a match is the number of
     tokens that it copies from the text, so most matches are trusted (see `spectheory.goose.spine_tree`). The match of
     the source's worked example is trusted too, so it has no branches. The spine is "extended aggressively": a copy may
     run into itself, as in `PromptLookup`. Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes
@@ -88,10 +73,6 @@ class Goose(Drafter):
     top_k: int = 10
     branch_depth: int = 6
     min_score: float = 0.01
-    optimal: bool = False
-    smoothing: float = 0.3
-    ratio_steps: tuple[float, ...] = (0.2, 0.4)
-    ratios: tuple[float, ...] = (0.15, 0.3, 0.5)
     bypass_length: int | None = 8
     harvest_rejected: bool = True
 
@@ -102,28 +83,24 @@ class Goose(Drafter):
                 "budget and top_k must be at least 1, max_spine and branch_depth at least 0, got "
                 f"{self.budget}, {self.top_k}, {self.max_spine} and {self.branch_depth}"
             )
-        if len(self.ratios) != len(self.ratio_steps) + 1:
-            raise InputError(f"ratios must be one more than ratio_steps, got {self.ratios} and {self.ratio_steps}")
 
     def start(self, pair: Pair, sampling: Sampling) -> GooseDrafting:
         return GooseDrafting(self)
 
-    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """Number of branches at the root and at each of `spine` nodes, (spine + 1,); the sum is at most `branches`."""
-        if self.optimal:
-            return allocate(rates.spine, rates.branch, spine + 1, branches).widths
-        at_root = branches // 2 if spine else branches
-        return [at_root, *_harmonic_widths(spine, branches - at_root)]
-
 
 class GooseDrafting(Drafting):
-    """Drafts one text by Goose. `draft` is the last draft; its nodes 1 to `spine` are the spine."""
+    """Drafts one text by Goose.
+
+    Attributes:
+        draft: the last draft; its nodes 1 to `spine` are the spine.
+        kept: moving average of the share of the spine's tokens that are accepted, Goose's confidence in its matches.
+    """
 
     def __init__(self, settings: Goose) -> None:
         self.settings = settings
         self.index = TextIndex(settings.lengths)
         self.table = TwoTierTable(settings.top_k, settings.min_score)
-        self.rates = Rates()
+        self.kept = 0.5
         self.draft: Draft | None = None
         self.spine = 0
 
@@ -136,18 +113,19 @@ class GooseDrafting(Drafting):
         if self.draft is not None and logits is not None:
             rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
             self.table.harvest([self._context(self.draft, node) for node in rows], logits[rows])
-            self._learn(self.draft, path)
+            if self.spine:
+                self.kept += SMOOTHING * (sum(node <= self.spine for node in path) / self.spine - self.kept)
         self.index.extend(emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         settings, root = self.settings, self.index.text[-1]
-        match = self.index.match(min(room, settings.max_spine, settings.budget), overlap=True)
+        match = self.index.match(min(room, settings.max_spine, settings.budget))
         trusted = match.consensus or match.length >= (settings.bypass_length or 0)
         spine = match.tokens
         if settings.bypass_length is not None and trusted and spine:
             self.draft = chain(root, spine)
         else:
-            ratio = settings.ratios[bisect(settings.ratio_steps, self.rates.kept)]
+            ratio = RATIOS[bisect(RATIO_STEPS, self.kept)]
             spine = spine[: int(ratio * settings.budget)]
             self.draft = self._branched(root, spine, room)
         self.spine = len(spine)
@@ -156,7 +134,9 @@ class GooseDrafting(Drafting):
     def _branched(self, root: int, spine: list[int], room: int) -> Draft:
         """The spine tree of Algorithm 1."""
         settings = self.settings
-        widths = settings.widths(self.rates, len(spine), settings.budget - len(spine))
+        branches = settings.budget - len(spine)
+        at_root = branches // 2 if spine else branches
+        widths = [at_root, *_harmonic_widths(len(spine), branches - at_root)]
         growing = _Growing(self.index.text[-2], root, spine)
         growing.branch([min(width, settings.top_k) for width in widths], self.table, settings, room)
         return growing.draft()
@@ -164,24 +144,6 @@ class GooseDrafting(Drafting):
     def _context(self, draft: Draft, node: int) -> tuple[int, int]:
         before = draft.tokens[draft.tree.parent[node]] if node else self.index.text[-2]
         return before, draft.tokens[node]
-
-    def _learn(self, draft: Draft, path: list[int]) -> None:
-        """Update the rates. Where the accepted path leaves the spine, it tried the branches in their order."""
-        rates, kept = self.rates, sum(node <= self.spine for node in path)
-        rates.kept = self._average(rates.kept, kept, self.spine)
-        rates.spine = self._average(rates.spine, kept, min(kept + 1, self.spine))
-        hits = tried = 0
-        for node, following in zip([0, *path], [*path, None], strict=True):
-            branches = [child for child in draft.draws[node] if child > self.spine]
-            if following in branches:
-                hits += 1
-                tried += branches.index(following) + 1
-            elif following is None:
-                tried += len(branches)
-        rates.branch = self._average(rates.branch, hits, tried)
-
-    def _average(self, known: float, hits: int, tried: int) -> float:
-        return known + self.settings.smoothing * (hits / tried - known) if tried else known
 
 
 class _Growing:

@@ -42,7 +42,6 @@ class Lookahead(Drafter):
         window: W, number of columns of the window.
         ngram: N, number of tokens of an n-gram; n-grams are looked up by their first token.
         guesses: G, maximum number of n-grams that are stored and drafted for each first token.
-        prompt: whether the pool starts with the n-grams of the prompt.
 
     Source: Lookahead Decoding (arXiv 2402.02057), Section 3; mask and moves of the window as in its authors' code.
     """
@@ -50,7 +49,6 @@ class Lookahead(Drafter):
     window: int = 5
     ngram: int = 3
     guesses: int = 5
-    prompt: bool = False
 
     def __post_init__(self) -> None:
         if self.window < 1 or self.ngram < 2 or self.guesses < 1:
@@ -88,11 +86,8 @@ class LookaheadDrafting(Drafting):
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """Row 0 starts as tokens of the prompt, one column more for each row that is missing."""
-        n, columns = self.settings.ngram, self.settings.window + self.settings.ngram - 2
+        columns = self.settings.window + self.settings.ngram - 2
         self.rows = [[prompt[i * len(prompt) // columns] for i in range(columns)]]
-        if self.settings.prompt:
-            for at in range(len(prompt) - n + 1):
-                self._remember(*prompt[at : at + n])
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         """One Jacobi iteration adds a row, and n-grams to the pool once no row is missing."""
@@ -153,4 +148,4 @@ class _Trie:
         return undrawn(Tree(self.parent), torch.tensor(self.tokens, device=device))
 
 
-KIND = DrafterKind.of(Lookahead(), "Lookahead", Lookahead(2, 3, 2, prompt=True))
+KIND = DrafterKind.of(Lookahead(), "Lookahead", Lookahead(2, 3, 2))

@@ -22,13 +22,12 @@ class PromptLookup(Drafter):
     """Drafts a chain: the tokens that followed an earlier occurrence of the last n tokens of the text.
 
     n is the largest of `lengths` that has an earlier occurrence. The most recent occurrence is copied; the published
-    code copies the first. Without an occurrence nothing is drafted.
+    code copies the first. The copy may run into itself, as in LZ77, so that repeated text is drafted further; in the
+    published code it ends where the text ends. Without an occurrence nothing is drafted.
 
     Attributes:
         lengths: values of n to try.
         max_tokens: maximum number of drafted tokens.
-        overlap: whether the copy may run into itself, as in LZ77, so that repeated text is drafted further; else it
-            ends where the text ends, as in the published code.
 
     Raises:
         InputError: there are no lengths, or one of them or `max_tokens` is below 1.
@@ -39,7 +38,6 @@ class PromptLookup(Drafter):
 
     lengths: tuple[int, ...] = (3, 2, 1)
     max_tokens: int = 10
-    overlap: bool = True
 
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
@@ -61,7 +59,7 @@ class Match:
 
     Attributes:
         tokens: tokens that followed the longest n-gram; [] if it did not occur before.
-        length: number of tokens up to the end of the text; the tokens after them repeat them, see `overlap`.
+        length: number of tokens up to the end of the text; the tokens after them repeat them.
         consensus: whether an n-gram of another length was followed by the same first token.
     """
 
@@ -89,7 +87,7 @@ class TextIndex:
                 self.after[gram] = len(self.text)
             self.text.append(token)
 
-    def match(self, most: int, *, overlap: bool) -> Match:
+    def match(self, most: int) -> Match:
         """Find the last earlier occurrence of the end of the text, and return at most `most` tokens that followed it.
 
         Two lengths that find the same occurrence count as consensus, too: only a more recent occurrence of the shorter
@@ -100,9 +98,8 @@ class TextIndex:
             return Match([], 0, False)
         first = [self.text[place] for place in places]
         period = len(self.text) - places[0]
-        length = min(most, period)
-        tokens = [self.text[places[0] + i % period] for i in range(most if overlap else length)]
-        return Match(tokens, length, first.count(first[0]) > 1)
+        tokens = [self.text[places[0] + i % period] for i in range(most)]
+        return Match(tokens, min(most, period), first.count(first[0]) > 1)
 
     def _last_grams(self) -> list[tuple[int, ...]]:
         """The n-grams at the end of the text, longest first."""
@@ -124,7 +121,7 @@ class LookupDrafting(Drafting):
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         most = min(room, self.settings.max_tokens)
-        return chain(self.index.text[-1], self.index.match(most, overlap=self.settings.overlap).tokens)
+        return chain(self.index.text[-1], self.index.match(most).tokens)
 
 
 def chain(root: int, tokens: list[int]) -> Draft:

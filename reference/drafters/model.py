@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.cached_head import CachedHead, CachedParallelHead
+from reference.cached_head import CachedHead
 from reference.cached_model import CachedModel
 from reference.drafters.drafter import Drafting
-from reference.heads import Head, ParallelHead
+from reference.heads import Head
 from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -23,8 +23,6 @@ TokenPath = tuple[int, ...]
 def cached_draft(pair: Pair) -> CachedModel:
     """The draft of a pair, a model or a head, with an empty cache."""
     name = f"draft {pair.names[1]}"
-    if isinstance(pair.draft, ParallelHead):
-        return CachedParallelHead(pair.draft, pair.vocab_size, name)
     if isinstance(pair.draft, Head):
         return CachedHead(pair.draft, pair.vocab_size, name)
     return CachedModel(pair.draft, pair.vocab_size, name)
@@ -45,11 +43,6 @@ class ModelDrafting(Drafting):
     @property
     def taps(self) -> tuple[int, ...]:
         return self.model.head.taps if isinstance(self.model, CachedHead) else ()
-
-    @property
-    def deepest(self) -> int:
-        limit = self.model.head.config.depths if isinstance(self.model, CachedHead) else None
-        return super().deepest if limit is None else limit
 
     def observe(self, states: Tensor) -> None:
         if isinstance(self.model, CachedHead):

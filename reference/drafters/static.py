@@ -19,7 +19,6 @@ from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from spectheory import Draft, DrawRule, Schedule, Tree, best_tree
-from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -55,13 +54,7 @@ class PlannedTree(Drafter):
 
     def start(self, pair: Pair, sampling: Sampling) -> StaticDrafting:
         require_width(self.tree, pair)
-        drafting = StaticDrafting(pair, sampling, self.by_depth, self.rule(sampling))
-        if self.tree.max_depth > drafting.deepest:
-            raise InputError(
-                f"tree is {self.tree.max_depth} deep, the parallel head {pair.names[1]} drafts {drafting.deepest} "
-                "tokens: use a shallower tree"
-            )
-        return drafting
+        return StaticDrafting(pair, sampling, self.by_depth, self.rule(sampling))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Draft heads: EAGLE-1, EAGLE-2, EAGLE-3, EAGLE-3.1, an MTP-like and a parallel head; the files of checkpoints."""
+"""Draft heads: EAGLE-1, EAGLE-2, EAGLE-3 and EAGLE-3.1; the files of checkpoints."""
 
 from reference.heads.config import HeadConfig, Kind
 from reference.heads.files import (
@@ -11,7 +11,7 @@ from reference.heads.files import (
     write_head,
 )
 from reference.heads.layouts import LAYOUTS, Layout
-from reference.heads.modules import Eagle1Head, Eagle3Head, Head, HeadStep, MtpHead, ParallelHead, new_head
+from reference.heads.modules import Eagle1Head, Eagle3Head, Head, HeadStep, new_head
 
 __all__ = [
     "LAYOUTS",
@@ -23,8 +23,6 @@ __all__ = [
     "HeadStep",
     "Kind",
     "Layout",
-    "MtpHead",
-    "ParallelHead",
     "convert_head",
     "expected_shapes",
     "holds_head",

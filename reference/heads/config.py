@@ -14,28 +14,15 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
-Kind = Literal["eagle1", "eagle3", "mtp", "parallel"]
-"""The kinds of heads.
+Kind = Literal["eagle1", "eagle3"]
+"""The kinds of heads: of EAGLE-1 and EAGLE-2, which differ in their trees only, and of EAGLE-3 and EAGLE-3.1."""
 
-- `eagle1`: EAGLE-1 and EAGLE-2, which differ in their trees only.
-- `eagle3`: EAGLE-3 and EAGLE-3.1.
-- `mtp`: like the multi-token-prediction module of DeepSeek-V3, with a dense layer.
-- `parallel`: one forward gives the distributions at all depths.
-"""
-
-LARGEST = {
-    "hidden_size": 2**24,
-    "intermediate_size": 2**24,
-    "vocab_size": 2**24,
-    "num_attention_heads": 2**16,
-    "num_key_value_heads": 2**16,
-    "head_dim": 2**16,
-    "positions": 2**40,
-    "speculative_tokens": 2**16,
-    "target_hidden_size": 2**24,
-    "depths": 2**8,
-}
-"""The largest sizes, far beyond those of any head, so that a damaged file takes neither memory nor time."""
+SIZES = (
+    *("hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
+    *("positions", "speculative_tokens", "target_hidden_size", "draft_vocab_size"),
+)
+LARGEST = 2**24
+"""The largest size, far beyond those of any head, so that a damaged file takes neither memory nor time."""
 
 
 def check_rope(rope: Any, frequencies: Callable[[], list[float]]) -> None:
@@ -55,6 +42,7 @@ def check_rope(rope: Any, frequencies: Callable[[], list[float]]) -> None:
 
 EAGLE3_OPTIONS = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_residual")
 """Options of an EAGLE-3 head."""
+FLAGS = ("attention_bias", "mlp_bias", "fc_bias", "own_embedding", *EAGLE3_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -79,7 +67,6 @@ class HeadConfig:
         own_embedding: whether the head has its own token embeddings; else it reads the embeddings of its target.
         target_hidden_size: width of the target; None if it equals `hidden_size`.
         draft_vocab_size: number of tokens that an EAGLE-3 head drafts; None for all tokens of the target.
-        depths: number of tokens that one forward of a parallel head drafts; None for the other kinds.
         layers: numbers of the target's layers whose inputs an EAGLE-3 head reads; None for 2, n // 2 and n - 3 of n.
         norm_before_fc: whether one norm is applied to the concatenated states before `fc`.
         fc_norm: whether each state has a norm of its own before `fc` (EAGLE-3.1).
@@ -112,7 +99,6 @@ class HeadConfig:
     own_embedding: bool = True
     target_hidden_size: int | None = None
     draft_vocab_size: int | None = None
-    depths: int | None = None
     layers: tuple[int, ...] | None = None
     norm_before_fc: bool = False
     fc_norm: bool = False
@@ -125,9 +111,12 @@ class HeadConfig:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InputError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r:.80}")
-        for name, most in LARGEST.items():
-            if (value := getattr(self, name)) is not None:
-                check_whole(name, value, 1, most=most)
+        for name in SIZES:
+            if (value := getattr(self, name)) is not None or name in SIZES[:8]:
+                check_whole(name, value, 1, most=LARGEST)
+        for name in FLAGS:
+            if not isinstance(value := getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, got {value!r:.60}")
         if self.num_attention_heads % self.num_key_value_heads:
             raise InputError(
                 f"num_attention_heads must be a multiple of num_key_value_heads, got {self.num_attention_heads} and "
@@ -151,14 +140,14 @@ class HeadConfig:
                 raise InputError(
                     f"{name} is an option of eagle3 heads, a head of kind {self.kind} has none, got {value}"
                 )
-        if (self.depths is None) == (self.kind == "parallel"):
-            raise InputError(f"depths must be given for parallel heads and for no others, got {self.depths}")
-        if self.draft_vocab_size is not None:
-            check_whole("draft_vocab_size", self.draft_vocab_size, 1, most=self.vocab_size)
-        for layer in self.layers or ():
-            check_whole("a number in layers", layer, 0, most=2**16)
-        if self.layers is not None and (not self.layers or len(set(self.layers)) < len(self.layers)):
-            raise InputError(f"layers must be different layers of the target, at least one, got {self.layers}")
+        check_whole("draft_vocab_size", self.outputs, 1, most=self.vocab_size)
+        if self.layers is not None:
+            if not isinstance(self.layers, tuple) or not 0 < len(set(map(str, self.layers))) == len(self.layers):
+                raise InputError(
+                    f"layers must be different layers of the target, at least one, got {self.layers!r:.80}"
+                )
+            for layer in self.layers:
+                check_whole("a number in layers", layer, 0, most=2**16)
         if not self.own_embedding and self.feature_size != self.hidden_size:
             raise InputError(
                 f"own_embedding must be True for a head of width {self.hidden_size} and a target of width "
@@ -235,13 +224,10 @@ class HeadConfig:
         """
         theirs: Any = target.config
         named = f" ({self.target})" if self.target else ""
-        for what, name, ours in (
-            ("hidden size", "hidden_size", self.feature_size),
-            ("vocabulary", "vocab_size", self.vocab_size),
-        ):
+        for name, ours in (("hidden_size", self.feature_size), ("vocab_size", self.vocab_size)):
             if ours != (value := getattr(theirs, name)):
                 raise InputError(
-                    f"the head is for another target{named}: its {what} ({name}) is {ours}, this target has {value}"
+                    f"the head is for another target{named}: its {name} is {ours}, this target has {value}"
                 )
         if dtype != target.dtype:
             raise InputError(

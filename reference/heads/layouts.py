@@ -1,4 +1,4 @@
-"""The layouts of checkpoints: names of tensors and fields of config.json, in three libraries and in this package.
+"""The layouts of checkpoints: names of tensors and fields of config.json, in three libraries.
 
 Of public checkpoints, each layout says what was confirmed on 23 November 2026. It comes from configurations, names and
 shapes that public code and issues quote; no checkpoint was at hand, so no list of tensors was read from one. Checked
@@ -79,38 +79,15 @@ class Fields:
         check_whole(f"{name} in {self.where}", value, 1)
         return value
 
-    def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean field."""
-        return self._boolean(name, self.take(name, default))
+    def options(self, *names: str) -> dict[str, Any]:
+        """The fields with these names; an absent one is false."""
+        return {name: self.take(name, False) for name in names}
 
-    def flags(self, *names: str) -> dict[str, Any]:
-        """Boolean fields by name; an absent one is false."""
-        return {name: self.flag(name) for name in names}
-
-    def stated_flag(self, name: str, why: str) -> bool:
-        """A boolean field that must be there; `why` is added to the message."""
-        return self._boolean(name, self.need(name, why))
-
-    def _boolean(self, name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise InputError(f"{name} in {self.where} must be true or false, got {value!r:.60}")
-        return value
-
-    def layer_numbers(self, name: str) -> tuple[int, ...] | None:
-        """Numbers of layers; None if the field is absent, null or empty."""
-        value = self.take(name)
-        if value is not None and not isinstance(value, list):
-            raise InputError(f"{name} in {self.where} must be a list of numbers of layers, got {value!r:.60}")
-        for number in value or ():
-            check_whole(f"a number in {name} in {self.where}", number, 0)
-        return tuple(value) if value else None
-
-    def names(self, name: str) -> tuple[str, ...]:
-        """A list of texts that must be there."""
-        value = self.need(name)
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise InputError(f"{name} in {self.where} must be a list of names, got {value!r:.60}")
-        return tuple(value)
+    def layer_numbers(self, name: str, offset: int = 0) -> Any:
+        """Numbers of layers, each plus `offset`; None if the field is absent, null or empty."""
+        value = self.take(name) or None
+        whole = isinstance(value, list) and all(type(number) is int for number in value)
+        return tuple(number + offset for number in value) if whole else value
 
     def object(self, name: str) -> Fields:
         """The fields of the JSON object in field `name`, which must be there."""
@@ -135,8 +112,7 @@ class Fields:
             "hidden_act": self.take("hidden_act", "silu"),
             "rope": self._rope(),
             "positions": self.whole("max_position_embeddings", 2048),
-            "attention_bias": self.flag("attention_bias"),
-            "mlp_bias": self.flag("mlp_bias"),
+            **self.options("attention_bias", "mlp_bias"),
         }
 
     def _rope(self) -> dict[str, Any]:
@@ -216,13 +192,10 @@ class Layout(ABC):
     def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
         """The config.json of a head."""
 
-    def prefix(self, config: HeadConfig) -> str:
-        """The first part of the names of the layer's tensors."""
-        return "layers.0." if config.kind == "eagle1" else "midlayer."
-
     def tensor_name(self, name: str, config: HeadConfig) -> str:
         """The name of the tensor that the module calls `name`."""
-        return self.prefix(config) + rest if (rest := name.removeprefix("layer.")) != name else name
+        layer = "layers.0." if config.kind == "eagle1" or self.name == "speculators" else "midlayer."
+        return layer + name.removeprefix("layer.") if name.startswith("layer.") else name
 
 
 class Speculators(Layout):
@@ -247,9 +220,6 @@ class Speculators(Layout):
             return f"a head of kind {config.kind}"
         return "a bias of fc (fc_bias)" if config.fc_bias else None
 
-    def prefix(self, config: HeadConfig) -> str:
-        return "layers.0."
-
     def read(self, fields: Fields, *, own_embedding: bool) -> HeadConfig:
         kind = fields.need("speculators_model_type")
         if kind != "eagle3":
@@ -257,8 +227,8 @@ class Speculators(Layout):
         layer, plan = fields.object("transformer_layer_config"), fields.object("speculators_config")
         sizes = layer.layer()
         why = ": speculators takes false for an absent field, vLLM true; state it"
-        options = fields.flags(*EAGLE3_OPTIONS[:3])
-        options["norm_before_residual"] = fields.stated_flag("norm_before_residual", why)
+        options = fields.options(*EAGLE3_OPTIONS[:3])
+        options["norm_before_residual"] = fields.need("norm_before_residual", why)
         config = HeadConfig(
             "eagle3",
             **sizes,
@@ -309,8 +279,11 @@ def _speculation(plan: Fields) -> dict[str, Any]:
     if not isinstance(methods, list) or len(methods) != 1:
         raise InputError(f"proposal_methods in {plan.where} must be one method, got {methods!r:.120}")
     tokens = Fields(methods[0], f"proposal_methods[0] in {plan.where}").whole("speculative_tokens")
-    named = target.need("name_or_path"), target.names("architectures")
-    return {"target": named[0], "target_architectures": named[1], "speculative_tokens": tokens}
+    architectures = target.need("architectures")
+    if not isinstance(architectures, list):
+        raise InputError(f"architectures in {target.where} must be a list of names, got {architectures!r:.60}")
+    name = target.need("name_or_path")
+    return {"target": name, "target_architectures": tuple(map(str, architectures)), "speculative_tokens": tokens}
 
 
 class LlamaLayout(Layout):
@@ -346,7 +319,7 @@ class LlamaLayout(Layout):
             kind,
             **sizes,
             **options,
-            fc_bias=fields.flag("bias", kind == "eagle1"),
+            fc_bias=fields.take("bias", kind == "eagle1"),
             own_embedding=own_embedding,
             target=fields.take("base_model"),
         )
@@ -390,8 +363,6 @@ class SGLang(LlamaLayout):
         return config.get("architectures") in [[name] for name in self.architectures.values()]
 
     def refusal(self, config: HeadConfig) -> str | None:
-        if config.kind not in self.architectures:
-            return f"a head of kind {config.kind}"
         if config.kind == "eagle1" and not config.fc_bias:
             return "an EAGLE-1 head whose fc has no bias: SGLang's module always has one"
         if name := next((name for name in ("norm_before_fc", "norm_before_residual") if getattr(config, name)), None):
@@ -403,12 +374,11 @@ class SGLang(LlamaLayout):
         return None
 
     def _options(self, fields: Fields) -> dict[str, Any]:
-        options: dict[str, Any] = {name: fields.flag(name) for name in ("fc_norm", "norm_output")}
+        options = fields.options("fc_norm", "norm_output")
         if "eagle_config" in fields.left:
             more = fields.object("eagle_config")
-            outputs = more.layer_numbers("eagle_aux_hidden_state_layer_ids")
-            options["layers"] = None if outputs is None else tuple(layer + 1 for layer in outputs)
-            if not more.flag("use_aux_hidden_state", True):
+            options["layers"] = more.layer_numbers("eagle_aux_hidden_state_layer_ids", 1)
+            if more.take("use_aux_hidden_state", True) is not True:
                 raise InputError(f"use_aux_hidden_state in {more.where} must be true for a head of kind eagle3")
             more.finish()
         return options
@@ -439,64 +409,13 @@ class EagleRepository(LlamaLayout):
         return config.get("architectures") == ["LlamaForCausalLM"]
 
     def refusal(self, config: HeadConfig) -> str | None:
-        if config.kind not in self.architectures:
-            return f"a head of kind {config.kind}"
         if config.kind == "eagle3" and config.fc_bias:
             return "a bias of fc (fc_bias)"
         options = (*EAGLE3_OPTIONS, "layers", "attention_bias", "mlp_bias")
         return next((f"{name}={value}" for name in options if (value := getattr(config, name))), None)
 
 
-class Spectheory(Layout):
-    """The layout of this package, which expresses every head. No other library reads it.
-
-    Tensors have the names of the modules. config.json has the fields of `HeadConfig`, those of its layer under the
-    names that every engine reads.
-    """
-
-    name = "spectheory"
-    architecture: ClassVar[str] = "SpectheoryDraftHead"
-
-    def owns(self, config: dict[str, Any]) -> bool:
-        return config.get("architectures") == [self.architecture]
-
-    def refusal(self, config: HeadConfig) -> str | None:
-        """Nothing."""
-        return None
-
-    def tensor_name(self, name: str, config: HeadConfig) -> str:
-        """The name in the module."""
-        return name
-
-    def read(self, fields: Fields, *, own_embedding: bool) -> HeadConfig:
-        fields.take("architectures")
-        config = HeadConfig(
-            fields.need("kind"),
-            **fields.layer(),
-            **fields.flags("fc_bias", *EAGLE3_OPTIONS),
-            own_embedding=own_embedding,
-            layers=fields.layer_numbers("layers"),
-            target_architectures=fields.names("target_architectures"),
-            speculative_tokens=fields.whole("speculative_tokens"),
-            **{name: fields.take(name) for name in ("target", "target_hidden_size", "draft_vocab_size", "depths")},
-        )
-        fields.finish()
-        return config
-
-    def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
-        names = (
-            *("kind", "fc_bias", *EAGLE3_OPTIONS, "layers", "target", "target_architectures", "speculative_tokens"),
-            *("target_hidden_size", "draft_vocab_size", "depths"),
-        )
-        return {
-            "architectures": [self.architecture],
-            "torch_dtype": str(dtype).removeprefix("torch."),
-            **layer_fields(config),
-            **{name: getattr(config, name) for name in names},
-        }
-
-
-LAYOUTS: tuple[Layout, ...] = (Speculators(), SGLang(), EagleRepository(), Spectheory())
+LAYOUTS: tuple[Layout, ...] = (Speculators(), SGLang(), EagleRepository())
 
 
 def layout_named(name: str) -> Layout:

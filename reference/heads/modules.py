@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float, Float32, Int
@@ -28,10 +28,8 @@ class Head(nn.Module, ABC):
         config: sizes and options.
         taps: numbers of the target's hidden states to read, see `HeadConfig.taps`; empty before `attach`.
         generation_config: none, as transformers does not generate with a head.
-        timed: the methods that together do what the forward of a draft model does.
     """
 
-    timed: ClassVar[tuple[str, ...]] = ("forward", "logits")
     fc: nn.Linear
     layer: LlamaDecoderLayer
     embed_tokens: nn.Embedding | None
@@ -274,75 +272,9 @@ class Eagle3Head(Head):
         return self
 
 
-class MtpHead(Head):
-    """A head like the multi-token-prediction module of DeepSeek-V3, with a dense Llama layer.
-
-    Embedding and feature pass a norm each and are mixed by `fc`; the layer is a whole one. The output head is the
-    target's, after a norm of the head's own. The feature that goes on is the output before that norm.
-
-    What the source leaves open: whether the feature of the text is the target's state before or after its final norm.
-    Here it is the state after it, as in vLLM.
-
-    Source: DeepSeek-V3 (DeepSeek-AI, 2024), Section 2.2.
-    """
-
-    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
-        super().__init__(config, attention)
-        width, eps = config.hidden_size, config.rms_norm_eps
-        self.embedding_norm, self.feature_norm = LlamaRMSNorm(width, eps=eps), LlamaRMSNorm(width, eps=eps)
-        self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
-        self.layer = LlamaDecoderLayer(self.llama, 0)
-        self.norm = LlamaRMSNorm(width, eps=eps)
-
-    def fuse(self, states: Tensor) -> Tensor:
-        """The state itself."""
-        return states
-
-    def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
-        mixed = torch.cat([self.embedding_norm(embedded), self.feature_norm(features)], -1)
-        return self.layer(self.fc(mixed), **attention)
-
-    def logits(self, outputs: Tensor) -> Tensor:
-        return self._target_part("output head")(self.norm(outputs))
-
-
-class ParallelHead(MtpHead):
-    """A head whose one forward gives the distributions of the tokens at all depths.
-
-    The body is that of `MtpHead`, so it has read the root's token. Depth d has a residual block of its own, as in
-    Medusa; norm and output head are shared. The distribution at a depth does not depend on the drafted tokens before
-    it: it is a marginal, and a tree is built from products of marginals. `spectheory.search.SpecExec` finds the best
-    tree under these products.
-
-    Source: Medusa (Cai et al., 2024), Section 2.1, whose heads read the target's state alone.
-    """
-
-    timed: ClassVar[tuple[str, ...]] = ("forward", "marginals")
-
-    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
-        super().__init__(config, attention)
-        width = config.hidden_size
-        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(config.depths or 0))
-
-    def logits(self, outputs: Tensor) -> Tensor:
-        """Logits of the tokens at depth 1."""
-        return self.marginal(outputs, 1)
-
-    def marginal(self, outputs: Float[Tensor, "*rows hidden"], depth: int) -> Float[Tensor, "*rows V"]:
-        """Logits of the tokens at `depth`, from 1 to `depths`, from outputs at a root."""
-        return super().logits(outputs + nn.functional.silu(self.blocks[depth - 1](outputs)))
-
-    def marginals(self, outputs: Float[Tensor, "*rows hidden"]) -> Float[Tensor, "*rows depths V"]:
-        """Logits of the tokens at each depth, from outputs at a root."""
-        return torch.stack([self.marginal(outputs, depth) for depth in range(1, len(self.blocks) + 1)], -2)
-
-
-KINDS: dict[str, type[Head]] = {"eagle1": Eagle1Head, "eagle3": Eagle3Head, "mtp": MtpHead, "parallel": ParallelHead}
-
-
 def new_head(config: HeadConfig, attention: str = "sdpa") -> Head:
     """A head with random weights and, if it has a draft vocabulary, the first tokens of its target."""
-    return KINDS[config.kind](config, attention)
+    return (Eagle3Head if config.kind == "eagle3" else Eagle1Head)(config, attention)
 
 
 class HeadStep:
@@ -352,45 +284,26 @@ class HeadStep:
     output that call i - 1 returned for it and the token of position r + 1 + i, so it computes what the head computes at
     depth i of a draft that starts at r. Its position is r + i, and keys and values of all calls are kept. Gradients
     pass through them. Texts start at row 0 and are padded on the right, if at all: a row attends to all rows before it.
-
-    A parallel head has one forward: call i returns its marginals at depth i + 1, and the outputs of the first call.
     """
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.cache = DynamicCache()
         self.calls = 0
-        self.outputs: Tensor | None = None
 
     def __call__(
         self, features: Float[Tensor, "B L hidden"], tokens: Int[Tensor, "B L"]
     ) -> tuple[Float[Tensor, "B L hidden"], Float[Tensor, "B L V"]]:
-        """Outputs and logits for features and tokens.
-
-        Raises:
-            InputError: a parallel head has no further depth.
-        """
-        if self.outputs is None or not isinstance(self.head, ParallelHead):
-            self.outputs = self._forward(features, tokens)
-        self.calls += 1
-        return self.outputs, self._logits(self.outputs)
-
-    def _forward(self, features: Tensor, tokens: Tensor) -> Tensor:
+        """Outputs and logits for features and tokens."""
         length = tokens.shape[1]
         mask = torch.zeros(length, (self.calls + 1) * length, dtype=features.dtype)
         mask.masked_fill_(~attended(length, self.calls), torch.finfo(features.dtype).min)
-        return self.head(
+        outputs = self.head(
             tokens,
             features,
             position_ids=torch.arange(self.calls, self.calls + length, device=tokens.device)[None],
             attention_mask=mask[None, None].to(tokens.device),
             past_key_values=self.cache,
         )
-
-    def _logits(self, outputs: Tensor) -> Tensor:
-        """The logits of the present call."""
-        if not isinstance(self.head, ParallelHead):
-            return self.head.logits(outputs)
-        if self.calls > (most := len(self.head.blocks)):
-            raise InputError(f"passes must be at most {most}, the depths of this parallel head, got {self.calls}")
-        return self.head.marginal(outputs, self.calls)
+        self.calls += 1
+        return outputs, self.head.logits(outputs)

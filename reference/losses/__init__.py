@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields, replace
 
-from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, Kl, LkAlpha, LkLambda, Loss, Marginal, Tv
+from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, Kl, LkAlpha, LkLambda, Loss, Tv
 from reference.losses.gto import Gto
 from reference.losses.passes import Pass, unroll
 from reference.losses.talf import BeamTrees, Talf, beam_trees, unroll_tree
@@ -23,7 +23,6 @@ __all__ = [
     "LkAlpha",
     "LkLambda",
     "Loss",
-    "Marginal",
     "Pass",
     "Talf",
     "Tv",
@@ -33,7 +32,7 @@ __all__ = [
     "unroll_tree",
 ]
 
-ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Kl(), Tv(), LkAlpha(), LkLambda(), Marginal(), Talf(), Gto())
+ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Kl(), Tv(), LkAlpha(), LkLambda(), Talf(), Gto())
 """Every loss, with the settings of its source."""
 
 

@@ -1,4 +1,4 @@
-"""The losses that follow the text: EAGLE, HASS, EAGLE-3's unrolled cross-entropy, KL, TV, LK, and marginals."""
+"""The losses that follow the text: EAGLE, HASS, EAGLE-3's unrolled cross-entropy, KL, TV and LK."""
 
 from __future__ import annotations
 
@@ -382,24 +382,3 @@ class LkLambda(ChainLoss):
         accepted = acceptance(rows.covered, rows.logits.softmax(-1))
         weight = torch.exp(-self.eta * accepted.detach().mean())
         return weight * kl(rows.logits, rows.target) + (1 - weight) * (1 - accepted)
-
-
-@dataclass(frozen=True)
-class Marginal(ChainLoss):
-    """The loss of a parallel head: sum over depths i of decay^i times the cross-entropy of its marginal q_i.
-
-    Pass i is depth i + 1 of the draft; `HeadStep` returns a parallel head's marginals as passes. Row r of pass i is
-    compared with p(. | text up to r + i). On texts that the target sampled, the mean of these p over the continuations
-    of a root is the target's marginal m_i, so the expected loss is the cross-entropy of m_i and q_i. It cannot reach 0:
-    its lowest value is the entropy of m_i, reached where q_i = m_i.
-
-    Source: Medusa (arXiv 2401.10774), Section 2.2.1, whose loss takes the token of the text in place of p, and names
-    lambda_k "the k-th power of a constant like 0.8".
-    """
-
-    name: ClassVar[str] = "marginal"
-    head = "parallel"
-    passes: int = 4
-
-    def of_rows(self, rows: Rows) -> Tensor:
-        return cross_entropy(rows.logits, rows.target)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from reference.losses.chain import Eagle3, Loss
@@ -16,7 +15,6 @@ from reference.losses.checks import check_like, check_logits, check_mask, check_
 from spectheory import Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.gto import draft_tree_reward
 
 
 def adjacent_groups(mask: Bool[Tensor, "B L"], size: int) -> Int64[Tensor, "G size"]:
@@ -37,18 +35,6 @@ def adjacent_groups(mask: Bool[Tensor, "B L"], size: int) -> Int64[Tensor, "G si
                 groups.append(run)
                 run = []
     return torch.tensor(groups, dtype=torch.int64).reshape(-1, size)
-
-
-def tree_rewards(trees: Sequence[Tree], target_probabilities: Sequence[Any], eta: float) -> Float64[Tensor, " trees"]:
-    """The reward of each draft tree, Eq. (5), by `spectheory.gto.draft_tree_reward`.
-
-    Args:
-        trees: the draft trees.
-        target_probabilities: for each tree (n + 1,) the target's probability of the token of each node.
-        eta: above 0.
-    """
-    rewards = [draft_tree_reward(tree, p, eta) for tree, p in zip(trees, target_probabilities, strict=True)]
-    return torch.tensor(rewards, dtype=torch.float64)
 
 
 def longest_accepted(tree: Tree, accepted: Any) -> list[int]:
@@ -169,7 +155,7 @@ class Gto(Loss):
             now: the draft's log-probability of each token of the longest accepted sequences.
             base: the same of the draft that is compared with.
             accepted: which of the T places hold a token; the others are not read.
-            rewards: the rewards of the draft's trees, `tree_rewards`.
+            rewards: the rewards of the draft's trees, by `spectheory.gto.draft_tree_reward`.
             reference_rewards: the rewards of the frozen start's trees.
 
         Raises:

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int, Int64
+from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
 from reference.losses.chain import Loss, cross_entropy
 from reference.losses.checks import check_distributions, check_like, check_logits, check_mask, check_shape, chosen
 from spectheory.core.checks import check_whole
 
-TargetForward = Callable[[Int[Tensor, "R W d"]], Float[Tensor, "R W V"]]
-"""The target: `expand(paths)` returns the distribution of the token after each path.
+TreeForward = Callable[[Int[Tensor, "R W"], Int[Tensor, "R W"]], Float[Tensor, "R W V"]]
+"""A model's forward for one level of trees at R roots: `forward(tokens, parent)` has a row for each of W nodes.
 
-R counts roots, W paths at each root, and a path is the d tokens after the root; the first call has the empty path,
-d = 0, of each root. The shape of a draft's `expand` in `spectheory.search`, for many roots at once."""
+`tokens` are the tokens of the nodes, `parent` the places of their parents in the level before; the first call has the
+root of each tree, whose parent is -1. A row is the target's distribution, or the draft's logits, of the token after
+the node. The forward keeps what it computed for the levels before, and lets a node read its ancestors and the text of
+its root. So it serves one set of trees, and is made anew for each batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,16 +29,14 @@ class BeamTrees:
 
     Attributes:
         parent: the parent of each node, -1 for the root.
-        token: the token of each node, -1 for the root, whose token is the last one of its text.
-        probability: the product of the target's probabilities on the path.
+        token: the token of each node; that of the root is the last one of its text.
         target: the target's distribution of the token after each node.
-        present: whether the node counts. A node of probability 0 does not.
+        present: whether the node counts. A node of path probability 0 does not.
         widths: number of nodes of each level.
     """
 
     parent: Int64[Tensor, "R N"]
     token: Int64[Tensor, "R N"]
-    probability: Float64[Tensor, "R N"]
     target: Float[Tensor, "R N V"]
     present: Bool[Tensor, "R N"]
     widths: tuple[int, ...]
@@ -47,8 +47,8 @@ class BeamTrees:
         return slice(start, start + self.widths[depth])
 
 
-def beam_trees(expand: TargetForward, roots: int, k: int, depth: int) -> BeamTrees:
-    """Build a tree at each of `roots` roots by the beam search of EAGLE-2, with the target in place of the draft.
+def beam_trees(expand: TreeForward, roots: Int64[Tensor, " R"], k: int, depth: int) -> BeamTrees:
+    """Build a tree at each root by the beam search of EAGLE-2, with the target in place of the draft.
 
     From each node of the last level, the `k` likeliest tokens are candidates; the next level has the `k` candidates of
     largest path probability. The tree has `depth` levels, the root included, and so at most 1 + (depth - 1) k nodes.
@@ -56,32 +56,30 @@ def beam_trees(expand: TargetForward, roots: int, k: int, depth: int) -> BeamTre
     equal path probabilities, the lower rank comes first, then the earlier parent; ties among the last of the `k`
     likeliest tokens are broken as `torch.topk` does.
 
+    Args:
+        expand: the forward of the target, which returns distributions.
+        roots: the token of each root.
+        k: width of the beam.
+        depth: number of levels.
+
     Raises:
         InputError: a count is below 1, or `expand` returns another shape or rows that are not distributions.
     """
-    for name, count in (("roots", roots), ("k", k), ("depth", depth)):
+    for name, count in (("roots", len(roots)), ("k", k), ("depth", depth)):
         check_whole(name, count, 1)
-    paths = torch.zeros((roots, 1, 0), dtype=torch.int64)
-    parent, token = torch.full((roots, 1), -1), torch.full((roots, 1), -1)
-    probability = torch.ones((roots, 1), dtype=torch.float64)
-    levels: list[tuple[Tensor, ...]] = []
-    first = 0
+    token, probability = roots[:, None], torch.ones((len(roots), 1), dtype=torch.float64, device=roots.device)
+    parent, widths, levels = torch.full_like(token, -1), [], []
     while True:
-        target = expand(paths).detach()
+        target = expand(token, parent).detach()
         check_logits(target, "what expand returns")
-        check_shape("what expand returns", target, (*paths.shape[:2], target.shape[-1]), "one row for each path")
-        check_distributions("the rows that expand returns", target, torch.ones(paths.shape[:2]).to(target) > 0)
-        levels.append((parent, token, probability, target))
-        if len(levels) == depth:
-            break
-        above, token, probability = _best_children(probability.to(target.device), target, k)
-        parent, first = above + first, first + paths.shape[1]
-        reached = paths.to(above.device).gather(1, above[..., None].expand(-1, -1, paths.shape[2]))
-        paths = torch.cat([reached, token[..., None]], -1)
-    device = levels[0][3].device
-    joined = [torch.cat([part.to(device) for part in parts], 1) for parts in zip(*levels, strict=True)]
-    widths = tuple(level[0].shape[1] for level in levels)
-    return BeamTrees(*joined, present=joined[2] > 0, widths=widths)
+        check_shape("what expand returns", target, (*token.shape, target.shape[-1]), "one row for each node")
+        check_distributions("the rows that expand returns", target, torch.ones_like(token) > 0)
+        widths.append(token.shape[1])
+        levels.append((parent + sum(widths[:-2]), token, target, probability > 0))
+        if len(widths) == depth:
+            joined = [torch.cat(parts, 1) for parts in zip(*levels, strict=True)]
+            return BeamTrees(*joined, widths=tuple(widths))
+        parent, token, probability = _best_children(probability, target, k)
 
 
 def _best_children(probability: Tensor, target: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -93,41 +91,13 @@ def _best_children(probability: Tensor, target: Tensor, k: int) -> tuple[Tensor,
     return order % target.shape[1], tokens.gather(1, order), by_rank.gather(1, order)
 
 
-TreeStep = Callable[
-    [Float[Tensor, "R W D"], Int[Tensor, "R W"], Int[Tensor, "R W"]],
-    tuple[Float[Tensor, "R W D"], Float[Tensor, "R W V"]],
-]
-"""A forward of a draft for one level of trees: `step(features, tokens, parent)` returns the features and the logits of
-the W nodes of the level at each of R roots.
-
-`features` are those the draft computed at the parents, for the roots those of the target. `parent` is the place of the
-parent in the level before, -1 for the roots. The step keeps the keys and values of the levels before, and lets a node
-attend to its ancestors and to the text of its root."""
-
-
-def unroll_tree(
-    step: TreeStep, features: Float[Tensor, "R D"], tokens: Int[Tensor, " R"], trees: BeamTrees
-) -> Float[Tensor, "R N V"]:
-    """The logits of all nodes: `step` is called level by level with the features that it returned for the parents.
-
-    Args:
-        step: a forward of any draft; a new one for each batch, because it keeps keys and values.
-        features: the target's feature before the root.
-        tokens: the token of each root.
-        trees: what `beam_trees` returned.
-    """
-    check_shape("tokens", tokens, trees.token.shape[:1], "one token for each root of the trees")
-    fed, token = features[:, None], tokens[:, None]
-    above = torch.full_like(token, -1)
-    logits: list[Tensor] = []
-    for depth in range(len(trees.widths)):
-        if depth:
-            nodes = trees.level(depth)
-            token, above = trees.token[:, nodes], trees.parent[:, nodes] - trees.level(depth - 1).start
-            fed = fed.gather(1, above[..., None].expand(-1, -1, fed.shape[-1]))
-        fed, found = step(fed, token, above)
-        logits.append(found)
-    return torch.cat(logits, 1)
+def unroll_tree(forward: TreeForward, trees: BeamTrees, levels: int | None = None) -> Float[Tensor, "R N V"]:
+    """The rows of all nodes, or of those in the first `levels` levels, level by level."""
+    found = []
+    for depth in range(levels or len(trees.widths)):
+        nodes = trees.level(depth)
+        found.append(forward(trees.token[:, nodes], trees.parent[:, nodes] - sum(trees.widths[: max(0, depth - 1)])))
+    return torch.cat(found, 1)
 
 
 @dataclass(frozen=True)

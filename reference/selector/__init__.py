@@ -2,7 +2,7 @@
 
 from reference.selector.comparison import compare_selectors
 from reference.selector.drafter import Selected
-from reference.selector.labels import Labels, LabelSettings, read_labels, write_labels
+from reference.selector.labels import Labels, LabelSettings, selector_labels
 from reference.selector.selector import Selector, SelectorTraining, train_selector
 from reference.selector.trees import Action, ActionSpace
 
@@ -15,7 +15,6 @@ __all__ = [
     "Selector",
     "SelectorTraining",
     "compare_selectors",
-    "read_labels",
+    "selector_labels",
     "train_selector",
-    "write_labels",
 ]

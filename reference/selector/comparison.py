@@ -94,7 +94,7 @@ def compare_selectors(selectors: Sequence[Selector], labels: Labels, other: Labe
     fixed[SAME] = best_static(tokens, seconds)
     fixed[OTHER] = best_static(other.tokens.mean(1), space.seconds(first.latency, other.contexts))
     runs = {name: [run(tree, tokens)] for name, tree in fixed.items()}
-    choices = [one.chosen(labels.features, labels.sampling).numpy() for one in selectors]
+    choices = [one.chosen(labels.features).numpy() for one in selectors]
     runs[SELECTOR] = [run(chosen, tokens) for chosen in choices]
     folds: dict[str, list[Ratio]] = {NAIVE: [], CROSS: []}
     for judge in range(draws.shape[1]):

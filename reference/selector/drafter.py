@@ -91,7 +91,7 @@ class SelectedDrafting(DrawnDrafting):
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """The tree is chosen before anything is drawn."""
-        self.policy = self.selector.tree(self._features(), self.sampling).policy
+        self.policy = self.selector.tree(self._features()).policy
         return super().grow(room, rng)
 
     def logits(self, paths: Sequence[TokenPath]) -> Tensor:

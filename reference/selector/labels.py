@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from reference.forced_logits import normalised
 from reference.host_arrays import numpy_on_host
 from reference.judge import HeldOutTexts
 from reference.models import Pair
-from reference.part_files import claimed, read_part, require_kind, short_hash, stamp_of, write_part
+from reference.part_files import claimed, resumed_rows, short_hash
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from reference.selector.network import KNOWN, Features, known_scalars
@@ -33,7 +32,6 @@ from spectheory.verify import TopDown, verifier_of
 
 PART = 8
 """Texts in a file: at most these are computed again after an interruption."""
-SOURCE = "selector labels"
 ARRAYS = ("target", "draft", "root", "scalars", "tokens")
 COLUMNS = pa.schema([("prompt", pa.string()), *((name, pa.list_(pa.float32())) for name in ARRAYS)])
 """One row per root: hash of the source of its text or of its prompt, the features, and E[tau] by draw and tree."""
@@ -71,11 +69,6 @@ class LabelSettings:
                 "vocabulary, such as SpecInfer: the expected tokens are exact only for these"
             )
 
-    @property
-    def stamp(self) -> dict[str, Any]:
-        """The settings of a provenance."""
-        return {"verifier": self.verifier, "every": self.every, "draws": self.draws, **asdict(self.space)}
-
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -105,15 +98,13 @@ class Labels:
         return self.features.scalars[:, KNOWN - 1].numpy().astype(np.int64)
 
 
-def write_labels(
+def selector_labels(
     texts: HeldOutTexts,
     settings: LabelSettings,
     folder: Path,
     done: Callable[[int, int], None] = lambda finished, total: None,
-) -> None:
-    """Compute labels at roots of texts and write them to `folder`, a file for every `PART` texts.
-
-    A file is written whole or not at all, and existing files are kept, so a call after an interruption continues.
+) -> Labels:
+    """Labels at roots of texts, which are kept in `folder`: a call after an interruption continues.
 
     Args:
         texts: texts of the target, sampled above temperature 0.
@@ -126,44 +117,26 @@ def write_labels(
             context, or `folder` holds something else.
         LogitsError: a model returns logits that give no probabilities.
     """
-    pair = texts.pair
+    pair, space = texts.pair, settings.space
     pair.require_draft_model("a selector")
     if texts.sampling.greedy:
         raise InputError("temperature of the texts must be above 0, got 0: i.i.d. paths of greedy drafts are all equal")
     check_whole("every", settings.every, 1, most=max(map(len, texts.texts)))
     longest = max(len(prompt) + len(text) for prompt, text in zip(texts.prompts, texts.texts, strict=True))
-    if (needed := longest + settings.space.deepest) > pair.context:
+    if (needed := longest + space.deepest) > pair.context:
         raise InputError(f"texts and trees need a context of {needed}, these models have {pair.context}: shorten texts")
-    stamp = {"texts": texts.identity, "clusters": short_hash(texts.hashes), "weights": pair.fingerprint}
-    total, sampled = len(texts.texts), texts.sampling.stamp
-    fields = {**pair.stamp, **sampled, "seed": settings.seed, "requests": total, "settings": stamp | settings.stamp}
-    with claimed(folder, SOURCE, **fields):
-        for first in range(0, total, PART):
-            part, numbers = folder / f"part-{first:06d}.parquet", range(first, min(first + PART, total))
-            if not part.exists():
-                write_part(part, (row for number in numbers for row in _rows(texts, settings, number)), COLUMNS)
-            done(numbers.stop, total)
-
-
-def read_labels(folder: Path) -> Labels:
-    """The labels in a folder that `write_labels` finished.
-
-    Raises:
-        InputError: the folder holds something else, or a file is missing or damaged.
-    """
-    stamp = stamp_of(folder)
-    require_kind(folder, SOURCE)
-    held: dict[str, Any] = stamp.settings
-    parts = sorted(folder.glob("part-*.parquet"))
-    if len(parts) < (whole := ceil((stamp.requests or 0) / PART)):
-        raise InputError(f"{folder} holds {len(parts)} of {whole} parts: compute the labels to the end first")
-    rows = [row for part in parts for row in read_part(part).to_pylist()]
-    space = ActionSpace(*(int(held[name]) for name in ("paths", "trunk", "length")))
+    how = {"verifier": settings.verifier, "every": settings.every, "draws": settings.draws, **asdict(space)}
+    what = {"texts": texts.identity, "clusters": short_hash(texts.hashes), "weights": pair.fingerprint}
+    stamp = {**pair.stamp, **texts.sampling.stamp, "seed": settings.seed, "settings": what | how}
+    with claimed(folder, "selector labels", **stamp):
+        rows = resumed_rows(
+            folder, len(texts.texts), PART, lambda number: _rows(texts, settings, number), COLUMNS, done
+        )
     column = {name: np.array([row[name] for row in rows], np.float32) for name in ARRAYS}
-    tokens = column.pop("tokens").reshape(len(rows), int(held["draws"]), len(space.trees))
+    tokens = column.pop("tokens").reshape(len(rows), settings.draws, len(space.trees))
     features = Features(**{name: torch.from_numpy(values) for name, values in column.items()})
     prompts = np.array([row["prompt"] for row in rows])
-    return Labels(space, Sampling.of(stamp), str(held["verifier"]), prompts, features, tokens, str(held["weights"]))
+    return Labels(space, texts.sampling, settings.verifier, prompts, features, tokens, pair.fingerprint)
 
 
 @torch.inference_mode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from json import dumps, loads
 from math import cos, pi
@@ -35,7 +34,7 @@ class Selector:
         space: the actions.
         verifier: the verifier of its labels.
         weights: hash of the weights of the pair of its labels.
-        samplings: the samplings of its labels.
+        sampling: the sampling of its labels.
         latency: seconds of forwards of the machine that it is for.
         means, scales: (scalars,) mean and scale of each scalar feature; it is standardised to (x - mean) / scale.
         prompts: hashes of the prompts of its labels.
@@ -45,7 +44,7 @@ class Selector:
     space: ActionSpace
     verifier: str
     weights: str
-    samplings: tuple[Sampling, ...]
+    sampling: Sampling
     latency: Latency
     means: Tensor
     scales: Tensor
@@ -58,30 +57,27 @@ class Selector:
             raise InputError(
                 f"the selector is for a pair of weights {self.weights}, got {weights}: train a selector for this pair"
             )
-        if sampling not in self.samplings:
-            raise InputError(
-                f"the selector was trained for {', '.join(map(str, self.samplings))}, not for {sampling}: compute "
-                "labels with this sampling and train again"
-            )
+        if sampling != self.sampling:
+            raise InputError(f"the selector was trained for {self.sampling}, not for {sampling}: train another one")
 
     @torch.inference_mode()
-    def chosen(self, features: Features, sampling: Sampling) -> Int[Tensor, " B"]:
+    def chosen(self, features: Features) -> Int[Tensor, " B"]:
         """Numbers of the trees with the highest logits at B roots."""
-        return self.network(self.standardised(features, sampling)).argmax(-1)
+        return self.network(self.standardised(features)).argmax(-1)
 
-    def tree(self, features: Features, sampling: Sampling) -> Action:
+    def tree(self, features: Features) -> Action:
         """The tree at one root."""
-        return self.space.trees[int(self.chosen(features, sampling)[0])]
+        return self.space.trees[int(self.chosen(features)[0])]
 
-    def standardised(self, features: Features, sampling: Sampling) -> Features:
+    def standardised(self, features: Features) -> Features:
         """The features with all scalars, standardised as in training."""
-        scalars = (all_scalars(features.scalars, sampling, self.latency) - self.means) / self.scales
+        scalars = (all_scalars(features.scalars, self.sampling, self.latency) - self.means) / self.scales
         return Features(features.target, features.draft, features.root, scalars)
 
     def save(self, folder: Path) -> None:
         """Write the selector to a folder."""
         state = self.network.state_dict()
-        facts = vars(self) | {"space": asdict(self.space), "samplings": [asdict(one) for one in self.samplings]}
+        facts = vars(self) | {"space": asdict(self.space), "sampling": asdict(self.sampling)}
         facts |= {"prompts": sorted(self.prompts), "latency": dumps(self.latency.to_dict()), "network": state}
         with whole_file(folder / FILE) as partial:
             torch.save(facts, partial)
@@ -101,7 +97,7 @@ class Selector:
         target, draft = (state[f"projections.{place}.weight"].shape[1] for place in (0, 1))
         network = SelectorNetwork(target, draft, len(space.trees))
         network.load_state_dict(state)
-        facts |= {"space": space, "samplings": tuple(Sampling(**one) for one in facts["samplings"])}
+        facts |= {"space": space, "sampling": Sampling(**facts["sampling"])}
         facts |= {"prompts": frozenset(facts["prompts"]), "network": network.eval()}
         return cls(**facts | {"latency": Latency.from_dict(loads(facts["latency"]))})
 
@@ -111,7 +107,6 @@ class SelectorTraining:
     """Settings of a training. The source states the form of the objective, but none of these numbers.
 
     Attributes:
-        verifier: name of the verifier of the labels.
         steps: number of updates of the weights.
         batch: number of roots in an update, drawn with replacement.
         rate: learning rate, which falls to 0 along half a cosine.
@@ -124,7 +119,6 @@ class SelectorTraining:
         seed: seed of the first weights, the batches, the dropout and the choice of the held-back prompts.
     """
 
-    verifier: str = "SpecInfer"
     steps: int = 300
     batch: int = 256
     rate: float = 1e-3
@@ -145,41 +139,38 @@ class SelectorTraining:
                 raise InputError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
 
 
-def train_selector(labels: Sequence[Labels], latency: Latency, settings: SelectorTraining) -> Selector:
+def train_selector(labels: Labels, latency: Latency, settings: SelectorTraining) -> Selector:
     """Train a selector: seconds on one core, so an interrupted training starts anew.
 
     Args:
-        labels: labels of one pair, one space of actions and one verifier, one for each sampling.
+        labels: the labels to learn from.
         latency: seconds of forwards of the machine that the selector is for.
         settings: see `SelectorTraining`.
 
     Raises:
-        InputError: labels are missing, are of different pairs or actions, of the same sampling, or not of the verifier;
-            the latency charges prompts; or too few prompts are left to choose the best step.
+        InputError: the latency charges prompts, or too few prompts are left to choose the best step.
     """
-    _check(labels, latency, settings)
-    first, known = labels[0], [one.features for one in labels]
-    scalars = torch.cat([all_scalars(one.features.scalars, one.sampling, latency) for one in labels])
-    means, scales = scalars.double().mean(0), scalars.double().std(0, unbiased=False)
+    if latency.prompt_seconds or latency.draft_prompt_seconds:
+        raise InputError(
+            f"latency must have no seconds of prompts, got prompt_seconds={latency.prompt_seconds:g} and "
+            f"draft_prompt_seconds={latency.draft_prompt_seconds:g}: a selector decides cycles"
+        )
+    scalars = all_scalars(labels.features.scalars, labels.sampling, latency).double()
+    means, scales = scalars.mean(0), scalars.std(0, unbiased=False)
     scales = torch.where(scales > 1e-6 * means.abs(), scales, 1.0)  # a constant is not scaled
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        hidden = known[0].target.shape[1], known[0].draft.shape[1]
-        network = SelectorNetwork(*hidden, len(first.space.trees), settings.dropout)
-    prompts = np.concatenate([one.prompts for one in labels])
+        hidden = labels.features.target.shape[1], labels.features.draft.shape[1]
+        network = SelectorNetwork(*hidden, len(labels.space.trees), settings.dropout)
     found = Selector(
-        first.space, settings.verifier, first.weights, tuple(one.sampling for one in labels), latency,
-        means.float(), scales.float(), frozenset(prompts.tolist()), network,
+        labels.space, labels.verifier, labels.weights, labels.sampling, latency, means.float(), scales.float(),
+        frozenset(labels.prompts.tolist()), network,
     )  # fmt: skip
-    tokens, seconds, base = [], [], []
-    for one in labels:
-        mean, spent = one.tokens.mean(1), one.space.seconds(latency, one.contexts)
-        static = best_static(mean, spent)
-        for rows, values in ((tokens, mean), (seconds, spent), (base, mean[:, static] / spent[:, static])):
-            rows.append(torch.from_numpy(values).float())
-    standard = [found.standardised(one.features, one.sampling) for one in labels]
-    features = Features(*(torch.cat(rows) for rows in zip(*(vars(one).values() for one in standard), strict=True)))
-    _fit(network, features, torch.cat(tokens), torch.cat(seconds), torch.cat(base), prompts, settings)
+    tokens, seconds = labels.tokens.mean(1), labels.space.seconds(latency, labels.contexts)
+    static = best_static(tokens, seconds)
+    rows = tokens, seconds, tokens[:, static] / seconds[:, static]
+    mean, spent, base = (torch.from_numpy(values).float() for values in rows)
+    _fit(network, found.standardised(labels.features), mean, spent, base, labels.prompts, settings)
     return found
 
 
@@ -222,20 +213,3 @@ def _fit(
                 highest, best = reached, {name: weight.clone() for name, weight in network.state_dict().items()}
     network.load_state_dict(best)
     network.eval().requires_grad_(False)
-
-
-def _check(labels: Sequence[Labels], latency: Latency, settings: SelectorTraining) -> None:
-    if not labels:
-        raise InputError("labels must be at least one, got none: compute labels first")
-    if latency.prompt_seconds or latency.draft_prompt_seconds:
-        raise InputError(
-            f"latency must have no seconds of prompts, got prompt_seconds={latency.prompt_seconds:g} and "
-            f"draft_prompt_seconds={latency.draft_prompt_seconds:g}: a selector decides cycles"
-        )
-    for one in labels:
-        if one.verifier != settings.verifier:
-            raise InputError(f"labels are of {one.verifier}, not of {settings.verifier}: compute labels with it")
-        if (one.weights, one.space) != (labels[0].weights, labels[0].space):
-            raise InputError("labels must be of one pair and one space of actions: train a selector for each")
-    if len({one.sampling for one in labels}) < len(labels):
-        raise InputError("labels must be of different samplings: give the labels of each once")

@@ -9,21 +9,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from reference.heads import Kind
 from reference.judge import HeldOutTexts
 from reference.losses import ALL, loss_of
 from reference.models import TARGET, Pair, load_pair
 from reference.prompts import load_prompts, training_texts
-from reference.selector import LabelSettings, SelectorTraining, read_labels, train_selector, write_labels
+from reference.selector import LabelSettings, SelectorTraining, selector_labels, train_selector
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.objectives import DraftTrees
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from reference.train.pair import build_pair, said
 from spectheory import Latency
 from spectheory.core.errors import InputError
-
-KINDS: tuple[Kind, ...] = ("eagle1", "eagle3", "mtp", "parallel")
 
 
 def pair(given: argparse.Namespace) -> None:
@@ -38,7 +36,6 @@ def texts(given: argparse.Namespace) -> None:
         prompt_tokens=given.prompt_tokens,
         new_tokens=given.new_tokens,
         temperatures=tuple(map(float, given.temperatures.split(","))),
-        batch=given.batch,
         layers=None if given.layers is None else tuple(map(int, given.layers.split(","))),
         seed=given.seed,
     )
@@ -46,16 +43,15 @@ def texts(given: argparse.Namespace) -> None:
     pieces = training_texts(loaded)
     if corpus is not None:
         pieces = [list(row) for row in loaded.tokenizer(corpus, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]
-    first, count = map(int, given.share.split("/"))
-    with said("tokens") as done:
-        write_own_texts(loaded, pieces, settings, given.out, done, (first, count))
+    with said("texts") as done:
+        write_own_texts(loaded, pieces, settings, given.out, done)
 
 
 def head(given: argparse.Namespace) -> None:
     """Train a draft head for a target by one of the papers' losses, and write it in half precision."""
-    loss, trees = loss_of(given.loss, given.set), DraftTrees(groups=given.groups, shuffled=given.shuffled)
+    loss = loss_of(given.loss, given.set)
     rate = given.rate or (NEW_RATE if given.start is None else STARTED_RATE)
-    recipe = HeadRecipe(loss, given.steps, given.rows, given.seed, rate, given.roots, trees)
+    recipe = HeadRecipe(loss, given.steps, given.rows, given.seed, rate, given.roots)
     stored, loaded, config = OwnTexts(given.texts), _pair(given, given.start), None
     if given.start is None:
         config = head_config(
@@ -72,19 +68,13 @@ def head(given: argparse.Namespace) -> None:
 def selector(given: argparse.Namespace) -> None:
     """Train the neural selector of delayed trees: which tree to draft in each cycle.
 
-    First the expected tokens of all trees are computed at every 16th token of the traces, which takes the time.
+    First the expected tokens of all trees are computed at every 16th token of the trace, which takes the time.
     """
     measured = Latency.load(given.latency)
     asked = LabelSettings(given.verifier, every=given.every, draws=given.draws, seed=given.seed)
-    labels = []
-    for number, trace in enumerate(given.trace):
-        folder = given.out / f"labels-{number}"
-        with said(f"texts of {trace}") as done:
-            write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
-        labels.append(read_labels(folder))
-    train_selector(labels, measured, SelectorTraining(given.verifier, steps=given.steps, seed=given.seed)).save(
-        given.out
-    )
+    with said("texts") as done:
+        labels = selector_labels(HeldOutTexts.of_trace(given.trace), asked, given.out / "labels", done)
+    train_selector(labels, measured, SelectorTraining(steps=given.steps, seed=given.seed)).save(given.out)
 
 
 def _pair(given: argparse.Namespace, draft: Path | None) -> Pair:
@@ -107,29 +97,25 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--prompt-tokens", type=int, default=64)
     many.add_argument("--new-tokens", type=int, default=192, help="tokens that the target generates after each prompt")
     many.add_argument("--temperatures", default="0,1", help="sampling temperatures, which the files use in turn")
-    many.add_argument("--batch", type=int, default=64, help="texts that are generated together, in one file")
     many.add_argument("--layers", help="layers whose inputs are stored, such as 2,9,15; default: 2, n/2 and n-3")
-    many.add_argument("--share", default="0/1", help="k/n: write every n-th file, starting with file k")
     many.set_defaults(run=texts)
 
     own = commands.add_parser("head", help=head.__doc__)
     own.add_argument("--loss", required=True, help=", ".join(loss.name for loss in ALL))
     own.add_argument("--set", action="append", default=[], help="setting of the loss, such as passes=3")
     own.add_argument("--texts", type=Path, required=True, help="folder of the target's own texts")
-    own.add_argument("--kind", choices=KINDS, help="kind of a new head; default: the kind the loss was made for")
+    own.add_argument("--kind", choices=get_args(Kind), help="kind of a new head; default: as the loss was made for")
     own.add_argument("--start", type=Path, help="folder of a head that is trained on; gto needs it")
     own.add_argument("--intermediate", type=int, default=512, help="width of a new head's MLP")
     own.add_argument("--vocabulary", type=int, help="size of the draft vocabulary of a new EAGLE-3 head")
     own.add_argument("--steps", type=int, default=1200, help="updates of the weights")
     own.add_argument("--rows", type=int, default=16, help="texts in each step")
     own.add_argument("--roots", type=int, default=64, help="for talf: roots in each text at which trees are built")
-    own.add_argument("--groups", type=int, default=4, help="for gto: groups of roots in each text")
-    own.add_argument("--shuffled", action="store_true", help="shuffle GTO's rewards within each group, as a control")
     own.add_argument("--rate", type=float, help="learning rate of the matrices; default: 0.02, or 0.003 with --start")
     own.set_defaults(run=head)
 
     tree = commands.add_parser("selector", help=selector.__doc__)
-    tree.add_argument("--trace", type=Path, action="append", required=True, help="trace above temperature 0")
+    tree.add_argument("--trace", type=Path, required=True, help="trace above temperature 0")
     tree.add_argument("--latency", type=Path, required=True, help="latency record of the machine")
     tree.add_argument("--verifier", default="SpecInfer", help="verifier of i.i.d. drafts")
     tree.add_argument("--every", type=int, default=16, help="tokens from one root to the next")

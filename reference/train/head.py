@@ -17,7 +17,7 @@ from reference.losses import Gto, Loss
 from reference.models import Pair, weights_hash
 from reference.part_files import claim
 from reference.train.loop import Done, LearningRates, fit
-from reference.train.objectives import Batching, DraftTrees, Objective, objective_of
+from reference.train.objectives import Batching, DraftTrees, objective_of
 from reference.train.own_texts import OwnTexts
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
@@ -27,12 +27,7 @@ CHECKPOINT, RECORD = "training.pt", "training.json"
 NEW_RATE, STARTED_RATE = 0.02, 0.003
 """Learning rates of a new head, and of one that is trained on: the rate of a new head makes a trained one worse."""
 
-LAYOUTS_OF: dict[Kind, str] = {
-    "eagle1": "eagle",
-    "eagle3": "speculators",
-    "mtp": "spectheory",
-    "parallel": "spectheory",
-}
+LAYOUTS_OF: dict[Kind, str] = {"eagle1": "eagle", "eagle3": "speculators"}
 """The layout in which a trained head of each kind is written; `reference.heads.convert_head` writes others."""
 
 
@@ -98,7 +93,6 @@ def head_config(
         positions=theirs.max_position_embeddings,
         own_embedding=False,
         draft_vocab_size=draft_vocab_size,
-        depths=8 if kind == "parallel" else None,
         target=name or None,
         target_architectures=tuple(theirs.architectures or ()),
     )
@@ -142,21 +136,19 @@ def train_head(
 
     After an interruption the same call continues; once the head is there, it does nothing.
 
-    Args:
-        pair: the target, and the head that the training starts from. A frozen copy is the frozen start of GTO.
-        texts: the target's own texts.
-        folder: empty folder, or folder of the same training.
-        recipe: the loss and how it is trained.
-        config: configuration of a new head; the draft of `pair` is then not used.
-        done: see `fit`.
+    The head of `pair` is also the frozen start of GTO. `folder` is empty, or holds the same training.
 
     Raises:
         InputError: the texts or the head belong to another target, the draft of `pair` is not a head, GTO has no start,
             or `folder` holds something else.
     """
     head = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
-    objective = _objective(pair, head, texts, recipe, started=config is None)
     begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
+    start = pair.draft if config is None and isinstance(pair.draft, Head) else None
+    batching = Batching(texts, recipe.rows, recipe.seed)
+    objective = objective_of(
+        recipe.loss, head, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees
+    )
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
     claim(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings)
     if (folder / RECORD).exists():
@@ -181,9 +173,3 @@ def _copy(pair: Pair) -> Head:
     if head.embed_tokens is not None:
         head.embed_tokens.requires_grad_(False)
     return head.attach(pair.target)
-
-
-def _objective(pair: Pair, head: Head, texts: OwnTexts, recipe: HeadRecipe, *, started: bool) -> Objective:
-    batching = Batching(texts, recipe.rows, recipe.seed)
-    start = pair.draft if started and isinstance(pair.draft, Head) else None
-    return objective_of(recipe.loss, head, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees)

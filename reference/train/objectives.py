@@ -14,12 +14,13 @@ from transformers import PreTrainedModel
 from reference.heads import Head, HeadStep
 from reference.losses import BeamTrees, ChainLoss, Gto, Loss, Pass, Talf, beam_trees, unroll, unroll_tree
 from reference.losses.chain import on_draft_vocabulary
-from reference.losses.gto import adjacent_groups, longest_accepted, tree_rewards
-from reference.train.forests import HeadForest, HeadPaths, TargetForest, softmax
+from reference.losses.gto import adjacent_groups, longest_accepted
+from reference.train.forests import HeadForest, TargetForest, at_rows, softmax
 from reference.train.own_texts import OwnTexts, TextBatch
 from spectheory import Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+from spectheory.gto import draft_tree_reward
 
 Objective = Callable[[int], Tensor]
 """The loss at a step, a scalar that depends on the weights and on the number of the step alone."""
@@ -122,7 +123,7 @@ class ChainObjective:
         return Lesson(states[:, :-1, self.columns].flatten(2), batch.tokens[:, 1:], following, target, mask)
 
     def passes(self, head: Head, lesson: Lesson) -> list[Pass]:
-        """The passes of a head along the text. The depths of a parallel head are its passes."""
+        """The passes of a head along the text."""
         loss = self.loss
         return unroll(HeadStep(head), head.fuse(lesson.states), lesson.tokens, loss.passes, detached=loss.detached)
 
@@ -147,12 +148,10 @@ class TreeObjective(ChainObjective):
         batch, loss = self.batch(step), self.tree_loss
         lesson = self.lesson(batch)
         places, kept = chosen_roots(lesson.mask, self.roots, self.batching.rng(step))
-        known = at_rows(lesson.target, places)
-        trees = beam_trees(
-            TargetForest(self.target, batch.tokens, places + 1, known), places.numel(), loss.k, loss.depth
-        )
         forest = HeadForest(self.head, self.head.fuse(lesson.states), lesson.tokens, places)
-        logits = unroll_tree(forest, *forest.at_roots, trees)
+        expand = TargetForest(self.target, batch.tokens, places + 1, at_rows(lesson.target, places))
+        trees = beam_trees(expand, forest.root_tokens, loss.k, loss.depth)
+        logits = unroll_tree(forest, trees)
         if self.inside is not None:  # nodes whose likeliest token is outside the draft vocabulary do not count
             found = on_draft_vocabulary(trees.target, self.inside)
             trees = replace(trees, target=found.target, present=trees.present & found.likeliest_inside)
@@ -206,7 +205,7 @@ class GroupObjective(ChainObjective):
         roots, spread = by_text(texts, places, len(lesson.mask))
         with torch.no_grad():
             forest = HeadForest(head, head.fuse(lesson.states), lesson.tokens, roots)
-            grown = beam_trees(HeadPaths(forest), roots.numel(), self.trees.k, depth + 1)
+            grown = beam_trees(forest.distributions, forest.root_tokens, self.trees.k, depth + 1)
         expand = TargetForest(self.target, batch.tokens, roots + 1, at_rows(lesson.target, roots))
         p = target_probabilities(expand, grown)[spread].numpy()
         shapes = [Tree(parent) for parent in grown.parent[spread].tolist()]
@@ -217,8 +216,8 @@ class GroupObjective(ChainObjective):
                 level > 0 and token == following[level - 1] for token, level in zip(tokens, tree.depth, strict=True)
             ]
             held.append(torch.arange(depth) < len(longest_accepted(tree, same)))
-        rewards = tree_rewards(shapes, list(p), self.group_loss.eta)
-        return rewards.view(groups.shape), torch.stack(held).view(*groups.shape, -1)
+        rewards = [draft_tree_reward(tree, row, self.group_loss.eta) for tree, row in zip(shapes, p, strict=True)]
+        return torch.tensor(rewards, dtype=torch.float64).view(groups.shape), torch.stack(held).view(*groups.shape, -1)
 
     def _on_text(self, passes: Sequence[Pass], lesson: Lesson, groups: Tensor) -> Tensor:
         """(G, m, depth) log-probabilities of the tokens of the text after each root."""
@@ -242,16 +241,7 @@ def objective_of(
     roots: int = 64,
     trees: DraftTrees | None = None,
 ) -> ChainObjective:
-    """The objective of a loss for a head that is attached to its target.
-
-    Args:
-        loss: any of `reference.losses.ALL`, with any settings.
-        head: the head.
-        target: the target.
-        batching: the texts.
-        start: the frozen start of GTO; the other losses do not read it.
-        roots: roots in each text at which TALF builds trees.
-        trees: how GTO grows draft trees.
+    """The objective of a loss for a head that is attached to its target; `start` is the frozen start of GTO.
 
     Raises:
         InputError: the texts are those of another target or lack hidden states, or GTO has no start.
@@ -264,11 +254,6 @@ def objective_of(
     if start is None:
         raise InputError("start must be given for the loss gto: it compares with a frozen start")
     return GroupObjective(head, target, batching, loss, start, trees or DraftTrees())
-
-
-def at_rows(values: Tensor, places: Tensor) -> Tensor:
-    """(B, R, V) rows of (B, L, V) at places (B, R)."""
-    return values.gather(1, places[..., None].expand(-1, -1, values.shape[-1]))
 
 
 def chosen_roots(mask: Tensor, count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -296,16 +281,7 @@ def by_text(texts: Tensor, places: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def target_probabilities(expand: TargetForest, trees: BeamTrees) -> Tensor:
     """(R, N) float64, the target's probability of the token of each node of trees that a draft grew; 1 at the root."""
-    found = torch.ones(trees.token.shape, dtype=torch.float64)
-    paths = trees.token.new_zeros((*trees.token.shape, 0))[:, :1]
-    above = expand(paths)
-    for depth in range(1, len(trees.widths)):
-        nodes, before = trees.level(depth), trees.level(depth - 1).start
-        parent, token = trees.parent[:, nodes] - before, trees.token[:, nodes]
-        rows = above.gather(1, parent[..., None].expand(-1, -1, above.shape[-1]))
-        found[:, nodes] = rows.gather(2, token[..., None])[..., 0].double()
-        if depth + 1 < len(trees.widths):
-            reached = paths.gather(1, parent[..., None].expand(-1, -1, paths.shape[2]))
-            paths = torch.cat([reached, token[..., None]], -1)
-            above = expand(paths)
-    return found
+    rows = unroll_tree(expand, trees, len(trees.widths) - 1)
+    each = torch.arange(len(rows))[:, None]
+    found = rows[each, trees.parent[:, 1:], trees.token[:, 1:]].double()
+    return torch.cat([torch.ones_like(found[:, :1]), found], 1)

@@ -18,15 +18,13 @@ from transformers import DynamicCache, PreTrainedModel
 from reference.heads import Head
 from reference.logits import Peaks, settle
 from reference.models import Pair, weights_hash
-from reference.part_files import STAMP, claim, require_kind, short_hash, stamp_of
+from reference.part_files import STAMP, claimed, require_kind, short_hash, stamp_of
 from reference.sampling import Sampling
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned, whole_file
+from spectheory.core.files import whole_file
 
 WHAT = "texts of a target"
-RUN = "spectheory.run"
-"""Key in the metadata of a file: what its run depends on."""
 STORED = torch.float16
 """Type of the stored hidden states."""
 
@@ -99,20 +97,17 @@ def write_own_texts(
     settings: TextSettings,
     folder: Path,
     done: Callable[[int, int], None] = lambda finished, total: None,
-    share: tuple[int, int] = (0, 1),
 ) -> None:
     """Let the target continue pieces of `corpus`, and write texts and hidden states to `folder`, file by file.
 
     A file is written whole or not at all, and existing files are kept: after an interruption the same call continues.
-    Each file depends on nothing but the settings and its number, so that processes may divide the work.
 
     Args:
         pair: the target; its draft is not used.
         corpus: token ids of texts from which prompts are cut. No held-out text may be among them.
         settings: what is generated.
         folder: empty folder, or folder of the same texts.
-        done: callback with the number of tokens that this call has generated, and of all that it generates.
-        share: (k, n): write every n-th file, from file k on.
+        done: callback with the number of texts that are finished, and of all.
 
     Raises:
         InputError: `folder` holds something else, no text of the corpus is long enough, a text does not fit the
@@ -126,28 +121,19 @@ def write_own_texts(
     stated |= {"temperatures": str(settings.temperatures), "states": " ".join(map(str, states))}
     stated |= {"corpus": short_hash(corpus), "weights": weights_hash(pair.target)}
     target = {"target": pair.names[0], "dtype": str(pair.target.dtype)}
-    claim(folder, WHAT, **target, seed=settings.seed, settings=stated)
-    firsts = list(enumerate(range(0, settings.rows, settings.batch)))[share[0] :: share[1]]
-    with owned(folder, folder / f"writer-{share[0]}-of-{share[1]}.lock", "name another folder or share"):
-        lacking = [(number, first) for number, first in firsts if not _part(folder, first).exists()]
-        sizes = [settings.new_tokens * len(prompts[first : first + settings.batch]) for _, first in lacking]
-        for place, (number, first) in enumerate(lacking):
-            sampling = Sampling(settings.temperatures[number % len(settings.temperatures)])
-            tensors = _generate(pair, prompts[first : first + settings.batch], settings, states, sampling, first)
-            with whole_file(_part(folder, first)) as partial:
-                save_file(tensors, partial, {RUN: _identity(folder)})
-            done(sum(sizes[: place + 1]), sum(sizes))
+    with claimed(folder, WHAT, **target, seed=settings.seed, settings=stated):
+        for number, first in enumerate(range(0, settings.rows, settings.batch)):
+            part, these = _part(folder, first), prompts[first : first + settings.batch]
+            if not part.exists():
+                sampling = Sampling(settings.temperatures[number % len(settings.temperatures)])
+                with whole_file(part) as partial:
+                    save_file(_generate(pair, these, settings, states, sampling, first), partial)
+            done(first + len(these), settings.rows)
 
 
 def _part(folder: Path, first: int) -> Path:
     """The file whose first text has this number."""
     return folder / f"part-{first:06d}.safetensors"
-
-
-def _identity(folder: Path) -> str:
-    """A hash of everything that the texts in a folder depend on."""
-    stamp = stamp_of(folder)
-    return short_hash([dict(stamp.settings), stamp.seed])
 
 
 def _prompts(corpus: Sequence[list[int]], settings: TextSettings) -> Tensor:
@@ -230,7 +216,8 @@ class OwnTexts:
     @cached_property
     def identity(self) -> str:
         """A hash of everything that the texts depend on."""
-        return _identity(self.folder)
+        stamp = stamp_of(self.folder)
+        return short_hash([dict(stamp.settings), stamp.seed])
 
     def require_target(self, target: PreTrainedModel) -> None:
         """Raise InputError if another target generated the texts."""
@@ -258,7 +245,7 @@ class OwnTexts:
         """The texts of these numbers.
 
         Raises:
-            InputError: a file is damaged or belongs to another run.
+            InputError: a file is damaged.
         """
         rows = [self._row(number) for number in numbers]
         tokens, lengths, states = (torch.cat(parts) for parts in zip(*rows, strict=True))
@@ -269,13 +256,6 @@ class OwnTexts:
         part = _part(self.folder, number - place)
         try:
             with safe_open(part, "pt") as file:
-                found = [file.get_slice(name)[place : place + 1] for name in ("tokens", "lengths", "states")]
-                run = (file.metadata() or {}).get(RUN)
+                return [file.get_slice(name)[place : place + 1] for name in ("tokens", "lengths", "states")]
         except (SafetensorError, OSError) as error:
             raise InputError(f"{part} is damaged: remove it and repeat the command that writes it") from error
-        if run != self.identity:
-            raise InputError(
-                f"{part} does not belong to the run that {STAMP} describes: remove {part.name} and repeat the command "
-                "that writes it"
-            )
-        return found

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from simulate.serving.rules import BY_TABLE, GAP
-from spectheory import Acceptance, RequestClasses, Schedule, Tree, reach
+from spectheory import Acceptance, Schedule, Tree, reach
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
+from spectheory.yields import RequestClasses
 
 Rates = Acceptance | RequestClasses | Sequence[Acceptance]
 """Rates of acceptance: of all requests, or of each class of requests."""

@@ -28,7 +28,7 @@ from simulate.serving.step_times import StepTimes
 from spectheory import Latency, Provenance, Schedule
 from spectheory.core.checks import check_seconds, check_whole
 from spectheory.core.errors import InputError
-from spectheory.results.serving_run import Figures, ServingRun
+from spectheory.results.serving import Figures, ServingRun
 
 BUFFER = 1 << 17
 """Steps that the compiled loop runs at a time."""

@@ -24,9 +24,9 @@ from simulate.load import Requests
 from simulate.serving.controllers import Controller, Rates, Served, Tier, tiers_of
 from simulate.serving.engine_state import Machine
 from simulate.serving.server import Server, controller_for, own_server, prepared, serve
-from spectheory import Provenance, Schedule, ServingRun
+from spectheory import Provenance, Schedule
 from spectheory.core.errors import InputError
-from spectheory.results.serving_comparison import ServingComparison
+from spectheory.results.serving import ServingComparison, ServingRun
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,6 @@ class Certificate:
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
         notes: what does not count against the verifier: tokens of probability 0 that need a random number of exactly 0,
             and errors in branches that rounding alone reaches, with their probabilities.
-        variations: the largest total variation found on each lossy shape as (shape, number), the largest first.
     """
 
     subject: str
@@ -130,14 +129,11 @@ class Certificate:
     failure: str | None = None
     cannot_replay: bool = False
     notes: tuple[str, ...] = ()
-    variations: tuple[tuple[str, str], ...] = ()
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
         found = self.failure.splitlines() if self.failure else []
         found += self.counterexample.lines() if self.counterexample else []
-        if len(self.variations) > 1:
-            found.append("largest by shape: " + ", ".join(f"{shape} {off}" for shape, off in self.variations))
         if self.cannot_replay:
             found.append("the black-box test can decide: certify_step(as_step(verify, policy, world), world.p, ...), "
                          "or spectheory certify --black-box")  # fmt: skip
@@ -236,16 +232,6 @@ class StepCertificate:
     dependence: str = ""
     example: tuple[str, ...] = ()
 
-    @property
-    def log10_wealth(self) -> float:
-        """Logarithm of the wealth to base 10."""
-        return self.log_wealth / math.log(10)
-
-    @property
-    def runs(self) -> str:
-        """The number of runs in words, such as "1,000 runs"."""
-        return f"{self.samples:,} run{'' if self.samples == 1 else 's'}"
-
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
         found = [f"{self.subject}: {self.verdict.name} ({self.verdict.value})"]
@@ -256,7 +242,8 @@ class StepCertificate:
         contexts = f"{pooled}{len(self.counts)} context{'s' if len(self.counts) > 1 else ''}"
         cycles = f" of {self.cycles} cycles" if self.cycles > 1 else ""
         batches = f" in batches of {self.batch:,}" if self.batch else ""
-        played = f"{self.runs}{cycles}{batches} in {contexts}"
+        runs = f"{self.samples:,} run{'' if self.samples == 1 else 's'}"
+        played = f"{runs}{cycles}{batches} in {contexts}"
         found.append(f"{played}, joint distribution of the first {self.length} tokens")
         if self.unseen:
             found.append(f"not compared: the tokens after them; one call emitted {self.unseen} more (length = "

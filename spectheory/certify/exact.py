@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -26,7 +25,6 @@ from spectheory.certify.certificate import (
 )
 from spectheory.certify.guard import CodeEndedError, ends_are_errors, place
 from spectheory.certify.play import max_depth
-from spectheory.certify.shrinking import smallest
 from spectheory.certify.subject import (
     ROUNDED,
     Difference,
@@ -39,12 +37,13 @@ from spectheory.certify.subject import (
     fractions,
     subject_of,
 )
-from spectheory.core.chance import BranchError, Pick, branches
+from spectheory.core.arrays import Vector
+from spectheory.core.chance import BranchError, Pick
 from spectheory.core.checks import check_whole
 from spectheory.core.coins import Coin, exact
-from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.world import Context, DrawPolicy, World
+from spectheory.core.world import DrawPolicy
 
 MOST_DRAFTS = 256
 """Maximum number of drafts in one world. A policy with more is covered only with a smaller vocabulary."""
@@ -62,6 +61,10 @@ NEEDS_FLOATS = TypeError, AttributeError, ZeroDivisionError
 """Errors of code that runs on float64 and not on Fractions; 0/0 is NaN in float64."""
 FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
 """Errors after which no more worlds are compared."""
+MOST_SHRINKS = 100
+"""Maximum number of cases that are compared to make a counterexample smaller."""
+DENOMINATORS = 2, 3, 4
+"""Simpler distributions are rounded to multiples of 1 over these."""
 Numbers = Callable[[Any], np.ndarray]
 """Makes the arrays that the subject gets: of fractions, or of floats."""
 Score = tuple[Any, int]
@@ -122,22 +125,17 @@ def certify_verifier(
     try:
         from spectheory.certify import strategies
     except ImportError as error:
-        raise ImportError(
-            "certify_verifier draws its worlds with Hypothesis: pip install 'spectheory[certify]'"
-        ) from error
+        raise ImportError("certify_verifier needs Hypothesis: pip install 'spectheory[certify]'") from error
     subject = subject_of(given, rules, seconds)
     wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
     fewest = min(sizes or SIZES)
     for policy in wanted:
         if policy.rule not in subject.rules:
-            raise InputError(
-                f"{policy} draws by {policy.rule.name}, but {subject.name} is certified for "
-                f"{list(subject.rules)}: add the rule to rules, or choose another policy"
-            )
+            raise InputError(f"{policy} draws by {policy.rule.name}: add it to rules, or choose another policy")
         if most_drafts(policy, fewest) > MOST_DRAFTS_ASKED:
             raise InputError(
-                f"{policy} has up to {most_drafts(policy, fewest):,} drafts with a vocabulary of {fewest} "
-                f"tokens; at most {MOST_DRAFTS_ASKED:,} can be enumerated for each world: certify a smaller tree"
+                f"{policy} has up to {most_drafts(policy, fewest):,} drafts of {fewest} tokens; at most "
+                f"{MOST_DRAFTS_ASKED:,} can be enumerated: certify a smaller tree"
             )
     hunt = _Hunt(subject, cases, progress, zero_coins)
     refused = hunt.prepare(wanted, fewest)
@@ -185,15 +183,16 @@ class _Hunt:
     seen: dict[str, Score] = field(default_factory=dict)
     drafts: int = 0
     reached: list[Case] = field(default_factory=list)
-    off: dict[str, Any] = field(default_factory=dict)
     zeros: dict[str, Case] = field(default_factory=dict)
     rounded: dict[str, Any] = field(default_factory=dict)
     is_rounded: bool = False
     failure: str | None = None
     failed: Any = 0
-    is_over: bool = False
-    is_not_a_distribution: bool = False
-    cannot_replay: bool = False
+    error: Exception | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return isinstance(self.error, FATAL)
 
     def prepare(self, policies: Sequence[DrawPolicy], size: int) -> list[DrawPolicy]:
         """Find out whether the subject computes with fractions, and return the policies that it refuses."""
@@ -287,30 +286,25 @@ class _Hunt:
         off = difference.total_variation
         if difference.is_rounded and off != 0 and off <= ROUNDED:
             self.is_rounded, off = True, 0
-        if off:
-            setting = f"{case.policy.name} by {case.policy.rule.name}"
-            self.off[setting] = max(off, self.off.get(setting, 0))
         return off, int(self.zero_coins and difference.impossible is not None)
 
     def _fail(self, case: Case, error: Exception, raised: Raised | None = None) -> None:
-        """Record an error; the most probable one is reported. The search is over if it is fatal."""
+        """Record an error; the most probable one is reported, or the first after which the search is over."""
         chance = raised.chance if raised else 1
-        if not self.is_over and (self.failed < chance or isinstance(error, FATAL)):
-            self.failed = chance
-            self.cannot_replay = isinstance(error, BranchError)
-            did = f"raised {type(error).__name__}{place(error)}"
-            kind = "its draws cannot be enumerated" if self.cannot_replay else did
-            likely = "" if chance == 1 else f", with probability {number(chance)} on one draft"
-            run = run_lines(f"{did}; {known_of(raised.ending)}", drawn(raised.draft)) if raised else ()
-            self.failure = "\n".join([f"{kind}{likely}: {error}", *case.lines(), *run])
-            self.is_not_a_distribution = isinstance(error, NotADistributionError)
-            self.is_over = isinstance(error, FATAL)
+        if self.is_over or not (self.failed < chance or isinstance(error, FATAL)):
+            return
+        self.failed, self.error = chance, error
+        did = f"raised {type(error).__name__}{place(error)}"
+        kind = "its draws cannot be enumerated" if isinstance(error, BranchError) else did
+        likely = "" if chance == 1 else f", with probability {number(chance)} on one draft"
+        run = run_lines(f"{did}; {known_of(raised.ending)}", drawn(raised.draft)) if raised else ()
+        self.failure = "\n".join([f"{kind}{likely}: {error}", *case.lines(), *run])
 
     def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
         """The certificate of the search. `found` is the smallest lossy case."""
         counterexample = self._explained(found) if found else None
         verdict = Verdict.UNDECIDED if self.failure or not self.reached else Verdict.LOSSLESS
-        if counterexample or self.is_not_a_distribution:
+        if counterexample or isinstance(self.error, NotADistributionError):
             verdict = Verdict.LOSSY
         is_exact = self.arithmetic is fractions and not self.is_rounded
         numbers = "exact fractions" if is_exact else "floating point, to 1e-6"
@@ -326,9 +320,8 @@ class _Hunt:
             drafts=self.drafts,
             counterexample=counterexample,
             failure=None if counterexample else self.failure,
-            cannot_replay=self.cannot_replay and not counterexample,
+            cannot_replay=isinstance(self.error, BranchError) and not counterexample,
             notes=self._notes(),
-            variations=tuple((shape, number(off)) for shape, off in sorted(self.off.items(), key=lambda one: -one[1])),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -348,70 +341,86 @@ class _Hunt:
     def _explained(self, case: Case) -> Counterexample | None:
         """The counterexample in a case; None if the subject does not repeat what it did."""
         try:
-            difference, numbers = self._steady(case)
-            is_off = self.score(case)[0] > 0
-            wanted = difference.most_in_excess if is_off else difference.impossible or ()
-            draft, ending = self._shows(case, numbers, wanted, is_off)
+            difference, _ = self._steady(case)
         except Exception as error:
             self._fail(case, error)
             return None
-        run = _run(case.world, draft, ending) if ending else ()
+        draft, ending = difference.shown(self.score(case)[0] > 0)
+        run: tuple[str, ...] = ()
+        if ending:
+            emitted = (*draft.context(ending.node), int(ending.token))
+            target = ", then ".join(shown(case.world.p(emitted[:i])) for i in range(len(emitted)))
+            run = run_lines(f"emitted {text(emitted)}; {known_of(ending)}", target=target)
         return Counterexample(case, difference.output, difference.target, difference.total_variation, draft, run)
-
-    def _shows(self, case: Case, numbers: Numbers, wanted: Context, is_off: bool) -> tuple[Draft, Ending | None]:
-        """The draft on which the subject emits `wanted` with the highest probability, and how it ends there.
-
-        A verifier that computes its distribution may emit nothing at all; then there is no ending.
-        """
-
-        def weight(ending: Ending) -> Any:
-            return ending.chance if is_off else ending.given_zeros
-
-        def agrees(draft: Draft, ending: Ending) -> bool:
-            emitted = (*draft.context(ending.node), ending.token)
-            return ending.error is None and emitted == wanted[: len(emitted)]
-
-        seen: list[tuple[Any, Draft, list[Ending]]] = []
-        for draft, chance in branches(lambda rng: case.policy.grow(case.world, rng)):
-            given = Draft(draft.tree, draft.tokens, numbers(draft.q), draft.draws, draft.rule)
-            endings = self.subject.distribution_of(given, numbers(case.world.target(draft)))
-            found = [ending for ending in endings if agrees(draft, ending) and (is_off or ending.chance == 0)]
-            seen.append((chance * sum(map(weight, found)), draft, found))
-        _, draft, found = max(seen, key=lambda each: each[0])
-        return draft, max(found, key=weight, default=None)
-
-
-def _run(world: World, draft: Draft, ending: Ending) -> tuple[str, ...]:
-    emitted = (*draft.context(ending.node), int(ending.token))
-    target = ", then ".join(shown(world.p(emitted[:i])) for i in range(len(emitted)))
-    return run_lines(f"emitted {text(emitted)}; {known_of(ending)}", target=target)
 
 
 def known_of(ending: Ending) -> str:
     """What a run has settled of its random numbers, each with its place in the order of the draws."""
     if ending.branch is None:
         return "no random numbers: it computes its distribution"
-    places = {id(one): place for place, one in enumerate(ending.branch.drawn, 1)}
-    known = {place: _known(one, places) for place, one in enumerate(ending.branch.drawn, 1)}
-    found = [f"{place}: {what}" for place, what in known.items() if what]
+    known = [_known(one) for one in ending.branch.drawn]
+    found = [f"{place}: {what}" for place, what in enumerate(known, 1) if what]
     unread = len(known) - len(found)
     rest = [f"{unread} that nothing depends on"] if unread else []
     return f"random numbers {', '.join([*found, *rest])}" if known else "no random numbers"
 
 
-def _known(one: Coin | Pick, places: dict[int, int]) -> str:
+def _known(one: Coin | Pick) -> str:
     """What is known of a random number; "" if nothing is."""
     if isinstance(one, Pick):
         return f"index {one.chosen} of weights {shown([exact(weight) for weight in one.weights])}"
-    if one.is_zero:
-        return "exactly 0"
-    clock = one.clock
-    if clock and clock.scale:
-        return f"after number {places[id(clock.lost_to.coin)]} in a race" if clock.lost_to else "first in its race"
-    if (one.low, one.high) == (0, 1):
-        return ""
-    if clock is None:
-        return f"uniform in ({number(one.low)}, {number(one.high)})"
-    ends = (1 - one.high, 1 - one.low) if clock.flipped else (one.low, one.high)
-    least, most = (-math.log(x) + 0.0 if x > 0 else math.inf for x in reversed(ends))
-    return f"exponential in ({least:.4g}, {most:.4g})"
+    if one.is_zero or one.clock:
+        return "exactly 0" if one.is_zero else "exponential"
+    return "" if (one.low, one.high) == (0, 1) else f"uniform in ({number(one.low)}, {number(one.high)})"
+
+
+def smallest(found: Case, score: Callable[[Case], Any]) -> Case:
+    """The simplest case that is reached from `found` without a lower score, by one simplification after another.
+
+    The search counts comparisons and looks at no clock, so it ends with the same world on every machine.
+    """
+    tried: set[str] = set()
+    is_better = True
+    while is_better:
+        is_better = False
+        for case in simpler(found):
+            key = "\n".join(case.lines())
+            if key in tried or _size(case) >= _size(found):
+                continue
+            if len(tried) == MOST_SHRINKS:
+                return found
+            tried.add(key)
+            if score(case) >= score(found):
+                found, is_better = case, True
+                break
+    return found
+
+
+def simpler(case: Case) -> Iterator[Case]:
+    """Cases that differ from `case` in one respect: contexts get another's distributions, or a distribution changes."""
+    table = case.distributions
+    pairs = {(shown(p), shown(q)): (p, q) for p, q in table.values()}
+    yield from (Case(case.policy, dict.fromkeys(table, pair)) for pair in pairs.values())
+    for context in reversed(table):
+        yield from (Case(case.policy, {**table, context: pair}) for pair in pairs.values())
+    for old, (p, q) in pairs.items():
+        news = [(p, p), (q, q), *((p, new) for new in _simpler(q)), *((new, q) for new in _simpler(p))]
+        for new in news:
+            yield Case(case.policy, {c: new if (shown(a), shown(b)) == old else (a, b) for c, (a, b) in table.items()})
+
+
+def _size(case: Case) -> tuple[int, int, str]:
+    lines = case.lines()
+    return len(lines), sum(map(len, lines)), "\n".join(lines)
+
+
+def _simpler(distribution: Vector) -> Iterator[Vector]:
+    """One-hot, uniform, without one token, and rounded."""
+    tokens = range(len(distribution))
+    support = [token for token in tokens if distribution[token]]
+    weights: list[list[Any]] = [[int(t == token) for t in tokens] for token in tokens]
+    weights.append([int(t in support) for t in tokens])
+    if len(support) > 2:
+        weights += [[0 if t == token else distribution[t] for t in tokens] for token in support]
+    weights += [[round(Fraction(x) * denominator) for x in distribution] for denominator in DENOMINATORS]
+    yield from (np.array([Fraction(w) / sum(row) for w in row], dtype=object) for row in weights if any(row))

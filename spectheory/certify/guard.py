@@ -91,8 +91,8 @@ def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Return
 def place(error: BaseException) -> str:
     """Function, file and line that raised `error`, such as " in verify, mine.py line 12".
 
-    It is "" if spectheory itself raised the error. If a library whose draws the certifier enumerates raised it, such as
-    PyTorch, it is the line that called the library.
+    It is "" if spectheory itself raised the error. Of a library whose draws are enumerated, such as PyTorch, it is the
+    line that called the library.
     """
     hidden = replaying_modules()
     frames = list(traceback.walk_tb(error.__traceback__))

@@ -11,14 +11,14 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 
-from spectheory.certify.black_box_worlds import length_of_two_cycles
 from spectheory.certify.certificate import text
-from spectheory.certify.play import Play, spread_ids
-from spectheory.certify.rows import PLACEHOLDER, drawn, rows_of_indices
+from spectheory.certify.play import Play, length_of_two_cycles, spread_ids
+from spectheory.certify.rows import PLACEHOLDER, drawn, padded, rows_of_indices
 from spectheory.core.arrays import Vector
 from spectheory.core.checks import check_whole
 from spectheory.core.tree import Tree
@@ -129,7 +129,7 @@ def vllm_play(
             call, by default 64; `name`, the name of the world in the certificate.
     """
     check_whole("depth", depth, 1, ": it is the largest number of drafted tokens")
-    return _VllmStep(sample, world, depth, one_hot=one_hot, ragged=ragged, **options).play()
+    return _VllmStep(sample, world, Tree.chain(depth), one_hot=one_hot, ragged=ragged, **options).play()
 
 
 def sglang_play(
@@ -154,7 +154,7 @@ def sglang_play(
         world: world with the distributions of target and draft.
         options: as those of `vllm_play`.
     """
-    return _SglangStep(sample, world, tree.max_depth, tree=tree, ragged=ragged, **options).play()
+    return _SglangStep(sample, world, tree, ragged=ragged, **options).play()
 
 
 def eagle_play(
@@ -171,24 +171,24 @@ def eagle_play(
         world: world with the distributions of target and draft.
         options: as those of `vllm_play`, without `batch`.
     """
-    return _EagleStep(evaluate, world, tree.max_depth, tree=tree, batch=None, **options).play()
+    return _EagleStep(evaluate, world, tree, batch=None, **options).play()
 
 
 class _Step(ABC):
-    """What the steps share: the sampler, drafts in a world, and the ids of the sampler's vocabulary.
-
-    The distributions of a world are computed once for each context. A context has a number, its node; () has node 0.
+    """What the steps share: the sampler, and drafts in a world, in the ids of the sampler's vocabulary.
 
     Attributes:
-        p, q, given: (nodes, V) distributions of the target, of the draft, and those that the sampler gets as target.
+        p, q, given: distributions (V,) of the target, of the draft, and those that the sampler gets as target, after a
+            context.
         ids: (V,) the id of each token in the vocabulary of the sampler, which has `size` ids.
+        drafted: (n, tree nodes) tokens of the last call; -1 for the root and for nodes that were left out.
     """
 
     def __init__(
         self,
         sample: Callable[..., Any],
         world: World,
-        depth: int,
+        tree: Tree,
         *,
         vocab_size: int,
         size: int | None = None,
@@ -197,21 +197,16 @@ class _Step(ABC):
         length: int | None = None,
         batch: int | None = 64,
         name: str = "",
-        tree: Tree | None = None,
         **settings: bool,
     ) -> None:
-        self.sample, self.depth, self.batch, self.name = sample, depth, batch, name
-        self.tree, self.settings = tree or Tree.chain(depth), settings
-        self.target, self.contexts = world.p, [tuple(context) for context in contexts]
-        self.length = length or length_of_two_cycles(depth + 1, vocab_size)
+        self.sample, self.world, self.tree, self.settings = sample, world, tree, settings
+        self.p, self.q, self.given = cache(world.p), cache(world.q), cache(given or world.p)
         self.size = size or vocab_size
         self.ids = np.array(spread_ids(vocab_size, self.size))
-        self._tokens = np.full(self.size + 1, PLACEHOLDER)
-        self._tokens[self.ids] = np.arange(vocab_size)
-        self._functions, self._texts = (world.p, world.q, given or world.p), list[Context]()
-        self.p, self.q, self.given = (np.zeros((0, vocab_size)) for _ in range(3))
-        self._child = np.zeros((0, vocab_size), int)
-        self._add([()])
+        self.drafted = np.zeros((0, 1), int)
+        length = length or length_of_two_cycles(tree.max_depth + 1, vocab_size)
+        contexts, ids = [tuple(context) for context in contexts], tuple(self.ids.tolist())
+        self._play = Play(name, self, world.p, contexts, length, vocab_size, batch, ids)
 
     @abstractmethod
     def __call__(self, contexts: Any, rng: np.random.Generator) -> Any:
@@ -219,57 +214,36 @@ class _Step(ABC):
 
     def play(self) -> Play:
         """The play of this step."""
-        ids = tuple(self.ids.tolist())
-        return Play(self.name, self, self.target, self.contexts, self.length, len(ids), self.batch, ids)
+        return self._play
 
-    def starts(self, contexts: np.ndarray) -> np.ndarray:
-        """(n,) the nodes of contexts (n, k), rows of ids; -1 stands for a missing id."""
-        nodes = np.zeros(len(contexts), int)
-        for tokens in self._tokens[contexts].T:
-            is_there = tokens >= 0
-            nodes[is_there] = self.below(nodes[is_there], tokens[is_there])
-        return nodes
-
-    def below(self, nodes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """(n,) the nodes of the contexts of `nodes`, each followed by one of `tokens`."""
-        found = self._child[nodes, tokens]
-        if (found < 0).any():
-            new = np.unique(np.stack([nodes, tokens])[:, found < 0], axis=1)
-            self._child[new[0], new[1]] = len(self._texts) + np.arange(new.shape[1])
-            self._add([(*self._texts[node], int(token)) for node, token in new.T])
-            found = self._child[nodes, tokens]
-        return found
-
-    def _add(self, texts: list[Context]) -> None:
-        self._texts += texts
-        rows = [np.array([function(text) for text in texts], np.float64) for function in self._functions]
-        self.p, self.q, self.given = (
-            np.concatenate([old, new]) for old, new in zip((self.p, self.q, self.given), rows, strict=True)
-        )
-        self._child = np.concatenate([self._child, np.full(rows[0].shape, -1)])
-
-    def widened(self, distributions: np.ndarray) -> np.ndarray:
-        """(..., size) float32 distributions (..., V) on the ids."""
-        found = np.zeros((*distributions.shape[:-1], self.size), np.float32)
-        found[..., self.ids] = distributions
-        return found
-
-    def grown(self, starts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and nodes (n, tree nodes) of one draft below each start; column 0 is the start, its token is -1.
+    def grown(self, contexts: Any, rng: np.random.Generator) -> list[list[Context]]:
+        """The texts at each node of one draft after each context, by node and row; the tokens are `drafted`.
 
         The children of a node are different tokens, drawn from q without replacement.
         """
-        tokens = np.full((len(starts), self.tree.budget + 1), PLACEHOLDER)
-        nodes = np.zeros_like(tokens)
-        nodes[:, 0] = starts
+        rows = np.asarray(contexts, int).tolist()
+        texts = [[tuple(self._play.token_of[one] for one in row if one != PLACEHOLDER) for row in rows]]
+        texts += [[] for _ in range(self.tree.budget)]
+        self.drafted = np.full((len(rows), len(texts)), PLACEHOLDER)
         for node, children in enumerate(self.tree.child_lists):
             if children:
-                keys = _logs(self.q[nodes[:, node]]) + rng.gumbel(size=(len(starts), self.q.shape[1]))
-                order = np.argsort(-keys, axis=1)
+                q = np.array([self.q(text) for text in texts[node]])
+                order = np.argsort(-_logs(q) - rng.gumbel(size=q.shape), axis=1)
                 for rank, child in enumerate(children):
-                    tokens[:, child] = order[:, rank]
-                    nodes[:, child] = self.below(nodes[:, node], tokens[:, child])
-        return tokens, nodes
+                    self.drafted[:, child] = order[:, rank]
+                    texts[child] = [(*t, one) for t, one in zip(texts[node], order[:, rank].tolist(), strict=True)]
+        return texts
+
+    def keep_first(self, kept: np.ndarray) -> np.ndarray:
+        """Leave out the nodes of each row after its first `kept` (n,), and return the tokens."""
+        self.drafted = np.where(np.arange(self.tree.budget + 1) < kept[:, None], self.drafted, PLACEHOLDER)
+        return self.drafted
+
+    def widened(self, distribution: Callable[[Context], Vector], texts: Sequence[Context]) -> np.ndarray:
+        """(n, size) float32 distributions after the texts, on the ids."""
+        found = np.zeros((len(texts), self.size), np.float32)
+        found[:, self.ids] = [distribution(text) for text in texts]
+        return found
 
     def drafts(self, row: int) -> str:
         """The drafts of a row of the last call: the children of each node, without those that were left out."""
@@ -278,33 +252,25 @@ class _Step(ABC):
         kept = [(u, text(of[of >= 0].tolist())) for u, of in below if max(of) >= 0]
         return "drafted " + ("; ".join(f"below node {u} {of}" for u, of in kept) or "nothing")
 
-    drafted = np.zeros((0, 1), int)
-    """(n, tree nodes) tokens of the last call; -1 for the root and for nodes that were left out."""
-
 
 class _VllmStep(_Step):
     """A step that drafts chains and gives them to the sampler."""
 
     def __call__(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        rows, depth = len(contexts), self.depth
+        rows, depth = len(contexts), self.tree.max_depth
         counts = rng.integers(0, depth + 1, rows) if self.settings["ragged"] else np.full(rows, depth)
         counts[0] = max(counts[0], 1)
-        tokens, nodes = np.full((rows, depth + 1), PLACEHOLDER), np.zeros((rows, depth + 1), int)
-        nodes[:, 0] = self.starts(contexts)
-        for place in range(depth):
-            tokens[:, place + 1] = drawn(self.q[nodes[:, place]], rng)
-            nodes[:, place + 1] = self.below(nodes[:, place], tokens[:, place + 1])
-        self.drafted = tokens = np.where(np.arange(depth + 1) <= counts[:, None], tokens, PLACEHOLDER)
-        is_drafted = tokens[:, 1:] >= 0
-        at = nodes[:, :-1][is_drafted]
-        target_probs = self.widened(self.given[at])
-        bonus = drawn(self.p[nodes[np.arange(rows), counts]], rng)
+        texts = self.grown(contexts, rng)
+        tokens = self.keep_first(counts + 1)[:, 1:]
+        before = [texts[place][row] for row, count in enumerate(counts) for place in range(count)]
+        target_probs = self.widened(self.given, before)
+        bonus = drawn(np.array([self.p(texts[count][row]) for row, count in enumerate(counts)]), rng)
         inputs = VllmInputs(
-            draft_token_ids=self.ids[tokens[:, 1:][is_drafted]].astype(np.int32),
+            draft_token_ids=self.ids[tokens[tokens >= 0]].astype(np.int32),
             num_draft_tokens=counts.tolist(),
             max_spec_len=int(counts.max()),
             cu_num_draft_tokens=np.cumsum(counts).astype(np.int32),
-            draft_probs=None if self.settings["one_hot"] else self.widened(self.q[at]),
+            draft_probs=None if self.settings["one_hot"] else self.widened(self.q, before),
             target_probs=target_probs,
             target_logits=_logs(target_probs),
             bonus_token_ids=self.ids[bonus][:, None].astype(np.int32),
@@ -317,9 +283,9 @@ class _SglangStep(_Step):
 
     def __call__(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         rows, count = len(contexts), self.tree.budget + 1
-        tokens, nodes = self.grown(self.starts(contexts), rng)
+        texts = self.grown(contexts, rng)
         kept = rng.integers(1, count + 1, rows) if self.settings["ragged"] else np.full(rows, count)
-        self.drafted = tokens = np.where(np.arange(count) < kept[:, None], tokens, PLACEHOLDER)
+        tokens = self.keep_first(kept)
         child, sibling = np.full((2, rows, count), PLACEHOLDER)
         for node, children in enumerate(self.tree.child_lists):
             for before, after in zip([None, *children], children, strict=False):
@@ -327,7 +293,7 @@ class _SglangStep(_Step):
                 links[:, at] = np.where(after < kept, after, PLACEHOLDER)
         candidates = np.where(tokens >= 0, self.ids[tokens], 0)
         candidates[:, 0] = np.maximum(contexts[:, -1], 0)
-        target_probs = self.widened(self.given[nodes])
+        target_probs = np.stack([self.widened(self.given, of) for of in texts], axis=1)
         inputs = SglangInputs(
             candidates=candidates,
             retrieve_index=np.arange(rows * count).reshape(rows, count),
@@ -337,7 +303,7 @@ class _SglangStep(_Step):
             uniform_samples_for_final_sampling=_uniform(rng, (rows,)),
             target_probs=target_probs,
             draft_probs=np.zeros_like(target_probs),
-            num_speculative_tokens=self.depth + 1,
+            num_speculative_tokens=self.tree.max_depth + 1,
         )
         predict, accepted = self.sample(inputs, rng)[:2]
         return rows_of_indices(predict, accepted)
@@ -347,15 +313,15 @@ class _EagleStep(_Step):
     """A step that drafts a tree, has it evaluated, and draws the last token."""
 
     def __call__(self, context: Context, rng: np.random.Generator) -> list[int]:
-        self.drafted, nodes = self.grown(self.starts(np.array([context], int)), rng)
-        ids = np.where(self.drafted[0] >= 0, self.ids[self.drafted[0]], 0)
+        texts = [text for (text,) in self.grown([context], rng)]
+        ids = self.ids[self.drafted[0]]
         ids[0] = context[-1] if context else 0
         paths = _paths(self.tree)
         inputs = EagleInputs(
             tree_candidates=ids,
             retrieve_indices=paths,
             candidates=np.where(paths >= 0, ids[paths], PLACEHOLDER),
-            logits=_logs(self.widened(self.given[nodes[0]]))[paths],
+            logits=_logs(self.widened(self.given, texts))[paths],
         )
         best, accepted, weights = (np.asarray(found) for found in self.sample(inputs, rng))
         path = inputs.candidates[int(best)]
@@ -365,14 +331,11 @@ class _EagleStep(_Step):
 
 def _paths(tree: Tree) -> np.ndarray:
     """(m, depth + 1) the nodes of each path from the root to a leaf, -1 after the leaf."""
-    parents, found = tree.parent.tolist(), []
-    for leaf, children in enumerate(tree.child_lists):
-        if not children:
-            path = [leaf]
-            while path[-1]:
-                path.append(parents[path[-1]])
-            found.append(path[::-1])
-    return np.array([[*path, *[PLACEHOLDER] * (tree.max_depth + 1 - len(path))] for path in found])
+    paths = [(0,)]
+    for node in range(1, tree.budget + 1):
+        paths.append((*paths[tree.parent[node]], node))
+    leaves = [path for path, children in zip(paths, tree.child_lists, strict=True) if not children]
+    return padded(leaves)
 
 
 def _logs(probabilities: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.certify.betting import Joint
 from spectheory.certify.certificate import rounded, text
-from spectheory.certify.joint import Joint
 from spectheory.core.arrays import Vector
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_whole
@@ -58,25 +58,13 @@ class Play:
         return Joint.after(self.target, context, self.length, self.vocab_size)
 
     @cached_property
-    def given_ids(self) -> np.ndarray:
-        """(V,) the id of each token for the step."""
-        return np.arange(self.vocab_size) if self.ids is None else np.asarray(self.ids)
-
-    @cached_property
     def token_of(self) -> dict[int, int]:
         """The token of each id."""
-        return {int(one): token for token, one in enumerate(self.given_ids)}
-
-    @cached_property
-    def tokens_by_id(self) -> np.ndarray:
-        """(largest id + 2,) the token of each id, -1 for ids without a token; the last entry is for all larger ids."""
-        found = np.full(self.given_ids.max() + 2, -1)
-        found[self.given_ids] = np.arange(self.vocab_size)
-        return found
+        return {int(one): token for token, one in enumerate(range(self.vocab_size) if self.ids is None else self.ids)}
 
     def in_ids(self, context: Context) -> Context:
         """A context in the ids of the step."""
-        return context if self.ids is None else tuple(int(self.given_ids[token]) for token in context)
+        return context if self.ids is None else tuple(int(self.ids[token]) for token in context)
 
     def unknown(self, one: int) -> str:
         """Why a step must not emit the id `one`."""
@@ -93,24 +81,25 @@ class Play:
         Raises:
             InputError: a field is out of range.
         """
-        contexts, length, vocab_size = self.contexts, self.length, self.vocab_size
-        if not contexts or len(set(contexts)) < len(contexts):
+        if not self.contexts or len(set(self.contexts)) < len(self.contexts):
             raise InputError(
-                f"contexts must be one or more different contexts, got {contexts}: use [()] for the start of a text"
+                f"contexts must be one or more different contexts, got {self.contexts}: use [()] for a text's start"
             )
-        if length < 1 or vocab_size < 1:
-            raise InputError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
-        if vocab_size**length > MOST_CELLS:
+        check_whole("length", self.length, 1)
+        check_whole("vocab_size", self.vocab_size, 1)
+        if self.vocab_size**self.length > MOST_CELLS:
             raise InputError(
-                f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {vocab_size}**{length}: compare fewer "
-                "tokens, or a step on a smaller vocabulary"
+                f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {self.vocab_size}**{self.length}: "
+                "compare fewer tokens, or a step on a smaller vocabulary"
             )
         if self.batch is not None:
             check_whole("batch", self.batch, 1, ": it is the number of contexts in one call")
         for one in () if self.ids is None else self.ids:
             check_whole("ids", one, 0, most=LARGEST_ID)
-        if self.ids is not None and not len(self.ids) == len(set(self.ids)) == vocab_size:
-            raise InputError(f"ids must be {vocab_size} different ids, one for each token, got {list(self.ids)!r:.80}")
+        if self.ids is not None and not len(self.ids) == len(set(self.ids)) == self.vocab_size:
+            raise InputError(
+                f"ids must be {self.vocab_size} different ids, one for each token, got {list(self.ids)!r:.80}"
+            )
 
 
 def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
@@ -174,3 +163,53 @@ def markov_world(size: int, seed: int = 0) -> World:
 def max_depth(policy: DrawPolicy) -> int:
     """Maximum depth of a node that the policy grows."""
     return next(depth for depth in itertools.count() if not policy.draws(depth, 1))
+
+
+TOKENS = 3
+"""Vocabulary size of all worlds. It is small, so that few cells share the runs."""
+
+Rows = tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]
+"""Row t has the weights of the next token after token t."""
+
+
+WORLDS: dict[str, tuple[Rows, Rows]] = {
+    "zeros in p and q": (((1, 1, 0), (0, 1, 1), (2, 0, 2)), ((0, 1, 3), (0, 2, 4), (3, 0, 1))),
+    "zeros in q": (((1, 1, 3), (2, 3, 3), (4, 2, 1)), ((1, 0, 1), (0, 4, 3), (4, 4, 0))),
+    "narrow q": (((3, 2, 2), (0, 1, 3), (1, 2, 3)), ((0, 3, 4), (3, 0, 1), (0, 0, 4))),
+    "few zeros": (((4, 4, 3), (3, 1, 2), (1, 2, 2)), ((1, 3, 1), (1, 4, 0), (3, 2, 4))),
+    "small probabilities": (((78, 19, 3), (3, 78, 19), (19, 3, 78)), ((19, 78, 3), (78, 3, 19), (3, 78, 19))),
+}
+"""Weights of p and q in Markov worlds that start after token 0.
+
+The first four were chosen by exact total variations: each wrong rule of the zoo is far off in one of them.
+"""
+
+
+def worlds_of(seed: int) -> dict[str, World]:
+    """The worlds of a black-box test by name: `WORLDS`, and one with random distributions."""
+    given = {
+        name: tuple(np.array(w, float) / np.sum(w, axis=1, keepdims=True) for w in of) for name, of in WORLDS.items()
+    }
+    rng = np.random.default_rng(seed)
+    given[f"random, seed {seed}"] = tuple(rng.dirichlet(np.ones(TOKENS), TOKENS) for _ in range(2))
+    return {name: World.markov(p, q) for name, (p, q) in given.items()}
+
+
+def plays_of(given: Any, policy: DrawPolicy, seed: int) -> Sequence[Play]:
+    """A verifier on drafts of `policy` in each world, compared on as many tokens as two cycles need."""
+    length = length_of_two_cycles(max_depth(policy) + 1, TOKENS)
+    return [
+        Play(name, as_step(given, policy, world), world.p, ((),), length, TOKENS)
+        for name, world in worlds_of(seed).items()
+    ]
+
+
+def length_of_two_cycles(longest: int, vocab_size: int) -> int:
+    """The number of tokens to compare if a cycle emits up to `longest`: one more, so that a second cycle shows.
+
+    It is less if the joint distribution would have more than `MOST_CELLS` cells.
+    """
+    length = longest + 1
+    while length > 1 and vocab_size**length > MOST_CELLS:
+        length -= 1
+    return length

@@ -17,16 +17,17 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spectheory.certify.black_box_worlds import length_of_two_cycles, plays_of, worlds_of
 from spectheory.certify.certificate import Certificate, StepCertificate
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.guard import CodeEndedError, by_the_clock, ends_are_errors, watchdog, within
-from spectheory.certify.play import Play, as_step
+from spectheory.certify.play import Play, as_step, length_of_two_cycles, plays_of, worlds_of
 from spectheory.certify.step import certify_in_worlds
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -45,12 +46,7 @@ START = (
 
 
 def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What `answer_of` returns in a child process.
-
-    Raises:
-        InputError: the child reports an error in the request, or ended without an answer.
-        ModuleNotFoundError: a package is missing.
-    """
+    """What `answer_of` returns in a child process. Its errors, and an end without an answer, are an InputError."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.json"
         command = [sys.executable, "-c", START, json.dumps(sys.path), str(file), name, json.dumps(options)]
@@ -78,9 +74,7 @@ def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def answer_of(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """The answer of `certify_named(name, **options)`: "verdict", "lines" and "json" of the certificate."""
-    progress = _Progress()
-    found = certify_named(name, **options, progress=progress)
-    progress.clear()
+    found = certify_named(name, **options, progress=_Progress())
     return {"verdict": found.verdict.name, "lines": found.lines(), "json": found.to_json()}
 
 
@@ -91,36 +85,27 @@ def child(file: str, name: str, options: str) -> None:
     try:
         with ends_are_errors():
             answer = answer_of(name, json.loads(options))
-    except KeyboardInterrupt:
-        answer = {"error": "the code under test raised KeyboardInterrupt before a verdict was reached"}
-    except ModuleNotFoundError as error:
-        answer = {"error": str(error), "missing": error.name or ""}
     except (ValueError, ImportError, OSError, CodeEndedError) as error:
         answer = {"error": str(error)}
-    except Exception as error:
+        if isinstance(error, ModuleNotFoundError):
+            answer["missing"] = error.name or ""
+    except (Exception, KeyboardInterrupt) as error:
         traceback.print_exc()
-        answer = {"error": f"{type(error).__name__} before a verdict was reached: {error}"}
+        answer = {"error": f"the code under test raised {type(error).__name__} before a verdict was reached: {error}"}
     if os.getpid() == owner:  # not in a fork that the code under test has made
         write_whole(Path(file), json.dumps(answer))
 
 
 class _Progress:
-    """Progress on standard error: one line that changes in a terminal, else one line a minute."""
+    """Progress on standard error: a line every ten seconds in a terminal, else one a minute."""
 
     def __init__(self) -> None:
-        self.is_terminal, self.told = sys.stderr.isatty(), time.monotonic()
+        self.told = time.monotonic()
 
     def __call__(self, done: int, what: str) -> None:
-        """Report the number of worlds or runs so far."""
-        if time.monotonic() > self.told + (0.2 if self.is_terminal else 60):
+        if time.monotonic() > self.told + (10 if sys.stderr.isatty() else 60):
             self.told = time.monotonic()
-            said = f"\r{done:,} {what} " if self.is_terminal else f"{done:,} {what} so far\n"
-            print(said, end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Remove the line of a terminal."""
-        if self.is_terminal:
-            print(f"\r{' ' * 30}\r", end="", file=sys.stderr, flush=True)
+            print(f"{done:,} {what} so far", file=sys.stderr, flush=True)
 
 
 def certify_named(
@@ -137,22 +122,10 @@ def certify_named(
     seed: int = 0,
     progress: Callable[[int, str], None] = lambda done, what: None,
 ) -> Certificate | StepCertificate:
-    """Certify an object by its name, as the command `certify` does.
+    """Certify an object by its name, as the command `certify` does, whose help describes the options.
 
-    Args:
-        name: the object as package.module:object, or the class name of a registered solver or verifier. An object with
-            `step`, `target` and `vocab_size` is a whole decoding step; anything else is for `certify_verifier`.
-        black_box: True samples whole decoding steps, False only enumerates; None enumerates, and samples if random
-            draws cannot be enumerated.
-        rules: names of the rules by which drafts are drawn; () for the object's own rules.
-        shapes: for each draft tree, its number of draws per node at each depth; () for all small trees.
-        cases: number of worlds to compare.
-        alpha: maximum probability of a wrong verdict of the black-box test.
-        tv: a step passes the black-box test if its total variation from the target is below this.
-        max_samples: maximum number of runs in the black-box test.
-        seconds: maximum processor time of one call of the code under test.
-        seed: seed of the worlds and the runs.
-        progress: called with the number of worlds or runs so far, and "worlds" or "runs".
+    An object with `step`, `target` and `vocab_size` is a whole decoding step. `rules` and `shapes` are () for the
+    object's own rules and for all small trees. `progress` gets a number so far, and "worlds" or "runs".
 
     Raises:
         InputError: the object cannot be loaded, or cannot be certified in the requested way.
@@ -176,10 +149,10 @@ def certify_named(
             return found
         reason = (found.failure or "").splitlines()[0]
         print(f"{reason}; whole steps are tested as a black box instead", file=sys.stderr)
-    subject, plays = name, [given] if isinstance(given, Play) else []
-    if is_step and not plays:
-        plays = [_play(given, name, seconds, seed)]
-    elif not plays:
+    subject = name
+    if is_step:
+        plays = [given if isinstance(given, Play) else _play(given, name, seconds, seed)]
+    else:
         policy = policies[0] if policies else _shape_for(given, own[0], seconds, seed)
         plays = plays_of(given, policy, seed)
         subject += f" on {policy.name} by {policy.rule.name}"
@@ -213,16 +186,16 @@ def _play(given: Any, name: str, seconds: float, seed: int) -> Play:
 
 def _shape_for(given: Any, rule: DrawRule, seconds: float, seed: int) -> DrawPolicy:
     """The first of three draft trees that the object does not refuse. The test will report its other errors."""
-    world = next(iter(worlds_of(seed).values()))
+    step_on = partial(as_step, given, world=next(iter(worlds_of(seed).values())))
     shapes = [Levels((2, 1), rule), Levels((1, 1), rule), Paths(2, 2, rule=rule)]
     for policy in shapes:
         try:
             for number in range(20):
-                within(seconds, as_step(given, policy, world), (), np.random.default_rng(number))
+                within(seconds, step_on(policy), (), np.random.default_rng(number))
         except ValueError:
             continue
         except Exception:
-            return policy
+            pass
         return policy
     return shapes[0]
 
@@ -230,10 +203,10 @@ def _shape_for(given: Any, rule: DrawRule, seconds: float, seed: int) -> DrawPol
 def _load(name: str, seconds: float) -> Any:
     """The object of this name. The import and the constructor may take `seconds` of processor time."""
     module, colon, path = name.partition(":")
+    if colon and not (module and path):
+        raise InputError(f"name an object as package.module:object, got {name!r}")
     if not colon:
         return within(seconds, _registered, name)
-    if not (module and path):
-        raise InputError(f"name an object as package.module:object, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
         return within(seconds, _imported, module, path)
@@ -243,7 +216,6 @@ def _load(name: str, seconds: float) -> Any:
 
 
 def _registered(name: str) -> Solver | Verifier:
-    """The solver or the verifier with this class name."""
     known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
     if name not in known:
         require_usable(name, {"spectheory.solvers": Solver, "spectheory.verifiers": Verifier})
@@ -252,8 +224,5 @@ def _registered(name: str) -> Solver | Verifier:
 
 
 def _imported(module: str, path: str) -> Any:
-    """The object at `path` of a module; a class is called without arguments."""
-    found = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
+    found = attrgetter(path)(importlib.import_module(module))
     return found() if isinstance(found, type) else found

@@ -99,17 +99,11 @@ def _of_random(branch: Branch) -> dict[str, Any]:
     def choice(seq: Any) -> Any:
         return seq[branch.integers(len(seq))]
 
-    def choices(population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
-        if cum_weights is not None:
-            weights = [high - low for low, high in zip([0, *cum_weights], cum_weights, strict=False)]
+    def choices(population: Any, weights: Any = None, *, k: int = 1) -> list[Any]:
         weights = [1] * len(population) if weights is None else list(weights)
-        if len(weights) != len(population) or not sum(weights) > 0:
-            raise ValueError("weights must be one for each element, with a sum above 0")
         return [population[i] for i in branch.picks(weights, k, replace=True)]
 
     def sample(population: Any, k: int) -> list[Any]:
-        if not 0 <= k <= len(population):
-            raise ValueError("Sample larger than population or is negative")
         return [population[i] for i in branch.picks([1] * len(population), k, replace=False)]
 
     def shuffle(x: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.betting import log_mean, pooled
-from spectheory.certify.certificate import Cell, StepCertificate, Verdict
+from spectheory.certify.certificate import StepCertificate, Verdict
 from spectheory.certify.guard import ends_are_errors
 from spectheory.certify.play import Play
-from spectheory.certify.trial import BatchRuns, BrokenStepError, NeverEmittedError, Trial
+from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Runs, Trial
 from spectheory.core.arrays import Vector
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
@@ -29,19 +28,13 @@ def certify_step(
     step: Callable[[Any, Any], Any],
     target: Callable[[Context], Vector],
     *,
-    subject: str = "step",
+    vocab_size: int,
     contexts: Sequence[Context] = ((),),
     length: int = 2,
     cycles: int = 1,
-    vocab_size: int,
-    alpha: float = 1e-6,
-    tv: float = 0.01,
-    max_samples: int = 1_000_000,
-    seconds: float = 60.0,
-    seed: int = 0,
     batch: int | None = None,
     ids: Sequence[int] | None = None,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> StepCertificate:
     """Test by sampling whether a whole decoding step, drafter included, keeps the target's distribution.
 
@@ -51,11 +44,12 @@ def certify_step(
     - LOSSY: the wealth won by betting against the claim reached 1 / alpha. The probability of this verdict for a
       correct step is at most alpha (see `betting`).
     - WITHIN: the total variation is below `tv` in every context. If the runs are independent, the probability of this
-      verdict for a step with a total variation of `tv` or more is at most alpha (see `confidence`).
+      verdict for a step with a total variation of `tv` or more is at most alpha (see `variation_bound`).
     - UNDECIDED: `max_samples` runs gave neither verdict, or the step could not be run.
 
     With `batch`, the step gets many contexts in one call, and the claim is also that the rows of a call are independent
-    of each other (see `pairs`). A fault in one row of a batch is seen in one of `batch` runs: test a small batch too.
+    of each other (see `betting.Pairs`). A fault in one row of a batch is seen in one of `batch` runs: test a small
+    batch too.
 
     Args:
         step: function (context, rng) -> tokens that one step emits, at least 1. Tokens after the first `length` are
@@ -64,22 +58,16 @@ def certify_step(
             drafts of the last call in words, they are shown for a run with a fault.
         target: function context -> (V,) distribution of the next token. It is called for all prefixes shorter than
             `length`.
-        subject: name of the step in the certificate.
+        vocab_size: number of tokens V in the vocabulary.
         contexts: contexts in which the step is tested, each a tuple of tokens.
         length: number of tokens whose joint distribution is compared. With one more than the depth of the drafts, every
             bonus token is compared; with two more, so is a token of the second cycle after it.
         cycles: number of calls of the step in one run, each after the tokens that the calls before it emitted. With 2,
             random numbers that are reused from one call to the next are detected.
-        vocab_size: number of tokens V in the vocabulary.
-        alpha: maximum probability of either wrong verdict.
-        tv: the step passes if its total variation from the target is below this.
-        max_samples: maximum number of runs of the step, over all contexts.
-        seconds: maximum processor time of one run, checked when the run returns.
-        seed: seed of `rng`.
         batch: number of contexts in one call of the step; None for one context a call.
         ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`. Contexts, target
             and certificate still use 0 to V - 1.
-        progress: called after each batch with (runs, log wealth, bound on the total variation).
+        options: `subject`, `alpha`, `tv`, `max_samples`, `seconds`, `seed` and `progress` of `certify_in_worlds`.
 
     Raises:
         InputError: an argument is out of range, or the target does not return a distribution on the vocabulary. An
@@ -87,10 +75,7 @@ def certify_step(
         CodeEndedError: the target raised SystemExit.
     """
     play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size, batch, ids)
-    return certify_in_worlds(
-        [play], subject=subject, cycles=cycles, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
-        progress=progress,
-    )  # fmt: skip
+    return certify_in_worlds([play], cycles=cycles, **options)
 
 
 @ends_are_errors()
@@ -115,12 +100,12 @@ def certify_in_worlds(
 
     Args:
         plays: the step in each world, with a name of its own. All worlds and contexts get equally many runs.
-        subject: see `certify_step`, also for the other arguments.
-        cycles: number of calls of the step in one run.
+        subject: name of the step in the certificate.
+        cycles: see `certify_step`.
         alpha: maximum probability of either wrong verdict, over all worlds.
         tv: the step passes if its total variation from the target is below this in every world.
         max_samples: maximum number of runs of the step, over all worlds and contexts.
-        seconds: maximum processor time of one call.
+        seconds: maximum processor time of one call, checked when it returns.
         seed: seed of the random source that the steps get.
         progress: called after each batch with (runs, log wealth, bound on the total variation).
 
@@ -130,14 +115,13 @@ def certify_in_worlds(
     plays = list(plays)
     _check(plays, cycles, alpha, tv, max_samples)
     rng, own = np.random.default_rng(seed).spawn(2)
-    trials = [[Trial(play, context, seconds, cycles) for context in play.contexts] for play in plays]
-    batches = [None if of[0].play.batch is None else BatchRuns(of[0].play, of, own) for of in trials]
-    course = _Course(list(itertools.chain(*trials)), [of for of in batches if of], max_samples, alpha, tv)
+    course = _Course([Runs(play, seconds, cycles, own) for play in plays], max_samples, alpha, tv)
     while not course.is_over:
         course.go_on(rng)
         if progress:
             progress(*course.path[-1], course.bound)
     samples, log_wealth = course.path[-1]
+    worst = course.worst()
     counts: Counter[Context] = Counter()
     for trial in course.trials:
         counts[trial.context] += trial.runs
@@ -148,18 +132,18 @@ def certify_in_worlds(
         tv=tv,
         length=max(play.length for play in plays),
         cycles=cycles,
-        unseen=max(trial.unseen for trial in course.trials),
+        unseen=max(runs.unseen for runs in course.plays),
         samples=samples,
         log_wealth=log_wealth,
         tv_bound=course.bound,
         tv_seen=max(trial.variation() for trial in course.trials),
-        worst=course.worst(),
+        worst=worst and worst.worst()[1],
         path=tuple(course.path),
         counts=dict(counts),
         seed=seed,
         needed=course.needed(),
         failure=course.failure,
-        dependence=course.dependence() if course.verdict is Verdict.LOSSY else "",
+        dependence=course.dependence(),
         batch=max(play.batch or 0 for play in plays) or None,
         example=course.example(seed),
         worlds=tuple(play.world for play in plays if play.world),
@@ -175,12 +159,13 @@ class _Course:
         failure: error of the step that ended the test; empty if there is none.
     """
 
-    def __init__(
-        self, trials: list[Trial], batches: list[BatchRuns], max_samples: int, alpha: float, tv: float
-    ) -> None:
-        self.trials, self.batches, self.alpha, self.tv = trials, batches, alpha, tv
-        self.singles = [trial for trial in trials if trial.play.batch is None]
-        first = max([1, *(math.ceil((of.play.batch or 1) / len(of.trials)) for of in batches)])
+    def __init__(self, plays: list[Runs], max_samples: int, alpha: float, tv: float) -> None:
+        self.plays, self.alpha, self.tv = plays, alpha, tv
+        self.trials = [trial for runs in plays for trial in runs.trials]
+        self.singles = [runs for runs in plays if runs.play.batch is None]
+        self.batches = [runs for runs in plays if runs.play.batch is not None]
+        self.pairs = [runs.pairs for runs in plays if runs.pairs]
+        first = max([1, *(math.ceil((runs.play.batch or 1) / len(runs.trials)) for runs in plays)])
         self.looks = look_times(max_samples // len(self.trials), first)
         self.path: list[tuple[int, float]] = [(0, 0.0)]
         self.bound, self.failure = 1.0, ""
@@ -193,11 +178,11 @@ class _Course:
             for batches in self.batches:
                 batches.run(more, rng)
             for _ in range(more):
-                for trial in self.singles:
-                    trial.run(rng)
+                for single in self.singles:
+                    single.run(1, rng)
         except (NeverEmittedError, BrokenStepError) as found:
             self.failure = str(found)
-        for settled in (*self.trials, *(batches.pairs for batches in self.batches)):
+        for settled in (*self.trials, *self.pairs):
             settled.settle()
         never = any(trial.never for trial in self.trials)
         self.path.append((sum(trial.runs for trial in self.trials), math.inf if never else self._log_wealth()))
@@ -211,17 +196,16 @@ class _Course:
         They bet on the same runs as the others, so that their product would not be a fair bet.
         """
         found = pooled([trial.wager.log_wealth() for trial in self.trials])
-        return log_mean(np.array([found, self.log_pairs()])) if self.batches else found
+        return log_mean(np.array([found, self.log_pairs()])) if self.pairs else found
 
     def log_pairs(self) -> float:
         """Log of the wealth of the bets on pairs of rows."""
-        return pooled([batches.pairs.log_wealth() for batches in self.batches]) if self.batches else 0.0
+        return pooled([pairs.log_wealth() for pairs in self.pairs]) if self.pairs else 0.0
 
     def dependence(self) -> str:
         """How rows of a batch depend on each other, if there is evidence for it; else empty."""
-        if self.log_pairs() < -math.log(CLEAR):
-            return ""
-        return str(max((batches.pairs for batches in self.batches), key=lambda pairs: pairs.log_wealth()))
+        clear = self.verdict is Verdict.LOSSY and self.log_pairs() >= -math.log(CLEAR)
+        return str(max(self.pairs, key=lambda pairs: pairs.log_wealth())) if clear else ""
 
     @property
     def verdict(self) -> Verdict:
@@ -235,17 +219,16 @@ class _Course:
         """Whether the test has a verdict, failed, or has used all runs."""
         return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or len(self.path) > len(self.looks)
 
-    def worst(self) -> Cell | None:
-        """The cell with the strongest evidence against the step, over all contexts; None before the first run."""
-        found = [trial.worst() for trial in self.trials if trial.runs]
-        return max(found, key=lambda pair: pair[0])[1] if found else None
+    def worst(self) -> Trial | None:
+        """The context with the strongest evidence against the step; None before the first run."""
+        return max((t for t in self.trials if t.runs), key=lambda trial: trial.worst()[0], default=None)
 
     def example(self, seed: int) -> tuple[str, ...]:
         """A run that shows the fault, as lines, in the context with the strongest evidence; () if there is no fault."""
-        if self.verdict is not Verdict.LOSSY:
+        trial = self.worst()
+        if trial is None or self.verdict is not Verdict.LOSSY:
             return ()
-        trial = max((trial for trial in self.trials if trial.runs), key=lambda trial: trial.worst()[0])
-        return trial.example(next((of for of in self.batches if trial in of.trials), None), seed)
+        return next(runs for runs in self.plays if trial in runs.trials).example(trial, seed)
 
     def needed(self) -> int | None:
         """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.

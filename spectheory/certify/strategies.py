@@ -25,7 +25,7 @@ from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 
 SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
-"""Weights of tokens with a small probability, down to 1e-6, for rules that act on such tokens."""
+"""Weights of tokens with a small probability, for rules that act on such tokens."""
 
 
 @cache

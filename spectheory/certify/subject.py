@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import index
 from typing import Any, NamedTuple
 
@@ -40,15 +40,11 @@ class NotADistributionError(InputError):
 
 
 class Ending(NamedTuple):
-    """One way in which a verifier ends on a draft.
+    """One way in which a verifier ends on a draft: the last accepted node, and the token after it.
 
-    Attributes:
-        node: the last accepted node.
-        token: the token after it.
-        chance: probability; 0 if a random number must be exactly 0.
-        given_zeros: probability given the random numbers that are exactly 0; equal to `chance` if there are none.
-        error: error that the verifier raised in place of a node and a token, or None.
-        branch: its random numbers; None if the verifier computes its distribution.
+    `chance` is its probability, 0 if a random number must be exactly 0; `given_zeros` is the probability given the
+    random numbers that are exactly 0. `error` is an error that the verifier raised in place of a node and a token.
+    `branch` has its random numbers; None if the verifier computes its distribution.
     """
 
     node: int
@@ -70,13 +66,9 @@ DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A verifier as its distribution of (node, token) given (draft, p).
+    """A verifier as its distribution of (node, token) given (draft, p), and the rules for which it shall be lossless.
 
-    Attributes:
-        name: name in reports.
-        rules: draw rules for which it shall be lossless.
-        distribution_of: computes the distribution, see `DistributionOf`.
-        states_distribution: True if it computes its distribution itself; False if its draws are enumerated.
+    `states_distribution` is True if it computes its distribution itself; False if its draws are enumerated.
     """
 
     name: str
@@ -89,9 +81,6 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
     """The subject for a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
 
     A function can have its draw rules as an attribute `rules`. Without it, its rule is DrawRule.IID.
-
-    Raises:
-        InputError: `given` is none of these, or its `rules` are empty.
     """
     if not 0 < seconds < float("inf"):
         raise InputError(f"seconds must be finite and above 0, got {seconds}")
@@ -167,9 +156,14 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
 
     def distribution_of(draft: Draft, p: Any) -> Iterable[Ending]:
         before = _shared_generators()
+        found: list[Ending] = []
         with Replays() as replays:
-            found = enumerated(draft, p, replays)
-        if imported() != replays.libraries:
+            try:
+                found = enumerated(draft, p, replays)
+            except BranchError:
+                if imported() == replays.libraries:
+                    raise
+        if imported() != replays.libraries:  # the code has imported one of them in its first call
             return distribution_of(draft, p)
         if _shared_generators() != before:
             raise BranchError("it draws from the global generator of random, numpy.random or torch, not from rng")
@@ -217,6 +211,8 @@ class Difference:
         raised: errors of the verifier, at most one for each draft.
         lost: probability that the verifier raises an error.
         is_rounded: whether a float took part in these probabilities.
+        shows: for each emitted text, its most probable ending, with (its probability, that given zeros) and its draft;
+            for (), a draft without an ending.
     """
 
     output: dict[Context, Any]
@@ -226,16 +222,23 @@ class Difference:
     raised: tuple[Raised, ...] = ()
     lost: Any = 0
     is_rounded: bool = False
+    shows: dict[Context, tuple[tuple[Any, Any], Draft, Ending | None]] = field(default_factory=dict)
 
     @property
     def total_variation(self) -> Any:
         """Half the sum of absolute differences; the smallest value that any output instead of errors could give."""
         return (sum(abs(self.output[s] - self.target[s]) for s in self.target) - self.lost) / 2
 
-    @property
-    def most_in_excess(self) -> Context:
-        """The emitted sequence whose probability exceeds the target's most; if none exceeds it, falls short least."""
-        return max(self.target, key=lambda s: (self.output[s] > 0, self.output[s] - self.target[s]))
+    def shown(self, is_off: bool) -> tuple[Draft, Ending | None]:
+        """A draft and an ending that show the fault: the most probable ones of the text that is emitted too often.
+
+        Without `is_off`, they are those of `impossible`. A verifier that emits nothing has no ending.
+        """
+        if not is_off and self.impossible:
+            return self.shows[self.impossible][1:]
+        wanted = max(self.target, key=lambda s: (self.output[s] > 0, self.output[s] - self.target[s]))
+        begins = [self.shows[wanted[:i]] for i in range(len(wanted), -1, -1) if wanted[:i] in self.shows]
+        return max(begins, key=lambda one: one[0])[1:]
 
 
 def compare(
@@ -244,18 +247,17 @@ def compare(
     """Compare a verifier's output with the target, over all drafts of `policy` in `world`.
 
     Outputs are extended by the target to `length` tokens. `arithmetic` makes the arrays that the verifier gets from the
-    distributions of the world. The probabilities of drafts stay exact.
-
-    Raises:
-        NotADistributionError: the verifier states a node or a token that does not exist, or a negative probability. If
-            its draws are enumerated, this is one of its errors instead, with its probability.
+    distributions of the world. The probabilities of drafts stay exact. NotADistributionError is raised if the verifier
+    states what is no distribution; if its draws are enumerated, this is one of its errors, with its probability.
     """
     emitted: dict[Context, Any] = {}
     impossible, drafts, lost, is_rounded = None, 0, 0, False
     raised: list[Raised] = []
+    shows: dict[Context, tuple[tuple[Any, Any], Draft, Ending | None]] = {}
     for draft, chance in branches(lambda rng: policy.grow(world, rng)):
         drafts += 1
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
+        shows.setdefault((), ((0, 0), draft, None))
         failed = []
         for ending in distribution_of(seen, arithmetic(world.target(draft))):
             is_rounded |= ending.is_rounded
@@ -270,6 +272,9 @@ def compare(
                 )
             text = (*draft.context(ending.node), int(ending.token))
             emitted[text] = emitted.get(text, 0) + chance * ending.chance
+            weight = chance * ending.chance, ending.given_zeros
+            if text not in shows or weight > shows[text][0]:
+                shows[text] = weight, draft, ending
             if ending.chance == 0 and ending.given_zeros > ROUNDED and _probability(world, text) == 0:
                 impossible = text
         if failed:
@@ -282,7 +287,7 @@ def compare(
     for text, chance in emitted.items():
         for rest in itertools.product(range(len(world.p(()))), repeat=max(0, length - len(text))):
             output[(*text, *rest)[:length]] += chance * _probability(world, (*text, *rest), len(text))
-    return Difference(output, target, drafts, impossible, tuple(raised), lost, is_rounded)
+    return Difference(output, target, drafts, impossible, tuple(raised), lost, is_rounded, shows)
 
 
 def check_ending(node: int, token: int, draft: Draft) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +51,7 @@ class TestSession:
         self.levels.append(self.level / ((len(self.levels) + 1) * (len(self.levels) + 2)))
         return self.levels[-1]
 
-    def keep(self, test: str, certificate: Certificate | StepCertificate, seconds: float) -> None:
+    def keep(self, test: str, certificate: Certificate | StepCertificate) -> None:
         """Count a certificate, and store it if there is a folder."""
         self.certificates += 1
         if self.folder is None:
@@ -64,7 +63,6 @@ class TestSession:
             "schema": 1,
             "test": test,
             "session_level": self.level,
-            "seconds": seconds,
             "provenance": Provenance.now("pytest", packages=loaded).to_dict(),
             "certificate": certificate.to_json(),
         }
@@ -85,9 +83,8 @@ def assert_lossless(given: Any, **options: Any) -> Certificate:
         AssertionError: `given` is lossy, or undecided because it raised, hung or could not be enumerated.
     """
     __tracebackhide__ = True
-    start = time.perf_counter()
     certificate = certify_verifier(given, **options)
-    _keep(certificate, start)
+    _keep(certificate)
     if certificate.verdict is not Verdict.LOSSLESS:
         raise AssertionError("\n".join(certificate.lines()))
     return certificate
@@ -115,17 +112,13 @@ def assert_step(step: Any, target: Any = None, **options: Any) -> StepCertificat
     test = current_test()
     if session is not None:
         if "alpha" in options:
-            raise InputError(
-                "alpha must not be given in a session of pytest, whose assertions share one level: leave it out, or "
-                "set certify_false_alarms_a_day"
-            )
+            raise InputError("alpha must not be given in a session of pytest: set certify_false_alarms_a_day")
         options = {**session.options.get(test, {}), **options, "alpha": session.next_level()}
-    start = time.perf_counter()
     if callable(step):
         certificate = certify_step(step, target, **options)
     else:
         certificate = certify_in_worlds([step] if isinstance(step, Play) else step, **options)
-    _keep(certificate, start)
+    _keep(certificate)
     if certificate.verdict is not Verdict.WITHIN:
         raise AssertionError("\n".join(certificate.lines()))
     return certificate
@@ -136,6 +129,6 @@ def current_test() -> str:
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
 
 
-def _keep(certificate: Certificate | StepCertificate, start: float) -> None:
+def _keep(certificate: Certificate | StepCertificate) -> None:
     if session is not None:
-        session.keep(current_test(), certificate, time.perf_counter() - start)
+        session.keep(current_test(), certificate)

@@ -108,7 +108,7 @@ def calibrate(
             said = f"--{option} {text}"
             given.append(Run.from_throughput(rate, kind=option, batch=batch, context=context, source=said, **shape))
     shaped = (nodes, levels) if runs_tau is not None or not speculative else (None, None)
-    read = [read_runs(file, Conditions(None, None, runs_tau, *shaped)) for file in files]
+    read = [read_runs(file, Conditions(runs_tau, *shaped)) for file in files]
     measured = [*given, *(run for one in read for run in one.runs)]
     found = calibrated(measured, gpu=gpu, target=target, draft=draft, engine=engine, gpus=gpus, quant=quant)
     found = replace(found, provenance=found.provenance.assuming(*(said for one in read for said in one.assumed)))

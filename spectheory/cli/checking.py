@@ -15,12 +15,10 @@ from spectheory.core.files import write_whole
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.table import Table
-
     from proofs_check.checked import CheckedClaim
 
 FEW = 3
-"""Up to this many claims are shown in full, more claims as a table."""
+"""Up to this many claims are shown in full, more claims in a line each."""
 COLOURS = {"holds": "green", "corrected": "yellow", "false": "red", "failed": "bold reverse red"}
 
 
@@ -55,7 +53,9 @@ def check(
         print(json.dumps([one.to_json() for one in found], indent=1))
     else:
         _show(found)
-        console.print(_sentence(found), highlight=False)
+        count = {status: sum(one.status == status for one in found) for status in COLOURS}
+        told = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+        print(f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {told}")
         if report is not None:
             print(f"wrote {report}")
     if any(one.finding is None for one in found):
@@ -66,59 +66,34 @@ def _show(found: Sequence[CheckedClaim]) -> None:
     """Print one line for each claim, or everything known about each claim if there are few."""
     from rich.text import Text
 
-    if len(found) > FEW:
-        console.print(_table(found))
-        for one in found:
-            if one.finding is None:
-                console.print(Text(f"{one.claim.id}: {one.failure}"))
-        return
     for one in found:
         status = Text(one.status, COLOURS[one.status])
-        weight = f", {one.weight}" if one.weight else ""
-        seconds = f" ({one.seconds:.2f} s)  {one.source}"
-        console.print(Text.assemble((one.claim.id, "bold"), " ", status, weight, seconds))
-        for name, words in _said(one):
+        line = Text.assemble((f"{one.claim.id:12}", "bold"), " ", status, f" ({one.seconds:.2f} s)  {one.claim.place}")
+        if len(found) > FEW:
+            console.print(line, no_wrap=True, overflow="ellipsis")
+            if one.finding is None:
+                console.print(Text(f"  {one.failure}"))
+            continue
+        console.print(line)
+        for name, words in _texts(one):
             for at, part in enumerate(words):
                 console.print(Text(f"{name}: {part}" if not at else part))
         console.print()
 
 
-def _said(one: CheckedClaim) -> Iterator[tuple[str, Sequence[str]]]:
+def _texts(one: CheckedClaim) -> Iterator[tuple[str, Sequence[str]]]:
     from proofs_check.plain import paragraphs
+    from proofs_check.sentences import in_words
 
     for place, words in one.claim.quotes.items():
         yield f"the paper, {place}", [f'"{words}"']
-    yield "claim", paragraphs(one.statement)
+    yield "claim", paragraphs(in_words(one.claim.statement))
     if one.finding is None:
         yield "failure", [one.failure]
         return
-    yield "what is true", paragraphs(one.truth)
+    if one.claim.weight:
+        yield "weight", [one.claim.weight]
+    yield "what is true", paragraphs(one.truth())
     if size := one.text("size"):
         yield "how much", paragraphs(size)
     yield "evidence", [f"({one.text('method')}) {one.evidence}"]
-
-
-def _table(found: Sequence[CheckedClaim]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("claim", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("where")  # cut, so that the others are not
-    table.add_column("seconds", justify="right", no_wrap=True)
-    for one in found:
-        status = Text(one.status, COLOURS[one.status])
-        where = Text(one.where, no_wrap=True, overflow="ellipsis")
-        table.add_row(Text(one.claim.id), status, where, f"{one.seconds:.2f}")
-    return table
-
-
-def _sentence(found: Sequence[CheckedClaim]) -> str:
-    from proofs_check.checked import leaned_on
-
-    count = {status: sum(one.status == status for one in found) for status in COLOURS}
-    said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
-    apart = leaned_on([one.claim.id for one in found], [one.status for one in found])
-    return f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {said}" + (f"; {apart}" if apart else "")

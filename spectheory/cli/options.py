@@ -53,8 +53,8 @@ TargetModel = Annotated[
     str,
     typer.Option(
         "--target",
-        help="Target model: the name of a known model, or the path of a config.json, of its folder, of a GGUF file, or "
-        "of a JSON file with the sizes of another model (see ModelConfig.from_hf).",
+        help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a JSON file "
+        "with the sizes of another model (see ModelConfig.from_hf).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
@@ -180,16 +180,13 @@ class DeploymentOptions:
 ONE_GPU = DeploymentOptions()
 
 
-GROUPS = (PairOptions, PromptOptions, DeploymentOptions)
-
-
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap `command` for Typer: a parameter annotated with a group of options becomes the options of that group.
 
     The defaults come from the parameter's default, if it has one, otherwise from the group.
     """
     hints = typing.get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if hint in GROUPS}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:

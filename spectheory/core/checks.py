@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from numbers import Real
 from typing import Any
@@ -26,6 +27,14 @@ def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: in
         raise InputError(f"{name} must be between {least} and {most:,}, got {value:,}{repair}")
     if value < least:
         raise InputError(f"{name} must be at least {least}, got {value}{repair}")
+
+
+def check_number(name: str, value: Any, least: float, most: float = math.inf) -> None:
+    """Refuse a value that is not a finite number from `least` to `most`."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not least <= value <= most:
+        bounds = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+        raise InputError(f"{name} must be a number {bounds}, got {value!r:.60}")
 
 
 def check_array(name: str, value: Any) -> np.ndarray:

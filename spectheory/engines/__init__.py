@@ -37,8 +37,8 @@ from spectheory.engines.statistics import Statistics
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, shipped_rows
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import Fitting
-from spectheory.planning.runnable import ChainRange, Envelope
+from spectheory.planning.envelope import Envelope
+from spectheory.planning.fitting import ChainRange, Fitting
 from spectheory.planning.schedule_record import Schedule
 
 __all__ = [

@@ -12,8 +12,8 @@ import json
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.engines.engine import Engine, Export, release
+from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.runnable import Envelope, paths
 
 SETTINGS_FILE = "from_pretrained.json"
 CHOICES_FILE = "choices.py"
@@ -44,8 +44,14 @@ def export(plan: Envelope | Tree, *, version: str) -> Export:
 
 
 def choices_text(tree: Tree, engine: str) -> str:
-    """The paths of `tree` as a line of Python. Raises InputError if a node has more than `TOP_K` children."""
-    found = [list(path) for path in paths(tree, engine)]
+    """The paths of ranks of `tree`, sorted by (length, path), as a line of Python.
+
+    Raises:
+        InputError: nothing is drafted, or a node has more than `TOP_K` children.
+    """
+    if tree.budget == 0:
+        raise InputError(f"tree must have a drafted node for {engine}, got none: run the engine without speculation")
+    found = sorted(map(list, tree.to_paths()), key=lambda path: (len(path), path))
     widest = max(max(path) for path in found) + 1
     if widest > TOP_K:
         raise InputError(f"tree must have at most TOPK={TOP_K} children at a node for {engine}, got {widest}")
@@ -58,8 +64,7 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     if VERSIONS[version] == "static":
         return export(tree, version=version).after(*fitting.notes_of_tree, *notes)
     found = fitting.first_envelope
-    shape = Envelope(found.levels, found.branching, found.nodes)
-    return export(shape, version=version).after(*fitting.notes_of_envelope(found), *notes)
+    return export(found.envelope, version=version).after(*fitting.notes_of_envelope(found), *notes)
 
 
 ENGINE = Engine(name="eagle", title="EAGLE", versions=VERSIONS, parts=1, exporter=_fitted)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 
+from spectheory.core.checks import check_whole
 from spectheory.engines.engine import Engine, Export, release
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.runnable import check_length
 
 FILE = "generation_config.json"
 VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")}
@@ -19,7 +19,7 @@ VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "a
 def export(length: int, *, version: str, lookup: bool = False) -> Export:
     """Generation settings for chains of `length` tokens, of an assistant model or, with `lookup`, of n-gram lookup."""
     key, names = release("transformers", version, VERSIONS)
-    check_length(length)
+    check_whole("length", length, 1, ": name no draft to run without speculation")
     if lookup:
         settings = {"prompt_lookup_num_tokens": int(length)}
         notes = ("set this value on the model: model.generation_config.update(**settings)",)

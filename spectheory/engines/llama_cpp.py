@@ -31,6 +31,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
@@ -40,7 +41,6 @@ from spectheory.engines.serving_run import mean_context
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.runnable import check_length
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
 TYPES = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
@@ -57,7 +57,7 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
     `model` is the GGUF file of the draft, None for the types "draft-mtp" and "ngram-simple".
     """
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
-    check_length(length)
+    check_whole("length", length, 1, ": name no draft to run without speculation")
     if spec_type == "ngram-simple":
         return _lookup(length, key, flag)
     if model is None and spec_type == "draft-mtp":

@@ -5,9 +5,9 @@ Version 0.32, from the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), r
 
 from __future__ import annotations
 
+from spectheory.core.checks import check_whole
 from spectheory.engines.engine import Engine, Export, release
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.runnable import check_length
 
 VERSIONS = {"0.32": "--num-draft-tokens"}
 
@@ -15,7 +15,7 @@ VERSIONS = {"0.32": "--num-draft-tokens"}
 def export(length: int, *, version: str, model: str) -> Export:
     """A chain of `length` tokens as flags of `mlx_lm.generate` and `mlx_lm.server`."""
     key, flag = release("mlx-lm", version, VERSIONS)
-    check_length(length)
+    check_whole("length", length, 1, ": name no draft to run without speculation")
     return Export("mlx-lm", key, ("--draft-model", model, flag, str(length)))
 
 

@@ -14,7 +14,6 @@ The means contain the begin and the end of the benchmark, with fewer requests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from spectheory.core.errors import InputError
@@ -28,7 +27,7 @@ FIRST_TOKEN = 1.05
 """By this factor a reported tau may exceed depth + 1, because some engines count the token of the prefill too."""
 AGREE = 0.01
 """By this share a figure that was given may differ from the figure in the file."""
-CONDITIONS = ("batch", "speculative", "tau", "nodes", "depth")
+CONDITIONS = ("tau", "nodes", "depth")
 """The conditions that a benchmark of a server may not say."""
 ASSUMED = "the batch is the mean number of requests that are decoding, by Little's law, over the whole benchmark"
 
@@ -43,29 +42,21 @@ def draft_length(mean: float) -> int | None:
     return round(mean) if round(mean) and abs(mean - round(mean)) <= 0.1 else None
 
 
-@dataclass(frozen=True)
-class Speculation:
-    """What a file says about speculation, None where it does not: tau, drafted nodes per cycle, levels of the tree."""
-
-    tau: float | None = None
-    nodes: int | None = None
-    depth: int | None = None
-
-    def shape(self, where: str, given: Conditions) -> dict[str, Any]:
-        """Tokens of a sequence in the forward, depth and tau, which are in the file or given."""
-        tau, nodes, depth = (
-            _agreed(where, name, getattr(self, name), getattr(given, name)) for name in ("tau", "nodes", "depth")
+def shape_of(found: Conditions, given: Conditions, where: str) -> dict[str, Any]:
+    """Tokens of a sequence in the forward, depth and tau, which are in the file or given."""
+    tau, nodes, depth = (
+        _agreed(where, name, getattr(found, name), getattr(given, name)) for name in ("tau", "nodes", "depth")
+    )
+    if tau is None:
+        raise missing_tau(where)
+    if nodes is None:
+        raise InputError(
+            f"{where}: the file does not say how many nodes are drafted per cycle, or drafts had several sizes: "
+            "give nodes, and depth unless the draft is a chain"
         )
-        if tau is None:
-            raise missing_tau(where)
-        if nodes is None:
-            raise InputError(
-                f"{where}: the file does not say how many nodes are drafted per cycle, or drafts had several sizes: "
-                "give nodes, and depth unless the draft is a chain"
-            )
-        depth = int(nodes if depth is None else depth)
-        tau = min(tau, depth + 1) if tau <= FIRST_TOKEN * (depth + 1) else tau
-        return {"tokens": int(nodes) + 1, "depth": depth, "tau": tau}
+    depth = int(nodes if depth is None else depth)
+    tau = min(tau, depth + 1) if tau <= FIRST_TOKEN * (depth + 1) else tau
+    return {"tokens": int(nodes) + 1, "depth": depth, "tau": tau}
 
 
 def _agreed(where: str, name: str, found: float | None, given: float | None) -> float | None:
@@ -75,7 +66,7 @@ def _agreed(where: str, name: str, found: float | None, given: float | None) -> 
     return given if found is None else found
 
 
-def served_run(entry: Entry, found: Speculation | None, given: Conditions, **named: Any) -> Run:
+def served_run(entry: Entry, found: Conditions | None, given: Conditions, **named: Any) -> Run:
     """The run of a result with the fields that the serving benchmarks of vLLM and SGLang have in common.
 
     `found` is what the file says about speculation, `given` what was given beside it, `named` names the deployment.
@@ -89,18 +80,13 @@ def served_run(entry: Entry, found: Speculation | None, given: Conditions, **nam
         raise InputError(
             f"{where}: answers of {steps + 1:g} tokens have no decoding steps: repeat the benchmark with longer answers"
         )
-    if found is not None and given.speculative is False:
-        raise InputError(f"{where}: the file has figures of speculation, but speculative=False was given: leave it out")
-    said = (given.speculative, given.tau, given.nodes, given.depth)
-    if found is None and given.speculative is not False and any(value is not None for value in said):
-        found = Speculation()
+    if found is None and given != Conditions():
+        found = Conditions()
     if found is None:
-        _require_single_tokens(entry, token_seconds, given)
-    shape: dict[str, Any] = {} if found is None else found.shape(where, given)
-    tau, batch = shape.get("tau", 1), given.batch
-    if batch is None:
-        most = entry.positive("max_concurrency") if entry.has("max_concurrency") else float("inf")
-        batch = max(1.0, min(completed / duration * steps * token_seconds, most))
+        _require_single_tokens(entry, token_seconds)
+    shape: dict[str, Any] = {} if found is None else shape_of(found, given, where)
+    tau, most = shape.get("tau", 1), entry.positive("max_concurrency") if entry.has("max_concurrency") else float("inf")
+    batch = max(1.0, min(completed / duration * steps * token_seconds, most))
     return Run(
         "plain" if found is None else "speculative",
         batch,
@@ -113,12 +99,12 @@ def served_run(entry: Entry, found: Speculation | None, given: Conditions, **nam
     )
 
 
-def _require_single_tokens(entry: Entry, token_seconds: float, given: Conditions) -> None:
+def _require_single_tokens(entry: Entry, token_seconds: float) -> None:
     """Check that tokens arrive one by one, as without speculation."""
     together = entry.number("mean_itl_ms") / 1e3 / token_seconds if entry.has("mean_itl_ms") else 0.0
-    if together > TOGETHER and given.speculative is None:
+    if together > TOGETHER:
         raise InputError(
             f"{entry.where}: the time between two chunks is {together:.2g} times the time per token, as with "
             "speculation, but the file has no tau, and without it the seconds per cycle = batch * tau / throughput "
-            "are unknown: give tau and nodes, or speculative=False if the engine decoded plainly"
+            "are unknown: give tau and nodes"
         )

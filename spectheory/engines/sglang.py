@@ -31,11 +31,11 @@ from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
-from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Speculation, served_run
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import Fitting, at_most, one_length
-from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
+from spectheory.planning.envelope import Envelope
+from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
 
 ALGORITHMS = {
     "model": "STANDALONE",
@@ -296,7 +296,7 @@ def _server(entry: Entry) -> Entry:
     return next((Entry(entry.where, server) for server in servers if isinstance(server, Mapping)), info)
 
 
-def _speculation(entry: Entry, info: Entry) -> Speculation | None:
+def _speculation(entry: Entry, info: Entry) -> Conditions | None:
     """Tau and the shape of the tree; None if the server does not speculate. SGLang counts the root as a draft token."""
     if not entry.has("accept_length") and info.text("speculative_algorithm") is None:
         return None
@@ -305,7 +305,7 @@ def _speculation(entry: Entry, info: Entry) -> Speculation | None:
         info.count(name, least=least) if info.has(name) else None
         for name, least in (("speculative_num_steps", 1), ("speculative_num_draft_tokens", 2))
     )
-    return Speculation(tau, None if nodes is None else nodes - 1, steps)
+    return Conditions(tau, None if nodes is None else nodes - 1, steps)
 
 
 SINCE_START = "accept_length is the server's mean since its start, not that of the benchmark"

@@ -35,8 +35,8 @@ from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.planning.fitting import Fitting, first_is_longest, one_length_then_off
-from spectheory.planning.runnable import ChainRange, Envelope, checked_ranges
+from spectheory.planning.envelope import Envelope
+from spectheory.planning.fitting import ChainRange, Fitting, checked_ranges, first_is_longest, one_length_then_off
 
 DECODING_TYPES = {"eagle3": "Eagle3", "mtp": "MTP", "ngram": "NGram"}
 """The values of `decoding_type` by family of the draft."""

@@ -33,11 +33,10 @@ from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import agree, count, counts, json_values, mapping, missing
-from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Speculation, draft_length, served_run
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, draft_length, served_run
 from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import Fitting, at_most, one_length
-from spectheory.planning.runnable import ChainRange, checked_ranges
+from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
 
 METHODS = {
     "model": "draft_model",
@@ -296,15 +295,15 @@ def _served(entry: Entry, conditions: Conditions) -> Run:
     return served_run(entry, found, conditions, model=entry.text("model_id"), engine=engine)
 
 
-def _counted(entry: Entry) -> Speculation | None:
+def _counted(entry: Entry) -> Conditions | None:
     """Tau and the chain length by the server's counters; None if it has not speculated."""
     if not entry.has("spec_decode_acceptance_length"):
         return None
     tau = entry.number("spec_decode_acceptance_length", least=1)
     if not entry.has("spec_decode_num_drafts") or not entry.has("spec_decode_draft_tokens"):
-        return Speculation(tau)
+        return Conditions(tau)
     drafts, drafted = entry.count("spec_decode_num_drafts", least=1), entry.count("spec_decode_draft_tokens", least=1)
-    return Speculation(tau, draft_length(drafted / drafts))
+    return Conditions(tau, draft_length(drafted / drafts))
 
 
 ENGINE = Engine(

@@ -10,26 +10,21 @@ Goose uses three models of acceptance:
    child. The rate of a child is conditional on the rejection of its earlier siblings.
 3. Exclusive siblings: at most one child of a node can be right, as under a greedy target.
 
-Each function says which model it uses: "sequential" is (2), "exclusive" is (3), and `longest_path_yield` is (1).
+Each function says which model it uses: "sequential" is (2), "exclusive" is (3).
 """
 
 from spectheory.goose.algorithm_1 import spine_tree
 from spectheory.goose.allocation import Allocation, allocate, harmonic_widths
-from spectheory.goose.equation_1 import budget_as_printed, budget_of_bound, spine_bound, tree_of_bound
-from spectheory.goose.isotropic import isotropic_yield, longest_path_yield
-from spectheory.goose.optimal import chain_is_optimal, optimal_tree
+from spectheory.goose.equation_1 import budget_of_bound, spine_bound, tree_of_bound
+from spectheory.goose.optimal import optimal_tree
 from spectheory.goose.two_source import SpineTree
 
 __all__ = [
     "Allocation",
     "SpineTree",
     "allocate",
-    "budget_as_printed",
     "budget_of_bound",
-    "chain_is_optimal",
     "harmonic_widths",
-    "isotropic_yield",
-    "longest_path_yield",
     "optimal_tree",
     "spine_bound",
     "spine_tree",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.checks import check_counts, check_probabilities
-from spectheory.goose.geometric import geometric_sum
+from spectheory.goose.equation_1 import geometric_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,8 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
     of real widths and ignores b_k >= 0. With p_s = p_t = 0.5, L = 4 and 2 branches it gives 2, 1, 0, -1, while
     1, 1, 0, 0 and 2, 0, 0, 0 are optimal. It does not treat whole numbers. The best whole numbers are the clipped line
     rounded by largest remainder: round every entry down, then raise the entries with the largest remainders by 1 until
-    the budget is used, the shallower first among equal remainders (proofs_check, claim G-P2-INT). Taking the largest
-    gains gives widths of the same worth, and with Fractions it needs no logarithms, which are not exact.
+    the budget is used, the shallower first among equal remainders. Taking the largest gains gives widths of the same
+    worth, and with Fractions it needs no logarithms, which are not exact.
 
     >>> found = allocate(0.8, 0.2, 4, 10)
     >>> found.widths, found.harmonic

@@ -7,11 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.core.arrays import zeros_like
 from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import SpineTree
+
+
+def geometric_sum(ratio: Any, terms: int) -> Any:
+    """1 + ratio + ... + ratio^(terms - 1), in float64 or Fraction.
+
+    The sum is computed by doubling: (1 - ratio^terms) / (1 - ratio) loses its digits where the ratio is near 1.
+    """
+    total, power = zeros_like(ratio), zeros_like(ratio) + 1
+    for bit in bin(terms)[2:]:
+        total, power = total * (1 + power), power * power
+        if bit == "1":
+            total, power = 1 + ratio * total, power * ratio
+    return total
 
 
 def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence[int], branch_depth: int) -> Any:
@@ -36,14 +49,14 @@ def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence
     chains" of Proposition 1 fails. For exclusive siblings, (3), Q(b) must be replaced by b p_t, which is never less.
     The source gives E_ext with two index conventions, up to D - 1 and up to D. Here it is up to D - 1.
 
-    The source counts L + sum b_k nodes in the budget (`budget_as_printed`): only the first token of each branch. The
-    tree has L + D sum b_k drafted nodes (`budget_of_bound`). So for D > 1 there may be no tree of the printed budget
-    that reaches the value of Eq. 1. For L = 1, b = 1, D = 2 the printed budget is 2, and the tree has 3 drafted nodes.
+    The source counts L + sum b_k nodes in the budget: only the first token of each branch. The tree has L + D sum b_k
+    drafted nodes (`budget_of_bound`). So for D > 1 there may be no tree of the printed budget that reaches the value
+    of Eq. 1. For L = 1, b = 1, D = 2 the printed budget is 2, and the tree has 3 drafted nodes.
 
     Source: Goose, Proposition 1, Eq. (1).
 
-    >>> spine_bound(0.5, 0.25, 1, [1], 2), budget_of_bound(1, [1], 2), budget_as_printed(1, [1])
-    (1.65625, 3, 2)
+    >>> spine_bound(0.5, 0.25, 1, [1], 2), budget_of_bound(1, [1], 2)
+    (1.65625, 3)
     """
     _check(p_spine, p_branch, spine_length, widths, branch_depth)
     spine = geometric_sum(p_spine, spine_length + 1)
@@ -59,14 +72,6 @@ def budget_of_bound(spine_length: int, widths: Sequence[int], branch_depth: int)
     """The number of drafted nodes of `tree_of_bound`: L + D sum b_k, in the symbols of `spine_bound`."""
     _check(0.5, 0.5, spine_length, widths, branch_depth)
     return spine_length + branch_depth * sum(map(int, widths))
-
-
-def budget_as_printed(spine_length: int, widths: Sequence[int]) -> int:
-    """The budget that Proposition 1 states: L + sum b_k, in the symbols of `spine_bound`.
-
-    It is too low for D > 1, because it counts only the first token of each branch. See `budget_of_bound`.
-    """
-    return budget_of_bound(spine_length, widths, 1)
 
 
 def tree_of_bound(

@@ -13,10 +13,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
+from spectheory.core.checks import check_number
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
@@ -47,30 +48,14 @@ WIDE = 0.1
 """Least width of the residuals with which the fit starts."""
 CLOSE, STEPS = 1e-12, 200
 """Tolerance of the fit, and its largest number of steps."""
-STEP = 0.01
-"""Change of a logarithm with which derivatives are computed."""
 LARGE = 0.15
 """A run with a larger residual contradicts the roofline, or other runs."""
 WIDEST = 10.0
 """Largest spread of a number."""
-FAR = 3.0
-"""A number that has moved by more spreads than this is one that no other deployment of the engine has shown."""
 NOTABLE = 0.05
-"""A number that has moved by this share is worth showing, however uncertain it is."""
+"""A number that has moved by this share is worth showing."""
 LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
 GIVEN = "the costs were given, not those of the engine in the shipped table"
-
-
-class MovedNumber(NamedTuple):
-    """A number of `EngineCosts` that a calibration has moved.
-
-    `deviation` is the standard deviation of its logarithm after the calibration.
-    """
-
-    name: str
-    before: float
-    after: float
-    deviation: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +78,7 @@ class CalibratedCosts(Record):
 
     kind: ClassVar[str] = "calibrated_costs"
     schema: ClassVar[int] = 2
-    derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals", "deviations")
+    derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str
     setup: TimedSetup
@@ -110,7 +95,7 @@ class CalibratedCosts(Record):
             raise InputError("runs must contain at least one run")
         if sorted(self.spreads) != sorted(NAMES) or not all(0 <= v <= WIDEST for v in self.spreads.values()):
             raise InputError(f"spreads must have a number from 0 to {WIDEST:g} for each number of EngineCosts")
-        _check_noise(self.noise)
+        check_number("noise", self.noise, LEAST_NOISE, MOST_NOISE)
 
     @cached_property
     def seconds_before(self) -> tuple[float, ...]:
@@ -132,40 +117,21 @@ class CalibratedCosts(Record):
         """The largest absolute residual."""
         return max(map(abs, self.residuals))
 
-    @cached_property
-    def deviations(self) -> dict[str, float]:
-        """For each number on which a run depends, the standard deviation of its logarithm after the calibration.
-
-        The others keep their spread.
-        """
-        return deviations(self.runs, self.setup, self.costs, self.spreads, self.noise)
-
     @property
-    def moved(self) -> tuple[MovedNumber, ...]:
-        """The numbers that have moved by more than their deviation, or by 5%."""
-        found = [
-            MovedNumber(name, getattr(self.shipped, name), getattr(self.costs, name), deviation)
-            for name, deviation in self.deviations.items()
-        ]
-        return tuple(one for one in found if abs(math.log(one.after / one.before)) > min(one.deviation, NOTABLE))
+    def moved(self) -> dict[str, tuple[float, float]]:
+        """The numbers that have moved by 5% or more: their values before and after the calibration."""
+        found = {name: (getattr(self.shipped, name), getattr(self.costs, name)) for name in NAMES}
+        return {name: (a, b) for name, (a, b) in found.items() if a > 0 and abs(math.log(b / a)) >= NOTABLE}
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user of the costs must know: runs with a residual above 15%, and numbers that have moved far."""
-        found = sorted(zip(self.residuals, self.runs, strict=True), key=lambda pair: -abs(pair[0]))
-        runs = [
+        """A sentence on each run with a residual above 15%."""
+        return tuple(
             f"{run.name} contradicts the time model{' or another run' if len(self.runs) > 1 else ''}: after the "
             f"calibration, {1 + residual:.2f} times its measured speed is predicted. Check its figures"
-            for residual, run in found
+            for residual, run in zip(self.residuals, self.runs, strict=True)
             if abs(residual) > LARGE
-        ]
-        numbers = [
-            f"{one.name} has moved to {one.after / one.before:.3g} times its shipped value, farther than other "
-            "deployments of the engine let expect. Check the figures and the conditions of the runs, or add runs"
-            for one in self.moved
-            if abs(math.log(one.after / one.before)) > FAR * self.spreads[one.name]
-        ]
-        return (*runs, *numbers)
+        )
 
     @property
     def summary(self) -> str:
@@ -268,8 +234,10 @@ def calibrate(
     >>> round(found.latency(1, 512).plain(512), 4)
     0.0067
     """
-    known = _checked(runs)
-    _check_noise(noise)
+    known = tuple(runs) if isinstance(runs, Iterable) else (runs,)
+    if not known or not all(isinstance(run, Run) for run in known):
+        raise InputError(f"runs must be one run or more, such as read_runs(file).runs, got {known!r:.80}")
+    check_number("noise", noise, LEAST_NOISE, MOST_NOISE)
     engine = engine or next((run.engine for run in known if run.engine), DEFAULT_ENGINE)
     versions = [run.version for run in known if run.version and run.version[:1].isdigit()]
     if "@" not in engine and versions:
@@ -291,7 +259,6 @@ def calibrate(
     assumed = setup.require_named(known, engine)
     for run in known:
         setup.require_possible(run)
-    setup.require_consistent(known)
     stamp = Provenance.now(
         "spectheory.calibrate",
         packages=("scipy",),
@@ -303,24 +270,6 @@ def calibrate(
     ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
     found = fitted(known, setup, shipped, widths, noise)
     return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)
-
-
-def _checked(runs: Iterable[Run]) -> tuple[Run, ...]:
-    known = tuple(runs) if isinstance(runs, Iterable) else (runs,)
-    if not known:
-        raise InputError("runs must contain at least one run: give a plain throughput, or read a benchmark's file")
-    for run in known:
-        if not isinstance(run, Run):
-            raise InputError(f"runs must be a list of runs, such as read_runs(file).runs, got {run!r:.80} in it")
-    return known
-
-
-def _check_noise(noise: float) -> None:
-    if isinstance(noise, bool) or not isinstance(noise, int | float) or not LEAST_NOISE <= noise <= MOST_NOISE:
-        raise InputError(
-            f"noise must be from {LEAST_NOISE:g} to {MOST_NOISE:g}, got {noise!r:.60}: give the standard deviation of "
-            "the logarithm of a run's seconds, such as 0.02 for 2%"
-        )
 
 
 def fitted(
@@ -344,34 +293,9 @@ def fitted(
     while widths[-1] < WIDE:  # a soft L1 loss of residuals far above their width converges slowly
         widths.append(10 * widths[-1])
     for width in widths[::-1]:
-        x = least_squares(
-            residuals,
-            x,
-            bounds=bounds,
-            loss="soft_l1",
-            xtol=CLOSE,
-            ftol=CLOSE,
-            gtol=CLOSE,
-            max_nfev=STEPS,
-            args=(width,),
-        ).x
+        close = dict.fromkeys(("xtol", "ftol", "gtol"), CLOSE)
+        x = least_squares(residuals, x, bounds=bounds, loss="soft_l1", max_nfev=STEPS, args=(width,), **close).x
     return _moved(costs, spreads, names, x)
-
-
-def deviations(
-    runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float], noise: float
-) -> dict[str, float]:
-    """Standard deviations of the logarithms of the numbers after the fit, for those on which a run depends.
-
-    They are linearised: from the inverse of J'J, where J has the derivatives of the runs and the priors.
-    """
-    names = _of_influence(runs, setup, costs, spreads)
-    if not names:
-        return {}
-    wide = np.array([spreads[name] for name in names])
-    slopes = np.array([_slopes(run, setup, costs, names) for run in runs]) * wide / noise
-    inverse = np.linalg.inv(np.eye(len(names)) + slopes.T @ slopes)
-    return dict(zip(names, (wide * np.sqrt(np.diag(inverse))).tolist(), strict=True))
 
 
 def _of_influence(
@@ -389,18 +313,6 @@ def _of_influence(
         return False
 
     return [name for name in free if matters(name)]
-
-
-def _slopes(run: Run, setup: TimedSetup, costs: EngineCosts, names: Sequence[str]) -> list[float]:
-    """Derivatives of the logarithm of the seconds of a run by the logarithms of the numbers."""
-    middle = setup.seconds(run, costs)
-
-    def slope(name: str) -> float:
-        up = min(STEP, _room(name, getattr(costs, name)))
-        higher, lower = (setup.seconds(run, _scaled(costs, {name: math.exp(step)})) for step in (up, -STEP))
-        return (higher - lower) / ((up + STEP) * middle)
-
-    return [slope(name) for name in names]
 
 
 def _room(name: str, value: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError, unknown
 
 Use = Literal["matrix", "other", "head", "lookup", "expert", "expert other", "borrowed"]
@@ -21,13 +22,7 @@ MOST_LAYERS = 10_000
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of one module.
-
-    Attributes:
-        name: the name of the module in a checkpoint; experts stand under the number 0.
-        use: how a forward uses them.
-        rows, columns: numbers of outputs and inputs of a matrix; a vector has one column.
-    """
+    """The weights of one module by its name in a checkpoint; a vector has one column, and experts the number 0."""
 
     name: str
     use: Use
@@ -135,17 +130,11 @@ class Family:
     """Properties of a model_type that its config.json does not contain.
 
     Attributes:
-        qkv_bias: whether the query, key and value projections have biases. True: yes, unless the config says no. None:
-            as the field `attention_bias` says. False: no.
-        out_bias: whether the output projection of the attention has biases. None: as `attention_bias` says.
-        bias: the default of `attention_bias`.
-        mlp_bias: whether the MLPs have biases. None: as the field `mlp_bias` says, apart from routed experts.
+        bias: the default of `attention_bias`; `out_bias` is whether the output projection then has biases too.
+        mlp_bias: the default of `mlp_bias`, and whether experts have biases.
         norms: number of norms in a layer.
-        qk_norm: how queries and keys are normalised: not at all, with the weights of one head, or with weights for all
-            heads.
-        qk_norm_field: the field that states whether they are normalised; empty if they always are.
+        qk_norm: whether queries and keys are normalised with the weights of one head, unless `use_qk_norm` is false.
         tied: the default of `tie_word_embeddings`.
-        stated: fields that every config of the family must contain.
         full_every: every n-th layer attends to all tokens, the other layers to a window. 0: all layers attend to a
             window, if the config has one.
         latent: whether the attention is multi-head latent attention.
@@ -155,15 +144,12 @@ class Family:
         router_bias: whether the router has a bias for each expert.
     """
 
-    qkv_bias: bool | None = None
-    out_bias: bool | None = None
     bias: bool = False
-    mlp_bias: bool | None = False
+    out_bias: bool = True
+    mlp_bias: bool = False
     norms: int = 2
-    qk_norm: Literal["none", "head", "all"] = "none"
-    qk_norm_field: str = ""
+    qk_norm: bool = False
     tied: bool = False
-    stated: tuple[str, ...] = ("num_key_value_heads",)
     full_every: int = 1
     latent: bool = False
     experts: bool = False
@@ -171,36 +157,28 @@ class Family:
     router_bias: bool = False
 
 
-_STATED = ("num_key_value_heads", "head_dim")
-_LLAMA = Family(mlp_bias=None, stated=())
-_MISTRAL = Family(False, False, full_every=0)
-_QWEN2 = Family(qkv_bias=True, out_bias=False, bias=True)
-_QWEN3 = Family(qk_norm="head", stated=_STATED)
-_LATENT = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-_DEEPSEEK = Family(stated=_LATENT, latent=True, experts=True, shared="count", router_bias=True)
-_GLM = Family(out_bias=False, stated=_STATED, experts=True, shared="count", router_bias=True, qk_norm="head")
+_MISTRAL = Family(full_every=0)
+_QWEN2 = Family(bias=True, out_bias=False)
+_DEEPSEEK = Family(latent=True, experts=True, shared="count", router_bias=True)
 FAMILIES = {
-    "llama": _LLAMA,
-    "granite": _LLAMA,
+    "llama": Family(),
     "mistral": _MISTRAL,
     "mixtral": replace(_MISTRAL, experts=True),
-    "phi3": replace(_MISTRAL, stated=()),
+    "phi3": _MISTRAL,
     "qwen2": _QWEN2,
     "qwen2_moe": replace(_QWEN2, experts=True, shared="gated"),
-    "qwen3": _QWEN3,
-    "qwen3_moe": replace(_QWEN3, experts=True),
-    "gemma": Family(tied=True, stated=_STATED),
-    "gemma2": Family(norms=4, tied=True, stated=_STATED, full_every=2),
-    "gemma3_text": Family(norms=4, qk_norm="head", tied=True, stated=_STATED, full_every=6),
-    "gpt_oss": Family(bias=True, mlp_bias=True, stated=_STATED, full_every=2, experts=True, router_bias=True),
-    "deepseek_v2": replace(_DEEPSEEK, router_bias=False, mlp_bias=None),
+    "qwen3": Family(qk_norm=True),
+    "qwen3_moe": Family(qk_norm=True, experts=True),
+    "gemma2": Family(norms=4, tied=True, full_every=2),
+    "gemma3_text": Family(norms=4, qk_norm=True, tied=True, full_every=6),
+    "gpt_oss": Family(bias=True, mlp_bias=True, full_every=2, experts=True, router_bias=True),
+    "deepseek_v2": replace(_DEEPSEEK, router_bias=False),
     "deepseek_v3": _DEEPSEEK,
-    "glm4_moe": replace(_GLM, qk_norm_field="use_qk_norm"),
-    "olmo2": Family(stated=(), qk_norm="all"),
-    "smollm3": Family(mlp_bias=None, tied=True),
+    "glm4_moe": Family(out_bias=False, qk_norm=True, experts=True, shared="count", router_bias=True),
 }
 SAME_AS = {
     "medusa": "llama",
+    "granite": "llama",
     "ministral3": "mistral",
     "gemma3": "gemma3_text",
     "qwen2_5_vl_text": "qwen2",
@@ -242,7 +220,7 @@ class Fields:
             if isinstance(config.get(part), Mapping):
                 config = {**config, **config[part]}
         if isinstance(config.get("sizes"), Mapping):
-            return cls(config, where, Family(stated=()))
+            return cls(config, where, Family())
         kind = str(config.get("model_type"))
         kind = SAME_AS.get(kind, kind)
         if kind not in FAMILIES:
@@ -258,15 +236,10 @@ class Fields:
         Raises:
             InputError: the value is not a whole number of at least `least`, or there is neither a value nor a default.
         """
-        for name in names:
-            value = self.values.get(name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
-                raise InputError(
-                    f"{self.where}: {name} must be a whole number from {least} to {LARGEST:,}, got {value!r:.60}"
-                )
-            return value
+        name = next((name for name in names if self.values.get(name) is not None), None)
+        if name is not None:
+            check_whole(f"{self.where}: {name}", self.values[name], least, most=LARGEST)
+            return self.values[name]
         if default is None:
             raise InputError(f"{self.where} lacks the field {' or '.join(map(repr, names))}, which it must have")
         return default
@@ -277,15 +250,6 @@ class Fields:
         if value is not None and not isinstance(value, bool):
             raise InputError(f"{self.where}: {name} must be true or false, got {value!r:.40}")
         return default if value is None else value
-
-    def text(self, name: str) -> str | None:
-        """The value of a field if it is a text, else None."""
-        value = self.values.get(name)
-        return value if isinstance(value, str) else None
-
-    def stated(self, name: str, default: int) -> int:
-        """A number. If the config lacks it, `default`, unless every config of the family must contain it."""
-        return self.number(name, default=None if name in self.family.stated else default)
 
     def listed(self, name: str, length: int | None = None) -> list[Any] | None:
         """The value of a field that is a list, of `length` entries if it is given; None if the config lacks it."""
@@ -298,32 +262,27 @@ class Fields:
     def heads(self) -> tuple[int, int, int]:
         """The number of query heads, the number of key-value heads, and the size of a head."""
         heads = self.number("num_attention_heads")
-        kv_heads = self.stated("num_key_value_heads", heads)
+        kv_heads = self.number("num_key_value_heads", default=heads)
         if heads % kv_heads:
             raise InputError(
                 f"{self.where}: num_attention_heads must be a multiple of num_key_value_heads={kv_heads}, got {heads}"
             )
-        return heads, kv_heads, self.stated("head_dim", self.number("hidden_size") // heads)
+        return heads, kv_heads, self.number("head_dim", default=self.number("hidden_size") // heads)
 
     def longest_context(self) -> int | None:
-        """The longest context in tokens, with the rope scaling of the config; None if the config states no length.
+        """The longest context in tokens; None if the config states no length.
 
-        For the rope types `llama3` and `longrope`, and in Gemma 3, `max_position_embeddings` already includes the
-        scaling. `yarn` scales `original_max_position_embeddings`. Other types scale `max_position_embeddings`.
-
-        Source: vLLM, `_get_and_verify_max_len`.
+        `yarn` scales `original_max_position_embeddings`, and `linear` and `dynamic` scale `max_position_embeddings`. It
+        includes the scaling of other rope types. Source: vLLM, `_get_and_verify_max_len`.
         """
         stated = self.number("max_position_embeddings", default=0, least=0)
-        scaling = self.values.get("rope_scaling") or self.values.get("rope_parameters") or {}
-        if not isinstance(scaling, Mapping):
-            raise InputError(f"{self.where}: rope_scaling or rope_parameters must be an object, got {scaling!r:.40}")
-        factor, kind = scaling.get("factor"), scaling.get("rope_type") or scaling.get("type")
-        gemma3 = str(self.values.get("model_type")).startswith("gemma3")
-        whole = kind in ("llama3", "longrope", "su") or gemma3
-        if not stated or whole or not isinstance(factor, int | float) or not 1 <= factor <= LARGEST:
-            return stated or None
-        original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
-        return int((original if isinstance(original, int) else stated) * factor)
+        scaling = self.values.get("rope_scaling") or self.values.get("rope_parameters")
+        scaling = scaling if isinstance(scaling, Mapping) else {}
+        kind, factor = scaling.get("rope_type") or scaling.get("type"), scaling.get("factor")
+        if kind in ("yarn", "linear", "dynamic") and isinstance(factor, int | float) and 1 <= factor <= LARGEST:
+            original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
+            return int((original if isinstance(original, int) else stated) * factor) or None
+        return stated or None
 
 
 @dataclass(frozen=True)
@@ -410,8 +369,7 @@ def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
             total = round(sizes["parameters"])
             each = round((total - sizes["active_parameters"]) / (experts - taken)) if experts else 0
             weights = [Weights("", "matrix", 1, total - each * experts), Weights("", "expert", 1, each)]
-        totals: dict[str, Any] = _totals(Counter({one.use: one.size for one in weights}), sparse)
-        shape = Shape(**totals, **stated)
+        shape = Shape(**totals_of(Counter({one.use: one.size for one in weights}), sparse), **stated)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(
             f"{own.where} must have layers, kv_bytes_per_token or caches, and parameters or weights ({error!r:.80})"
@@ -419,8 +377,8 @@ def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
     return Design(fields, tuple(weights), shape, sizes.get("mean_bytes", {}))
 
 
-def _totals(counts: Counter[Use], sparse: int) -> dict[str, int]:
-    """The numbers of parameters of `Shape`."""
+def totals_of(counts: Counter[Use], sparse: int) -> dict[str, Any]:
+    """The numbers of parameters of `Shape`; `sparse` layers have experts, or as many experts are counted."""
     return {
         "linear_parameters": counts["matrix"],
         "other_parameters": counts["other"] + counts["head"],
@@ -450,16 +408,15 @@ def _summed(
         experts=experts,
         experts_per_token=taken,
         latent=latent,
-        **_totals(counts, sparse),
+        **totals_of(counts, sparse),
     )
     return known, shape
 
 
 def _layers(fields: Fields) -> list[tuple[bool, bool]]:
-    """For each decoder layer, whether it attends to a window only, and whether it has routed experts."""
+    """For each decoder layer, whether it attends to a window only, and whether it has experts."""
     layers = fields.number("num_hidden_layers")
-    if layers > MOST_LAYERS:
-        raise InputError(f"{fields.where}: num_hidden_layers must be at most {MOST_LAYERS:,}, got {layers:,}")
+    check_whole(f"{fields.where}: num_hidden_layers", layers, 1, most=MOST_LAYERS)
     return list(zip(_windowed(fields, layers), _sparse(fields, layers), strict=True))
 
 
@@ -467,9 +424,8 @@ def _windowed(fields: Fields, layers: int) -> Sequence[bool]:
     types = fields.listed("layer_types", layers)
     if types is not None:
         known = ("full_attention", "sliding_attention")
-        for name in types:
-            if name not in known:
-                raise InputError(f"{fields.where}: {unknown('layer type', str(name), known)}")
+        if other := next((name for name in types if name not in known), None):
+            raise InputError(f"{fields.where}: {unknown('layer type', str(other), known)}")
         return [name == "sliding_attention" for name in types]
     if fields.values.get("sliding_window") is None:
         return [False] * layers
@@ -511,21 +467,20 @@ def _layer(fields: Fields, index: int, sparse: bool, hidden: int) -> list[Weight
     """The weights of one decoder layer; the first of them are its norms."""
     prefix = f"model.layers.{index}"
     attention = (_latent if fields.family.latent else _attention)(fields, f"{prefix}.self_attn", hidden)
-    mlp = _routed(fields, f"{prefix}.mlp", hidden) if sparse else _dense(fields, f"{prefix}.mlp", hidden)
+    if sparse:
+        mlp = _routed(fields, f"{prefix}.mlp", hidden)
+    else:
+        mlp = _mlp(fields, f"{prefix}.mlp", hidden, fields.number("intermediate_size"))
     return [Weights(f"{prefix}.norms", "other", fields.family.norms * hidden), *attention, *mlp]
 
 
 def _attention(fields: Fields, name: str, hidden: int) -> list[Weights]:
     family, (heads, kv_heads, size) = fields.family, fields.heads()
-    says = fields.flag("attention_bias", family.bias)
-    qkv_bias = says if family.qkv_bias is None else family.qkv_bias and says
-    out_bias = says if family.out_bias is None else family.out_bias
     parts = [("q_proj", heads), ("k_proj", kv_heads), ("v_proj", kv_heads)]
     weights = [Weights(f"{name}.{part}", "matrix", number * size, hidden) for part, number in parts]
-    biases = qkv_bias * (heads + 2 * kv_heads) * size + out_bias * hidden
+    biases = fields.flag("attention_bias", family.bias) * ((heads + 2 * kv_heads) * size + family.out_bias * hidden)
     sinks = heads if fields.values.get("model_type") == "gpt_oss" else 0
-    normed = family.qk_norm if not family.qk_norm_field or fields.flag(family.qk_norm_field, False) else "none"
-    norms = {"none": 0, "head": 2 * size, "all": (heads + kv_heads) * size}[normed]
+    norms = 2 * size * (family.qk_norm and fields.flag("use_qk_norm", True))
     output = Weights(f"{name}.o_proj", "matrix", hidden, heads * size)
     return [*weights, output, Weights(f"{name}.vectors", "other", biases + sinks + norms)]
 
@@ -547,14 +502,9 @@ def _latent(fields: Fields, name: str, hidden: int) -> list[Weights]:
     ]
 
 
-def _dense(fields: Fields, name: str, hidden: int) -> list[Weights]:
-    return _mlp(fields, name, hidden, fields.number("intermediate_size"))
-
-
 def _mlp(fields: Fields, name: str, hidden: int, width: int, *, routed: bool = False) -> list[Weights]:
     """One MLP or expert."""
-    family = fields.family
-    biased = fields.flag("mlp_bias", False) and not routed if family.mlp_bias is None else family.mlp_bias
+    biased = fields.family.mlp_bias if routed else fields.flag("mlp_bias", fields.family.mlp_bias)
     use: tuple[Use, Use] = ("expert", "expert other") if routed else ("matrix", "other")
     return [
         Weights(f"{name}.gate_proj", use[0], width, hidden),
@@ -567,8 +517,7 @@ def _mlp(fields: Fields, name: str, hidden: int, width: int, *, routed: bool = F
 def _experts(fields: Fields) -> tuple[int, int]:
     """The number of experts in a layer, and the number of them that a token uses."""
     experts, taken = fields.number(*_EXPERTS), fields.number("num_experts_per_tok", "experts_per_token")
-    if taken > experts:
-        raise InputError(f"{fields.where}: num_experts_per_tok must be at most the {experts} experts, got {taken}")
+    check_whole(f"{fields.where}: num_experts_per_tok", taken, 1, most=experts)
     return experts, taken
 
 
@@ -614,16 +563,13 @@ def head_kind(fields: Fields) -> str | None:
 
 
 def _borrowed(fields: Fields, hidden: int) -> Weights:
-    """The output head of the target, which a draft head reads."""
     return Weights("lm_head", "borrowed", fields.number("vocab_size"), hidden)
 
 
 def _eagle1(fields: Fields, hidden: int) -> list[Weights]:
-    """A matrix fuses the token and the feature of the target. Embeddings and output head are the ones of the target.
+    """A matrix fuses the token and the feature of the target, whose embeddings and output head it uses.
 
-    The first layer has one norm only. The norms of the first layer are counted here.
-
-    Source: SafeAILab/EAGLE, eagle/model/cnets1.py.
+    The first layer has one norm only, which is counted here. Source: SafeAILab/EAGLE, eagle/model/cnets1.py.
     """
     return [
         Weights("model.layers.0.post_attention_layernorm", "other", hidden),
@@ -637,10 +583,7 @@ def _eagle3(fields: Fields, hidden: int) -> list[Weights]:
     """A matrix fuses three features of the target.
 
     The attention of the first layer reads the token and the feature, so its query, key and value matrices have twice
-    the input size. The input embeddings are the ones of the target, and are not counted. The output head has a smaller
-    vocabulary of its own.
-
-    Source: SafeAILab/EAGLE, eagle/model/cnets.py.
+    the input size. The output head has a vocabulary of its own. Source: SafeAILab/EAGLE, eagle/model/cnets.py.
     """
     heads, kv_heads, size = fields.heads()
     return [
@@ -651,19 +594,8 @@ def _eagle3(fields: Fields, hidden: int) -> list[Weights]:
     ]
 
 
-def _p_eagle(fields: Fields, hidden: int) -> list[Weights]:
-    """An EAGLE-3 head with a learned feature for positions without one, and trained embeddings of its own.
-
-    Source: sgl-project/SpecForge, specforge/modeling/draft/peagle.py; arXiv 2602.01469.
-    """
-    mask = Weights("mask_hidden", "other", 3 * fields.number("target_hidden_size", default=hidden))
-    return [*_eagle3(fields, hidden), mask, Weights("embed_tokens", "lookup", fields.number("vocab_size"), hidden)]
-
-
 def _dflash(fields: Fields, hidden: int) -> list[Weights]:
     """A matrix fuses as many features of the target as the config names layers, one for each own layer by default.
-
-    Embeddings and output head are the ones of the target, unless the config states a draft vocabulary.
 
     Source: sgl-project/SpecForge, specforge/modeling/draft/dflash.py.
     """
@@ -677,25 +609,8 @@ def _dflash(fields: Fields, hidden: int) -> list[Weights]:
     ]
 
 
-def _dspark(fields: Fields, hidden: int) -> list[Weights]:
-    """A DFlash head with a low-rank bias by the token before, and a predictor of the acceptance.
-
-    Source: sgl-project/SpecForge, specforge/modeling/draft/dspark_heads.py.
-    """
-    vocabulary, rank = fields.number("vocab_size"), fields.number("markov_rank", default=0, least=0)
-    return [
-        *_dflash(fields, hidden),
-        Weights("markov_head.markov_w1", "lookup", vocabulary, rank),
-        Weights("markov_head.markov_w2", "other", fields.number("draft_vocab_size", default=vocabulary), rank),
-        Weights("confidence_head", "other", fields.flag("enable_confidence_head", False) * (hidden + rank + 1)),
-    ]
-
-
 def _medusa(fields: Fields, hidden: int) -> list[Weights]:
-    """For each depth, residual blocks of a square matrix, and an output head of its own. There is no attention.
-
-    Source: FasterDecoding/Medusa, medusa/model/medusa_model.py.
-    """
+    """Residual blocks and an output head for each depth. Source: FasterDecoding/Medusa, medusa_model.py."""
     depths = fields.number("medusa_num_heads", "num_heads")
     rows = depths * fields.number("medusa_num_layers", "num_hidden_layers", default=1, least=0) * hidden
     return [
@@ -708,8 +623,10 @@ def _medusa(fields: Fields, hidden: int) -> list[Weights]:
 _HEADS = {
     "eagle1": _eagle1,
     "eagle3": _eagle3,
-    "p-eagle": _p_eagle,
+    "p-eagle": _eagle3,
     "dflash": _dflash,
-    "dspark": _dspark,
+    "dspark": _dflash,
     "medusa": _medusa,
 }
+"""The weights of a head besides its layers. P-EAGLE has those of EAGLE-3, and DSpark those of DFlash, without the
+embeddings, masks and biases of their own, which are a few percent of what a forward reads."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
-from spectheory.core.checks import LONGEST, SHORTEST, check_array, check_seconds, check_whole
+from spectheory.core.checks import LONGEST, SHORTEST, check_array, check_number, check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -24,7 +23,7 @@ from spectheory.hardware.engine_costs import (
     kernel_curves,
     usual_parallel,
 )
-from spectheory.hardware.gpus import Gpu
+from spectheory.hardware.gpus import Gpu, known_gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.models import Named, draft_of, lookup_named, model, require_pair
 from spectheory.hardware.roofline import TOKENS, Roofline, RooflineInputs
@@ -46,39 +45,14 @@ SINGLE_TIMES = (
 """The times of a latency that are one number."""
 
 
-MEASURE = "measure with python -m benchmarks.gpu"
+def record_path(gpu: str, target: str, draft: str, batch: int, folder: Path) -> Path:
+    """Where a folder has the measured record of a deployment: `<gpu>/<target>/<draft>/batch-<n>.json`.
 
-
-def device_key(name: str) -> str:
-    """The key of a known GPU, from any of its names. For another device, its name in the form of a key.
-
-    >>> device_key("NVIDIA H100 80GB HBM3"), device_key("Some Card 9000")
-    ('h100_sxm', 'some_card_9000')
+    A GPU that is not in the table is named as its driver names it, with underscores.
     """
-    try:
-        return gpu_of(name).name
-    except ValueError:
-        return "_".join(name.lower().replace("/", " ").replace("-", " ").split())
-
-
-def path_of(gpu: str, target: str, draft: str, batch: int) -> Path:
-    """The path of a measured record in its folder: `<gpu>/<target>/<draft>/batch-<n>.json`."""
-    return Path(device_key(gpu), target, draft, f"batch-{batch}.json")
-
-
-def exists(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> bool:
-    """Whether the folder has this record; `folder` None is the folder of the package."""
-    return (_folder(folder) / path_of(gpu, target, draft, batch)).is_file()
-
-
-def known_in(folder: Path | None) -> str:
-    """The records of a folder, such as `h100_sxm/llama-3.1-8b/llama-3.2-1b/batch-4.json`, or `none`."""
-    inside = sorted(_folder(folder).rglob("batch-*.json"))
-    return ", ".join(str(one.relative_to(_folder(folder))) for one in inside) or "none"
-
-
-def _folder(folder: Path | None) -> Path:
-    return Path(str(files("spectheory") / "data" / "latency")) if folder is None else folder
+    card = known_gpu(gpu)
+    key = card.name if card else "_".join(gpu.lower().replace("/", " ").replace("-", " ").split())
+    return folder / key / target / draft / f"batch-{batch}.json"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,7 +128,7 @@ class Latency(Record):
             seconds = check_seconds(name, seconds, least=SHORTEST if name == "target_seconds" else 0)
             object.__setattr__(self, name, seconds)
         for name in SINGLE_TIMES:
-            _check_time(name, getattr(self, name))
+            check_number(name, getattr(self, name), 0, LONGEST)
         if self.drafting not in get_args(Drafting):
             raise InputError(f"drafting must be one of {', '.join(get_args(Drafting))}, got {self.drafting!r:.60}")
         object.__setattr__(self, "verifier_seconds", _checked_verifiers(self.verifier_seconds))
@@ -162,17 +136,9 @@ class Latency(Record):
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
         """A latency in which the time of a forward depends neither on its tokens nor on the context."""
-        stamp = Provenance(
-            source="spectheory.Latency.constant", assumptions=("a forward of any size takes the same time",)
-        )
-        return cls(
-            np.array([1]),
-            np.array([0]),
-            np.array([[target_seconds]]),
-            np.array([[draft_seconds]]),
-            computed=True,
-            provenance=stamp,
-        )
+        stamp = Provenance("spectheory.Latency.constant", assumptions=("a forward of any size takes the same time",))
+        seconds = np.array([[target_seconds]]), np.array([[draft_seconds]])
+        return cls(np.array([1]), np.array([0]), *seconds, computed=True, provenance=stamp)
 
     @classmethod
     def roofline(
@@ -193,7 +159,7 @@ class Latency(Record):
         drafting: Drafting | None = None,
         curves: Sequence[KernelCurve] | None = None,
     ) -> Self:
-        """A latency computed by `spectheory.hardware.roofline`, not measured. Prefer `measured` if it has a record.
+        """A latency computed by `spectheory.hardware.roofline`, not measured.
 
         Args:
             gpu: a name of the GPU, or a `Gpu`.
@@ -227,8 +193,7 @@ class Latency(Record):
         first = model(target)
         second = draft_of(first, draft)
         given, (prompt, answer) = costs is not None, lengths or (0.0, 1.0)
-        start: float = DEFAULT_CONTEXT if context is None else context
-        end = None
+        start, end = (DEFAULT_CONTEXT if context is None else context), None
         if context is None and lengths is not None:
             start, end = prompt, prompt + answer
         require_pair(first, second, math.ceil(start if end is None else end))
@@ -266,41 +231,23 @@ class Latency(Record):
         )
 
     @classmethod
-    def measured(cls, *, gpu: str, target: str, draft: str, batch: int = 1, folder: Path | None = None) -> Self:
-        """The measured record for these models on this GPU: the file `path_of` in a folder.
-
-        `python -m benchmarks.gpu` measures and writes such folders. The one of the package, `data/latency`, is empty
-        without measurements.
+    def measured(cls, *, gpu: str, target: str, draft: str, folder: Path, batch: int = 1) -> Self:
+        """The record of a folder that `python -m benchmarks.gpu` has measured, see `record_path`.
 
         Args:
-            gpu: a key or a name of the GPU; for a GPU that is not in the table, the name that its driver reports.
+            gpu: a key or a name of the GPU.
             target: the name of the target in the record.
             draft: the name of the draft in the record.
+            folder: the folder of the records.
             batch: the number of sequences that run together in a forward.
-            folder: the folder of the records; None is the folder of the package.
 
         Raises:
-            InputError: there is no such record (the message lists the records of the folder), or the file holds a
-                record of other models, of another GPU or batch size, or of computed times.
+            InputError: there is no such record, or the times in the file are computed.
             RecordError: the file is damaged.
         """
-        if not exists(gpu, target, draft, batch, folder):
-            raise InputError(
-                f"no measured record for gpu={gpu!r}, target={target!r}, draft={draft!r}, batch={batch}"
-                f"{'' if folder is None else f' in {folder}'}: there are {known_in(folder)}; {MEASURE}"
-            )
-        where = _folder(folder) / path_of(gpu, target, draft, batch)
-        record = cls.load(where)
-        if record.computed:
-            raise InputError(
-                f"{where} holds computed times, not measured ones: {MEASURE}, or remove the file to use roofline times"
-            )
-        stamp, asked = record.provenance, {"gpu": device_key(gpu), "target": target, "draft": draft, "batch": batch}
-        on_gpu = stamp.gpu or (stamp.device if stamp.device and not stamp.device.startswith(("cuda", "cpu")) else None)
-        found = {name: getattr(stamp, name) for name in asked} | {"gpu": on_gpu and device_key(on_gpu)}
-        for name, there in found.items():
-            if there is not None and there != asked[name]:
-                raise InputError(f"{where} was measured for {name} {there}, not {asked[name]}: move the file")
+        where = record_path(gpu, target, draft, batch, folder)
+        if not where.is_file() or (record := cls.load(where)).computed:
+            raise InputError(f"there is no measured record {where}: measure with python -m benchmarks.gpu")
         return record
 
     @property
@@ -458,23 +405,15 @@ def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
     return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
 
 
-def _check_time(name: str, value: Any) -> None:
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= LONGEST:
-        raise InputError(f"{name} must be finite and at least 0, in seconds, got {value!r:.60}")
-
-
 def _checked_verifiers(seconds: Any) -> dict[str, tuple[float, ...]]:
     """The overheads of verifiers by name, after a check."""
-    if not isinstance(seconds, Mapping):
-        raise InputError(f"verifier_seconds must have three times by the name of a verifier, got {seconds!r:.80}")
-    for verifier, times in seconds.items():
-        name = f"verifier_seconds[{verifier!r:.60}]"
-        if not isinstance(verifier, str) or not isinstance(times, tuple | list) or len(times) != 3:
+    every = seconds.items() if isinstance(seconds, Mapping) else [("", seconds)]
+    for name, times in every:
+        if not isinstance(name, str) or not isinstance(times, tuple | list) or len(times) != 3:
             raise InputError(
-                f"{name} must be three times in seconds, per cycle, per drafted level and per drafted node, by the "
-                f"name of a verifier such as 'Traversal', got {times!r:.80}"
+                "verifier_seconds must have three times in seconds, per cycle, per drafted level and per drafted node, "
+                f"by the name of a verifier such as 'Traversal', got {times!r:.80} for {name!r:.60}"
             )
         for value in times:
-            _check_time(name, value)
-    return {name: tuple(map(float, times)) for name, times in seconds.items()}
+            check_number(f"verifier_seconds[{name!r:.60}]", value, 0, LONGEST)
+    return {name: tuple(map(float, times)) for name, times in every}

@@ -12,7 +12,6 @@ import numpy as np
 from spectheory.core.errors import InputError
 from spectheory.core.files import from_json
 from spectheory.hardware.formats import Arithmetic, config_formats, kv_bytes_of, named_formats
-from spectheory.hardware.gguf import Gguf, shape_and_formats
 from spectheory.hardware.hf_config import AT_ONCE, Design, Fields, Shape, design_of, head_kind, prediction_of
 
 MTP = "mtp"
@@ -30,8 +29,8 @@ class ModelConfig:
             experts, of everything else that a forward reads, and of the input embeddings.
         kv_bytes_per_value: bytes of a number in the KV cache.
         arithmetic: the number format of the multiplications; bf16 if packed weights are unpacked first.
-        weight_format: the name of the format of most matrices, such as `q4_0`, if it was named or a GGUF file has
-            it; empty if a config.json states it. Models that differ in it alone are equal.
+        weight_format: the name of the format of most matrices, such as `q4_0`, if it was named; empty if a
+            config.json states it. Models that differ in it alone are equal.
         vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
         target_hidden: for a draft head, the hidden size of its target; None for a whole model.
         drafts_at_once: whether one forward drafts all depths (Medusa, P-EAGLE, DFlash, DSpark, PARD). Other drafts need
@@ -40,7 +39,7 @@ class ModelConfig:
         tokenizer, base_model: the name of the tokenizer, and for a head the model that it was trained on; None if the
             config does not state them.
         prediction: the multi-token-prediction module in the config of the model; None if there is none.
-        design: the single weights of the model; None if it comes from a GGUF file.
+        design: the single weights of the model; None in records.
     """
 
     name: str
@@ -85,72 +84,31 @@ class ModelConfig:
             )
         config, where = (source, name or "the config") if isinstance(source, Mapping) else read_config(Path(source))
         fields, own = Fields.of(config, where), name or where
-        kind = head_kind(fields)
-        design, module, longest = design_of(fields, kind), prediction_of(fields), fields.longest_context()
-        tokenizer, base = fields.text("tokenizer"), fields.text("base_model")
-        head = fields.number("target_hidden_size", "hidden_size") if kind else None
-        hidden = fields.number("hidden_size", default=0, least=0) or None
-        vocabulary = fields.number("vocab_size", default=0, least=0) or None
-        found = cls(
+        kind, module = head_kind(fields), prediction_of(fields)
+        vocabulary, hidden = (fields.number(name, default=0, least=0) or None for name in ("vocab_size", "hidden_size"))
+
+        def described(own: str, design: Design, **more: Any) -> ModelConfig:
+            sizes = {"vocabulary": vocabulary, "hidden": hidden, "tokenizer": fields.values.get("tokenizer")}
+            return cls(own, design.shape, **vars(config_formats(design)), **sizes, design=design, **more)
+
+        mtp = module and described(f"{own}-{MTP}", module, target_hidden=hidden, base_model=own)
+        return described(
             own,
-            design.shape,
-            **vars(config_formats(design)),
-            vocabulary=vocabulary,
-            hidden=hidden,
-            target_hidden=head,
+            design_of(fields, kind),
+            target_hidden=fields.number("target_hidden_size", "hidden_size") if kind else None,
             drafts_at_once=kind in AT_ONCE or "pard_token" in fields.values,
-            longest_context=longest,
-            tokenizer=tokenizer,
-            base_model=base,
-            design=design,
-        )
-        if module is None:
-            return found
-        mtp = cls(
-            f"{own}-{MTP}",
-            module.shape,
-            **vars(config_formats(module)),
-            vocabulary=vocabulary,
-            hidden=hidden,
-            target_hidden=hidden,
-            tokenizer=found.tokenizer,
-            base_model=own,
-            design=module,
-        )
-        return replace(found, prediction=mtp)
-
-    @classmethod
-    def from_gguf(cls, path: str | Path, *, name: str | None = None) -> ModelConfig:
-        """The model in a GGUF file, with the bytes of its tensors. The KV cache is in 16 bits.
-
-        Args:
-            path: the GGUF file, or the first of its parts.
-            name: the name of the model; the default is the path.
-
-        Raises:
-            InputError: the file does not exist or is not a GGUF file, it ends within its header, or metadata are
-                missing or impossible.
-        """
-        file = Gguf.read(path)
-        shape, formats = shape_and_formats(file)
-        embedding = next((one for one in file.tensors if one.name == "token_embd.weight"), None)
-        return cls(
-            name or str(path),
-            shape,
-            **vars(formats),
-            vocabulary=embedding.shape[-1] if embedding else None,
-            hidden=file.number("embedding_length"),
-            longest_context=file.number("context_length", 0) or None,
+            longest_context=fields.longest_context(),
+            base_model=fields.values.get("base_model"),
+            prediction=mtp,
         )
 
     def quantised(self, quantisation: str) -> Self:
         """The model with its weights packed in another format, such as `fp8`, `nvfp4` or `q4_k_m`.
 
         Raises:
-            InputError: there is no such quantisation, or the model comes from a GGUF file.
+            InputError: there is no such quantisation.
         """
-        if self.design is None:
-            raise InputError(f"{self.name} is packed already: leave out the quantisation {quantisation}")
+        assert self.design is not None, "a model in a record cannot be packed again"
         formats = named_formats(self.design, quantisation, self.kv_bytes_per_value)
         module = None if self.prediction is None else self.prediction.quantised(quantisation)
         return replace(self, name=f"{self.name}-{quantisation.lower()}", prediction=module, **vars(formats))
@@ -182,12 +140,8 @@ class ModelConfig:
     @property
     def weight_bytes(self) -> float:
         """Bytes of all weights in memory."""
-        shape = self.shape
-        return (
-            self._stored_and_read
-            + shape.lookup_parameters * self.lookup_bytes
-            + shape.moe_layers * shape.experts * self.bytes_of_an_expert
-        )
+        experts = self.shape.moe_layers * self.shape.experts * self.bytes_of_an_expert
+        return self._stored_and_read + self.shape.lookup_parameters * self.lookup_bytes + experts
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -273,10 +227,10 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], str]:
     try:
         path = path / "config.json" if path.is_dir() else path
         config = from_json(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("it contains no object")
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as a config.json: {error}") from error
-    if not isinstance(config, dict):
-        raise InputError(f"{path} is not a config.json: it must contain an object, got {type(config).__name__}")
     return config, str(path)

@@ -1,4 +1,4 @@
-"""Models by name: shipped ones, config.json and GGUF files, draft heads of a kind, and pairs of target and draft."""
+"""Models by name: shipped ones, config.json files, draft heads of a kind, and pairs of target and draft."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError, unknown
-from spectheory.hardware.formats import quantisations
+from spectheory.hardware.formats import QUANTISATIONS
+from spectheory.hardware.hf_config import Fields
 from spectheory.hardware.model_config import MTP, ModelConfig
 
 Named = str | Path | Mapping[str, Any] | ModelConfig
-"""A model: a shipped name, a path or the contents of a config.json, a GGUF file, or a `ModelConfig`."""
+"""A model: a shipped name, a path or the contents of a config.json, or a `ModelConfig`."""
 NO_MODEL = {
     "none": "none",
     "ngram": "ngram",
@@ -35,13 +36,7 @@ _LAYOUTS: dict[str, dict[str, Any]] = {
     "eagle3": {"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1},
     "p-eagle": {"architectures": ["PEagleDraftModel"], "num_hidden_layers": 4},
     "dflash": {"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "num_hidden_layers": 5},
-    "dspark": {
-        "architectures": ["DSparkDraftModel"],
-        "model_type": "qwen3",
-        "num_hidden_layers": 5,
-        "markov_rank": 256,
-        "enable_confidence_head": True,
-    },
+    "dspark": {"architectures": ["DSparkDraftModel"], "model_type": "qwen3", "num_hidden_layers": 5},
     "medusa": {"architectures": ["MedusaModel"], "medusa_num_heads": 5, "medusa_num_layers": 1},
 }
 _MLP_OF_EXPERTS = {"eagle3": 6, "p-eagle": 6}
@@ -53,7 +48,7 @@ _KINDS = (*_LAYOUTS, *_SAME_KIND, MTP, "pard")
 
 
 def model(source: Named) -> ModelConfig:
-    """A model from its shipped name or its repository, from a config.json (path, folder, contents), or a GGUF file.
+    """A model from its shipped name or its repository, or from a config.json (path, folder, contents).
 
     A draft head that is not shipped is named by its kind and its target, as in `dflash-qwen3-8b`; see `draft_of_kind`.
     After a name, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
@@ -70,7 +65,7 @@ def model(source: Named) -> ModelConfig:
     if isinstance(source, ModelConfig):
         return source
     if isinstance(source, str | Path) and str(source).lower().endswith(".gguf"):
-        return ModelConfig.from_gguf(source)
+        raise InputError(f"{source} is not read: name the model and its format, such as llama-3.1-8b-q4_k_m")
     if not isinstance(source, str):
         return ModelConfig.from_hf(source)
     if known := _known(source) or _packed(source):
@@ -81,7 +76,7 @@ def model(source: Named) -> ModelConfig:
 
 
 def _known(name: str) -> ModelConfig | None:
-    """The shipped model, or the draft for a shipped target, of this name; None if there is none."""
+    """The shipped model, or the draft for a shipped target; None if there is none."""
     if shipped := shipped_name(name):
         return shipped_model(shipped)
     head = kind_and_target(name)
@@ -91,7 +86,7 @@ def _known(name: str) -> ModelConfig | None:
 
 def _packed(name: str) -> ModelConfig | None:
     """The model whose name and quantisation are in `name`; None if it does not consist of these."""
-    for quantisation in quantisations():
+    for quantisation in QUANTISATIONS:
         base = name.lower().removesuffix(quantisation)
         if base != name.lower() and base[-1:] in ("-", " ") and (known := _known(base[:-1])):
             return known.quantised(quantisation)
@@ -153,20 +148,12 @@ def _shipped(name: str) -> dict[str, Any]:
 
 
 def lookup_named(name: str) -> str | None:
-    """The drafter without a model that a word names: `ngram`, `suffix` or `none`; None if it names none of them.
-
-    >>> lookup_named("N-gram")
-    'ngram'
-    """
+    """The drafter without a model that a word names: `ngram`, `suffix` or `none`; None if it names none of them."""
     return NO_MODEL.get(name.lower())
 
 
 def kind_named(name: str) -> str | None:
-    """The kind of draft that a word names: a kind of head, `mtp` or `pard`; None if it names none.
-
-    >>> kind_named("EAGLE2")
-    'eagle1'
-    """
+    """The kind of draft that a word names: a kind of head, `mtp` or `pard`; None if it names none."""
     word = name.lower()
     return _SAME_KIND.get(word, word) if word in _KINDS else None
 
@@ -185,11 +172,7 @@ def kind_and_target(name: str) -> tuple[str, str] | None:
 
 
 def is_derived(name: str) -> bool:
-    """Whether a name is one that `draft_of_kind` gives to a draft, such as `dflash-qwen3-8b`, rather than a path.
-
-    >>> is_derived("dflash-qwen3-8b"), is_derived("amd/PARD-Qwen3-0.6B")
-    (True, False)
-    """
+    """Whether a name is one that `draft_of_kind` gives to a draft, such as `dflash-qwen3-8b`, rather than a path."""
     return "/" not in name and name.lower().startswith(tuple(f"{kind}-" for kind in (*_LAYOUTS, "pard")))
 
 
@@ -222,10 +205,10 @@ def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
       (SafeAILab/EAGLE).
     - `eagle3`: one Llama layer, and an output head of 32,000 tokens. Exact for dense targets (SpecForge, configs). For
       targets with experts the MLP is 6 hidden sizes wide, as in SpecForge's heads for Qwen3 and gpt-oss.
-    - `p-eagle`: an EAGLE-3 head of four layers with embeddings of its own and an output head of the whole vocabulary,
-      as in SpecForge's qwen3-8b-peagle.json. The heads of Amazon have four layers too.
-    - `dflash`, `dspark`: five Qwen3 layers, and the output head of the target; `dspark` adds a bias of rank 256. As in
-      SpecForge's qwen3-8b-dflash.json and qwen3-8b-dspark.json. Other published heads have up to ten layers.
+    - `p-eagle`: an EAGLE-3 head of four layers and an output head of the whole vocabulary, as in SpecForge's
+      qwen3-8b-peagle.json. The heads of Amazon have four layers too.
+    - `dflash`, `dspark`: five Qwen3 layers, and the output head of the target, as in SpecForge's qwen3-8b-dflash.json.
+      The bias of rank 256 of `dspark` is left out. Other published heads have up to ten layers.
     - `medusa`: five heads of one residual block and an output head each (arXiv 2401.10774). Published heads are two to
       five.
     - `pard`: the small model of the family, as in the drafts of AMD (arXiv 2504.18583).
@@ -236,7 +219,7 @@ def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
     heads of size 128, as in SpecForge's head for DeepSeek-V3.
 
     Raises:
-        InputError: the target has no draft of this kind, or its sizes are not known (GGUF files).
+        InputError: the target has no draft of this kind.
     """
     if kind == MTP:
         if target.prediction is None:
@@ -253,26 +236,17 @@ def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
                 f"{target.tokenizer or 'an unknown one'}: name a draft model or a head"
             )
         return replace(shipped_model(known), name=f"pard-{known}", drafts_at_once=True)
-    if target.design is None:
-        raise InputError(
-            f"the sizes of a {kind} head cannot be derived from {target.name}, a GGUF file: name a draft model"
-        )
+    assert target.design is not None, "a model in a record has no head"
     name = f"{kind}-{target.design.fields.where}"
     if name in model_names():
         return shipped_model(name)
-    return ModelConfig.from_hf(_head_config(target, kind), name=name)
+    return ModelConfig.from_hf(_head_config(target, target.design.fields, kind), name=name)
 
 
-def _head_config(target: ModelConfig, kind: str) -> dict[str, Any]:
+def _head_config(target: ModelConfig, fields: Fields, kind: str) -> dict[str, Any]:
     """The config.json of a head of this kind for `target`."""
-    assert target.design is not None
-    fields = target.design.fields
     hidden, vocabulary = fields.number("hidden_size"), fields.number("vocab_size")
-    if target.shape.latent:
-        heads = max(1, hidden // 128)
-        kv_heads, size = gcd(heads, 8), 128
-    else:
-        heads, kv_heads, size = fields.heads()
+    heads, kv_heads, size = (max(1, hidden // 128), 8, 128) if target.shape.latent else fields.heads()
     width = fields.number("intermediate_size", default=4 * hidden)
     if target.shape.moe_layers:
         width = _MLP_OF_EXPERTS.get(kind, 3) * hidden
@@ -282,7 +256,7 @@ def _head_config(target: ModelConfig, kind: str) -> dict[str, Any]:
         "hidden_size": hidden,
         "intermediate_size": width,
         "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
+        "num_key_value_heads": gcd(heads, kv_heads),
         "head_dim": size,
         "vocab_size": vocabulary,
         "tokenizer": target.tokenizer,
@@ -302,25 +276,23 @@ def require_pair(target: ModelConfig, draft: ModelConfig | None, context: int) -
             target of another hidden size, or the context is longer than the longest context of a model.
     """
     if target.target_hidden is not None:
-        base = f"{target.base_model}, the model" if target.base_model else "the model"
-        raise InputError(f"target {target.name} is a head, not a model: name {base} that it was trained on")
+        raise InputError(
+            f"target {target.name} is a head, not a model: name {target.base_model or 'the model'}, on which it was "
+            "trained"
+        )
     draft = draft or target
     if draft.target_hidden is not None and target.hidden not in (None, draft.target_hidden):
-        base = f" {draft.base_model}, of" if draft.base_model else " targets of"
         raise InputError(
-            f"draft {draft.name} is a head for{base} hidden size {draft.target_hidden}, {target.name} has "
-            f"{target.hidden}: name the head that was trained on {target.name}"
+            f"draft {draft.name} is a head for {draft.base_model or 'targets'} of hidden size {draft.target_hidden}, "
+            f"{target.name} has {target.hidden}: name the head that was trained on {target.name}"
         )
     sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
-    if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
+    tokenizers = {one.tokenizer for one in (target, draft) if one.tokenizer}
+    if (len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes)) or len(tokenizers) == 2:
+        one, other = (f"{m.vocabulary} tokens of {m.tokenizer or 'an unknown tokenizer'}" for m in (target, draft))
         raise InputError(
-            f"target and draft must have the same vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
-            f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
-        )
-    if target.tokenizer and draft.tokenizer and target.tokenizer != draft.tokenizer:
-        raise InputError(
-            f"target and draft must have the same tokenizer, got {target.tokenizer} for {target.name} and "
-            f"{draft.tokenizer} for {draft.name}: name a draft of the same family"
+            f"target and draft must have the same vocabulary, got {one} for {target.name} and {other} for "
+            f"{draft.name}: name a draft of the same family"
         )
     for one in (target,) if draft.target_hidden is not None else (target, draft):
         if one.longest_context is not None and context > one.longest_context:

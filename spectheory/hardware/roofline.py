@@ -25,7 +25,6 @@ Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; the fit in docs/v
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -57,6 +56,8 @@ UNPACKED_TOKENS = 8
 """Up to this many tokens, kernels for packed weights do not use the tensor cores (llama.cpp, mul_mat_vec_q)."""
 FITTED_LINK = 450e9
 """Bytes per second in one direction of NVLink 4, to which the communication was fitted, with some rows of NVLink 5."""
+OWN_PEAKS = ("fp4", "fp8", "int8")
+"""Number formats for which GPUs may have units of their own."""
 ACTIVATION_BYTES = 2
 """Bytes of a number that GPUs send each other."""
 
@@ -214,7 +215,7 @@ class Roofline:
         ).assuming(*said)
 
     def _said_of_kernels(self, model: ModelConfig) -> str:
-        """A sentence on how the seconds of unpacking kernels grow with the tokens; empty for a model without them."""
+        """A sentence on the kernels that unpack weights; empty for a model without them."""
         if curve := self.curve(model):
             return (
                 f"{model.name}: up to {curve.tokens[-1]} tokens, forwards with {curve.name} follow a measured curve "
@@ -296,12 +297,7 @@ class Roofline:
 
     def _own_peak(self, model: ModelConfig) -> float | None:
         """The peak of the units that multiply the packed weights of a model as they are; None without such units."""
-        packed = {
-            "fp4": self.gpu.fp4_flops_per_second,
-            "fp8": self.gpu.fp8_flops_per_second,
-            "int8": self.gpu.int8_flops_per_second,
-        }
-        return packed.get(model.arithmetic)
+        return getattr(self.gpu, f"{model.arithmetic}_flops_per_second") if model.arithmetic in OWN_PEAKS else None
 
     def _unpacks(self, model: ModelConfig, bytes_of_one: float) -> bool:
         """Whether a kernel unpacks weights with this many bytes per parameter into 16 bit before it multiplies."""
@@ -328,11 +324,8 @@ class Roofline:
         """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
         drafted = 0.0 if draft is None else self.of_draft.memory_needed(draft)
         whole, cached = target.weight_bytes, target.kv_bytes(self.context, self.last_context)
-        experts = 0.0
-        if self._by_experts:
-            experts = target.shape.moe_layers * target.shape.experts * target.bytes_of_an_expert
-        alike = whole - experts
-        stored = (alike if self._by_experts else alike / self.gpus) + experts / self.gpus
+        experts = target.shape.moe_layers * target.shape.experts * target.bytes_of_an_expert
+        stored = whole - experts + experts / self.gpus if self._by_experts else whole / self.gpus
         return stored + self._sequences * cached / self._cache_shards(target) + drafted
 
     @property
@@ -344,24 +337,13 @@ class Roofline:
         """Check that the models and their KV caches fit into the memory of the GPUs.
 
         Raises:
-            InputError: they do not fit; the message says how many GB are missing and what would fit.
+            InputError: they do not fit; the message says what would fit.
         """
         offered, needed = self.offered_bytes, self.memory_needed(target, draft)
-        missing = needed - offered
-        if missing <= 0:
+        if needed <= offered:
             return
         models = (target,) if draft is None else (target, draft)
         weights = " and ".join(f"{m.name} ({m.weight_bytes / 1e9:.1f} GB of weights)" for m in models)
-        digits = max(1, math.ceil(9 - math.log10(missing)))  # enough digits to show missing GB above 0
-        raise InputError(
-            f"{weights} with the cache of batch={self.batch} at context={self.mean_context} need "
-            f"{needed / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
-            f"{offered / 1e9:.{digits}f} GB ({self.costs.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
-            f"{missing / 1e9:,.{digits}f} GB are missing; {self._repair(offered, target, draft)}"
-        )
-
-    def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
-        """A list of changes that would make the models fit into `offered` bytes on each GPU."""
 
         def misses(**change: int) -> bool:
             return replace(self, **change).memory_needed(target, draft) > offered
@@ -370,7 +352,12 @@ class Roofline:
         fits = [f"batch up to {batch} fits"] if batch else []
         more = [self.gpus * 2**doubling for doubling in range(1, 8)]
         fits += [f"gpus={gpus} fits" for gpus in more if not misses(gpus=gpus)][:1]
-        return ", ".join([*fits, "or a shorter context, a larger GPU or packed weights"])
+        raise InputError(
+            f"{weights} with the cache of batch={self.batch} at context={self.mean_context} need {needed / 1e9:,.6g} "
+            f"GB on each GPU, gpus={self.gpus} {self.gpu.name} offers {offered / 1e9:.6g} GB "
+            f"({self.costs.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
+            + ", ".join([*fits, "or a shorter context, a larger GPU or packed weights"])
+        )
 
     @property
     def _by_experts(self) -> bool:

@@ -1,20 +1,15 @@
-"""`Run`: one measured time of a deployment, from which its latency is calibrated, and the `Step` that it is of."""
+"""`Run`: one measured time of a deployment, from which its costs are calibrated, and the `Step` that it is of."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
-from spectheory.core.checks import LONGEST, SHORTEST, check_whole
+from spectheory.core.checks import LONGEST, SHORTEST, check_number, check_whole
 from spectheory.core.errors import InputError
 
 KINDS = ("plain", "forward", "speculative")
 """What a run measures: a plain decoding step, one forward of several tokens, or a draft-and-verify cycle."""
-NAMES = ("model", "draft", "gpu", "engine", "version", "quantisation", "kv_dtype")
-"""The names that a run can have."""
 ROUNDING = 1e-6
 
 
@@ -82,46 +77,18 @@ class Run:
     source: str = ""
 
     def __post_init__(self) -> None:
-        where = self.where
+        where, drafted = self.where, self.kind == "speculative"
         if self.kind not in KINDS:
             raise InputError(f"{where}kind must be one of {', '.join(KINDS)}, got {self.kind!r:.60}")
         for name, least in (("batch", 1), ("context", 0), ("prefill_tokens", 0)):
-            _check_number(where + name, getattr(self, name), least)
-        _check_number(f"{where}seconds", self.seconds, SHORTEST, LONGEST)
-        check_whole(f"{where}tokens", self.tokens, 1)
-        check_whole(f"{where}depth", self.depth, 0)
-        if self.gpus is not None:
-            check_whole(f"{where}gpus", self.gpus, 1)
-        for name in NAMES:
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, str) and value):
-                raise InputError(f"{where}{name} must be a name, or None if it is unknown, got {value!r:.60}")
-        self._check_shape()
-
-    def _check_shape(self) -> None:
-        """Check that tokens, depth and tau fit the kind of the run."""
-        if self.kind != "speculative":
-            if self.kind == "plain" and self.tokens != 1:
-                raise InputError(f"{self.where}tokens of a plain step must be 1, got {self.tokens}: use kind 'forward'")
-            if self.depth or self.tau is not None:
-                raise InputError(
-                    f"{self.where}depth and tau are for kind 'speculative', got depth={self.depth}, tau={self.tau} "
-                    f"with kind {self.kind!r}: leave them out"
-                )
-            return
-        if self.tau is None:
+            check_number(where + name, getattr(self, name), least)
+        check_number(f"{where}seconds", self.seconds, SHORTEST, LONGEST)
+        check_whole(f"{where}tokens", self.tokens, 1 + drafted, most=1 if self.kind == "plain" else None)
+        if drafted and self.tau is None:
             raise missing_tau(self.source)
-        if not 1 <= self.depth <= self.tokens - 1:
-            raise InputError(
-                f"{self.where}depth of a speculative run must be between 1 and its verified nodes, tokens - 1 = "
-                f"{self.tokens - 1}, got {self.depth}: give the levels of the tree, for a chain its length"
-            )
-        _check_number(f"{self.where}tau", self.tau, 1)
-        if self.tau > (self.depth + 1) * (1 + ROUNDING):
-            raise InputError(
-                f"{self.where}tau must be at most {self.depth + 1}, one token per level and one more, got "
-                f"{self.tau:g}: give the tokens per cycle of a tree with depth={self.depth}"
-            )
+        check_whole(f"{where}depth", self.depth, int(drafted), most=self.tokens - 1 if drafted else 0)
+        if drafted:
+            check_number(f"{where}tau", self.tau, 1, (self.depth + 1) * (1 + ROUNDING))
 
     @classmethod
     def from_throughput(
@@ -140,15 +107,8 @@ class Run:
         The seconds are batch / throughput for a plain step, batch * tokens / throughput for a forward, and
         batch * tau / throughput for a cycle.
 
-        Args:
-            tokens_per_second: tokens per second of all sequences together: emitted tokens, or for a forward the tokens
-                that it reads.
-            kind: as the attribute.
-            batch: as the attribute.
-            tokens: as the attribute.
-            tau: as the attribute.
-            source: as the attribute.
-            **more: the other attributes, of which `context` is required.
+        `tokens_per_second` counts the emitted tokens of all sequences together, or for a forward the tokens that it
+        reads. The other arguments are the attributes; `context` is required.
 
         Raises:
             InputError: the throughput is not above 0, tau is missing, or as `Run`.
@@ -158,9 +118,9 @@ class Run:
         >>> Run.from_throughput(400.0, kind="speculative", batch=4, context=512, tokens=4, depth=3, tau=2.5).seconds
         0.025
         """
-        _check_number(f"{_where(source)}tokens_per_second", tokens_per_second, SHORTEST, LONGEST)
+        check_number(f"{_where(source)}tokens_per_second", tokens_per_second, SHORTEST, LONGEST)
         for name, value in (("batch", batch), ("tokens", tokens), ("tau", 1 if tau is None else tau)):
-            _check_number(_where(source) + name, value, 1)
+            check_number(_where(source) + name, value, 1)
         emitted = {"forward": tokens, "speculative": tau}.get(kind) or 1
         more |= {"tokens": tokens, "tau": tau, "source": source}
         return cls(kind, batch, seconds=batch * emitted / tokens_per_second, **more)
@@ -184,35 +144,27 @@ class Run:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions of a benchmark that its file may not say. None means: as the file says.
+    """What a benchmark's file may not say about speculation. None means: as the file says.
 
     Attributes:
-        batch: number of sequences that run together.
-        speculative: whether the engine speculated. Also true if `tau`, `nodes` or `depth` is given.
         tau: mean number of tokens of a sequence per cycle.
         nodes: drafted nodes per cycle, the root excluded.
         depth: levels of the verified tree, the root excluded; `nodes` if it is left out, a chain.
 
     Raises:
-        InputError: a value is impossible, or the values contradict each other.
+        InputError: a value is impossible.
     """
 
-    batch: float | None = None
-    speculative: bool | None = None
     tau: float | None = None
     nodes: int | None = None
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("tau", 1)):
-            if getattr(self, name) is not None:
-                _check_number(name, getattr(self, name), least)
+        if self.tau is not None:
+            check_number("tau", self.tau, 1)
         for name in ("nodes", "depth"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), 1, ": for plain decoding leave it out")
-        given = [name for name in ("tau", "nodes", "depth") if getattr(self, name) is not None]
-        if given and self.speculative is False:
-            raise InputError(f"speculative=False contradicts {', '.join(given)}: leave out one of them")
 
 
 def missing_tau(source: str) -> InputError:
@@ -225,11 +177,3 @@ def missing_tau(source: str) -> InputError:
 
 def _where(source: str) -> str:
     return f"{source}: " if source else ""
-
-
-def _check_number(name: str, value: Any, least: float, most: float = math.inf) -> None:
-    """Refuse a value that is not a finite number from `least` to `most`."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not least <= value <= most:
-        bounds = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
-        raise InputError(f"{name} must be a number {bounds}, got {value!r:.60}")

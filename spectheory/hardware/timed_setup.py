@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
 
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, KernelCurve, Parallel, split
@@ -22,12 +21,6 @@ PEAK = EngineCosts(
     **{name: 1.0 if name.endswith("_share") else 0.0 for name in NAMES} | {"text_share": 1e-9, "batch_share": 1e-9}
 )
 """The costs of an engine that reaches all peak rates without overheads, with all tokens on the same experts."""
-TOLERANCE = 0.8
-"""A run that does more than another must take at least this share of its seconds; below it, they contradict."""
-KINDS = ("forward", "plain", "speculative")
-"""Kinds of runs of which each does what the one before does, and more."""
-CONDITIONS = ("batch", "context", "tokens", "prefill_tokens", "kind", "depth", "tau")
-"""The fields in which runs that repeat each other agree; in the first four, a run that does more has more."""
 ALIKE = 0.05
 """Share by which the bytes of one format may differ between two sources: scales are stored in several ways."""
 SIXTEEN_BITS = 1.9
@@ -147,24 +140,6 @@ class TimedSetup:
             "of GPUs and the format of the weights (quant)"
         )
 
-    def require_consistent(self, runs: Sequence[Run]) -> None:
-        """Check that no run repeats another, or does more than another in less time.
-
-        Raises:
-            InputError: two runs contradict or repeat each other.
-        """
-        for first, second in permutations(runs, 2):
-            if all(getattr(first, name) == getattr(second, name) for name in CONDITIONS):
-                raise InputError(f"{second.where}the run repeats the conditions of {first.name}: keep one of them")
-            more = all(getattr(first, name) >= getattr(second, name) for name in CONDITIONS[:4])
-            more = more and KINDS.index(first.kind) >= KINDS.index(second.kind)
-            if more and first.seconds < TOLERANCE * second.seconds:
-                raise InputError(
-                    f"{first.where}{1e3 * first.seconds:.3g} ms at batch {first.batch:g} contradicts {second.name}, "
-                    f"{1e3 * second.seconds:.3g} ms at batch {second.batch:g}: it does more in less time. A throughput "
-                    "counts the tokens of all sequences together; correct the figures or the batch size"
-                )
-
     def require_named(self, runs: Sequence[Run], engine: str) -> tuple[str, ...]:
         """Check that the model, the GPUs and the engine that runs name are those of the deployment.
 
@@ -174,20 +149,17 @@ class TimedSetup:
         Raises:
             InputError: a run names another model, GPU, number of GPUs or engine.
         """
-
-        def base(name: str) -> str:
-            return "hf" if name in ON_TRANSFORMERS else name
-
+        own = {"model": self.target.name, "gpu": self.gpu.name, "gpus": self.gpus, "engine": engine}
         unknown = {}
         for run in runs:
             named, card = known_model(run.model), known_gpu(run.gpu)
+            engines = {split(one)[0] for one in (engine, run.engine) if one}
             differs = {
                 "model": named is not None and named.shape != self.target.shape,
                 "gpu": card is not None and card.name != self.gpu.name,
                 "gpus": run.gpus not in (None, self.gpus),
-                "engine": run.engine is not None and base(split(engine)[0]) != base(run.engine),
+                "engine": len(engines - {"hf", *ON_TRANSFORMERS}) + bool(engines & {"hf", *ON_TRANSFORMERS}) > 1,
             }
-            own = {"model": self.target.name, "gpu": self.gpu.name, "gpus": self.gpus, "engine": engine}
             for name, wrong in differs.items():
                 if wrong:
                     raise InputError(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
 from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, copy_of, positive_part, power, zeros_like
+from spectheory.core.arrays import Vector, copy_of, positive_part, zeros_like
 from spectheory.otlp.flow import max_flow
 
 
@@ -76,35 +74,6 @@ class Contest:
             mass = first[i] * second[j] + first[j] * second[i]
             total = total + mass * (chance * refused[i] * rest[j] + (1 - chance) * refused[j] * rest[i])
         return total
-
-
-def one_order(contests: Sequence[Contest], q: Vector) -> np.ndarray | None:
-    """The order of the first contest, if the stronger token by this order wins all contests; else None."""
-    drawn = np.array((q > 0).tolist())
-    first, *others = (contest.order[drawn[contest.order]] for contest in contests)
-    by_strength = all(chance == 1 for contest in contests for chance in contest.chances.values())
-    return contests[0].order if by_strength and all((first == other).all() for other in others) else None
-
-
-def regained_in_order(order: np.ndarray, q: Vector, k: int, refused: Vector, rest: Vector) -> Any:
-    """Probability that the strongest of k draws from q is refused, and that `rest` then draws another of them.
-
-    Let G be the mass of x and of all weaker tokens, y among them. The probability that x wins and y is not drawn is
-    (G - q_y)^k - (G - q_x - q_y)^k. So by the binomial theorem, the probability that x wins and y is drawn is
-    -sum_{j >= 1} (k choose j) (-q_y)^j (G^(k-j) - (G - q_x)^(k-j)). Each term is a product of a factor of y and a
-    factor of x, so one running sum along the order is enough for each j. In floating point the error is at most about
-    (1 + max q)^k roundings: the term j = 0, in which nearly everything cancels, is not computed, and the differences of
-    powers are summed without subtraction.
-    """
-    q, refused, rest, beaten = (v[order] for v in (q, refused, rest, _weaker(q, order, 1)))
-    total = 0
-    difference = zeros_like(q)  # G^n - (G - q_x)^n
-    for n in range(1, k):
-        difference = (beaten + q) * difference + q * power(beaten, n - 1)
-        stronger = zeros_like(q)
-        stronger[1:] = (refused * difference).cumsum(0)[:-1]
-        total = total - comb(k, n) * (rest * power(-q, k - n)) @ stronger
-    return total
 
 
 def _ordered(first: Vector, second: Vector, order: np.ndarray, free: int) -> Vector:

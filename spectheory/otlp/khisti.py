@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.otlp.contest import Contest, one_order, regained_in_order
+from spectheory.otlp.contest import Contest
 from spectheory.otlp.naive import Naive
 from spectheory.otlp.optimal_acceptance import optimal_acceptance
 from spectheory.otlp.solver import Solver
@@ -46,9 +46,8 @@ class Khisti(Solver):
     Acceptance: sum min(p, r), plus the mass of the residual on the drafts that lost: sum_y N((p - r)+)(y) sum_x (1 -
         min(1, p(x) / r(x))) (r(x) - u_y(x)), where u_y(x) is the probability that x wins and y is not drafted; it is
         computed by the same contests with y left out of q. For k > 2 this costs O(k (V + s^2)) for each y with p > r,
-        at most O(k V (V + s^2)). `acceptance_bounds` is cheaper. If one order decides all contests, O(k V) is enough;
-        with more than about ten tokens this is rare unless q is flat. Dynamic Delayed Tree Expansion gives the first
-        sum as a lower bound, and says that the acceptance cannot be computed efficiently.
+        at most O(k V (V + s^2)). `acceptance_bounds` is cheaper. Dynamic Delayed Tree Expansion gives the first sum as
+        a lower bound, and says that the acceptance cannot be computed efficiently.
     Cost: O(k (V log V + s^2)) and k - 1 maximum flows of s^2 / 2 pairs, s = truncation.
     Source: arXiv 2410.18234 (Khisti et al.); Dynamic Delayed Tree Expansion, B.5 and Algorithms 5, 10 and 15.
     """
@@ -90,8 +89,6 @@ class Khisti(Solver):
         refused, rest = 1 - accept_ratio(p, r), residual(p, r)
         if k <= 2:
             return _overlap(p, r) + sum(contest.regained(refused, rest) for contest in contests)
-        if (order := one_order(contests, q)) is not None:
-            return _overlap(p, r) + regained_in_order(order, q, k, refused, rest)
         drawn = [token for token, chance in enumerate(rest.tolist()) if chance]
         missed = sum(rest[token] * (refused @ _winner_without(token, contests, q)) for token in drawn)
         return _overlap(p, r) + refused @ r - missed

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_budget, check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.machine import available_bytes, require_memory
+from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.search import best_trees
@@ -27,6 +27,10 @@ Progress = Callable[[int, int], None]
 
 def ignore_progress(finished: int, total: int) -> None:
     """A `Progress` callback that does nothing."""
+
+
+MAX_BUDGET = 64
+"""Maximum number of drafted nodes of a tree, if a search is given no other."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Limits:
         max_fanout: maximum number of children of a node, at least 1; None sets no limit.
     """
 
-    max_budget: int = 64
+    max_budget: int = MAX_BUDGET
     max_depth: int | None = None
     max_fanout: int | None = None
 
@@ -112,16 +116,6 @@ class Limits:
     def longest_chain(self) -> int:
         """Number of drafted tokens in the longest chain within the limits."""
         return min(self.max_budget, self.max_depth or self.max_budget)
-
-
-ARRAY_BYTES = 112
-"""Bytes that an array needs in addition to its data."""
-TREES_BYTES = 25
-"""Bytes that the candidates need at most, per squared budget and depth limit.
-
-This holds for rates that are non-increasing in rank: 7 to 20 bytes were measured for budgets from 150 to 1,000. For
-other rates the beams need more, 29 bytes at budget 1,000. `_Pool` counts the bytes and stops before the memory is used
-up."""
 
 
 class Candidates:
@@ -165,8 +159,8 @@ class Candidates:
         chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
         depths, chains_only = range(1, free[-1].max_depth), min(acceptance.ranks, max_fanout or max_budget) == 1
         if not chains_only:
-            require_memory(lambda n: TREES_BYTES * (len(depths) + 1) * n * n, max_budget)
-        pool = _Pool(acceptance, available_bytes())
+            require_memory(lambda n: TREE_BYTES * (len(depths) + 1) * n * n, max_budget)
+        pool = _Pool(acceptance)
         self.free, self.chains = pool.numbers(free), pool.numbers(chains)
         for limit in () if chains_only else depths:  # `free` already contains the chain of every depth limit
             progress(limit - 1, len(depths) + len(WIDTHS))
@@ -206,20 +200,17 @@ class Candidates:
         return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
 
 
+TREE_BYTES = 30
+"""Bytes that the candidates need at most, per squared budget and depth limit: 7 to 29 were measured."""
 WIDTHS = (*range(1, 17), *(2**doubling for doubling in range(5, 26)))
 """The width limits that are tried. With more of them, searches with large budgets would be slow."""
 
 
 class _Pool:
-    """The candidates found so far, as arrays. All prefixes of one beam share its parent array.
+    """The candidates found so far, as arrays. All prefixes of one beam share its parent array."""
 
-    Args:
-        acceptance: acceptance rates by depth and rank.
-        available: number of bytes that the candidates may use; None if unknown.
-    """
-
-    def __init__(self, acceptance: Acceptance, available: int | None) -> None:
-        self._acceptance, self._available, self._bytes = acceptance, available, 0
+    def __init__(self, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
         self._known: dict[bytes, int] = {}
         self._parents: list[np.ndarray] = []
         self._first: list[int] = []
@@ -247,23 +238,13 @@ class _Pool:
         tau: Float[np.ndarray, " n"],
         widths: Int[np.ndarray, "n levels"],
     ) -> None:
-        """Add the prefixes of `parent` with `budgets` drafted nodes, their tau and their level widths.
-
-        Raises:
-            InputError: the candidates need more than the available memory.
-        """
+        """Add the prefixes of `parent` with `budgets` drafted nodes, their tau and their level widths."""
         smallest = np.int16 if len(parent) < 2**15 else np.int32
         arrays = parent.astype(np.int32), tau, budgets.astype(np.int32), widths.astype(smallest)
         for column, array in zip((self._parents, self._tau, self._budget, self._widths), arrays, strict=True):
             column.append(array)
         self._first.append(self._count)
         self._count += len(budgets)
-        self._bytes += sum(array.nbytes + ARRAY_BYTES for array in arrays)
-        if self._available is not None and self._bytes > self._available:
-            raise InputError(
-                f"the candidates of this search need more than the available {self._available / 1e9:,.2f} GB: "
-                "use a smaller max_budget, max_depth or max_fanout, or smoothed rates"
-            )
 
     def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Block efficiency, budget and depth of every candidate."""

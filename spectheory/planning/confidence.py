@@ -28,17 +28,14 @@ class BatchClass:
 
     def in_words(self, engine: str) -> str:
         """The batch sizes, the class and its errors."""
-        errors = self.errors
-        said = "not validated"
+        errors, said = self.errors, "not validated"
         if errors.speedup is not None:
             said = errors.speedup.in_words
         elif errors.plain is not None:
-            said = f"not validated, except plain steps: {errors.plain.in_words}"
-        elsewhere = ", none of them in " + engine
-        return (
-            f"batch {span(self.first, self.last)} [{IN_WORDS.get(errors.name, errors.name)}] {said}"
-            f"{elsewhere * (bool(errors.engines) and engine not in errors.engines)}"
-        )
+            said += f", except plain steps: {errors.plain.in_words}"
+        if errors.engines and engine not in errors.engines:
+            said += f", none of them in {engine}"
+        return f"batch {span(self.first, self.last)} [{IN_WORDS.get(errors.name, errors.name)}] {said}"
 
 
 @dataclass(frozen=True)
@@ -62,32 +59,21 @@ class BreakEven:
 
     @property
     def in_words(self) -> str:
-        """One sentence, such as `speculation pays up to batch 38 (12 to 64 with errors of this size)`.
-
-        If the interval goes on beyond the validated batch sizes, the sentence says that it is extrapolated there.
-        """
+        """One sentence, such as `speculation pays up to batch 38 (12 to 64 with errors of this size)`."""
+        said = f"speculation pays up to batch {self.batch}{', the largest considered' * (self.batch == self.largest)}"
         if self.batch == 0:
             said = "speculation pays at no batch size"
-        elif self.batch == self.largest:
-            said = f"speculation pays up to batch {self.batch}, the largest considered"
-        else:
-            said = f"speculation pays up to batch {self.batch}"
         if self.low is None or self.high is None:
             return f"{said} (the error of this is unknown)"
-        assumed = ""
-        if self.high > self.validated:
-            assumed = (
-                f"; not validated above batch {self.validated}: the errors of batch {self.validated} are assumed there"
-            )
+        of_this, last = "with errors of this size", self.validated
+        assumed = f"; not validated above batch {last}: the errors of batch {last} are assumed there"
+        assumed *= self.high > last
         if self.low == self.high:
-            return f"{said} (with errors of this size too{assumed})"
-        return f"{said} ({self._end(self.low)} to {self._end(self.high)} with errors of this size{assumed})"
-
-    def _end(self, batch: int) -> str:
-        """An end of the interval in words."""
-        if batch == self.largest:
-            return f"above {batch}"
-        return str(batch) if batch else "below 1"
+            return f"{said} ({of_this} too{assumed})"
+        low, high = (
+            f"above {end}" if end == self.largest else str(end) if end else "below 1" for end in (self.low, self.high)
+        )
+        return f"{said} ({low} to {high} {of_this}{assumed})"
 
 
 @dataclass(frozen=True)
@@ -139,29 +125,24 @@ def _break_even(latency: Latency, inputs: RooflineInputs, speedup: Callable[[Lat
 
     @cache
     def logarithm(batch: int) -> float:
-        return math.log(speedup(_recomputed(latency, inputs.at(batch))))
+        at, stamp = inputs.at(batch), latency.provenance.replace(batch=batch)
+        seconds = at.seconds(latency.tokens.tolist())
+        return math.log(speedup(replace(latency, **seconds, provenance=stamp, inputs=None)))  # inputs cost a check
 
     @cache
-    def judged(batch: int) -> LogErrors | None:
+    def errors(batch: int) -> LogErrors | None:
         return inputs.at(batch).class_errors.speedup
 
     batch = last_positive(logarithm, largest)
-    validated = last_positive(lambda size: -1.0 if judged(size) is None else 1.0, largest)
-    nearest = judged(validated) if validated else None
+    validated = last_positive(lambda size: -1.0 if errors(size) is None else 1.0, largest)
+    nearest = errors(validated) if validated else None
     if nearest is None:
         return BreakEven(batch, None, None, largest, 0)
-
-    def error(size: int) -> float:
-        return (judged(size) or nearest).most
-
-    low, high = (last_positive(lambda size, by=by: logarithm(size) + by * error(size), largest) for by in (-1, 1))
+    low, high = (
+        last_positive(lambda size, by=by: logarithm(size) + by * (errors(size) or nearest).most, largest)
+        for by in (-1, 1)
+    )
     return BreakEven(batch, low, high, largest, validated)
-
-
-def _recomputed(latency: Latency, inputs: RooflineInputs) -> Latency:
-    """The seconds of the same numbers of tokens by other inputs, which are left out to save the time of their check."""
-    stamp = latency.provenance.replace(batch=inputs.place.batch)
-    return replace(latency, **inputs.seconds(latency.tokens.tolist()), provenance=stamp, inputs=None)
 
 
 def last_positive(function: Callable[[int], float], largest: int) -> int:

@@ -13,18 +13,14 @@ from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, usual_parallel
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import MEASURE, Drafting, Latency, exists, known_in
+from spectheory.hardware.latency import DEFAULT_CONTEXT, Drafting, Latency, record_path
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import kind_named, lookup_named, model, pair_in_formats, require_pair, shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
-from spectheory.planning.candidates import Progress, ignore_progress
-from spectheory.planning.confidence import span
+from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
 from spectheory.planning.planner import schedule
-from spectheory.planning.schedule_record import MOST_BATCHES, Schedule
+from spectheory.planning.schedule_record import Schedule, check_batches
 from spectheory.replay import Replays
-
-DEFAULT_CONTEXT = 1024
-"""Number of tokens in the KV cache of each sequence, if neither it nor the lengths of the texts are given."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Deployment:
 
     Attributes:
         gpu: key or name of a known GPU.
-        target: name of a shipped model, or path of a config.json, of its folder, or of a GGUF file.
+        target: name of a shipped model, or path of a config.json or of its folder.
         draft: the same for the draft, or the kind of a draft for the target: `eagle1`, `eagle2`, `eagle3`, `mtp`,
             `medusa`, `p-eagle`, `dflash`, `dspark` or `pard` (see `draft_of_kind`). `ngram` and `suffix` look drafts up
             in the text, which takes no time; their acceptance depends on the text, so count it on your own.
@@ -50,7 +46,6 @@ class Deployment:
         context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
             lengths.
         measured: folder of measured latency records; None uses the records in the package.
-        smooth: whether measured times are made non-decreasing in tokens.
         quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
             None keeps the one of the config.
         kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config. Measured records do not
@@ -84,7 +79,6 @@ class Deployment:
     gpus: int = 1
     context: int | None = None
     measured: Path | None = None
-    smooth: bool = False
     quant: str | None = None
     kv_dtype: str | None = None
     engine: str | None = None
@@ -96,9 +90,12 @@ class Deployment:
     costs: CalibratedCosts | EngineCosts | None = None
 
     def __post_init__(self) -> None:
-        if self._lengths is None:
+        if self.prompt_tokens is None and self.output_tokens is None:
             return
-        prompt, output = self._lengths
+        if self.prompt_tokens is None or self.output_tokens is None:
+            given, other = ("prompt", "output") if self.output_tokens is None else ("output", "prompt")
+            raise InputError(f"{given}_tokens needs {other}_tokens: give both, or a context without either")
+        prompt, output = self.prompt_tokens, self.output_tokens
         check_not_negative("prompt_tokens", prompt, ": give the mean number of tokens of a prompt")
         check_not_negative("output_tokens", output, ": give the mean number of tokens of an answer")
         if output == 0:
@@ -121,10 +118,8 @@ class Deployment:
     @property
     def planned_context(self) -> int:
         """The number of tokens in the KV cache of each sequence for which times are planned, on average."""
-        if self.context is not None:
-            return self.context
-        if self._lengths is None:
-            return DEFAULT_CONTEXT
+        if self.context is not None or self._lengths is None:
+            return DEFAULT_CONTEXT if self.context is None else self.context
         prompt, output = self._lengths
         return round((prompt + (prompt + output)) / 2)
 
@@ -139,15 +134,14 @@ class Deployment:
         """
         target, draft = self._names
         recorded = self.gpus == 1 and self.kv_dtype is None and self._lengths is None
-        if recorded and exists(self.gpu, target, draft, batch, self.measured):
+        if self.measured and recorded and record_path(self.gpu, target, draft, batch, self.measured).is_file():
             record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
             if record.covers(self.planned_context):
-                record = record if self.drafting is None else replace(record, drafting=self.drafting)
-                return record.smoothed() if self.smooth else record
+                return record if self.drafting is None else replace(record, drafting=self.drafting)
         first, second = self._models()
-        said = self._calibration(first, second)
-        costs, curves = self.costs, None
+        costs, curves, said = self.costs, None, ()
         if isinstance(costs, CalibratedCosts):
+            said = costs.require_for(self.timed_engine, self._setup(first, second))
             costs, curves = costs.costs, costs.setup.curves
         computed = Latency.roofline(
             gpu=self.gpu,
@@ -169,9 +163,9 @@ class Deployment:
     def schedule(
         self,
         acceptance: Acceptance,
-        batches: Sequence[int],
+        batches: Sequence[int] = (1,),
         *,
-        max_budget: int = 64,
+        max_budget: int = MAX_BUDGET,
         max_depth: int | None = None,
         max_fanout: int | None = None,
         replays: Replays | None = None,
@@ -184,8 +178,10 @@ class Deployment:
                 folder `measured` has no record for this deployment, drafts are looked up but the rates or the texts are
                 of a draft model, or `spectheory.schedule` refuses an argument.
         """
+        check_batches(batches)
         self._require_own_counts(acceptance, replays)
-        self._require_batches(batches)
+        self._require_measured(batches)
+        self.latency(batches[-1])  # the largest batch must fit into memory
         self._require_pair()
         return schedule(
             acceptance,
@@ -219,12 +215,8 @@ class Deployment:
     @property
     def _lengths(self) -> tuple[float, float] | None:
         """Numbers of tokens in a prompt and in an answer; None if they are not given."""
-        if self.prompt_tokens is None and self.output_tokens is None:
-            return None
-        if self.prompt_tokens is None or self.output_tokens is None:
-            given, other = ("prompt", "output") if self.output_tokens is None else ("output", "prompt")
-            raise InputError(f"{given}_tokens needs {other}_tokens: give both, or a context without either")
-        return self.prompt_tokens, self.output_tokens
+        known = self.prompt_tokens is not None and self.output_tokens is not None
+        return (self.prompt_tokens, self.output_tokens) if known else None
 
     @property
     def _names(self) -> tuple[str, str]:
@@ -247,14 +239,11 @@ class Deployment:
         if counted is not None and lookup_named(counted) != lookup:
             raise InputError(f"acceptance must be measured with {lookup} drafts, got the rates of {counted}: {repair}")
 
-    def _calibration(self, target: ModelConfig, draft: ModelConfig | None) -> tuple[str, ...]:
-        """Sentences on the calibration of `costs`, after a check that it was for this deployment; none without one."""
-        if not isinstance(self.costs, CalibratedCosts):
-            return ()
+    def _setup(self, target: ModelConfig, draft: ModelConfig | None) -> TimedSetup:
+        """The deployment, to compare with one that was calibrated."""
         parallel = self.parallel or usual_parallel(self.timed_engine)
         drafting = self.drafting or ("at once" if draft is not None and draft.drafts_at_once else "levels")
-        place = self.gpus, parallel, self.draft_gpus, drafting
-        return self.costs.require_for(self.timed_engine, TimedSetup(gpu_of(self.gpu), target, draft, *place))
+        return TimedSetup(gpu_of(self.gpu), target, draft, self.gpus, parallel, self.draft_gpus, drafting)
 
     def _require_pair(self) -> None:
         """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
@@ -263,59 +252,20 @@ class Deployment:
             target, draft = self._models()
             require_pair(target, target if draft is None else draft, self.planned_context)
 
-    def _require_batches(self, batches: Sequence[int]) -> None:
-        """Check that there are not too many batch sizes, and that the largest fits into memory."""
-        if len(batches) > MOST_BATCHES:
-            self.latency(batches[-1])
-            raise InputError(
-                f"there can be at most {MOST_BATCHES:,} batch sizes, got {len(batches):,}: list only the "
-                "sizes that you need, like 1,2,4,8"
-            )
-        self._require_measured(batches)
-        self.latency(batches[-1])
-
     def _require_measured(self, batches: Sequence[int]) -> None:
-        """Check that `measured` has a record for some batch size, and that the other times can be computed."""
+        """Check that `measured`, if it is given, has a record that holds for some batch size."""
         if self.measured is None:
             return
-        if self.gpus > 1:
+        other = {"gpus": self.gpus > 1, "kv_dtype": self.kv_dtype, "prompt_tokens": self._lengths}
+        if given := next((name for name, value in other.items() if value), None):
             raise InputError(
-                f"measured records are for 1 GPU, got {self.gpus} GPUs: plan for 1, or leave out the measured records"
+                f"measured records are for 1 GPU, without prompts and for the usual KV cache, got {given}="
+                f"{getattr(self, given)}: leave out the measured records, or {given}"
             )
-        if self.kv_dtype is not None:
+        paths = {batch: record_path(self.gpu, *self._names, batch, self.measured) for batch in batches}
+        if all(self.latency(batch).computed for batch, path in paths.items() if path.is_file()):
             raise InputError(
-                f"measured records do not state the format of their KV cache, got kv_dtype {self.kv_dtype}: leave "
-                "out the measured records or kv_dtype"
+                f"there is no measured record {paths[batches[0]]} for context {self.planned_context:,}, nor one of "
+                "another batch size of the plan: leave out the folder, so that times are computed, or measure with "
+                "python -m benchmarks.gpu"
             )
-        if self._lengths is not None:
-            raise InputError(
-                f"measured records have no times of prompts, got prompt_tokens {self.prompt_tokens:g}: leave out "
-                "the measured records, or give a context instead of the lengths of prompts and answers"
-            )
-        there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
-        if not there:
-            raise InputError(
-                f"{self.measured} has no record for gpu {self.gpu}, target {self._names[0]}, draft {self._names[1]} at "
-                f"batch {span(batches[0], batches[-1])}. It has {known_in(self.measured)}: give no "
-                f"folder of measured records, so that times are computed, or {MEASURE}"
-            )
-        used = [batch for batch in there if not self.latency(batch).computed]
-        if not used:
-            raise InputError(
-                f"context {self.planned_context:,} is outside the measured contexts in {self.measured}: give a "
-                "context within them, or no folder of measured records, so that times are computed"
-            )
-        self._require_computable(set(batches) - set(used), used)
-
-    def _require_computable(self, missing: set[int], used: Sequence[int]) -> None:
-        """Check that times can be computed for the batch sizes without a record."""
-        if not missing:
-            return
-        try:
-            gpu_of(self.gpu)
-            self._models()
-        except InputError as error:
-            raise InputError(
-                f"batch {min(missing)} has no record, and its times cannot be computed ({str(error).split(':')[0]}): "
-                f"plan only the batch sizes {','.join(map(str, used))}"
-            ) from None

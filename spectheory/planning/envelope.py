@@ -8,7 +8,7 @@ of all levels. The planner searches for the fastest envelope and reports how muc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +22,39 @@ from spectheory.search.beam import beam, draft_scores
 
 
 @dataclass(frozen=True)
-class EnvelopePlan:
+class Envelope:
+    """The limits within which an engine grows a tree by draft score (EAGLE-2).
+
+    Attributes:
+        levels: number of levels of drafted nodes, the root excluded.
+        branching: number of children drafted for each of the `branching` best nodes of a level.
+        nodes: number of drafted nodes that are kept and verified, the root excluded.
+
+    Raises:
+        InputError: a value is not a whole number of at least 1, or more `nodes` are kept than are drafted.
+    """
+
+    levels: int
+    branching: int
+    nodes: int
+
+    def __post_init__(self) -> None:
+        for name in ("levels", "branching", "nodes"):
+            check_whole(name, getattr(self, name), 1)
+        if self.nodes > self.pool:
+            raise InputError(
+                f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, the drafted nodes "
+                f"for levels={self.levels} and branching={self.branching}, got {self.nodes}"
+            )
+
+    @property
+    def pool(self) -> int:
+        """Number of drafted nodes, of which the `nodes` best are kept."""
+        return self.branching + (self.levels - 1) * self.branching**2
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedEnvelope:
     """An envelope, and the tree that it grows if the draft's probabilities equal the planned rates.
 
     A draft's probabilities never increase with rank. If the planned rates increase with rank somewhere, the tree is
@@ -30,34 +62,16 @@ class EnvelopePlan:
     computed from the planned rates.
 
     Attributes:
-        levels: number of levels of drafted nodes.
-        branching: number of children of a node, and also the number of nodes of a level that get children.
+        envelope: the envelope.
         tree: the tree of the drafted nodes that are kept.
         block_efficiency: predicted tau.
-        speedup: predicted speedup, including the draft forwards that the engine runs.
+        speedups: (B,) predicted speedup with each latency, including the draft forwards that the engine runs.
     """
 
-    levels: int
-    branching: int
+    envelope: Envelope
     tree: Tree
     block_efficiency: float
-    speedup: float
-
-    @property
-    def nodes(self) -> int:
-        """Number of drafted nodes that are kept, root excluded."""
-        return self.tree.budget
-
-    def speedup_at(self, latency: Latency, context: int) -> float:
-        """Predicted speedup with the forward times of `latency`."""
-        if latency.drafts_at_once:
-            drafting = latency.draft(self.levels, context)
-        else:
-            drafting = latency.draft(1, context) + (self.levels - 1) * latency.draft(self.branching, context)
-        overhead = float(latency.overheads(self.levels, self.nodes if self.branching > 1 else 0))
-        seconds = drafting + latency.target(self.nodes + 1, context) + overhead
-        seconds += float(latency.prompts(self.block_efficiency))
-        return self.block_efficiency * latency.plain(context) / seconds
+    speedups: Float[np.ndarray, " batches"]
 
 
 class Envelopes:
@@ -97,32 +111,22 @@ class Envelopes:
         return np.max([np.ones(most), *(np.pad(tau, (0, most - len(tau)), mode="edge") for tau in yields)], axis=0)
 
     def fastest(
-        self, latency: Latency, context: int, most_nodes: Callable[[int, int], int] | None = None
-    ) -> EnvelopePlan:
-        """The envelope of highest speedup. Ties go to fewer levels, then to less branching, then to fewer nodes.
+        self,
+        latencies: Sequence[Latency],
+        context: int,
+        weights: Float[np.ndarray, " batches"],
+        most_nodes: Callable[[int, int], int] | None = None,
+    ) -> PlannedEnvelope:
+        """The envelope with the highest sum of `weights` times its speedups with the `latencies`.
 
-        `most_nodes` is an engine's own limit: it returns the maximum number of nodes for (levels, branching).
+        Ties go to fewer levels, then to less branching, then to fewer nodes. `most_nodes` is an engine's own limit: it
+        returns the maximum number of nodes for (levels, branching).
 
         Raises:
             InputError: all rates at the root are 0, so there is nothing to draft.
         """
-        return self.fastest_over([latency], context, np.ones(1), most_nodes)
-
-    def fastest_over(
-        self,
-        latencies: Sequence[Latency],
-        context: int,
-        speedups: np.ndarray,
-        most_nodes: Callable[[int, int], int] | None = None,
-    ) -> EnvelopePlan:
-        """The envelope that is best for all `latencies` together.
-
-        `speedups` (B,) are the speedups of a plan at each latency. The result has the highest mean of its own speedup
-        divided by the plan's speedup. Its field `speedup` is for the first latency. Ties, `most_nodes` and errors are
-        the same as for `fastest`.
-        """
         draft, target = np.swapaxes([at.curves(self._max_budget + 1, context) for at in latencies], 0, 1)
-        weights = np.array([at.plain(context) for at in latencies]) / speedups
+        plain = np.array([[at.plain(context)] for at in latencies])
         at_once = np.array([at.drafts_at_once for at in latencies])
         nodes = np.arange(1, self._max_budget + 1)
         found = []
@@ -134,12 +138,12 @@ class Envelopes:
                 masked = nodes[: len(tau)] if branching > 1 else np.zeros(len(tau))
                 fixed = np.array([at.overheads(levels, masked) for at in latencies])
                 prompts = np.array([at.prompts(tau) for at in latencies])
-                shares = weights @ (tau / (once[:, None] + fixed + target[:, 1 : len(tau) + 1] + prompts))
+                speedups = tau * plain / (once[:, None] + fixed + target[:, 1 : len(tau) + 1] + prompts)
+                shares = weights @ speedups
                 best = int(shares.argmax())
-                found.append((shares[best], -levels, -branching, best + 1, grown))
+                found.append((shares[best], -levels, -branching, best, grown, speedups[:, best]))
         if not found:
             raise InputError("acceptance has no rate above 0 at the root: there is nothing to draft")
-        _, levels, branching, nodes, grown = max(found, key=lambda entry: entry[:3])
-        tree, tau = Tree(grown.parent[: nodes + 1]), float(grown.yields()[nodes])
-        untimed = EnvelopePlan(-levels, -branching, tree, tau, 0.0)
-        return replace(untimed, speedup=untimed.speedup_at(latencies[0], context))
+        _, levels, branching, best, grown, speedups = max(found, key=lambda entry: entry[:3])
+        tree, tau = Tree(grown.parent[: best + 2]), float(grown.yields()[best + 1])
+        return PlannedEnvelope(Envelope(-levels, -branching, best + 1), tree, tau, speedups)

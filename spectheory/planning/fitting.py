@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,47 +14,53 @@ from typing import Generic, Self, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import is_derived, known_model, lookup_named, model, repository
 from spectheory.planning.confidence import span
-from spectheory.planning.envelope import EnvelopePlan
-from spectheory.planning.runnable import ChainRange, Envelope
-from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.envelope import Envelope, PlannedEnvelope
+from spectheory.planning.schedule_record import OFF, Schedule
 from spectheory.verify import Greedy, name_of
 
 BY_RATES = "compared with the plan by the rates, because trees that the draft grows are not replayed"
 """What the prediction for an envelope is beside replayed trees."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """A family of drafts: how it is called, and the pattern by which the name of a draft belongs to it."""
-
-    title: str
-    pattern: str
-
-
 FAMILIES = {
-    "none": Family("no drafter", "^none$"),
-    "ngram": Family("n-gram lookup", "^ngram$"),
-    "suffix": Family("suffix lookup", "^suffix$"),
-    "p-eagle": Family("a P-EAGLE head", r"(?<![a-z])p-?eagle"),
-    "eagle3": Family("an EAGLE-3 head", "eagle[-_]?3"),
-    "eagle": Family("an EAGLE head", "eagle"),
-    "dflash": Family("a DFlash head", "dflash"),
-    "dspark": Family("a DSpark head", "dspark"),
-    "medusa": Family("Medusa heads", "medusa"),
-    "pard": Family("a PARD model", "(?<![a-z])pard(?![a-z])"),
-    "mtp": Family("a multi-token-prediction module", "(?<![a-z])(mtp|nextn)(?![a-z])"),
-    "model": Family("a whole model", ""),
+    "none": ("no drafter", "^none$"),
+    "ngram": ("n-gram lookup", "^ngram$"),
+    "suffix": ("suffix lookup", "^suffix$"),
+    "p-eagle": ("a P-EAGLE head", r"(?<![a-z])p-?eagle"),
+    "eagle3": ("an EAGLE-3 head", "eagle[-_]?3"),
+    "eagle": ("an EAGLE head", "eagle"),
+    "dflash": ("a DFlash head", "dflash"),
+    "dspark": ("a DSpark head", "dspark"),
+    "medusa": ("Medusa heads", "medusa"),
+    "pard": ("a PARD model", "(?<![a-z])pard(?![a-z])"),
+    "mtp": ("a multi-token-prediction module", "(?<![a-z])(mtp|nextn)(?![a-z])"),
+    "model": ("a whole model", ""),
 }
-"""The families of drafts; the first whose pattern the name of a draft contains is its family."""
+"""The families of drafts, each with its title. The first whose pattern the name of a draft contains is its family."""
 
 
 class PlainIsFastestError(Exception):
     """Plain decoding is predicted to be the fastest on this engine. It is not a fault: there is nothing to export."""
+
+
+@dataclass(frozen=True, order=True)
+class ChainRange:
+    """A chain of `length` drafted tokens at batch sizes from `first_batch` to `last_batch`; 0 means no speculation."""
+
+    first_batch: int
+    last_batch: int
+    length: int
+
+    def __post_init__(self) -> None:
+        check_whole("first_batch", self.first_batch, 1)
+        check_whole("last_batch", self.last_batch, 1)
+        check_whole("length", self.length, 0)
+        if self.last_batch < self.first_batch:
+            raise InputError(f"last_batch must be at least first_batch={self.first_batch}, got {self.last_batch}")
 
 
 Entry = TypeVar("Entry")
@@ -92,12 +98,9 @@ class Fitting:
 
     @classmethod
     def of(cls, schedule: Schedule, *, draft: str | None = None, target: str | ModelConfig | None = None) -> Self:
-        """The fitting of a plan or a schedule.
+        """The fitting of a schedule. `draft` and `target` (a shipped model or the path of its config.json) are names.
 
-        Args:
-            schedule: the schedule.
-            draft: the name of the draft; None means the name in the provenance.
-            target: a shipped model or the path of its config.json; None means the name in the provenance.
+        None means the name in the provenance.
 
         Raises:
             InputError: `target` is neither a shipped model nor the path of a config.json.
@@ -114,12 +117,29 @@ class Fitting:
     @cached_property
     def chain_lengths(self) -> Int[np.ndarray, " batches"]:
         """Length of the fastest chain at each planned batch size."""
-        return np.array([self.schedule.trees[i].budget for i in self.schedule.chain_choice])
+        return np.array([self.schedule.options[i].tree.budget for i in self.schedule.chain_choice])
 
-    @property
+    @cached_property
     def chain_speedups(self) -> Float[np.ndarray, "batches lengths"]:
-        """Predicted speedup of the chain of each length at each planned batch size, see `speedups_by_length`."""
-        return self.schedule.speedups_by_length
+        """Predicted speedup of the chain of each length, up to the longest within the limits, at each batch size.
+
+        A schedule of replayed trees has 0 for a length that was not replayed, so that no engine is told to run it.
+        """
+        plan, lengths = self.schedule, np.arange(self.longest + 1)
+        found = np.zeros((len(plan.batches), len(lengths)))
+        if plan.is_replayed:
+            for chain in (OFF, *(one for one in plan.options if one.tree.is_chain and one.tree.budget < len(lengths))):
+                reached = [chain.speedup(plan.rates, at, plan.context) for at in plan.latencies]
+                found[:, chain.tree.budget] = np.maximum(found[:, chain.tree.budget], reached)
+            return found
+        tau = plan.rates.taus(Tree.chain(len(lengths) - 1), lengths)
+        for row, at in enumerate(plan.latencies):
+            draft, target = at.curves(len(lengths), plan.context)
+            drafting = np.append(0, draft)[lengths] if at.drafts_at_once else lengths * draft[0]
+            overheads = np.where(lengths > 0, at.overheads(lengths), at.plain_overhead_seconds)
+            cycle = target + drafting + overheads + at.prompts(tau, lengths > 0)
+            found[row] = tau * at.plain(plan.context) / cycle
+        return found
 
     @cached_property
     def chain_shares(self) -> Float[np.ndarray, "batches lengths"]:
@@ -131,19 +151,25 @@ class Fitting:
         """Predicted speedup of `tree` at each planned batch size."""
         return self.schedule.speedups_of(np.full(len(self.schedule.batches), self.schedule.choice[0]))
 
-    def envelope_speedups(self, found: EnvelopePlan) -> Float[np.ndarray, " batches"]:
+    @cached_property
+    def rates_speedups(self) -> Float[np.ndarray, " batches"]:
+        """What the rates predict for the choice of the schedule, to compare with what cannot be replayed."""
+        plan = self.schedule
+        return plan.speedups * (np.array([plan.rates.tau(one.tree) for one in plan.options]) / plan.taus)[plan.choice]
+
+    def envelope_speedups(self, found: PlannedEnvelope) -> Float[np.ndarray, " batches"]:
         """Predicted speedup of an envelope at each planned batch size.
 
         Its tree depends on the draft, so it is not replayed. Beside replayed trees it has the share of the plan's speed
         that it has by the rates.
         """
-        reached = np.array([found.speedup_at(latency, self.schedule.context) for latency in self.schedule.latencies])
-        return reached * (self.schedule.speedups / self.schedule.rates_speedups)
+        return found.speedups * (self.schedule.speedups / self.rates_speedups)
 
     @property
-    def first_envelope(self) -> EnvelopePlan:
+    def first_envelope(self) -> PlannedEnvelope:
         """The fastest envelope at the first batch size."""
-        return self.schedule.envelopes.fastest(self.schedule.latency, self.schedule.context)
+        plan = self.schedule
+        return plan.envelopes.fastest(plan.latencies, plan.context, np.eye(len(plan.batches))[0])
 
     def share(self, speedups: Float[np.ndarray, " batches"]) -> float:
         """The mean of `speedups` divided by the plan's speedups."""
@@ -161,22 +187,14 @@ class Fitting:
 
     @property
     def tree(self) -> Tree:
-        """The fastest tree at the first batch size; it may be a chain.
-
-        Raises:
-            PlainIsFastestError: no tree is faster than plain decoding at the first batch size.
-        """
+        """The fastest tree at the first batch size; it may be a chain. Raises PlainIsFastestError if it is none."""
         if self.schedule.tree.budget == 0:
             raise PlainIsFastestError(f"nothing beats plain decoding at batch size {self.schedule.batches[0]}")
         return self.schedule.tree
 
     @property
     def chain(self) -> int:
-        """The length of the fastest chain at the first batch size.
-
-        Raises:
-            PlainIsFastestError: no chain is faster than plain decoding at the first batch size.
-        """
+        """The length of the fastest chain at the first batch size. Raises PlainIsFastestError if it is 0."""
         if self.chain_lengths[0] == 0:
             raise PlainIsFastestError(f"no chain beats plain decoding at batch size {self.schedule.batches[0]}")
         return int(self.chain_lengths[0])
@@ -184,11 +202,8 @@ class Fitting:
     def chains(self, rule: LengthRule, allowed: str) -> Fitted[list[ChainRange]]:
         """The chains that an engine can run, for every batch size from 1 to the largest planned one.
 
-        A batch size between two planned ones uses the chain for the smaller one.
-
-        Args:
-            rule: function that chooses the length at each planned batch size.
-            allowed: which chains `rule` chooses from, in words that complete "the fastest chains that ...".
+        A batch size between two planned ones uses the chain for the smaller one. `rule` chooses the length at each
+        planned batch size; `allowed` says from which chains, in words that complete "the fastest chains that ...".
 
         Raises:
             PlainIsFastestError: no chain beats plain decoding.
@@ -214,23 +229,23 @@ class Fitting:
         Raises:
             PlainIsFastestError: no envelope is faster than plain decoding, on average over the batch sizes.
         """
-        if not self.schedule.acceptance.table[0].any():
+        plan = self.schedule
+        if not plan.acceptance.table[0].any():
             raise PlainIsFastestError("nothing beats plain decoding at any batch size")
-        context, latencies = self.schedule.context, self.schedule.latencies
-        found = self.schedule.envelopes.fastest_over(latencies, context, self.schedule.rates_speedups, most_nodes)
+        found = plan.envelopes.fastest(plan.latencies, plan.context, 1 / self.rates_speedups, most_nodes)
         reached = self.envelope_speedups(found)
         if self.share(reached) <= self.share(np.ones(len(reached))):
             raise PlainIsFastestError("no envelope beats plain decoding, on average over the batch sizes")
-        what = "the fastest envelope" if len(latencies) == 1 else "the fastest envelope that is the same at all of them"
-        what += f", {BY_RATES}" if self.schedule.is_replayed else ""
-        return Fitted(Envelope(found.levels, found.branching, found.nodes), what, reached)
+        what = "the fastest envelope" if len(reached) == 1 else "the fastest envelope that is the same at all of them"
+        return Fitted(found.envelope, f"{what}, {BY_RATES}" if plan.is_replayed else what, reached)
 
     def better(
         self, rule: LengthRule, allowed: str, most_nodes: MostNodes | None = None
     ) -> tuple[Fitted[list[ChainRange] | Envelope], tuple[str, ...]]:
         """The chains of `rule` or one envelope, whichever has the higher mean share of the plan's speed, with notes.
 
-        Arguments are the same as for `chains` and `envelope`.
+        Arguments are the same as for `chains` and `envelope`. Chains are taken if the shares are equal, or if the
+        envelope is a chain.
 
         Raises:
             PlainIsFastestError: neither is faster than plain decoding.
@@ -240,37 +255,35 @@ class Fitting:
             found.append(self.chains(rule, allowed))
         with suppress(PlainIsFastestError):
             found.append(self.envelope(most_nodes))
-        best = found[0] if found else self.chains(rule, allowed)  # without any, this raises again
-        envelope = found[-1].runs
-        if isinstance(envelope, list):
-            return best, self.notes(best)
-        rejected = ()
-        if len(found) == 2 and envelope.branching > 1:
-            best, other = (
-                found if self.share(found[1].speedups) <= self.share(found[0].speedups) + 1e-9 else found[::-1]
-            )
-            rejected = (f"not taken, {other.what}: predicted {self.loss(other.speedups)}",)
-        return best, (*self.notes(best), *rejected, *self.capped(envelope.branching))
+        if not found:
+            raise PlainIsFastestError("neither chains nor an envelope beat plain decoding at any batch size")
+        capped: tuple[str, ...] = ()
+        if isinstance(grown := found[-1].runs, Envelope):
+            capped = self.capped(grown.branching)
+            found = found[: 1 if grown.branching == 1 else 2]
+        best, *others = sorted(found, key=lambda one: -self.share(one.speedups) - 1e-9 * isinstance(one.runs, list))
+        rejected = [f"not taken, {other.what}: predicted {self.loss(other.speedups)}" for other in others]
+        return best, (*self.notes(best), *rejected, *capped)
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
         """Notes for the reader: the batch sizes that `fitted` is for, how much slower than the plan it is, and which
         chain runs at batch sizes that were not planned.
         """
-        first, last = self.schedule.batches[[0, -1]]
-        sizes = f"batch size{'s' if first < last else ''} {span(first, last)}"
+        batches = self.schedule.batches
+        sizes = f"batch size{'s' if len(batches) > 1 else ''} {span(batches[0], batches[-1])}"
         notes = [f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"]
-        if isinstance(fitted.runs, list) and first > 1:
-            notes.append(f"batch sizes below {first} use the chain for batch size {first}")
-        if isinstance(fitted.runs, list) and len(fitted.runs) > 1 and self.schedule.is_sparse:
+        if not isinstance(fitted.runs, list):
+            return tuple(notes)
+        if batches[0] > 1:
+            notes.append(f"batch sizes below {batches[0]} use the chain for batch size {batches[0]}")
+        if len(fitted.runs) > 1 and (np.diff(batches) > 1).any():
             notes.append("batch sizes between planned ones use the chain for the smaller one")
-        return (*notes, *(self._replayed_with(self.schedule.chain_choice) if isinstance(fitted.runs, list) else ()))
+        return (*notes, *self._replayed_with(self.schedule.chain_choice))
 
     def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:
-        """Notes for the reader on one tree or chain that was chosen for the first batch size.
+        """Notes on one tree or chain that was chosen for the first batch size, with its speedup (B,) at each of them.
 
-        Args:
-            speedups: (B,) predicted speedup of the tree or chain at each planned batch size.
-            alone: whether the engine can draft at batch size 1 only.
+        `alone` is whether the engine can draft at batch size 1 only.
         """
         first, last = self.schedule.batches[[0, -1]]
         lost = 1 - speedups[0] / self.schedule.speedup
@@ -296,32 +309,31 @@ class Fitting:
 
     @property
     def notes_of_tree(self) -> tuple[str, ...]:
-        """The notes of `notes_at_first` and of `capped` on `tree`."""
-        width = int(self.tree.rank.max()) + 1
+        """Notes on `tree`."""
         verified = self._replayed_with(self.schedule.choice[:1])
-        return (*self.notes_at_first(self.tree_speedups), *verified, *self.capped(width))
+        return (*self.notes_at_first(self.tree_speedups), *verified, *self.capped(int(self.tree.rank.max()) + 1))
 
-    def notes_of_envelope(self, found: EnvelopePlan) -> tuple[str, ...]:
-        """The notes of `notes_at_first` and of `capped` on an envelope."""
+    def notes_of_envelope(self, found: PlannedEnvelope) -> tuple[str, ...]:
+        """Notes on an envelope for the first batch size."""
+        notes = self.notes_at_first(self.envelope_speedups(found))
         by_rates = (BY_RATES,) if self.schedule.is_replayed else ()
-        return (*self.notes_at_first(self.envelope_speedups(found)), *by_rates, *self.capped(found.branching))
+        return (*notes, *by_rates, *self.capped(found.envelope.branching))
 
     def notes_of_chain(self, *, alone: bool = False) -> tuple[str, ...]:
-        """The notes of `notes_at_first` on the fastest chain at the first batch size."""
+        """Notes on `chain`."""
         verified = self._replayed_with(self.schedule.chain_choice[:1])
         return (*self.notes_at_first(self.chain_speedups[:, self.chain], alone=alone), *verified)
 
+    @property
+    def _draft_in_words(self) -> str:
+        return self.draft or "a draft without a name"
+
     def other_draft(self, wanted: str) -> str:
         """A note for an engine that drafts with another kind of draft (`wanted`) than the planned one."""
-        draft = self.draft or "a draft without a name"
-        return f"planned for {draft}, which by its name is not {wanted}: rates and times differ"
+        return f"planned for {self._draft_in_words}, which by its name is not {wanted}: rates and times differ"
 
     def require_batch_1(self) -> None:
-        """Check that batch size 1 is planned, for an engine that drafts for one sequence at a time.
-
-        Raises:
-            InputError: the first planned batch size is above 1.
-        """
+        """Raise InputError unless batch size 1 is planned, for an engine that drafts for one sequence at a time."""
         if self.schedule.batches[0] > 1:
             raise InputError(
                 f"it drafts only at batch size 1, the plan starts at {self.schedule.batches[0]}: plan for batch size 1"
@@ -335,18 +347,14 @@ class Fitting:
         """
         if self.family in known:
             return known[self.family]
-        allowed = [FAMILIES[family].title for family in known]
+        allowed = [FAMILIES[family][0] for family in known]
         joined = " or ".join([", ".join(allowed[:-1]), allowed[-1]][len(allowed) == 1 :])
-        draft, title = self.draft or "a draft without a name", FAMILIES[self.family].title
-        raise InputError(f"the draft must be {joined}, got {draft}, by its name {title}: plan with another draft")
+        got = f"{self._draft_in_words}, by its name {FAMILIES[self.family][0]}"
+        raise InputError(f"the draft must be {joined}, got {got}: plan with another draft")
 
     @property
     def model(self) -> str:
-        """The name or folder from which an engine loads the draft model.
-
-        Raises:
-            InputError: the draft has no name.
-        """
+        """The name or folder from which an engine loads the draft model. Raises InputError if the draft has no name."""
         if not self.draft:
             raise InputError(
                 "the latency record does not name the draft model: name it with the argument draft of spectheory.export"
@@ -362,14 +370,14 @@ class Fitting:
     def family(self) -> str:
         """The family of the draft, a key of `FAMILIES`, derived from its name."""
         lookup, name = lookup_named(self.draft), self.draft.lower()
-        return lookup or next(key for key, family in FAMILIES.items() if re.search(family.pattern, name))
+        return lookup or next(family for family, (_, pattern) in FAMILIES.items() if re.search(pattern, name))
 
     def notes_of_draft(self, written: str) -> tuple[str, ...]:
         """A note if the settings `written` for an engine name a draft that has no checkpoint of this name."""
         loadable = repository(self.draft) or Path(self.draft).exists()
         if not is_derived(self.draft) or loadable or self.draft not in written:
             return ()
-        title = FAMILIES[self.family].title
+        title = FAMILIES[self.family][0]
         return (f"{self.draft} is not a checkpoint: write the folder or repository of {title} for this target instead",)
 
 
@@ -427,3 +435,19 @@ def first_is_longest(fitting: Fitting) -> np.ndarray:
         lengths[0] = most
     rows = np.arange(len(fitting.chain_lengths))
     return max(tried, key=lambda lengths: fitting.chain_shares[rows, lengths].mean())
+
+
+def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
+    """`ranges` sorted by batch size, after a check that they cover all batch sizes from 1 on exactly once.
+
+    Raises:
+        InputError: there is no range, there is a gap or an overlap, or all lengths are 0.
+    """
+    ordered, due = sorted(ranges), 1
+    for item in ordered:
+        if item.first_batch != due:
+            raise InputError(f"ranges must cover every batch size from 1 on once: {item} should start at {due}")
+        due = item.last_batch + 1
+    if all(item.length == 0 for item in ordered):
+        raise InputError("ranges must have a length above 0, got none: run the engine without speculation")
+    return ordered

@@ -12,9 +12,9 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.candidates import ByRates, Candidates, Limits, Progress, ignore_progress
+from spectheory.planning.candidates import MAX_BUDGET, ByRates, Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.confidence import confidence_of, spans
-from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, planned_verifiers
+from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, fastest, planned_verifiers
 from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, name_of
@@ -28,7 +28,7 @@ def plan(
     acceptance: Acceptance,
     latency: Latency,
     *,
-    max_budget: int = 64,
+    max_budget: int = MAX_BUDGET,
     max_depth: int | None = None,
     max_fanout: int | None = None,
     context: int | None = None,
@@ -59,8 +59,8 @@ def plan(
         InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the search does not fit into memory, `context`
             is outside the measured contexts, or the texts are too short to replay any tree.
     """
-    context, limits = latency.context_of(context), Limits(max_budget, max_depth, max_fanout)
-    return _searched(acceptance, [latency], [latency.batch], context, limits, replays, progress)
+    limits = Limits(max_budget, max_depth, max_fanout)
+    return _searched(acceptance, [latency], [latency.batch], latency.context_of(context), limits, replays, progress)
 
 
 def schedule(
@@ -69,7 +69,7 @@ def schedule(
     batches: Sequence[int],
     *,
     context: int,
-    max_budget: int = 64,
+    max_budget: int = MAX_BUDGET,
     max_depth: int | None = None,
     max_fanout: int | None = None,
     replays: Replays | None = None,
@@ -77,16 +77,8 @@ def schedule(
 ) -> Schedule:
     """What `plan` chooses at every batch size. Trees are searched once and timed at each batch size.
 
-    Args:
-        acceptance: rates by depth and rank.
-        latency_at: function from a batch size to its forward times.
-        batches: increasing batch sizes.
-        context: number of tokens in the KV cache of each sequence, within the measured contexts of every latency.
-        max_budget: maximum number of drafted nodes of a sequence.
-        max_depth: depth of the deepest drafted node; None sets no limit.
-        max_fanout: maximum number of children of a node; None sets no limit.
-        replays: texts of a trace, on which trees and verifiers are replayed; None predicts tau from the rates.
-        progress: callback to which the search reports its progress.
+    `latency_at` is a function from a batch size to its forward times. `context` must be within the measured contexts of
+    all of them. The other arguments are those of `plan`.
 
     Raises:
         InputError: `batches` is empty, not increasing whole numbers from 1 on, or more than `MOST_BATCHES`; `context`
@@ -125,8 +117,6 @@ def evaluate(
     1.633
     """
     context, limits = latency.context_of(context), Limits(max(1, tree.budget))
-    if verifier is not None and not isinstance(verifier, str):
-        raise InputError(f"verifier must be a name, such as 'Traversal', got {verifier!r:.60}")
     if verifier is not None and (replays is None or not tree.budget):
         needs = "replays: rates alone do not tell verifiers apart" if replays is None else "a tree with drafted nodes"
         raise InputError(f"verifier {verifier!r:.60} needs {needs}, got {tree}")
@@ -141,8 +131,8 @@ def evaluate(
         if not options:
             known = ", ".join(name_of(one) for one, _ in planned_verifiers(replays, tree))
             raise InputError(f"verifier must be one that a plan replays for {tree}, {known}, got {verifier!r:.60}")
-        own = replayed.with_reach(max(options, key=lambda option: option.speedup(rates, latency, context)))
-    chain = own if tree.is_chain else _fastest([OFF, *chains], rates, latency, context)
+        own = replayed.with_reach(fastest(options, rates, latency, context))
+    chain = own if tree.is_chain else fastest([OFF, *chains], rates, latency, context)
     rows = [(own, chain)]
     kept = _fastest_of_each_length(chains, rates, [latency], context) if replays else []
     return _schedule(rates, [latency], [latency.batch], context, limits, rows, kept)
@@ -172,17 +162,11 @@ def _searched(
     choice, rows = ReplayedChoice(replays, found, progress), []
     for latency in latencies:
         best = choice.fastest(latency, context)
-        chain = _fastest([OFF, *choice.options.known_chains], rates, latency, context)
-        rows.append((_fastest([OFF, *([best] if best else [])], rates, latency, context), chain))
+        rows.append((best, fastest([OFF, *choice.options.known_chains], rates, latency, context)))
     reached = {option: choice.options.with_reach(option) for option in dict.fromkeys(best for best, _ in rows)}
     kept = _fastest_of_each_length(choice.options.known_chains, rates, latencies, context)
     rows = [(reached[best], reached.get(chain, chain)) for best, chain in rows]
     return _schedule(rates, latencies, batches, context, limits, rows, kept)
-
-
-def _fastest(options: Sequence[Option], rates: ByRates, latency: Latency, context: int) -> Option:
-    """The fastest option; the first of those that are equally fast."""
-    return max(options, key=lambda option: option.speedup(rates, latency, context))
 
 
 def _fastest_of_each_length(
@@ -192,7 +176,7 @@ def _fastest_of_each_length(
     found = []
     for length in sorted({chain.tree.budget for chain in chains}):
         same = [chain for chain in chains if chain.tree.budget == length]
-        found += [_fastest(same, rates, latency, context) for latency in latencies]
+        found += [fastest(same, rates, latency, context) for latency in latencies]
     return list(dict.fromkeys(found))
 
 
@@ -211,7 +195,7 @@ def _schedule(
     choice, chain_choice = np.array([[options.index(option) for option in row] for row in rows]).T
     drafted = [option for option in chosen if option.tree.budget]
 
-    def fastest(latency: Latency) -> float:
+    def highest(latency: Latency) -> float:
         return max(option.speedup(rates, latency, context) for option in drafted)
 
     made = Schedule(
@@ -224,7 +208,7 @@ def _schedule(
         chain_choice=chain_choice,
         limits=limits,
         provenance=Provenance.merged([latency.provenance for latency in latencies]),
-        confidence=confidence_of(latencies, fastest if drafted else None),
+        confidence=confidence_of(latencies, highest if drafted else None),
     )
     said = []
     for sentence in _assumptions(made, chosen):

@@ -19,7 +19,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.otlp import RRS, Naive
 from spectheory.planning.candidates import ByRates, Candidates, Progress, ignore_progress
-from spectheory.planning.schedule_record import Option
+from spectheory.planning.schedule_record import OFF, Option
 from spectheory.replay import CycleChain, GreedyText, Replays
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of, verifier_of
 
@@ -93,9 +93,10 @@ class ReplayedOptions:
         reach = self.replays.reach(option.tree, verifier, rule)
         return replace(option, replayed=replace(option.replayed, reach=reach))
 
-    def fastest(self, options: Iterable[Option], latency: Latency, context: int) -> Option | None:
-        """The fastest of the options; None if there is none."""
-        return max(options, key=lambda option: option.speedup(self.rates, latency, context), default=None)
+
+def fastest(options: Iterable[Option], rates: ByRates, latency: Latency, context: int) -> Option:
+    """The fastest of the options, of which there is at least one; the first of those that are equally fast."""
+    return max(options, key=lambda option: option.speedup(rates, latency, context))
 
 
 def planned_verifiers(replays: Replays, tree: Tree) -> Iterator[tuple[Verifier, DrawRule]]:
@@ -136,13 +137,14 @@ class ReplayedChoice:
                 f"{replays.first} of the first cycle; record more tokens per prompt"
             )
 
-    def fastest(self, latency: Latency, context: int) -> Option | None:
-        """The fastest candidate, improved leaf by leaf; None if there is no candidate."""
-        best = self._fastest(self.proposed(latency, context), latency, context)
-        if best is None:
-            return None
-        counted = self._fastest([best.tree, *self._counted(best)], latency, context) or best
-        return self._improved(counted, latency, context)
+    def fastest(self, latency: Latency, context: int) -> Option:
+        """The fastest candidate, improved leaf by leaf, or no speculation."""
+        trees = self.proposed(latency, context)
+        if not trees:
+            return OFF
+        best = self._fastest(trees, latency, context)
+        best = self._fastest([best.tree, *self._counted(best)], latency, context)
+        return fastest([OFF, self._improved(best, latency, context)], self.options.rates, latency, context)
 
     def _counted(self, best: Option) -> list[Tree]:
         """The trees of `counted_paths` at each of `BUDGETS`; none on texts without ranks."""
@@ -163,13 +165,12 @@ class ReplayedChoice:
         )
         return [tree for tree in counted_trees(paths, BUDGETS) if self.options.can_judge(tree)]
 
-    def _fastest(self, trees: list[Tree], latency: Latency, context: int) -> Option | None:
-        """The fastest option for these trees; None if there is no tree."""
+    def _fastest(self, trees: list[Tree], latency: Latency, context: int) -> Option:
         options = []
         for number, tree in enumerate(trees):
             self.progress(number, len(trees))
             options += self.options.of(tree)
-        return self.options.fastest(options, latency, context)
+        return fastest(options, self.options.rates, latency, context)
 
     def proposed(self, latency: Latency, context: int) -> list[Tree]:
         """The trees that the rates propose at each of `BUDGETS`: the fastest tree, the best tree, and the chain."""
@@ -189,10 +190,9 @@ class ReplayedChoice:
             tried |= set(changed)
             options = [option for tree in changed for option in self.options.of(tree, best.verifier)]
             paying = [one for one in options if self._pays(one, best, latency, context)]
-            better = self.options.fastest(paying, latency, context)
-            if better is None:
+            if not paying:
                 break
-            best = better
+            best = fastest(paying, self.options.rates, latency, context)
         return best
 
     def _pays(self, option: Option, best: Option, latency: Latency, context: int) -> bool:

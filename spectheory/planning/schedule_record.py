@@ -15,12 +15,12 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.ratios import clusters
-from spectheory.core.record import Record, table_html
+from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import ByRates, Limits
-from spectheory.planning.confidence import Confidence, runs, span
-from spectheory.planning.envelope import EnvelopePlan, Envelopes
+from spectheory.planning.confidence import Confidence, runs
+from spectheory.planning.envelope import Envelopes
 from spectheory.replay import Replayed
 
 MOST_BATCHES = 10_000
@@ -131,18 +131,7 @@ class Schedule(Record):
 
     kind: ClassVar[str] = "schedule"
     schema: ClassVar[int] = 10
-    derived: ClassVar[tuple[str, ...]] = (
-        "answer",
-        "tau",
-        "tau_interval",
-        "speedup",
-        "taus",
-        "speedups",
-        "chain_speedups",
-        "computed",
-        "plain_seconds",
-        "cycle_seconds",
-    )
+    derived: ClassVar[tuple[str, ...]] = ("answer", "tau", "tau_interval", "speedup", "taus", "speedups", "computed")
 
     acceptance: Acceptance
     context: int
@@ -165,8 +154,7 @@ class Schedule(Record):
             latency.context_of(self.context)
         for name in ("choice", "chain_choice"):
             index = np.asarray(getattr(self, name))
-            known = np.isin(index, np.arange(len(self.options))) & (index.dtype.kind in "iu")
-            if index.shape != (len(self.batches),) or not known.all():
+            if index.shape != np.shape(self.batches) or not set(index.tolist()) <= set(range(len(self.options))):
                 raise InputError(
                     f"{name} must hold, for each of the {len(self.batches)} batch sizes, the index of one of the "
                     f"{len(self.options)} options, counted from 0, got {index.tolist()!s:.60}"
@@ -184,11 +172,6 @@ class Schedule(Record):
         """Whether tau was replayed on recorded texts."""
         return any(option.replayed for option in self.options)
 
-    @property
-    def trees(self) -> tuple[Tree, ...]:
-        """The tree of each option."""
-        return tuple(option.tree for option in self.options)
-
     def option(self, row: int = 0) -> Option:
         """The fastest option at batches[row]."""
         return self.options[self.choice[row]]
@@ -199,14 +182,14 @@ class Schedule(Record):
         return self.option().tree
 
     @property
+    def trees(self) -> tuple[Tree, ...]:
+        """The tree of each option."""
+        return tuple(option.tree for option in self.options)
+
+    @property
     def verifier(self) -> str | None:
         """The name of the verifier of `tree`; None if rates predict tau, or if nothing is drafted."""
         return self.option().verifier
-
-    @property
-    def rule(self) -> str | None:
-        """The name of the `DrawRule` by which the children in `tree` are drawn; None as for `verifier`."""
-        return self.option().rule
 
     @property
     def replayed(self) -> Replayed | None:
@@ -273,9 +256,8 @@ class Schedule(Record):
             return self._summary_of_plan + edited
         ends = [f"batch {self.batches[row]}: {self.option(row).answer} at {self.speedups[row]:.2f}x" for row in (0, -1)]
         pays = "speculation pays at the last batch size"
-        return (
-            "; ".join([*ends, pays if self.break_even is None else f"break-even at batch {self.break_even}"]) + edited
-        )
+        end = pays if self.break_even is None else f"break-even at batch {self.break_even}"
+        return "; ".join([*ends, end]) + edited
 
     @property
     def other_models(self) -> str:
@@ -311,15 +293,6 @@ class Schedule(Record):
             f"plain speed, {after}.\nA cycle takes {1e3 * self.cycle_seconds:.3g} ms: {seconds}."
         )
 
-    def _repr_html_(self) -> str:
-        rows = []
-        for first, last, tree in self.ranges():
-            row = int(np.searchsorted(self.batches, first))
-            answer = f"{self.option(row).answer} of {tree.budget}, {tree.max_depth} deep" if tree.budget else "nothing"
-            rows.append((span(first, last), answer, f"{self.taus[self.choice[row]]:.2f}", f"{self.speedups[row]:.2f}x"))
-        title = f"Fastest at each batch size, {self.context:,} tokens of context, predicted"
-        return table_html(title, ("batch", "verify", "tau", "speedup"), rows)
-
     @cached_property
     def taus(self) -> Float[np.ndarray, " options"]:
         """Predicted tokens per target call of each option."""
@@ -337,31 +310,22 @@ class Schedule(Record):
 
     def speedups_of(self, choice: Int[np.ndarray, " batches"]) -> Float[np.ndarray, " batches"]:
         """Predicted speedup if batch size `batches[b]` verifies `options[choice[b]]`."""
-        rows = zip(self.latencies, choice, strict=True)
-        taus = self.taus.tolist()
-        return np.array(
-            [at.speedup(self.options[i].tree, taus[i], self.context, self.options[i].verifier) for at, i in rows]
-        )
-
-    @cached_property
-    def rates_speedups(self) -> Float[np.ndarray, " batches"]:
-        """What the rates predict for the same choice, to compare with what cannot be replayed."""
-        tau = np.array([self.rates.tau(option.tree) for option in self.options])
-        return self.speedups * (tau / self.taus)[self.choice]
-
-    def speedup_interval(self, row: int = 0) -> tuple[float, float] | None:
-        """95% interval of the speedup at batches[row], from the interval of tau. Forward times are taken as exact."""
-        interval, per_tau = self._intervals[self.choice[row]], self.speedups[row] / self.taus[self.choice[row]]
-        return interval and (float(per_tau * interval[0]), float(per_tau * interval[1]))
+        rows = [(at, self.options[i], float(self.taus[i])) for at, i in zip(self.latencies, choice, strict=True)]
+        return np.array([at.speedup(one.tree, tau, self.context, one.verifier) for at, one, tau in rows])
 
     @cached_property
     def _intervals(self) -> dict[int, tuple[float, float] | None]:
         return {i: self.options[i].tau_interval(self.rates) for i in set(self.choice.tolist())}
 
-    @cached_property
+    @property
     def computed(self) -> Bool[np.ndarray, " batches"]:
         """Whether the forward times are computed (True) or measured (False)."""
         return np.array([latency.computed for latency in self.latencies])
+
+    def speedup_interval(self, row: int = 0) -> tuple[float, float] | None:
+        """95% interval of the speedup at batches[row], from the interval of tau. Forward times are taken as exact."""
+        interval, per_tau = self._intervals[self.choice[row]], self.speedups[row] / self.taus[self.choice[row]]
+        return interval and (float(per_tau * interval[0]), float(per_tau * interval[1]))
 
     def cycle_parts(self, row: int = 0) -> dict[str, float]:
         """Predicted seconds of a cycle at batches[row] by part. `overhead` includes the prompts of new requests."""
@@ -379,46 +343,10 @@ class Schedule(Record):
         return self.batches * self.speedups / np.array([latency.plain(self.context) for latency in self.latencies])
 
     @cached_property
-    def speedups_by_length(self) -> Float[np.ndarray, "batches lengths"]:
-        """Predicted speedup of the chain of each length, up to the longest within the limits, at each batch size.
-
-        A schedule of replayed trees has 0 for a length that was not replayed, so that no engine is told to run it.
-        """
-        lengths = np.arange(self.limits.longest_chain + 1)
-        found = np.zeros((len(self.batches), len(lengths)))
-        if self.is_replayed:
-            for chain in (OFF, *(one for one in self.options if one.tree.is_chain and one.tree.budget < len(lengths))):
-                reached = [chain.speedup(self.rates, at, self.context) for at in self.latencies]
-                found[:, chain.tree.budget] = np.maximum(found[:, chain.tree.budget], reached)
-            return found
-        tau = self.rates.taus(Tree.chain(len(lengths) - 1), lengths)
-        for row, at in enumerate(self.latencies):
-            draft, target = at.curves(len(lengths), self.context)
-            drafting = np.append(0, draft)[lengths] if at.drafts_at_once else lengths * draft[0]
-            overheads = np.where(lengths > 0, at.overheads(lengths), at.plain_overhead_seconds)
-            cycle = target + drafting + overheads + at.prompts(tau, lengths > 0)
-            found[row] = tau * at.plain(self.context) / cycle
-        return found
-
-    @cached_property
     def envelopes(self) -> Envelopes:
         """The envelopes within the limits, for engines that grow their own trees."""
         most = {"max_levels": self.limits.max_depth, "max_branching": self.limits.max_fanout}
         return Envelopes(self.acceptance, max_budget=self.limits.max_budget, **most)
-
-    @cached_property
-    def fastest_envelopes(self) -> list[EnvelopePlan | None]:
-        """For each range of `answers`, the fastest envelope at its first batch size; None if nothing is drafted."""
-        found = []
-        for first, _, tree, _ in self.answers():
-            at = self.latencies[int(np.searchsorted(self.batches, first))]
-            found.append(self.envelopes.fastest(at, self.context) if tree.budget else None)
-        return found
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether some batch sizes between the first and the last are missing."""
-        return bool((np.diff(self.batches) > 1).any())
 
     @property
     def break_even(self) -> int | None:
@@ -434,11 +362,11 @@ class Schedule(Record):
 
     def ranges(self) -> list[tuple[int, int, Tree]]:
         """(first batch, last batch, tree) for each range of consecutive batch sizes with the same choice."""
-        return self._merged(self.choice)
+        return [(first, last, self.options[i].tree) for first, last, i in runs(self.batches, self.choice)]
 
     def chain_ranges(self) -> list[tuple[int, int, Tree]]:
         """`ranges` of the fastest chains, for engines that can verify chains only."""
-        return self._merged(self.chain_choice)
+        return [(first, last, self.options[i].tree) for first, last, i in runs(self.batches, self.chain_choice)]
 
     def answers(self) -> list[tuple[int, int, Tree, bool]]:
         """(first batch, last batch, tree, whether the times are computed) for each range of batch sizes.
@@ -448,9 +376,6 @@ class Schedule(Record):
         count = len(self.options)
         found = runs(self.batches, self.choice + count * self.computed)
         return [(first, last, self.options[number % count].tree, number >= count) for first, last, number in found]
-
-    def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
-        return [(first, last, self.options[number].tree) for first, last, number in runs(self.batches, choice)]
 
 
 def check_batches(batches: Sequence[int] | np.ndarray) -> None:

@@ -105,15 +105,12 @@ class Replays:
             these draws.
         samples: number of such draws over which each probability is averaged. One draw is unbiased too.
         first: the position in each text where the first cycle starts.
-        limit: maximum depth of the trees that the draft can draft, as of a parallel head; None for any depth.
 
     Raises:
         InputError: there is no text, the texts are of several kinds, or a setting is out of range.
     """
 
-    def __init__(
-        self, texts: Iterable[Text], *, seed: int = 0, samples: int = 1, first: int = 1, limit: int | None = None
-    ) -> None:
+    def __init__(self, texts: Iterable[Text], *, seed: int = 0, samples: int = 1, first: int = 1) -> None:
         self.texts = list(texts)
         if not self.texts:
             raise InputError("texts must hold at least one text, got none")
@@ -121,7 +118,7 @@ class Replays:
             raise InputError("texts must be of one kind, such as GreedyText, got several: replay each kind on its own")
         if samples < 1 or first < 0:
             raise InputError(f"samples must be at least 1 and first at least 0, got {samples} and {first}")
-        self.first, self.limit = first, limit
+        self.first = first
         self._each = [OneText(text, [seed, number], samples) for number, text in enumerate(self.texts)]
 
     @property
@@ -137,17 +134,14 @@ class Replays:
     def can_replay(self, tree: Tree) -> bool:
         """Whether the texts hold what replaying a tree needs: enough ranked candidates, or a recorded chain as long."""
         text, fanout = self.texts[0], int(tree.rank.max()) + 1
-        if self.limit is not None and tree.max_depth > self.limit:
-            return False
         if isinstance(text, ChainText):
             return tree.is_chain and tree.budget <= text.longest
         return isinstance(text, TargetText) or text.candidates is None or fanout <= text.candidates
 
     @property
     def deepest(self) -> int:
-        """Depth of the deepest tree that can be replayed: a whole cycle fits into the longest text, within `limit`."""
-        fitting = max(map(len, self.texts)) - self.first - 1
-        return fitting if self.limit is None else min(fitting, self.limit)
+        """Depth of the deepest tree that can be replayed: a whole cycle fits into the longest text."""
+        return max(map(len, self.texts)) - self.first - 1
 
     def kept(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
         """For each text (n, L + 1): the chance that a cycle from each position keeps at least 0..L drafted tokens.
@@ -199,12 +193,8 @@ class Replays:
         return [chances(cycle, one) for one in self._each]
 
     def _most_tokens(self, kept: list[np.ndarray]) -> int:
-        """The most tokens of a cycle. Raises InputError if they cannot be drafted or do not fit into any text."""
+        """The most tokens of a cycle. Raises InputError if they do not fit into any text."""
         deepest = max(rows.shape[1] for rows in kept)
-        if self.limit is not None and deepest - 1 > self.limit:
-            raise InputError(
-                f"shape must be at most {self.limit} deep, the most that this draft can draft, got {deepest - 1}"
-            )
         if (longest := max(map(len, self.texts))) < self.first + deepest:
             raise InputError(
                 f"texts must have at least {self.first} + {deepest} tokens for a cycle of this shape, the longest has "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.runs import Run
 from spectheory.report.tables import TextTable
@@ -26,14 +24,10 @@ def run_rows(found: CalibratedCosts) -> TextTable:
 
 
 def moved_rows(found: CalibratedCosts) -> TextTable:
-    """The numbers that have moved by more than their deviation, or by 5%."""
-    rows = tuple(
-        (one.name, f"{one.before:.3g}", f"{one.after:.3g}", f"x/ {math.exp(one.deviation):.2f}") for one in found.moved
-    )
-    kept = len(found.spreads) - len(rows)
-    note = f"the other {kept} numbers have moved by less than their uncertainty and less than 5%, or not at all"
-    header = "number", "before", "after", "uncertain by"
-    return TextTable(f"costs of {found.engine} that have moved", header, rows, note=note)
+    """The numbers that have moved by 5% or more."""
+    rows = tuple((name, f"{before:.3g}", f"{after:.3g}") for name, (before, after) in found.moved.items())
+    note = f"the other {len(found.spreads) - len(rows)} numbers have moved by less than 5%, or not at all"
+    return TextTable(f"costs of {found.engine} that have moved", ("number", "before", "after"), rows, note=note)
 
 
 def _named(run: Run) -> str:

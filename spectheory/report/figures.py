@@ -12,7 +12,6 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.report.svg import (
     BLUE,
-    FAINT,
     GREEN,
     GREY,
     INK,
@@ -29,7 +28,6 @@ from spectheory.results.plan_comparison import PlanComparison
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 ACCOUNTS = {"theory": BLUE, "simulation": GREY, "measurement": ORANGE}
-PARTS = {"draft": GREEN, "verify": PURPLE, "overhead": GREY}
 MOST_RANKS = 8
 """Maximum number of ranks that are drawn."""
 MOST_LABELS = 120
@@ -133,32 +131,6 @@ def accepted_figure(comparison: PlanComparison) -> str:
     axes.set_title("Accepted tokens per cycle")
     figure.legend(loc="outside lower center", ncols=3)
     return to_svg(figure, "Share of cycles by number of accepted tokens")
-
-
-@styled
-def cycle_figure(comparison: PlanComparison) -> str:
-    """Where the time of a cycle goes, predicted and measured, with the time of a step of plain decoding below."""
-    bars = [(a.name, a, a.cycle_seconds) for a in comparison.accounts if a.cycle_seconds]
-    plain = [(f"plain, {a.name}", a.plain_seconds) for a in comparison.accounts if a.plain_seconds]
-    figure, (axes,) = panels(height_inches=1.3 + 0.32 * (len(bars) + len(plain)))
-    for row, (_, account, seconds) in enumerate(bars):
-        left = 0.0
-        for part, colour in PARTS.items():
-            width = 1e3 * seconds[part]
-            axes.barh(row, width, 0.62, left=left, color=colour, edgecolor=PAPER, label=None if row else part)
-            left += width
-        _label(axes, f"{left:.2f} / {account.tau:.2f} tokens = {left / account.tau:.2f} ms/token", left, row)
-    for row, (_, seconds) in enumerate(plain, start=len(bars)):
-        axes.barh(row, 1e3 * seconds, 0.62, color=FAINT, edgecolor=GREY)
-        _label(axes, f"{1e3 * seconds:.2f} ms/token", 1e3 * seconds, row)
-    names = [name for name, *_ in bars] + [name for name, _ in plain]
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
-    axes.set(xlabel="ms", xlim=(0, 2.6 * axes.dataLim.xmax))
-    axes.set_title("Where the time of a cycle goes")
-    figure.legend(loc="outside lower center", ncols=3)
-    return to_svg(figure, "Milliseconds of drafting, verifying and overhead in one cycle, predicted and measured")
 
 
 def _label(axes: Axes, text: str, x: float, y: float, *, size: float = 8.5) -> None:

@@ -92,8 +92,8 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
         rates += [heading, figure_html(figures.acceptance_figure(run.acceptance)), folded_table(table)]
         tree = [figures.tree_figure(plan.tree, plan.reach, plan.reach_source)] if plan.tree.budget else []
         plans += [heading, *map(figure_html, tree), folded_table(plan_rows(plan))]
-        drawings = [figures.accepted_figure(comparison), figures.cycle_figure(comparison)]
-        compared += [heading, *map(figure_html, drawings), folded_table(comparison_rows(comparison))]
+        drawing = figure_html(figures.accepted_figure(comparison))
+        compared += [heading, drawing, folded_table(comparison_rows(comparison))]
         before = f"{run.heading}: " if run.heading else ""
         stamps[f"{before}acceptance"] = run.acceptance.provenance
         stamps |= {before + account.name: account.provenance for account in comparison.accounts}

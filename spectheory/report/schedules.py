@@ -18,8 +18,6 @@ from spectheory.search import yield_table
 
 MOST_DRAWN = 3
 """Maximum number of trees drawn on the page: the trees of the smallest batch sizes."""
-MOST_MARKS = 8
-"""If there are at most this many batch sizes, each has a mark and its number on the axis."""
 
 
 def schedule_rows(schedule: Schedule, *, explained: bool = True) -> TextTable:
@@ -28,12 +26,10 @@ def schedule_rows(schedule: Schedule, *, explained: bool = True) -> TextTable:
     The numbers in a row are for its first batch size. The note says what the columns are if it is `explained`.
     """
     rows = []
-    by_rates = schedule.rates_speedups
     mixed = schedule.computed.any() and not schedule.computed.all()
-    for (first, last, tree, computed), envelope in zip(schedule.answers(), schedule.fastest_envelopes, strict=True):
+    for first, last, tree, computed in schedule.answers():
         at = int(np.searchsorted(schedule.batches, first))
         interval = schedule.speedup_interval(at)
-        half = f"{(interval[1] - interval[0]) / 2:.2f}" if interval else MISSING
         rows.append(
             (
                 span(first, last) + " *" * bool(mixed and not computed),
@@ -41,34 +37,26 @@ def schedule_rows(schedule: Schedule, *, explained: bool = True) -> TextTable:
                 f"{schedule.taus[schedule.choice[at]]:.2f}",
                 f"{schedule.tokens_per_second[at]:,.0f}",
                 f"{schedule.speedups[at]:.2f}x",
-                half,
+                f"{(interval[1] - interval[0]) / 2:.2f}" if interval else MISSING,
                 f"{schedule.chain_speedups[at]:.2f}x",
-                f"{envelope.levels},{envelope.branching},{envelope.nodes}" if envelope else MISSING,
-                f"{max(0.0, 1 - envelope.speedup / by_rates[at]):.1%}" if envelope else MISSING,
             )
         )
-    return TextTable(
-        title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
-        header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain", "envelope", "loses"),
-        rows=tuple(rows),
-        note=" ".join([_where_it_pays(schedule), *[_columns(schedule)] * explained, _where_times_are_from(schedule)]),
-    )
-
-
-def _columns(schedule: Schedule) -> str:
-    """What was compared, and what the columns are."""
     compared = "For each number of nodes, depth and width, the tree with the most tokens per target call was compared."
     if schedule.is_replayed:
         compared = "Trees that the rates propose, and chains, were replayed on recorded texts and compared."
-    return (
+    columns = (
         f"{compared} Numbers are for the first batch size of a row; ± is half the 95% interval of the speedup. Chain: "
-        "speedup of the fastest chain. Envelope: levels, branching and nodes of the fastest EAGLE-2 tree. Loses: the "
-        f"share of the speed that this envelope loses{', by the rates' if schedule.is_replayed else ''}."
+        "speedup of the fastest chain."
+    )
+    return TextTable(
+        title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
+        header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain"),
+        rows=tuple(rows),
+        note=" ".join([_where_it_pays(schedule), *[columns] * explained, _where_times_are_from(schedule)]),
     )
 
 
 def _where_it_pays(schedule: Schedule) -> str:
-    """One sentence that names the planned batch sizes at which nothing beats plain decoding."""
     plain = np.array([schedule.options[i].tree.budget == 0 for i in schedule.choice])
     if plain.all() or not plain.any():
         does = "Speculation pays" if not plain.any() else "Nothing beats plain decoding"
@@ -77,7 +65,6 @@ def _where_it_pays(schedule: Schedule) -> str:
 
 
 def _where_times_are_from(schedule: Schedule) -> str:
-    """One sentence that says at which batch sizes times were measured and at which they were computed."""
     batches, computed = schedule.batches, schedule.computed
     if computed.all() or not computed.any():
         return f"All times are {'computed' if computed[0] else 'measured'}."
@@ -92,7 +79,6 @@ def tree_in_words(tree: Tree) -> str:
 
 
 def _trees(schedule: Schedule) -> list[str]:
-    """Drawings of the first trees, each under its batch sizes, and a note if there are more."""
     drafted = [(first, last, tree) for first, last, tree in schedule.ranges() if tree.budget]
     figures = []
     for first, last, tree in drafted[:MOST_DRAWN]:
@@ -113,7 +99,7 @@ def speedup_figure(schedule: Schedule) -> str:
     if all(intervals):
         low, high = np.array(intervals).T
         axes.fill_between(schedule.batches, low, high, color=BLUE, alpha=0.18, linewidth=0, label="95% interval")
-    few = len(schedule.batches) <= MOST_MARKS
+    few = len(schedule.batches) <= 8  # then each has a mark and its number on the axis
     marks: dict[str, Any] = {"marker": "o", "markersize": 4} if few else {}
     axes.plot(schedule.batches, schedule.speedups, color=BLUE, label="fastest", **marks)
     axes.plot(schedule.batches, schedule.chain_speedups, color=ORANGE, linestyle="--", label="chain", **marks)
@@ -162,7 +148,6 @@ def schedule_page(title: str, schedule: Schedule) -> str:
 
 
 def _lead(schedule: Schedule) -> str:
-    """The batch sizes at which speculation pays, and the batch size with the highest speedup."""
     best = int(schedule.speedups.argmax())
     if (tree := schedule.option(best).tree).budget == 0:
         return _where_it_pays(schedule)

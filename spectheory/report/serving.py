@@ -10,8 +10,7 @@ from spectheory.core.tree import Tree
 from spectheory.planning.confidence import spans
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.results.serving_comparison import Difference, ServingComparison
-from spectheory.results.serving_run import Figures, ServingRun
+from spectheory.results.serving import Difference, Figures, ServingComparison, ServingRun
 
 ROUNDING = 1e-6
 """Milliseconds below which a difference is rounding."""

@@ -14,12 +14,7 @@ from spectheory.core.ratios import clusters, influence
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """The sums of one run over the clusters, such as tokens and cycles of each prompt.
-
-    Attributes:
-        numerators: one for each cluster.
-        denominators: one for each cluster, with a sum above 0.
-    """
+    """The sums of one run over the clusters, such as tokens and cycles of each prompt."""
 
     numerators: Float[np.ndarray, " clusters"]
     denominators: Float[np.ndarray, " clusters"]

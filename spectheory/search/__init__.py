@@ -23,9 +23,11 @@ from spectheory.search import best_first
 from spectheory.search.draft_models import DraftModel, MarkovDraft, RatesDraft
 from spectheory.search.drafted_tree import Drafted
 from spectheory.search.eagle2 import Eagle2
-from spectheory.search.opt_tree import OptTree, OptTreeAtCost
+from spectheory.search.opt_tree import OptTree
+from spectheory.search.policy_comparison import Policy, PolicyComparison, compare_policies, standard_policies
 from spectheory.search.salf import Salf
-from spectheory.search.spec_exec import SpecExec, distance_to_optimum
+from spectheory.search.spec_exec import SpecExec
+from spectheory.search.static_trees import StaticTree, best_static_tree
 
 __all__ = [
     "DraftModel",
@@ -33,13 +35,17 @@ __all__ = [
     "Eagle2",
     "MarkovDraft",
     "OptTree",
-    "OptTreeAtCost",
+    "Policy",
+    "PolicyComparison",
     "RatesDraft",
     "Salf",
     "SpecExec",
+    "StaticTree",
+    "best_static_tree",
     "best_tree",
     "best_trees",
-    "distance_to_optimum",
+    "compare_policies",
+    "standard_policies",
     "yield_table",
 ]
 

@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from spectheory.core.checks import check_array, check_seconds, check_whole
+from spectheory.core.checks import check_budget
 from spectheory.core.errors import InputError
-from spectheory.core.provenance import UNKNOWN, Provenance
-from spectheory.core.record import Record
+from spectheory.core.machine import require_memory
+from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.search.draft_models import DraftedPath, DraftModel
 from spectheory.search.drafted_tree import Drafted
+from spectheory.search.eagle2 import Eagle2
+from spectheory.search.opt_tree import OptTree
+from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec
-from spectheory.search.static_trees import listed
+from spectheory.search.static_trees import MeanDraft, StaticTree, listed
 
-COUNTS = ("budget", "nodes", "depth", "draft_calls", "draft_tokens")
-SLACK = 1e-9
-"""Tokens by which rounding may raise the worth of a tree above the optimum."""
+PATHS_BYTES = 45
+"""Bytes of memory that the policies need, per squared budget; measured for budgets up to 4,000."""
+BATCH = 10
+"""Maximum number of nodes in a draft call: the value of SALF & TALF, also used for one of the SpecExec policies."""
+ENGINES = ((8, 10), (5, 4))
+"""Layers and top_k of EAGLE-2: `depth=7, top_k=10` in the EAGLE repository; 5 steps, topk 4 in SGLang for Llama."""
 
 
 class Policy(Protocol):
@@ -33,20 +39,8 @@ class Policy(Protocol):
         ...
 
 
-class Means(NamedTuple):
-    """Means over the drafts, and their standard errors, for each policy.
-
-    Attributes:
-        value: the means.
-        standard_error: of the means, for independent drafts; NaN if there is only one draft.
-    """
-
-    value: Float[np.ndarray, " policies"]
-    standard_error: Float[np.ndarray, " policies"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PolicyComparison(Record):
+@dataclass(frozen=True, eq=False)
+class PolicyComparison:
     """The results of P policies on the same D drafts. Arrays have one row for each policy, one column for each draft.
 
     Attributes:
@@ -58,10 +52,7 @@ class PolicyComparison(Record):
         optimum: the highest E of any tree within the budget of that policy.
         cycle_seconds: seconds of one cycle, each draft call timed by its width; None without a latency.
         plain_seconds: seconds per token of plain decoding; None without a latency.
-        context: tokens in the KV cache for which the seconds hold; None without a latency.
     """
-
-    kind: ClassVar[str] = "policy_comparison"
 
     names: tuple[str, ...]
     budget: Int[np.ndarray, "policies drafts"]
@@ -73,49 +64,6 @@ class PolicyComparison(Record):
     optimum: Float[np.ndarray, "policies drafts"]
     cycle_seconds: Float[np.ndarray, "policies drafts"] | None = None
     plain_seconds: float | None = None
-    context: int | None = None
-    provenance: Provenance = UNKNOWN
-
-    def __post_init__(self) -> None:
-        shape = (len(self.names), np.size(self.expected) // max(1, len(self.names)))
-        if not all(isinstance(name, str) for name in self.names) or len(set(self.names)) < len(self.names):
-            raise InputError(f"names must be different texts, one for each policy, got {self.names!s:.80}")
-        for name in ("expected", "optimum", *COUNTS, "cycle_seconds"):
-            values = getattr(self, name)
-            if values is None:
-                continue
-            values = check_array(name, values)
-            if values.shape != shape or not values.size:
-                raise InputError(f"{name} must have shape (policies, drafts), {shape}, got {values.shape}")
-            if values.dtype.kind not in ("iu" if name in COUNTS else "iuf"):
-                wanted = "counts >= 0" if name in COUNTS else "numbers"
-                raise InputError(f"{name} must be {wanted}, got {values.tolist()!s:.60}")
-            object.__setattr__(self, name, values)
-        if not (self.cycle_seconds is None) == (self.plain_seconds is None) == (self.context is None):
-            raise InputError("cycle_seconds, plain_seconds and context must be given together")
-        if self.context is not None:
-            check_whole("context", self.context, 0)
-            for name in ("cycle_seconds", "plain_seconds"):
-                check_seconds(name, getattr(self, name))
-        for name in COUNTS:
-            if (getattr(self, name) < 0).any():
-                raise InputError(f"{name} must be counts >= 0, got {getattr(self, name).tolist()!s:.60}")
-        for name in ("expected", "optimum"):
-            values = getattr(self, name)
-            if not (np.isfinite(values) & (values >= 1 - SLACK)).all():
-                raise InputError(f"{name} must be finite and at least 1, got {np.min(values)}")
-        for name, most in (("expected", "optimum"), ("nodes", "budget"), ("depth", "nodes")):
-            if (getattr(self, name) > getattr(self, most) + SLACK).any():
-                raise InputError(f"{name} must be at most {most}: compare the policies again")
-        for name, most in (("expected", "depth"), ("optimum", "budget")):
-            if (getattr(self, name) > getattr(self, most) + 1 + SLACK).any():
-                raise InputError(f"{name} must be at most {most} + 1: compare the policies again")
-
-    @property
-    def summary(self) -> str:
-        """One line: the number of drafts, and the mean expected tokens per target call of each policy."""
-        worth = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(self.names, self.expected.mean(1), strict=True))
-        return f"{self.expected.shape[1]} drafts; expected tokens: {worth}"
 
     @property
     def distance(self) -> Float[np.ndarray, "policies drafts"]:
@@ -123,25 +71,26 @@ class PolicyComparison(Record):
         return np.maximum(self.optimum - self.expected, 0.0)
 
     @property
-    def speedup(self) -> Means | None:
-        """Tokens per second of each policy divided by the tokens per second of plain decoding.
+    def speedup(self) -> Float[np.ndarray, " policies"] | None:
+        """Tokens per second of each policy divided by the tokens per second of plain decoding; None without a latency.
 
         The tokens per second of a policy are its mean tokens per cycle divided by its mean seconds per cycle, as in a
-        long run. The standard error is the first-order error of this ratio of means. None without a latency.
+        long run.
         """
         if self.cycle_seconds is None or self.plain_seconds is None:
             return None
-        seconds = self.cycle_seconds.mean(1, keepdims=True)
-        rate = self.expected.mean(1, keepdims=True) / seconds
-        error = means((self.expected - rate * self.cycle_seconds) / seconds).standard_error
-        return Means(self.plain_seconds * rate[:, 0], self.plain_seconds * error)
+        return self.plain_seconds * self.expected.mean(1) / self.cycle_seconds.mean(1)
 
-
-def means(values: Float[np.ndarray, "policies drafts"]) -> Means:
-    """The mean of each row of values, and its standard error."""
-    drafts = values.shape[1]
-    error = values.std(1, ddof=1) / drafts**0.5 if drafts > 1 else np.full(len(values), np.nan)
-    return Means(values.mean(1), error)
+    @property
+    def table(self) -> str:
+        """One line for each policy: means over the drafts of E and of what it lacks, of its draft calls and tokens."""
+        columns = [self.expected, self.distance, self.draft_calls, self.draft_tokens]
+        rows = zip(self.names, *(one.mean(1) for one in columns), strict=True)
+        lines = ["{:20} {:7.3f} {:7.3f} {:7.1f} {:8.1f}".format(*row) for row in rows]
+        header = f"{'policy':20} {'E':>7} {'short':>7} {'calls':>7} {'tokens':>8}"
+        if (speedup := self.speedup) is not None:
+            header, lines = f"{header}  speedup", [f"{line} {x:7.2f}x" for line, x in zip(lines, speedup, strict=True)]
+        return "\n".join([header, *lines])
 
 
 def compare_policies(
@@ -150,7 +99,6 @@ def compare_policies(
     *,
     latency: Latency | None = None,
     context: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> PolicyComparison:
     """Grow the tree of every policy on every draft, and compare the worth and the cost of the trees.
 
@@ -165,13 +113,13 @@ def compare_policies(
             expands, one target forward of the tree with its root, and the overheads, one level overhead for each draft
             call. A policy that drafts nothing takes the time of a plain step.
         context: tokens in the KV cache; the default is the middle context of the latency.
-        progress: callback; before each policy it gets the number of policies that are done and the number of all.
 
     Raises:
         InputError: there is no draft or no policy, a context is given without a latency, or a draft returns something
             else than rows of falling probabilities.
 
-    >>> from spectheory import Acceptance, OptTree, RatesDraft
+    >>> from spectheory import Acceptance
+    >>> from spectheory.search import OptTree, RatesDraft
     >>> draft = RatesDraft(Acceptance.by_rank([0.5, 0.25]))
     >>> found = compare_policies(draft, {"early": OptTree(4, threshold=0.8), "to the end": OptTree(4)})
     >>> found.distance.tolist(), found.draft_calls.tolist()
@@ -185,11 +133,7 @@ def compare_policies(
         )
     if latency is None and context is not None:
         raise InputError(f"context={context} needs a latency: give a latency, or leave out the context")
-    grown = []
-    for policy in policies.values():
-        if progress is not None:
-            progress(len(grown), len(policies))
-        grown.append([_grow(policy, draft) for draft in asked])
+    grown = [[_grow(policy, draft) for draft in asked] for policy in policies.values()]
 
     @cache
     def best(draft: int, budget: int) -> float:
@@ -198,14 +142,7 @@ def compare_policies(
     def table(of: Callable[[Drafted, list[int]], float]) -> np.ndarray:
         return np.array([[of(drafted, widths) for drafted, widths in row] for row in grown])
 
-    seconds: dict[str, Any] = {}
-    if latency is not None:
-        context = latency.context_of(context)
-        seconds = {
-            "cycle_seconds": table(_clock(latency, context)),
-            "plain_seconds": latency.plain(context),
-            "context": context,
-        }
+    at = None if latency is None else latency.context_of(context)
     return PolicyComparison(
         names=tuple(policies),
         budget=table(lambda drafted, _: drafted.budget),
@@ -215,8 +152,8 @@ def compare_policies(
         draft_tokens=table(lambda _, widths: sum(widths)),
         expected=table(lambda drafted, _: drafted.expected),
         optimum=np.array([[best(d, drafted.budget) for d, (drafted, _) in enumerate(row)] for row in grown]),
-        provenance=Provenance.now("spectheory.compare_policies"),
-        **seconds,
+        cycle_seconds=None if latency is None or at is None else table(_clock(latency, at)),
+        plain_seconds=None if latency is None or at is None else latency.plain(at),
     )
 
 
@@ -251,3 +188,34 @@ def _clock(latency: Latency, context: int) -> Callable[[Drafted, list[int]], flo
         return drafting + target(tree.budget + 1) + overhead + float(latency.prompts(drafted.expected))
 
     return cycle
+
+
+def standard_policies(drafts: DraftModel | Sequence[DraftModel], budget: int) -> dict[str, Policy]:
+    """Policies of one budget, by name, for `compare_policies` on the same drafts.
+
+    - SpecExec with batches of the budget (fewest draft calls), of 10 nodes, and of 1 node (fewest draft tokens).
+    - SALF with threshold 0, as published, and filled up to the budget.
+    - EAGLE-2 with the layers and the top_k of the EAGLE repository and of SGLang.
+    - OPT-Tree, the best static tree of these drafts, and the chain.
+
+    Args:
+        drafts: a draft model, or a sequence of them.
+        budget: maximum number of drafted nodes, at least 1.
+
+    Raises:
+        InputError: there is no draft, the budget is out of range, or the budget needs more memory than is available.
+    """
+    check_budget(budget)
+    require_memory(lambda n: PATHS_BYTES * n * n, budget)
+    mean = MeanDraft(drafts, budget)
+    best = SpecExec(budget, batch=budget).grow(mean).tree
+    return {
+        **{f"SpecExec by {batch}": SpecExec(budget, batch) for batch in (budget, BATCH, 1)},
+        "SALF, threshold 0": Salf(budget, 0.0, BATCH),
+        "SALF": Salf(budget, batch=BATCH),
+        "SALF, filled": Salf(budget, batch=BATCH, fill=True),
+        **{f"EAGLE-2, {layers} by {top_k}": Eagle2(top_k, layers, budget) for layers, top_k in ENGINES},
+        "OPT-Tree": OptTree(budget),
+        "best static tree": StaticTree(best, budget),
+        f"chain of {budget}": StaticTree(Tree.chain(budget)),
+    }

@@ -51,14 +51,3 @@ class SpecExec:
                 return frontier.drafted()
             children = frontier.expand(batch, fanout=self.budget, most=self.budget, least=floor)
             queue = sorted(queue[len(batch) :] + children)
-
-
-def distance_to_optimum(drafted: Drafted, draft: DraftModel) -> float:
-    """Expected tokens per cycle that a tree lacks, compared with the best tree of its policy's budget; at least 0.
-
-    Args:
-        drafted: the result of a policy on `draft`.
-        draft: the draft model. Children beyond the columns that it returns do not count as tokens of a better tree.
-    """
-    best = SpecExec(drafted.budget, batch=drafted.budget).grow(draft)
-    return max(best.expected - drafted.expected, 0.0)

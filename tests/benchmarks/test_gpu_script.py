@@ -81,8 +81,8 @@ def test_measured_records_are_found_and_dry_ones_answer_for_no_gpu(tmp_path: Pat
     (point,) = (one for one in points if (one["batch"], one["context"], one["tokens"]) == (8, 512, 1))
     assert eight.target(1, 512) == min(point[way]["median_seconds"] for way in ("launched", "graph"))
     assert eight.overhead_seconds > 0
-    with pytest.raises(ValueError, match="no measured record for gpu='h100_sxm', .*: there are none; measure with "):
-        st.Latency.measured(gpu="h100_sxm", **PAIR)
+    with pytest.raises(ValueError, match="there is no measured record .*: measure with "):
+        st.Latency.measured(gpu="h100_sxm", **PAIR, folder=tmp_path)
     one, other = (read(file_of(H200, name)) for name in PAIR.values())
     other["grid"] = asdict(Grid())
     refuses("must have the same grid", list, records.of_pair(one, other))

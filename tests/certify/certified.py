@@ -86,15 +86,6 @@ def invents_a_token(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, len(p[0])
 
 
-def torch_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but draws from torch's global generator, by inversion of a normal number."""
-    import torch
-
-    edges = torch.tensor([float(x) for x in p[0]], dtype=torch.float64).cumsum(0)
-    coin = torch.special.ndtr(torch.randn((), dtype=torch.float64))
-    return 0, min(int(torch.searchsorted(edges, coin, right=True)), len(edges) - 1)
-
-
 def own_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right, but draws from a generator of its own."""
     return 0, int(np.random.Generator(np.random.PCG64()).choice(len(p[0]), p=[float(x) for x in p[0]]))
@@ -109,9 +100,6 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, int(np.argmax(np.asarray(p[0], float) / rng.standard_gamma(1, size=len(p[0]))))
 
 
-TINY = np.finfo(np.float32).tiny
-
-
 def rejecting(
     draft: st.Draft, p: Any, rng: Any, correction: Any, accepts: Callable[[Any, Any], Any] = lt
 ) -> tuple[int, int]:
@@ -121,12 +109,6 @@ def rejecting(
     if accepts(rng.random() * draft.q[0][token], p[0][token]):
         return child, rng.choice(len(p[child]), p=p[child])
     return 0, rng.choice(len(correction), p=correction)
-
-
-def guarded(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right on a single draft: a guard keeps every weight of the residual above 0."""
-    left = np.maximum(p[0] - draft.q[0], TINY)
-    return rejecting(draft, p, rng, left / left.sum())
 
 
 def bonus_from_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -180,18 +162,6 @@ def to_torch(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, min(int(torch.searchsorted(edges.sqrt(), coin, right=True)), len(edges) - 1)
 
 
-def to_a_power(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but it squares a random number."""
-    if rng.integers(2):
-        return 0, rng.choice(len(p[0]), p=p[0])
-    coin, edge = rng.random() ** 2, 0.0
-    for token, chance in enumerate(p[0]):
-        edge += float(chance)
-        if coin < edge**2:
-            return 0, token
-    return 0, int(np.argmax(p[0]))
-
-
 def must_be_a_float(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right, but it refuses any other type."""
     coin = rng.random()
@@ -215,17 +185,6 @@ def own_sample(processed: Any) -> Any:
         return 0, rng.choice(len(weights), p=weights / weights.sum())
 
     return verify
-
-
-def min_p(p: Any) -> Any:
-    return p * (p >= max(p) / 1000)
-
-
-def top_p(p: Any) -> Any:
-    """The most probable tokens until their probabilities sum to 0.99."""
-    order = sorted(range(len(p)), key=lambda token: -p[token])
-    kept = {token for at, token in enumerate(order) if sum(p[t] for t in order[:at]) * 100 < 99}
-    return np.array([x if token in kept else x * 0 for token, x in enumerate(p)], dtype=object)
 
 
 def drops_below_epsilon(p: Any) -> Any:

@@ -1,22 +1,18 @@
-"""The bets behind the sequential certificate: fair by exact sums, false alarms counted, joint distributions by
-enumeration.
+"""The bets behind the sequential certificate: fair by exact sums, false alarms counted.
 
 Statistical tests name their error level; every seed is fixed.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from spectheory.certify.betting import Wager, pooled
-from spectheory.certify.joint import Joint
+from spectheory.certify.betting import Joint, Wager, pooled
 from spectheory.certify.step import look_times
-from spectheory.core.world import Context
 
 
 def joint_of(rng: np.random.Generator, size: int, length: int, zeros: bool = False) -> Joint:
@@ -124,26 +120,3 @@ def test_every_bet_is_fair(size: int, length: int, zeros: bool) -> None:
             gained = np.append(wager.logs() - before.logs(), wager.log_wealth() - before.log_wealth())
             after += distribution[node] * np.exp(gained)
         np.testing.assert_allclose(after, 1, rtol=0, atol=1e-12)
-
-
-def test_joint_distributions_by_enumeration() -> None:
-    rng = np.random.default_rng(4)
-    joint = joint_of(rng, 3, 3)
-    counts = rng.integers(0, 5, joint.nodes).astype(float)
-    cells = list(itertools.product(range(3), repeat=3))
-    nodes = [joint.tokens(node) for node in range(joint.nodes)]
-    distribution = {
-        cell: np.prod([joint.given[m][int("0" + "".join(map(str, cell[:m])), 3)][cell[m]] for m in range(3)])
-        for cell in cells
-    }
-    payoff = rng.random(27)
-
-    def below(node: Context) -> dict[Context, float]:
-        mass = {cell: distribution[cell] for cell in cells if cell[: len(node)] == node}
-        return {cell: x / sum(mass.values()) for cell, x in mass.items()}
-
-    extended = [sum(c * below(node).get(cell, 0) for c, node in zip(counts, nodes, strict=True)) for cell in cells]
-    np.testing.assert_allclose(joint.extended(counts)[-1], extended)
-    np.testing.assert_allclose(joint.levels[-1], list(distribution.values()))
-    expected = [sum(x * payoff[cells.index(cell)] for cell, x in below(node).items()) for node in nodes]
-    np.testing.assert_allclose(joint.expected(payoff, 3), expected)

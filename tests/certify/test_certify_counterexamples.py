@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from operator import le
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import spectheory as st
 from spectheory.certify import Verdict
-from spectheory.certify.exact import known_of
-from spectheory.certify.subject import Ending
-from spectheory.certify.zoo import SPECIMENS
 from spectheory.core.arrays import residual
-from spectheory.core.chance import branches, draw
+from spectheory.core.chance import draw
 from tests.certify.certified import rejecting
 
-ROOT = Path(__file__).parents[2]
 ONE = [st.Levels((1,))]
-ZERO_COIN, LITERAL = (
-    next(one for one in SPECIMENS if one.name == name) for name in ("zero-coin", "khisti-algorithm-15-literal")
-)
 
 
 def corrects_from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -72,37 +62,6 @@ def test_the_run_of_a_coin_of_exactly_0_and_of_an_error_is_shown() -> None:
     report = "\n".join(st.certify_verifier(raises, policies=ONE, sizes=(2,), cases=1).lines())
     place = f"in raises, test_certify_counterexamples.py line {raises.__code__.co_firstlineno + 1}"
     assert f"a run that shows it raised KeyError {place}; random numbers 1: index 0 of weights (1, 1)" in report
-
-
-def test_a_verifier_that_computes_its_distribution_draws_nothing() -> None:
-    found = st.certify_verifier(LITERAL.given, policies=[st.Levels((2,))], sizes=(2,), cases=20)
-    assert found.counterexample
-    assert found.counterexample.run[0].endswith("; no random numbers: it computes its distribution")
-
-
-@pytest.mark.parametrize(
-    ("program", "known"),
-    [
-        (lambda rng: rng.random() < Fraction(1, 3), ["1: uniform in (0, 1/3)", "1: uniform in (1/3, 1)"]),
-        (lambda rng: rng.uniform(2, 4) > 3, ["1: uniform in (0, 1/2)", "1: uniform in (1/2, 1)"]),
-        (lambda rng: rng.exponential() < 1, ["1: exponential in (0, 1)", "1: exponential in (1, inf)"]),
-        (
-            lambda rng: np.argmin(rng.exponential(size=2)),
-            ["1: first in its race, 2: after number 1 in a race", "1: after number 2 in a race, 2: first in its race"],
-        ),
-        (lambda rng: rng.choice(2, p=[Fraction(1, 4), Fraction(3, 4)]),
-         [f"1: index {i} of weights (1/4, 3/4)" for i in (0, 1)]),
-        (lambda rng: rng.random(), ["1 that nothing depends on"]),
-        (lambda rng: 0, None),
-    ],
-)  # fmt: skip
-def test_what_is_known_of_random_numbers(program: Callable[[Any], Any], known: list[str] | None) -> None:
-    def run(rng: Any) -> str:
-        program(rng)
-        return known_of(Ending(0, 0, 1, 1, branch=rng))
-
-    shown = [f"random numbers {one}" for one in known] if known else ["no random numbers"]
-    assert {said for said, chance in branches(run) if chance} == set(shown)
 
 
 def nearly_right(tiny: Any) -> Any:

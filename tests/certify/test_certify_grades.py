@@ -15,23 +15,13 @@ from spectheory.certify import Verdict
 from spectheory.core.arrays import residual
 from tests.certify.certified import (
     drops_below_epsilon,
-    guarded,
-    min_p,
     must_be_a_float,
     own_sample,
     raises_after_a_coin,
     rejecting,
-    to_a_power,
     to_torch,
     top_4,
-    top_p,
 )
-
-
-def test_a_weight_of_a_guard_is_no_fault() -> None:
-    """A token of probability 0 has the weight of a guard in a branch where a coin is exactly 0."""
-    certificate = st.certify_verifier(guarded, policies=[st.Levels((1,))], cases=24)
-    assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
 
 
 def accepts_by_less_or_equal(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -42,13 +32,6 @@ def accepts_by_less_or_equal(draft: st.Draft, p: Any, rng: Any) -> tuple[int, in
 def also_corrects_from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Wrong by a total variation of up to 1/4, and for a coin of exactly 0."""
     return rejecting(draft, p, rng, p[0], le)
-
-
-def worse_on_two_drafts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Emits token 0 in an eighth of the calls, and always if two tokens were drafted."""
-    if len(draft.draws[0]) == 2 or rng.integers(8) == 0:
-        return 0, 0
-    return 0, rng.choice(len(p[0]), p=p[0])
 
 
 def test_a_coin_of_exactly_0_is_a_note_unless_asked() -> None:
@@ -70,24 +53,6 @@ def test_a_coin_of_exactly_0_does_not_mask_a_fault(zero_coins: bool) -> None:
     assert len(found.notes) == (not zero_coins)
 
 
-def test_the_largest_total_variation_is_reported_first() -> None:
-    found = st.certify_verifier(worse_on_two_drafts, policies=[st.Levels((1,)), st.Levels((2,))], cases=24)
-    assert found.counterexample
-    assert found.counterexample.case.policy == st.Levels((2,))
-    assert found.counterexample.total_variation == 1
-    assert found.variations == (("Levels((2,)) by IID", "1"), ("Levels((1,)) by IID", "1/8"))
-
-
-def divides_0_by_0(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but for a rejection that rounding alone can cause where p = q: its residual is 0/0."""
-    child = draft.draws[0][0]
-    token, q = draft.tokens[child], draft.q[0]
-    if rng.random() < float(p[0][token]) * (1 - 2**-53) / float(q[token]):
-        return child, rng.choice(len(p[child]), p=p[child])
-    left = np.maximum(p[0] - q, 0)
-    return 0, rng.choice(len(q), p=left / left.sum())
-
-
 def leaves_the_vocabulary(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right, by inversion, but the rounded sum of the probabilities is below 1."""
     coin, sums = rng.random(), np.cumsum(p[0] * (1 - 2**-50))
@@ -106,14 +71,11 @@ def raises_and_is_wrong(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, 0
 
 
-@pytest.mark.parametrize(
-    ("verify", "said"), [(divides_0_by_0, "raised InputError"), (leaves_the_vocabulary, "raised NotADistributionError")]
-)
-def test_a_branch_that_rounding_reaches_is_a_note_with_its_probability(verify: Any, said: str) -> None:
-    found = st.certify_verifier(verify, policies=[st.Levels((1,))], cases=24)
+def test_a_branch_that_rounding_reaches_is_a_note_with_its_probability() -> None:
+    found = st.certify_verifier(leaves_the_vocabulary, policies=[st.Levels((1,))], cases=24)
     assert found.verdict is Verdict.LOSSLESS, found.lines()
     note = next(note for note in found.notes if "rounding" in note)
-    assert said in note
+    assert "raised NotADistributionError" in note
     assert re.search(r"of probability \d\S*e-1[56] at most", note), note
 
 
@@ -128,7 +90,7 @@ def test_an_error_with_a_real_probability_is_not_passed_and_does_not_mask() -> N
     assert wrong.counterexample.total_variation == Fraction(3, 4)
 
 
-@pytest.mark.parametrize("verify", [to_torch, to_a_power, must_be_a_float])
+@pytest.mark.parametrize("verify", [to_torch, must_be_a_float])
 def test_code_that_needs_the_value_of_a_random_number_cannot_be_replayed(verify: Any) -> None:
     found = st.certify_verifier(verify, policies=[st.Levels((1,))], cases=6)
     assert found.verdict is Verdict.UNDECIDED
@@ -144,8 +106,8 @@ def test_an_error_of_the_code_itself_is_not_put_down_to_the_replay() -> None:
     assert "raised TypeError in raises_after_a_coin" in (found.failure or "")
 
 
-@pytest.mark.parametrize("rule", [min_p, top_p, drops_below_epsilon, top_4])
+@pytest.mark.parametrize("rule", [drops_below_epsilon, top_4])
 def test_rules_that_act_on_small_probabilities_or_many_tokens_are_met(rule: Any) -> None:
-    """Exact: a token of probability 1e-6 to 1e-2 is never emitted, or the fifth of six tokens."""
+    """Exact: a token of probability 1e-6 is never emitted, or the fifth of six tokens."""
     found = st.certify_verifier(own_sample(rule), policies=[st.Levels((1,))], cases=60)
     assert found.verdict is Verdict.LOSSY, found.lines()

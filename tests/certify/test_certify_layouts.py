@@ -13,12 +13,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.certify import (
-    Verdict,
-    eagle_play,
-    sglang_play,
-    vllm_play,
-)
+from spectheory.certify import Verdict, eagle_play, sglang_play, vllm_play
 from tests.certify.samplers import (
     BLOCK,
     LARGE,
@@ -54,7 +49,7 @@ def test_a_right_sampler_is_not_condemned(one_hot: bool, batch: int, verdict: Ve
 FAULTS = {
     "placeholder read as token": 2_000,
     "ragged rows mixed up": 2_000,
-    "noise shared between rows": 5_000,
+    "noise shared between rows": 12_000,
     "wrong offset": 2_000,
 }
 """Each with the runs that it may take at level 1e-6."""

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from spectheory.certify import StepCertificate, Verdict, certify_step
-from spectheory.certify.joint import Joint
+from spectheory.certify import Verdict, certify_step
 from spectheory.certify.step import look_times, variation_bound
 from spectheory.core.world import Context
 from spectheory.report.certificate import wealth_figure
@@ -78,15 +77,6 @@ def bonus_from_the_draft(context: Context, rng: np.random.Generator) -> tuple[in
     return emitted if len(emitted) == 1 else (emitted[0], pick(Q[emitted[0]], rng))
 
 
-def greedy_draft(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
-    """The draft is argmax q, verified as if it had been drawn from q."""
-    p, q = P[V], Q[V]
-    draft = int(q.argmax())
-    if rng.random() * q[draft] < p[draft]:
-        return draft, pick(P[draft], rng)
-    return (pick(residual(p, q), rng),)
-
-
 def one_token_in_a_thousand(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
     """A sparse bias: 1% of the runs emit the rarest token first, which should come in 0.4%."""
     first, second = plain(context, rng)
@@ -97,7 +87,6 @@ BUGS: dict[str, tuple[Step, int]] = {
     "tokens of the draft": (draft_alone, 500),
     "shared noise": (shared_noise, 40_000),
     "bonus from the draft": (bonus_from_the_draft, 1_500),
-    "greedy draft, softmax q": (greedy_draft, 500),
     "one rare token": (one_token_in_a_thousand, 20_000),
 }
 """Each with the samples that it may take."""
@@ -107,7 +96,10 @@ BUGS: dict[str, tuple[Step, int]] = {
 def test_a_wrong_step_is_found(bug: str) -> None:
     step, most = BUGS[bug]
     found = certify_step(step, target, vocab_size=V, max_samples=most)
-    print(bug, found.samples, round(found.log10_wealth, 1))
+    print(bug, found.samples)
+    figure = wealth_figure(found.path, found.alpha, found.verdict.name)
+    assert figure.startswith("<svg ")
+    assert "LOSSY" in figure
     assert found.verdict is Verdict.LOSSY
     assert found.log_wealth >= -math.log(found.alpha)
     assert found.worst is not None
@@ -121,40 +113,27 @@ def test_a_right_step_is_passed(step: Step) -> None:
     assert found.tv_bound < 0.05
 
 
-def off_by(shift: float) -> tuple[Joint, np.ndarray]:
-    """Four tokens, one position, and the distribution of a step whose total variation from the target is `shift`."""
-    return Joint([np.full((1, 4), 0.25)]), np.array([0.25 + shift, 0.25, 0.25, 0.25 - shift])
-
-
 def test_a_step_far_off_is_never_passed() -> None:
-    """TV = 0.2 against tv = 0.05, 40 runs: each is passed with probability at most 1e-6."""
-    joint, distribution = off_by(0.2)
-    cumulated = distribution.cumsum()
-
-    def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
-        return (int(np.searchsorted(cumulated, rng.random(), side="right")),)
-
-    verdicts = [
-        certify_step(step, lambda _: joint.levels[1], length=1, vocab_size=4, tv=0.05, max_samples=5_000, seed=seed)
-        for seed in range(40)
-    ]
-    assert {run.verdict for run in verdicts} == {Verdict.LOSSY}
+    """TV = 0.2 against tv = 0.05, 10 runs: each is passed with probability at most 1e-6."""
+    far = np.array([0.45, 0.25, 0.25, 0.05])
+    options = {"length": 1, "vocab_size": 4, "tv": 0.05, "max_samples": 5_000}
+    for seed in range(10):
+        found = certify_step(lambda _, rng: (pick(far, rng),), lambda _: np.full(4, 0.25), seed=seed, **options)
+        assert found.verdict is Verdict.LOSSY
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.02, 0.2])
 def test_the_bound_covers_at_all_looks(shift: float) -> None:
     """1,000 runs at alpha = 0.05, failures at any look counted against the 1e-4 quantile of Binomial(1000, 0.05)."""
-    joint, distribution = off_by(shift)
+    even, distribution = np.full(4, 0.25), np.array([0.25 + shift, 0.25, 0.25, 0.25 - shift])
     rng, looks = np.random.default_rng(2), look_times(20_000)
     counts = np.cumsum([rng.multinomial(step, distribution, size=1000) for step in np.diff([0, *looks])], axis=0)
-    seen = np.abs(counts / np.array(looks)[:, None, None] - joint.levels[1]).sum(axis=2) / 2
+    seen = np.abs(counts / np.array(looks)[:, None, None] - even).sum(axis=2) / 2
     bounds = np.array(
         [[variation_bound(s, n, len(looks), 0.05) for s in row] for row, n in zip(seen, looks, strict=True)]
     )
     failed = (bounds < shift).any(axis=0).sum()
     assert failed <= binom.ppf(1 - 1e-4, 1000, 0.05)
-    assert looks[-1] == 20_000
-    assert np.diff(looks).min() > 0
 
 
 def test_an_impossible_token_ends_the_test() -> None:
@@ -207,10 +186,8 @@ def test_a_broken_step_is_reported(emitted: object, verdict: Verdict, said: str)
 def test_undecided_says_what_it_would_take() -> None:
     short = certify_step(speculative, target, vocab_size=V, tv=0.05, max_samples=2_000)
     assert short.verdict is Verdict.UNDECIDED
-    assert short.needed is not None
-    assert short.tv_bound > 0.05
     assert f"{short.needed:,}" in short.lines()[-1]
-    assert short.samples == 2_000
+    assert short.needed
     assert certify_step(speculative, target, vocab_size=V, tv=0.05, max_samples=short.needed).verdict is Verdict.WITHIN
 
 
@@ -227,30 +204,15 @@ def test_the_seed_settles_everything() -> None:
     assert len(look_times(10**9)) < 500
 
 
-def test_a_bug_in_one_context_of_many_is_found() -> None:
-    def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
-        return draft_alone(context, rng) if context == (7,) else speculative(context, rng)
-
-    found = certify_step(step, target, contexts=[(token,) for token in range(V)], vocab_size=V, max_samples=20_000)
-    print("one context of ten", found.samples)
-    assert found.verdict is Verdict.LOSSY
-    assert found.worst is not None
-    assert found.worst.context == (7,)
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"alpha": 0.0}, "alpha must be between 0 and 1, got 0.0"),
-        ({"alpha": 1.0}, "alpha must be between 0 and 1"),
-        ({"tv": 1.5}, "tv must be between 0 and 1, got 1.5"),
+        ({"alpha": 1.0}, "alpha must be between 0 and 1, got 1.0"),
         ({"tv": float("nan")}, "tv must be between 0 and 1"),
-        ({"length": 0}, "length and vocab_size must be at least 1, got 0 and 10"),
+        ({"length": 0}, "length must be at least 1, got 0"),
         ({"contexts": ()}, r"contexts must be one or more different contexts, got \[\]"),
-        ({"contexts": [(), ()]}, "contexts must be one or more different contexts"),
         ({"length": 6}, r"at most 100,000 cells, got 10\*\*6"),
         ({"max_samples": 0}, "max_samples must be at least 1, one for each context, got 0"),
-        ({"target": lambda _: P[V] * 2}, r"target\(\(\)\) must be a distribution"),
         ({"target": lambda _: P}, r"target\(\(\)\) must be one distribution of shape \(V,\)"),
         ({"vocab_size": 9}, r"target\(\(\)\) must be a distribution on vocab_size = 9 tokens, got 10"),
     ],
@@ -273,22 +235,3 @@ def test_distributions_on_the_edge() -> None:
     assert {run.verdict for run in (one, hot, low)} == {Verdict.WITHIN}
     never = certify_step(lambda *_: (1, 0), lambda _: tiny, vocab_size=4)
     assert never.verdict is Verdict.LOSSY
-
-
-@pytest.fixture(scope="module")
-def drawn() -> list[StepCertificate]:
-    return [
-        certify_step(draft_alone, target, vocab_size=V),
-        certify_step(speculative, target, vocab_size=V, tv=0.1),
-        certify_step(speculative, target, vocab_size=V, max_samples=1_000),
-        certify_step(lambda *_: (V,), target, vocab_size=V),
-    ]
-
-
-def test_the_figure_and_the_lines(drawn: list[StepCertificate]) -> None:
-    for found in drawn:
-        figure = wealth_figure(found.path, found.alpha, found.verdict.name)
-        assert figure.startswith("<svg ")
-        assert f"{found.verdict.name}" in figure
-        assert len(found.lines()) <= 8
-        assert max(map(len, found.lines())) < 160

@@ -66,7 +66,6 @@ def certify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certify:
     [
         ("sys.exit(0)", "raised SystemExit(0)", "ends"),
         ("raise KeyboardInterrupt", "raised KeyboardInterrupt", "ends"),
-        ("os._exit(0)", f"{STATUS} 0 before a verdict", "ends"),
         ("os._exit(0)", f"{STATUS} 0 before a verdict", "Target"),
         ("os._exit(0)", f"{STATUS} 0 before a verdict", "right"),
         pytest.param("os.kill(os.getpid(), signal.SIGKILL)", f"{STATUS} -9 before", "ends", marks=POSIX),
@@ -107,11 +106,3 @@ def test_the_library_reports_code_that_exits() -> None:
     assert "raised SystemExit(0)" in step.failure
     with pytest.raises(CodeEndedError, match=r"raised SystemExit\(0\)"):
         st.certify_step(lambda *_: [0], exits, vocab_size=2)
-
-
-def test_an_interruption_from_the_keyboard_leaves_the_library() -> None:
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        st.certify_verifier(interrupted, policies=[st.Levels((1,))])

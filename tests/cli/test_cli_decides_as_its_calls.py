@@ -53,5 +53,5 @@ def test_plan_and_schedule_decide_as_their_calls(rates: st.Acceptance, tmp_path:
 def test_counts_of_cycles_are_planned_by_classes_everywhere() -> None:
     chosen = st.plan(COUNTED, LATENCY)
     assert ASSUMED in chosen.provenance.assumptions
-    classes = st.RequestClasses.from_acceptance(COUNTED)
+    classes = st.yields.RequestClasses.from_acceptance(COUNTED)
     assert chosen.tau == classes.block_efficiency(chosen.tree) != st.block_efficiency(chosen.tree, COUNTED)

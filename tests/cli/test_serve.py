@@ -39,7 +39,7 @@ def test_a_load_is_served_with_each_tree(run: Run, schedule: str) -> None:  # no
     arguments = ("--schedule", schedule, "--load", f"poisson:20,{LENGTHS},count=300")
     limits = ("--slo-ttft", 0.5, "--slo-tpot", 0.05)
     result = succeeded(run("serve", *arguments, *limits, "--seed", 4, "--out", "run.json"))
-    record = st.ServingComparison.load("run.json")
+    record = st.results.serving.ServingComparison.load("run.json")
     assert [one.name for one in record.runs[:2]] == ["off", "schedule"]
     assert all(len(one) == 300 and one.provenance.seed == 4 for one in record.runs)
     assert f"{record.runs[1].goodput:.2f}" in result.stdout
@@ -72,7 +72,7 @@ def test_what_is_refused(run: Run, schedule: str, arguments: tuple[str, ...], me
 def test_the_answer_names_what_pays_where_it_speculates_and_what_it_does_not_sustain(run: Run, schedule: str) -> None:  # noqa: F811
     arguments = ("serve", "--schedule", schedule, "--out", "run.json", "--force")
     words = " ".join(run(*arguments, "--load", f"poisson:5,{LENGTHS},count=400", "--slo-tpot", 1).stdout.split())
-    record, planned = st.ServingComparison.load("run.json"), st.Schedule.load(schedule)
+    record, planned = st.results.serving.ServingComparison.load("run.json"), st.Schedule.load(schedule)
     high = next(one.high for one in record.differences if (one.name, one.figure) == ("schedule", "tpot_seconds"))
     assert high is not None
     assert high < 0
@@ -107,7 +107,7 @@ def test_a_schedule_that_locks_itself_out_of_speculation_is_named() -> None:
 def test_engines_own_controllers_are_compared(run: Run, schedule: str, name: str) -> None:  # noqa: F811
     arguments = ("--schedule", schedule, "--load", f"poisson:20,{LENGTHS},count=200")
     succeeded(run("serve", *arguments, "--controller", name, "--out", "run.json"))
-    record = st.ServingComparison.load("run.json")
+    record = st.results.serving.ServingComparison.load("run.json")
     own, followed = record.runs[-1], record.runs[1]
     assert own.name == name
     assert all(tree.is_chain for tree in own.trees)

@@ -92,7 +92,7 @@ def test_calls_that_are_refused() -> None:
     refuses("sum to at most trials", st.Acceptance.from_counts, np.array([[5, 6]]), np.array([10]))
     refuses("given together", st.Acceptance, np.array([[0.5]]), hits=np.array([[5]]))
     refuses("interval needs counts", st.Acceptance.by_rank([0.5]).interval)
-    refuses("needs counts", st.block_efficiency_interval, st.Tree.chain(1), st.Acceptance.by_rank([0.5]))
+    refuses("needs counts", st.yields.block_efficiency_interval, st.Tree.chain(1), st.Acceptance.by_rank([0.5]))
 
 
 @given(arrays(np.float64, (3, 5), elements=hs.floats(0, 0.2)))
@@ -120,12 +120,12 @@ def test_intervals_are_clopper_pearson() -> None:
 def test_the_interval_of_a_yield_carries_the_counts() -> None:
     def width(scale: int) -> float:
         counts = np.array([[60, 20], [50, 20]]) * scale, np.array([100, 100]) * scale
-        low, high = st.block_efficiency_interval(st.Tree.k_ary(2, 3), st.Acceptance.from_counts(*counts))
+        low, high = st.yields.block_efficiency_interval(st.Tree.k_ary(2, 3), st.Acceptance.from_counts(*counts))
         return high - low
 
     assert width(1) / width(100) == pytest.approx(10, rel=0.1)
     rates = st.Acceptance.from_counts(np.array([[600]]), np.array([1000]))
-    found = st.block_efficiency_interval(st.Tree.chain(1), rates, draws=20_000)
+    found = st.yields.block_efficiency_interval(st.Tree.chain(1), rates, draws=20_000)
     # the quantiles of 20,000 draws lie within 1.5e-3 (5 standard errors) of those of 1 + Beta(600.5, 400.5)
     assert found == pytest.approx(1 + beta.ppf([0.025, 0.975], 600.5, 400.5), abs=1.5e-3)
 
@@ -147,7 +147,7 @@ def test_intervals_cover_the_yield_that_gave_the_counts(name: str) -> None:
         rows = zip(trials, rates.table, strict=True)
         hits = np.array([rng.multinomial(n, [*row, max(0, 1 - row.sum())])[:-1] for n, row in rows])
         counted = st.Acceptance.from_counts(hits, np.array(trials))
-        low, high = st.block_efficiency_interval(tree, counted, draws=400, seed=seed)
+        low, high = st.yields.block_efficiency_interval(tree, counted, draws=400, seed=seed)
         assert low <= st.block_efficiency(tree, counted) <= high
         covered += low <= truth <= high
     assert covered >= 400 * 0.95 - 4 * np.sqrt(400 * 0.95 * 0.05)

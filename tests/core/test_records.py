@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
+from spectheory.core.errors import RecordError
 from spectheory.core.files import write_whole
 from spectheory.core.record import Record
 from tests.refusals import refuses
@@ -70,7 +71,7 @@ def test_an_edited_value_is_refused_or_loaded_into_a_record_that_can_be_saved(re
         for value in VALUES if len(path) == 1 else [VALUES[turn % len(VALUES)]]:
             try:
                 loaded = type(record).from_dict(edited(data, path, value))
-            except st.RecordError:
+            except RecordError:
                 continue
             saved = json.loads(json.dumps(loaded.to_dict(), allow_nan=False))
             assert type(record).from_dict(saved).to_dict() == saved, (path, value)
@@ -105,12 +106,12 @@ def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record)
     for name in data:
         without = {key: value for key, value in data.items() if key != name}
         if name not in record.derived:
-            with pytest.raises(st.RecordError):
+            with pytest.raises(RecordError):
                 type(record).from_dict(without)
         twice = json.dumps(data)[:-1] + f', "{name}": {json.dumps(data[name])}}}'
-        with pytest.raises(st.RecordError, match=f"the field '{name}' occurs twice"):
+        with pytest.raises(RecordError, match=f"the field '{name}' occurs twice"):
             type(record).from_text(twice, "record.json")
-    with pytest.raises(st.RecordError, match=r"unknown fields \['sauce'\]"):
+    with pytest.raises(RecordError, match=r"unknown fields \['sauce'\]"):
         type(record).from_dict({**data, "sauce": 1})
 
 
@@ -118,7 +119,7 @@ def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record)
 def test_files_of_other_schemas_are_refused_with_the_repair(record: Record) -> None:
     for change, repair in ((-1, "make the record again with this spectheory"), (1, "upgrade spectheory")):
         data = {**record.to_dict(), "schema": record.schema + change}
-        with pytest.raises(st.RecordError, match=rf"reads version {record.schema}: {repair}"):
+        with pytest.raises(RecordError, match=rf"reads version {record.schema}: {repair}"):
             type(record).from_dict(data, "file.json")
 
 
@@ -154,7 +155,7 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
     damage(data)
     path = tmp_path / "acceptance.json"
     path.write_text(json.dumps(data))
-    with pytest.raises(st.RecordError, match=message):
+    with pytest.raises(RecordError, match=message):
         st.Acceptance.load(path)
 
 
@@ -175,7 +176,7 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
     ids=range(10),
 )
 def test_a_field_that_cannot_be_is_refused(record: Record, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(st.RecordError, match=f"is damaged: .*{message}"):
+    with pytest.raises(RecordError, match=f"is damaged: .*{message}"):
         type(record).from_dict(json.loads(json.dumps({**record.to_dict(), **changes})))
 
 
@@ -204,14 +205,14 @@ def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> N
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_what_is_no_number_is_refused(number: str) -> None:
     text = json.dumps(TALLY.to_dict()).replace('"cycles": [2,', f'"cycles": [{number},')
-    with pytest.raises(st.RecordError, match=f"record.json is damaged: not JSON .*{number}"):
+    with pytest.raises(RecordError, match=f"record.json is damaged: not JSON .*{number}"):
         st.Tally.from_text(text, "record.json")
 
 
 def test_a_kind_that_is_no_name_is_refused(tmp_path: Path) -> None:
     for kind in ([], 1, "sauce"):
         (tmp_path / "record.json").write_text(json.dumps({"kind": kind, "schema": 2}))
-        with pytest.raises(st.RecordError, match=r"record.json holds no known record"):
+        with pytest.raises(RecordError, match=r"record.json holds no known record"):
             st.load(tmp_path / "record.json")
 
 

@@ -14,7 +14,7 @@ import spectheory as st
 from spectheory.engines import Conditions, Run, read_runs
 from spectheory.engines.benchmark_file import Entry
 from spectheory.engines.llama_cpp import LAST_LOGITS
-from spectheory.engines.serving_run import ASSUMED, Speculation, served_run
+from spectheory.engines.serving_run import ASSUMED, served_run
 from tests.engines.examples import BENCH, SERVE, SERVING, read, require_refused
 from tests.refusals import refuses
 
@@ -50,9 +50,8 @@ def test_vllm_bench_serve(tmp_path: Path) -> None:
     for change, batch in (({"max_concurrency": None}, 4), ({"max_concurrency": 3.9}, 3.9), ({"mean_tpot_ms": 1.5}, 1)):
         assert read(tmp_path, [SERVE | {"mean_itl_ms": None} | change]).runs[0].batch == batch
     older = SERVE | {"mean_itl_ms": 39.0}
-    (tree,) = read(tmp_path, [older], tau=2.5, nodes=8, depth=3, batch=6).runs
-    assert (tree.kind, tree.seconds, tree.tokens, tree.depth, tree.batch) == ("speculative", 0.0390625, 9, 3, 6)
-    assert read(tmp_path, [older], speculative=False).runs[0].kind == "plain"
+    (tree,) = read(tmp_path, [older], tau=2.5, nodes=8, depth=3).runs
+    assert (tree.kind, tree.seconds, tree.tokens, tree.depth, tree.batch) == ("speculative", 0.0390625, 9, 3, 4)
 
 
 def test_sglang_bench_serving(tmp_path: Path) -> None:
@@ -113,7 +112,6 @@ REFUSED = [
     *((BENCH, change, {}, f"has no run that can be used: .*{reason}") for change, reason in UNUSED),
     (SERVE, {}, {"nodes": 3}, r"tau of a speculative run is missing, .* batch \* tau / throughput"),
     (SERVE, {}, {"tau": 2.0}, "does not say how many nodes are drafted per cycle, .* give nodes, and depth unless"),
-    (SERVE, DRAFTS, {"speculative": False}, "has figures of speculation, but speculative=False was given"),
     (SERVE, DRAFTS, {"tau": 2.0}, "tau is 2.5 in the file, but 2 was given: leave it out"),
     (SERVE, DRAFTS | {"spec_decode_draft_tokens": 2500}, {}, "drafts had several sizes: give nodes"),
     (SERVE, {"output_throughput": 300.0}, {}, "output_throughput is 300, but tokens / duration makes it 258: these"),
@@ -170,7 +168,7 @@ def test_speculation_scales_the_seconds_of_a_run_and_nothing_that_was_counted(
     counted = {"completed": 1, "total_input_tokens": prompt, "total_output_tokens": answer}
     times = {"duration": 1 / rate, "output_throughput": answer * rate, "mean_tpot_ms": 1e3 * seconds}
     entry = Entry("a", counted | times)
-    plain, cycle = (served_run(entry, found, Conditions()) for found in (None, Speculation(tau, 4, 4)))
+    plain, cycle = (served_run(entry, found, Conditions()) for found in (None, Conditions(tau, 4, 4)))
     assert (plain.batch, plain.context) == (cycle.batch, cycle.context)
     assert cycle.seconds == pytest.approx(tau * plain.seconds, rel=1e-12)
     assert plain.tokens_per_second == pytest.approx(cycle.tokens_per_second, rel=1e-12)

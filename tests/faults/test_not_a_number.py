@@ -26,9 +26,10 @@ from reference.profiling import profile
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from reference.tracing import TraceSettings, record_trace
-from spectheory import Eagle2, Tree
+from spectheory import Tree
 from spectheory.core.world import Levels
 from spectheory.otlp import NSS, RRS
+from spectheory.search import Eagle2
 from spectheory.verify import TopDown, Verifier
 from tests.reference.played import gpu
 

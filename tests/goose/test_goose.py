@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
-from spectheory.goose.geometric import geometric_sum
+from spectheory.goose.equation_1 import geometric_sum
 from spectheory.goose.two_source import Siblings, sibling_rule
 from tests.refusals import refuses
 from tests.search.test_search import Forest, forests
@@ -229,9 +227,6 @@ def test_bad_arguments_are_named() -> None:
     refuses("branch_depth must be between 1", goose.spine_bound, 0.5, 0.1, 1, [1], 0)
     refuses("p_spine must be a probability", goose.allocate, "a", 0.1, 1, 1)
     refuses("branch_budget must be between", goose.allocate, 0.5, 0.1, 1, -1)
-    refuses(r"k \* p must be at most 1 .* 3 \* 0\.4", goose.isotropic_yield, 0.4, 3, 2, siblings="exclusive")
-    refuses("k must be between 1", goose.isotropic_yield, 0.4, 0, 2)
-    refuses("siblings must be", goose.isotropic_yield, 0.4, 1, 2, siblings="iid")
     refuses("top_k must be between", goose.spine_tree, 0.5, 0.1, 9, 3, top_k=-1)
     refuses("root_ratio must be a probability", goose.spine_tree, 0.5, 0.1, 9, 3, root_ratio=2)
     refuses("is_spine must have one entry", goose.SpineTree.valued, Tree([-1, 0, 0]), [True], 0.5, 0.1)
@@ -246,17 +241,3 @@ def test_bad_arguments_are_named() -> None:
         0.6,
         siblings="exclusive",
     )
-
-
-@pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
-def test_a_chain_is_optimal_where_its_last_token_beats_the_first_branch(siblings: Siblings) -> None:
-    found = set()
-    for ninths, sevenths, length in product(range(1, 9), range(1, 7), range(1, 9)):
-        p_spine, p_branch = ninths / 9, sevenths / 7
-        chain = sum(p_spine**depth for depth in range(length + 1))
-        best = goose.optimal_tree(p_spine, p_branch, length, siblings=siblings).block_efficiency
-        is_best = goose.chain_is_optimal(Fraction(ninths, 9), Fraction(sevenths, 7), length)
-        assert (best <= chain + 1e-12) == is_best
-        found.add(is_best)
-    assert found == {True, False}
-    refuses("p_spine must be a probability between 0 and 1, got 2", goose.chain_is_optimal, 2, 0.5, 3)

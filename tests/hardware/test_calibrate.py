@@ -118,7 +118,7 @@ def test_the_record_comes_back(tmp_path: Path) -> None:
     again = st.load(tmp_path / "costs.json")
     assert isinstance(again, CalibratedCosts)
     assert again.to_dict() == found.to_dict()
-    assert all(0 < deviation <= found.spreads[name] for name, deviation in found.deviations.items())
+    assert found.moved["level_seconds"] == (found.shipped.level_seconds, found.costs.level_seconds)
 
 
 def test_another_draft_is_said_and_another_deployment_is_refused() -> None:
@@ -171,22 +171,15 @@ def test_faster_than_the_bandwidth_is_refused_and_the_bound_is_the_bytes_of_the_
 
 def test_impossible_runs_are_refused() -> None:
     refuses(
-        "huge: llama-3.1-8b .* are missing; batch up to 952 fits",
+        "huge: llama-3.1-8b .* batch up to 952 fits",
         calibrated,
         replace(PLAIN[0], batch=5000, source="huge"),
     )
     refuses("chain: tau of a speculative run is missing", replace, CHAIN, tau=None)
-    refuses("chain: tau must be at most 6", replace, CHAIN, tau=6.5)
+    refuses("chain: tau must be a number from 1 to 6", replace, CHAIN, tau=6.5)
     refuses("chain: a speculative run needs the draft", calibrated, replace(CHAIN, seconds=0.012), draft=None)
     assert calibrated(replace(CHAIN, seconds=0.012), draft="ngram").setup.draft is None
-    refuses("runs must contain at least one run", calibrated)
-    refuses("runs must be a list of runs, such as read_runs", calibrated, 141.0)
+    refuses("runs must be one run or more, such as read_runs", calibrated)
+    refuses("runs must be one run or more, such as read_runs", calibrated, 141.0)
     for noise in (0.0, -1.0, math.nan, 2.0):
-        refuses("noise must be from", calibrated, *timed(PLAIN[0]), noise=noise)
-
-
-def test_runs_that_contradict_or_repeat_each_other_are_refused() -> None:
-    one, many = timed(*PLAIN)
-    refuses("plain 64: 6 ms at batch 64 contradicts plain 1, 8.6 ms", calibrated, one, replace(many, seconds=0.006))
-    refuses("chain: 6 ms at batch 1 contradicts plain 1.* less time", calibrated, one, replace(CHAIN, seconds=0.006))
-    refuses("again: the run repeats the conditions of plain 1", calibrated, one, replace(one, source="again"))
+        refuses("noise must be a number from", calibrated, *timed(PLAIN[0]), noise=noise)

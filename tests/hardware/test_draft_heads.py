@@ -94,14 +94,14 @@ DFLASH = 5 * (LAYER + 2 * 24) + 5 * 64**2 + 2 * 64
     [
         ("eagle1", LAYER - 64 + 2 * 64**2 + 64, HEAD, 1),
         ("eagle3", LAYER + EAGLE3, 0, 1),
-        ("p-eagle", 4 * LAYER + EAGLE3 + 3 * 64 + HEAD, 0, 4),
+        ("p-eagle", 4 * LAYER + EAGLE3, 0, 4),
         ("dflash", DFLASH, HEAD, 5),
-        ("dspark", DFLASH + 2 * 100 * 256 + 64 + 256 + 1, HEAD, 5),
+        ("dspark", DFLASH, HEAD, 5),
         ("medusa", 5 * (64**2 + 64 + HEAD), 0, 1),
     ],
 )
 def test_every_kind_has_the_weights_of_its_layout(kind: str, parameters: int, borrowed: int, layers: int) -> None:
-    """The weights of the modules, counted here from the modelling code of each kind."""
+    """The weights of the modules, counted here from the modelling code of EAGLE, SpecForge and Medusa."""
     target = ModelConfig.from_hf(LLAMA, name="tiny")
     head = draft_of_kind(target, kind)
     assert (head.parameters, head.shape.borrowed_parameters, head.layers) == (parameters, borrowed, layers)
@@ -149,13 +149,11 @@ def test_configs_of_published_heads_are_read_as_heads(kind: str, config: dict[st
     require_pair(model("qwen3-8b"), published, 1000)
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_every_shipped_model_has_a_head_of_every_kind_that_fits_it(name: str) -> None:
-    target = model(name)
-    for kind in KINDS:
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_shipped_model_has_a_head_of_every_kind_that_fits_it(kind: str) -> None:
+    for target in map(model, WHOLE):
         head = draft_of_kind(target, kind)
         require_pair(target, head, 100)
-        assert head.parameters > 0
         assert head.read_bytes(1) < target.read_bytes(10**6) or target.parameters < 2e9
 
 
@@ -169,6 +167,6 @@ def test_drafts_by_name() -> None:
         assert draft_of(target, word) is None
     pard = draft_of(model("llama-3.1-70b"), "pard")
     assert pard == replace(model("llama-3.2-1b"), name="pard-llama-3.2-1b", drafts_at_once=True)
-    gemma, packed = model("gemma-3-4b"), replace(target, name="x.gguf", design=None)
+    gemma = model("gemma-3-4b")
     refuses("PARD draft for the tokenizers Llama 3, .* gemma-3-4b has Gemma 3: name", draft_of, gemma, "pard")
-    refuses("dflash head cannot be derived from x.gguf, a GGUF file: name a draft", draft_of, packed, "dflash")
+    refuses("x.gguf is not read: name the model and its format", model, "x.gguf")

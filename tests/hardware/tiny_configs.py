@@ -46,6 +46,4 @@ TINY: list[dict[str, Any]] = [
     {"model_type": "deepseek_v2", "q_lora_rank": None, **DEEPSEEK},
     {"model_type": "deepseek_v3", "q_lora_rank": 20, "attention_bias": True, **DEEPSEEK},
     {"model_type": "glm4_moe", "use_qk_norm": True, **MOE, **{k: DEEPSEEK[k] for k in sorted(DEEPSEEK)[:6]}},
-    {"model_type": "olmo2"},
-    {"model_type": "smollm3"},
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -250,3 +252,32 @@ def test_rrs_goes_on_where_what_is_left_of_q_is_next_to_nothing() -> None:
     assert 0 < q[1] < np.finfo(np.float32).tiny
     np.testing.assert_allclose(RRS()._distribution(p, q, [0, 1]), p, atol=1e-6)
     assert {RRS()._sample(p, q, [0, 1], np.random.default_rng(seed)) for seed in range(20)} == {2, 3}
+
+
+def by_orders(p: np.ndarray, q: np.ndarray, drafts: list[int]) -> list[Fraction]:
+    """The distribution of the emitted token, order by order."""
+    total = [Fraction(0)] * len(p)
+    for order in permutations(drafts):
+        left, reached = list(p), Fraction(1, math.factorial(len(drafts)))
+        for token in order:
+            accept = min(Fraction(1), left[token] / q[token])
+            total[token] += reached * accept
+            reached *= 1 - accept
+            left = [max(a - b, Fraction(0)) for a, b in zip(left, q, strict=True)]
+            mass = sum(left)
+            left = [a / mass for a in left] if mass else list(p)
+        total = [a + reached * b for a, b in zip(total, left, strict=True)]
+    return total
+
+
+def test_specinfer_has_the_distribution_of_all_orders_and_thirty_drafts_take_no_time() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        size, count = int(rng.integers(2, 6)), int(rng.integers(1, 6))
+        p, q = exact(*rng.integers(0, 9, size).tolist()[:-1], 1), exact(*rng.integers(1, 9, size).tolist())
+        drafts = rng.integers(0, size, count).tolist()
+        assert SpecInfer().distribution(p, q, drafts).tolist() == by_orders(p, q, drafts)
+    p, q = rng.dirichlet(np.ones(64)), rng.dirichlet(np.ones(64))
+    found = SpecInfer().distribution(p, q, list(range(30)))
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1, abs=1e-12)

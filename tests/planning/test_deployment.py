@@ -54,10 +54,6 @@ def test_a_kind_names_the_draft_for_the_target(kind: str) -> None:
     assert not place(draft=kind, drafting="levels").latency(2).drafts_at_once
 
 
-def test_a_module_is_named_after_its_target() -> None:
-    assert Deployment("h200_sxm", "deepseek-v3", "nextn", gpus=8).draft_name == "deepseek-v3-mtp"
-
-
 @pytest.mark.parametrize("name", NO_MODEL)
 def test_looked_up_drafts_take_no_time(name: str) -> None:
     at = place(draft=name).latency(4)
@@ -82,14 +78,6 @@ def test_looked_up_drafts_need_counts_of_their_own() -> None:
         refuses(said, place(draft="ngram").schedule, rates(other), [1])
     said = "suffix drafts cannot be replayed on a trace of a draft model: count how oft"
     refuses(said, place(draft="suffix").schedule, CHAIN, [1], replays=object())
-
-
-def test_the_time_of_drafting_is_said_by_kind() -> None:
-    said = place().latency(1).provenance.assumptions
-    assert any(sentence.startswith("a drafted level costs ") for sentence in said)
-    said = place(draft="dflash").latency(1).provenance.assumptions
-    assert any(sentence.startswith("drafting all levels at once costs ") for sentence in said)
-    assert not any("a drafted level" in sentence for sentence in said)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -126,15 +114,6 @@ def test_the_chosen_tree_is_the_fastest_of_all_trees(draft: str, lengths: tuple[
         assert (chosen.budget, chosen.max_depth) == (found.budget, found.max_depth)
 
 
-def test_a_chain_that_is_drafted_at_once_pays_one_forward_for_any_depth() -> None:
-    """A deeper chain costs the operations of more tokens only, so at one request the longest chain wins."""
-    rates = st.Acceptance.by_rank([0.9])
-    planned = {kind: place(draft=kind).schedule(rates, [1], max_budget=24) for kind in ("eagle3", "dflash")}
-    one, seven = (place(draft="dflash").latency(1).draft_levels(st.Tree.chain(k), 1024) for k in (1, 7))
-    assert seven < 1.1 * one
-    assert planned["dflash"].trees[planned["dflash"].choice[0]].budget > planned["eagle3"].trees[0].budget
-
-
 def test_lengths_give_the_context_and_the_prompts() -> None:
     """1,000 tokens of prompts for 200 of answers: 5 tokens of prompts for each token; contexts from 1,000 to 1,200."""
     with_prompts, without = place(prompt_tokens=1000, output_tokens=200), place(context=1100)
@@ -148,15 +127,6 @@ def test_lengths_give_the_context_and_the_prompts() -> None:
     assert one.prompts(3.0, False) == pytest.approx(3 * whole)
     assert one.prompts(3.0) > one.prompts(3.0, False)
     assert other.prompts(3.0) == 0
-
-
-def test_prompts_bring_the_speedup_closer_to_1() -> None:
-    speedups = [
-        place(**lengths).schedule(CHAIN, [32]).speedups[0]
-        for lengths in ({"context": 1100}, {"prompt_tokens": 1000, "output_tokens": 200, "context": 1100})
-    ]
-    speedups.append(place(prompt_tokens=1095, output_tokens=10).schedule(CHAIN, [32]).speedups[0])
-    assert speedups[0] > speedups[1] > speedups[2] >= 1
 
 
 @pytest.mark.parametrize(("prompt", "output"), [(0, 100), (50, 100), (100, 400), (1000, 1), (4000, 200)])
@@ -177,33 +147,13 @@ def test_windows_read_the_mean_over_all_contexts_of_a_request(prompt: int, outpu
     assert at.target(1, 0) == beside.forward_seconds(sizes, [1])[0]
 
 
-def test_a_window_within_the_lengths_reads_less_than_at_the_mean_context() -> None:
-    """Contexts from 0 to 256, windows of 128: 96 tokens on average, and 128 at the mean context."""
-    sizes = model("gpt-oss-20b")
-    half = next(cache for cache in sizes.shape.caches if cache.window == 128)
-    assert (half.read(0, 256), half.read(128, 128)) == (96, 128)
-
-
 def test_lengths_that_contradict_each_other_are_refused() -> None:
     refuses("prompt_tokens needs output_tokens: give both", place, prompt_tokens=100)
-    refuses("output_tokens needs prompt_tokens: give both", place, output_tokens=100)
-    refuses("prompt_tokens must be a number of at least 0, got -1", place, prompt_tokens=-1, output_tokens=10)
-    refuses("output_tokens must be above 0, got 0", place, prompt_tokens=10, output_tokens=0)
     refuses("prompt_tokens must be a number of at least 0, got nan", place, prompt_tokens=float("nan"), output_tokens=1)
+    refuses("output_tokens must be above 0, got 0", place, prompt_tokens=10, output_tokens=0)
     refuses("must add up to at most 1,000,000,000, got inf and 1", place, prompt_tokens=float("inf"), output_tokens=1)
-    refuses(
-        "context must be between prompt_tokens=900 and 1100, .* got 1,101: leave out the context, or change",
-        place,
-        prompt_tokens=900,
-        output_tokens=200,
-        context=1101,
-    )
-    refuses("context must be between prompt_tokens=900", place, prompt_tokens=900, output_tokens=200, context=899)
-
-
-def test_measured_records_have_no_prompts(tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match="measured records have no times of prompts, got prompt_tokens 900"):
-        place(prompt_tokens=900, output_tokens=200, measured=tmp_path).schedule(CHAIN, [1])
+    said = "context must be between prompt_tokens=900 and 1100, .* got 1,101: leave out the context, or change"
+    refuses(said, place, prompt_tokens=900, output_tokens=200, context=1101)
 
 
 def run(*arguments: object) -> Result:
@@ -212,22 +162,13 @@ def run(*arguments: object) -> Result:
 
 
 def test_the_command_takes_lengths_kinds_and_rates_by_depth(tmp_path: Any) -> None:
-    out = tmp_path / "schedule.json"
-    lengths = ("--lengths", "900,200")
+    out, lengths = tmp_path / "schedule.json", ("--lengths", "900,200")
     result = run("--draft", "eagle3", "--acceptance", "0.8,0.7,0.6", *lengths, "--out", out, "--engine", "vllm,sglang")
     assert result.exit_code == 0, result.output
     planned = Schedule.load(out)
-    assert planned.context == 1000
-    assert planned.acceptance.table.tolist() == [[0.8], [0.7], [0.6]]
-    assert "ranks beyond 0 are taken as 0" in planned.provenance.assumptions
     expected = place(prompt_tokens=900, output_tokens=200, engine="vllm").schedule(CHAIN, [1], max_budget=8)
     assert planned.speedups.tolist() == expected.speedups.tolist()
     assert '"method": "eagle3", "model": "' in result.output
-    assert '"model": "eagle3"' not in result.output
     looked_up = run("--draft", "n-gram", "--acceptance", "0.5", "--engine", "vllm")
-    assert looked_up.exit_code == 0, looked_up.output
     assert '{"method": "ngram", "num_speculative_tokens": ' in looked_up.output
-    refused = run("--draft", "eagle3", "--acceptance", "0.8", *lengths, "--context", 5000)
-    assert refused.exit_code == 2
-    assert "context must be between prompt_tokens=900 and 1100" in refused.stderr
     assert "table[0] must sum to at most 1" in run("--draft", "eagle3", "--acceptance", "1.8").stderr

@@ -17,13 +17,16 @@ from spectheory.planning.fitting import (
     MostNodes,
     PlainIsFastestError,
     at_most,
+    checked_ranges,
     first_is_longest,
     name_for_engines,
     one_length,
     one_length_then_off,
 )
 from spectheory.planning.planner import schedule
+from tests.engines.examples import RANGES
 from tests.planning.test_envelope import RATES, grown
+from tests.refusals import refuses
 
 LONGEST, BATCHES = 4, (1, 4, 9)
 costs = hs.lists(hs.lists(hs.floats(0.0, 0.6), min_size=LONGEST, max_size=LONGEST), min_size=3, max_size=3)
@@ -150,25 +153,6 @@ def test_the_better_of_chains_and_one_envelope_is_taken_and_both_losses_are_said
     assert notes[1:] == (between, "1 rank is recorded, which bounds the branching of trees")
 
 
-def test_one_tree_says_its_batch_size_and_what_it_loses_there_and_elsewhere() -> None:
-    fitting = tree_fitting((1, 256), st.Acceptance.by_rank([0.6, 0.15, 0.06]))
-    reached = fitting.tree_speedups
-    (note,) = fitting.notes_at_first(reached)
-    lost = 1 - reached / fitting.schedule.speedups
-    assert lost[1] > 0.01
-    assert note == (
-        f"for batch size 1: predicted no slower than the plan; at batch sizes 1 to 256: {lost.mean():.1%} slower on "
-        f"average, each planned batch size counted once, {lost[1]:.1%} slower at batch size 256 than the plan"
-    )
-    (note,) = fitting.notes_at_first(reached, alone=True)
-    assert note == "for batch size 1, the only one at which it drafts: predicted no slower than the plan"
-    alone = tree_fitting((1,), st.Acceptance.by_rank([0.6, 0.15, 0.06]))
-    lost = 1 - alone.chain_speedups[0, alone.chain] / alone.schedule.speedups[0]
-    assert alone.notes_at_first(alone.chain_speedups[:, alone.chain]) == (
-        f"for batch size 1: predicted {lost:.1%} slower than the plan",
-    )
-
-
 def test_where_plain_decoding_is_fastest_there_is_nothing_to_run() -> None:
     fitting = fitting_of(0.2, [[0.6] * 4] * 3)
     for ask in (lambda: fitting.tree, lambda: fitting.chain, lambda: fitting.chains(at_most(4), "X takes")):
@@ -190,3 +174,17 @@ def test_names_that_engines_load() -> None:
         ("", ""),
     ]:
         assert name_for_engines(draft) == name
+
+
+def test_ranges_and_envelopes_check_themselves() -> None:
+    assert Envelope(levels=3, branching=2, nodes=10).pool == 2 + 2 * 4
+    assert [r.length for r in checked_ranges(RANGES[::-1])] == [5, 3, 0]
+    refuses(r"nodes must be at most .* = 10, .* levels=3 and branching=2, got 11", Envelope, 3, 2, 11)
+    refuses("levels must be at least 1, got 0", Envelope, 0, 2, 1)
+    refuses("nodes must be a whole number, got 1.5", Envelope, 1, 2, 1.5)
+    refuses("last_batch must be at least first_batch=5, got 4", ChainRange, 5, 4, 1)
+    refuses("length must be at least 0, got -1", ChainRange, 1, 4, -1)
+    refuses("ranges must have a length above 0, got none", checked_ranges, [])
+    refuses("must cover every batch size from 1 on once: .* start at 1", checked_ranges, [ChainRange(2, 4, 1)])
+    refuses("should start at 5", checked_ranges, [ChainRange(1, 4, 1), ChainRange(4, 8, 0)])
+    refuses("got none: run the engine without", checked_ranges, [ChainRange(1, 4, 0)])

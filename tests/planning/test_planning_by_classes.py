@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.engines.statistics import from_positions
 from spectheory.planning.candidates import ByRates, Candidates, Limits
 from spectheory.planning.fitting import Fitting
 from spectheory.yields.request_classes import ASSUMED
@@ -21,7 +20,7 @@ EASY, HARD, CYCLES = 0.9, 0.3, 100_000
 COUNTS = np.array([round(CYCLES * (EASY**d + HARD**d) / 2) for d in range(6)])
 """How many of the cycles of a chain of 5 kept at least 0..5 tokens: half of the cycles are easy, half are hard."""
 RATES = st.Acceptance.from_counts(COUNTS[1:, None], COUNTS[:-1], cycles_of=st.Tree.chain(5))
-CLASSES = st.RequestClasses.from_acceptance(RATES)
+CLASSES = st.yields.RequestClasses.from_acceptance(RATES)
 LATENCY = st.Latency.constant(draft_seconds=0.06)
 
 
@@ -68,19 +67,6 @@ def test_a_schedule_and_what_engines_run_of_it_use_the_classes() -> None:
     assert chains[5] == pytest.approx(CLASSES.block_efficiency(st.Tree.chain(5)) / 1.3)
     assert found.speedup == pytest.approx(chains.max())
     assert st.Schedule.from_dict(found.to_dict()).speedups == pytest.approx(found.speedups)
-
-
-def test_replay_needs_no_classes() -> None:
-    texts = st.Replays([st.GreedyText(np.array([0, 0, -1, 0, 0, 0, -1, 0, 0, 0]))])
-    replayed = st.evaluate(st.Tree.chain(2), RATES, LATENCY, replays=texts)
-    assert replayed.rates.classes is None
-    assert ASSUMED not in replayed.provenance.assumptions
-
-
-def test_counts_of_an_engine_name_their_chain() -> None:
-    counted = COUNTS[1:].tolist(), COUNTS[:-1].tolist()
-    found = from_positions(counted, CYCLES, 5 * CYCLES, 100)
-    assert known(found.acceptance).cycles_of == st.Tree.chain(5)
 
 
 def test_rates_that_classes_do_not_fit_say_why() -> None:

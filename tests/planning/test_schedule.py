@@ -68,21 +68,6 @@ def test_large_batches_break_even(planned: Schedule) -> None:
     assert schedule(RATES, latency_at, [1], context=512, max_budget=4).break_even is None
 
 
-def test_it_is_a_record(planned: Schedule, tmp_path: Path) -> None:
-    planned.save(tmp_path / "schedule.json")
-    again = Schedule.load(tmp_path / "schedule.json")
-    assert again.ranges() == planned.ranges()
-    np.testing.assert_array_equal(again.speedups, planned.speedups)
-
-
-def test_intervals_come_from_the_counts() -> None:
-    counted = st.Acceptance.from_counts(np.array([[60, 20, 5]]), np.array([100]))
-    planned = schedule(counted, latency_at, [1, 50], context=512, max_budget=8)
-    for row in (0, 1):
-        low, high = known(planned.speedup_interval(row))
-        assert low < planned.speedups[row] < high
-
-
 def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
     """A second token loads up to twice the experts at batch 1, but no further experts at batch 30.
 

@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 
-from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
-from proofs_check.claims import (
-    Paper,
-    filled,
-    papers,
-)
-from proofs_check.sentences import formulas, in_latex, in_plain, judged, keeps_the_conclusion
+from proofs_check import CLAIMS, Claim, decide
+from proofs_check.claims import Paper, filled, papers
+from proofs_check.sentences import formulas, in_words, judged, keeps_the_conclusion
 from spectheory.core.errors import InputError
 from tests.refusals import refuses
 
@@ -48,24 +44,10 @@ def test_what_a_repair_keeps(printed: str, repaired: str, kept: bool) -> None:
     assert keeps_the_conclusion(one, other) == kept
 
 
-def test_a_formula_is_printed_in_words_and_typeset() -> None:
-    text = "So [[every factor: rho <= 0 implies p_acc ** 2 != abs(best_rate - 1 / 2)]]. [[some n: n in [1, 'A']]]"
-    assert in_plain(text) == (
-        "So for every factor, rho <= 0 implies p_acc ** 2 != abs(best_rate - 1 / 2). For some n, n in [1, 'A']"
-    )
-    assert in_latex(text) == (
-        r"So for every factor, if $\rho \le 0$ then $p_{\text{acc}}^{2} \ne |\text{best rate} - (1 / 2)|$. "
-        r"For some n, $n \in (1, \text{A})$"
-    )
-
-
-NUMBER = re.compile(r"(?<![\w.^_{/+*=(-])\d+(?:\.\d+)?(?![\w^/)]|\.\d)")
-
-
-PLACES = re.compile(
-    r"\$[^$]*\$|\{[^{}]*\}|"
-    r"(?:Eq\.|Propositions?|Tables?|Algorithm|meanings?|temperature|Lines?) \(?\d+\)?(?:(?:,| and| to) \(?\d+\)?)*"
-)
+def test_a_formula_is_printed_in_words() -> None:
+    text = "So [[every factor: rho <= 0 implies p_acc != 1]]. [[some n: n in [1, 'A']]]"
+    assert in_words(text) == "So for every factor, rho <= 0 implies p_acc != 1. For some n, n in [1, 'A']"
+    assert in_words(text, "`") == "So for every factor, `rho <= 0 implies p_acc != 1`. For some n, `n in [1, 'A']`"
 
 
 @pytest.mark.parametrize("paper", papers(), ids=lambda paper: paper.name)
@@ -110,11 +92,10 @@ def test_fields_show_fractions_exactly_or_in_decimals() -> None:
     )
 
 
-@pytest.mark.parametrize("numbers", [{}, {"count": 26, "most": 4, "least": 0}])
-def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]) -> None:
-    one = replace(
-        CLAIMS["O-SIZE"], check=lambda effort: Finding(numbers, {"n": 1}, 1), statement="1", corrected="1", terms={}
-    )
-    monkeypatch.setitem(CLAIMS, "O-SIZE", one)
-    monkeypatch.setitem(SECOND, "O-SIZE", lambda finding: None)
-    refuses("numbers found without a field: least|fields without a number found: count", decide, "O-SIZE")
+@pytest.mark.parametrize(("less", "more"), [("pairs", ""), ("", "extra")])
+def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, less: str, more: str) -> None:
+    one = CLAIMS["O-TABLES"]
+    found = one.check(1)
+    numbers = {name: number for name, number in found.numbers.items() if name != less} | ({more: 1} if more else {})
+    monkeypatch.setitem(CLAIMS, "O-TABLES", replace(one, check=lambda effort: replace(found, numbers=numbers)))
+    refuses("numbers found without a field: extra|fields without a number found: pairs", decide, "O-TABLES")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reference.candidates import largest
 from reference.drafters import Checked, Drafter
-from reference.heads import Head, HeadConfig, ParallelHead
+from reference.heads import Head, HeadConfig
 from reference.host_arrays import to_host
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -70,10 +70,6 @@ class SlowHead:
     def logits(self, path: Sequence[int]) -> Tensor:
         """Logits (V,) of the token after the text and `path`."""
         tokens, features = self.text[1:], self.features[:, :-1]
-        if isinstance(self.head, ParallelHead):
-            return self.head.marginals(self.head(torch.tensor([tokens]), features)[0, -1])[
-                min(len(path), len(self.head.blocks) - 1)
-            ]
         for token in path:
             outputs = self.head(torch.tensor([tokens]), features)
             tokens, features = [*tokens, token], torch.cat([features, outputs[:, -1:]], 1)
@@ -119,7 +115,7 @@ def accepting(pair: Pair, drafter: Drafter, prompt: list[int], count: int) -> It
         text.append(int(rng.integers(pair.vocab_size)))
         drafting.commit([], text[-1:])
         for _ in range(count):
-            draft = drafting.grow(min(100, drafting.deepest), None)
+            draft = drafting.grow(100, None)
             yield text, draft
             path: list[int] = []
             while rng.random() < 0.8 and (children := draft.draws[path[-1] if path else 0]):

@@ -23,10 +23,11 @@ from reference.host_arrays import numpy_on_host, to_host
 from reference.models import Pair
 from reference.random_streams import Uniforms, streams
 from reference.sampling import Sampling
-from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
+from spectheory import Acceptance, Draft, DrawRule, Tree, best_tree
 from spectheory.core.chance import branches
 from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import RRS, Naive, SpecTr
+from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
 from tests.reference.sampled_text import chi_square, generated, many_texts, small_vocabulary
 from tests.refusals import refuses

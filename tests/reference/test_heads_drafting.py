@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,14 +16,15 @@ from reference.host_arrays import to_host
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory import Draft, Eagle2, OptTree, Salf, SpecExec, Tree
+from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
+from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import TopDown
 from tests.reference.sampled_text import generated
 from tests.reference.slow_heads import PROMPTS, SlowHead, accepting, headed, paths_of
-from tests.reference.tiny_heads import CONFIGS, EAGLE1, EAGLE3, PARALLEL, random_head, random_target
+from tests.reference.tiny_heads import CONFIGS, EAGLE1, EAGLE3, random_head, random_target
 from tests.refusals import refuses
 
 BRANCHING = Tree([-1, 0, 0, 1, 1, 2, 5, 5, 3])
@@ -81,7 +80,7 @@ def test_every_search_drafts_as_with_the_slow_rendering(search: Any) -> None:
         assert_searched(search, SlowHead(pair, text), draft)
 
 
-@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "parallel"])
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3.1"])
 def test_drawn_drafts_have_the_distributions_of_the_slow_rendering(kind: str) -> None:
     pair, compared, kept = headed(CONFIGS[kind]), 0, 0
     for drafter in SAMPLED:
@@ -97,12 +96,11 @@ def test_drawn_drafts_have_the_distributions_of_the_slow_rendering(kind: str) ->
     assert kept, "no drafted token was accepted, so nothing was tested of the next cycle"
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_the_greedy_text_is_that_of_plain_decoding(kind: str) -> None:
-    pair = headed(CONFIGS[kind])
+def test_the_greedy_text_is_that_of_plain_decoding() -> None:
+    pair = headed(EAGLE3)
     for prompt in PROMPTS[:2]:
         wanted = generated(pair, prompt, 8)
-        for drafter in DRAFTERS if kind == "eagle3" else DRAFTERS[1:3]:
+        for drafter in DRAFTERS:
             assert Decoder(pair, drafter).generate(prompt, 8).tokens == wanted
 
 
@@ -137,8 +135,8 @@ def test_a_tree_wider_than_the_draft_vocabulary_is_refused() -> None:
 @pytest.mark.parametrize(
     ("config", "sizes", "message"),
     [
-        (EAGLE3, {"hidden_size": 48}, r"the head is for another target: its hidden size \(hidden_size\) is 32, .* 48"),
-        (EAGLE3, {"vocab_size": 50}, r"the head is for another target: its vocabulary \(vocab_size\) is 40, .* 50"),
+        (EAGLE3, {"hidden_size": 48}, r"the head is for another target: its hidden_size is 32, .* 48"),
+        (EAGLE3, {"vocab_size": 50}, r"the head is for another target: its vocab_size is 40, .* 50"),
         (EAGLE3, {"layers": 6}, r"inputs of layers 2, 3, 3 \(2, n // 2, n - 3\), which must be different .* 6 layers"),
         (replace(EAGLE3, layers=(1, 9)), {}, "inputs of layers 1, 9, which must be different .* the target has 4"),
         (EAGLE1, {"dtype": torch.bfloat16}, "the head has weights in float64, the target's hidden states are in bfl"),
@@ -147,37 +145,3 @@ def test_a_tree_wider_than_the_draft_vocabulary_is_refused() -> None:
 )
 def test_a_head_for_another_target_is_refused_by_name(config: HeadConfig, sizes: Any, message: str) -> None:
     refuses(message, random_head(config, dtype=torch.float64).attach, random_target(**sizes))
-
-
-def trees(tokens: int, budget: int, deepest: int) -> set[frozenset[tuple[int, ...]]]:
-    """All trees of `budget` nodes at most, as sets of paths from the root."""
-    found = {frozenset[tuple[int, ...]]()}
-    for _ in range(budget):
-        found |= {
-            tree | {(*above, token)}
-            for tree in found
-            for above in ((), *tree)
-            if len(above) < deepest
-            for token in range(tokens)
-        }
-    return found
-
-
-@pytest.mark.parametrize(("tokens", "depths", "budget"), [(5, 4, 4), (4, 2, 5), (3, 1, 4)])
-@pytest.mark.parametrize("batch", [1, 4])
-def test_no_tree_is_better_under_products_of_marginals(tokens: int, depths: int, budget: int, batch: int) -> None:
-    """Against all trees of the budget that a parallel head can draft; the last budget exceeds the largest of them."""
-    one = random_target(vocab_size=tokens)
-    head = random_head(replace(PARALLEL, vocab_size=tokens, depths=depths), dtype=torch.float64).attach(one)
-    tokenizer: Any = None
-    pair = Pair(one, head, tokenizer, ("the target", "the head"))
-    every = trees(tokens, budget, depths)
-    for text, draft in accepting(pair, Searched(SpecExec(budget, batch)), [2, 0, 1], 3):
-        slow = SlowHead(pair, text)
-        rates = [slow.logits([0] * depth).softmax(-1).tolist() for depth in range(depths)]
-
-        def worth(tree: Iterable[Sequence[int]], rates: list[list[float]] = rates) -> float:
-            return sum(prod(rates[depth][token] for depth, token in enumerate(path)) for path in tree)
-
-        assert worth(paths_of(draft)[1:]) == pytest.approx(max(map(worth, every)), rel=1e-6)
-        assert draft.tree.budget == max(map(len, every))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from reference.heads import LAYOUTS, convert_head, holds_head, inspect_head, read_head, write_head
 from reference.models import weights_hash
@@ -19,7 +17,6 @@ from tests.refusals import refuses
 
 NAMES = [layout.name for layout in LAYOUTS]
 WITHOUT = {
-    **{(layout.name, kind): f"a head of kind {kind}" for layout in LAYOUTS[:3] for kind in ("mtp", "parallel")},
     ("speculators", "eagle1"): "a head of kind eagle1",
     ("speculators", "eagle1 without bias"): "a head of kind eagle1",
     ("sglang", "eagle1 without bias"): "an EAGLE-1 head whose fc has no bias",
@@ -30,11 +27,10 @@ WITHOUT = {
 """What a layout cannot express of a head; every other pair of them makes the round trip."""
 
 
-@pytest.mark.parametrize("most", [1, pytest.param(len(LAYOUTS), marks=pytest.mark.deep)], ids=["next", "all"])
 @pytest.mark.parametrize("layout", NAMES)
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_a_head_makes_the_round_trip_or_is_refused_by_name(tmp_path: Path, kind: str, layout: str, most: int) -> None:
-    """By way of the next layout that can express it; deep, of each."""
+def test_a_head_makes_the_round_trip_or_is_refused_by_name(tmp_path: Path, kind: str, layout: str) -> None:
+    """By way of each layout that can express it."""
     head = random_head(replace(CONFIGS[kind], target="some/target"), dtype=torch.bfloat16)
     if what := WITHOUT.get((layout, kind)):
         refuses(f"the layout {layout} cannot express {what}", write_head, head, tmp_path / "head", layout)
@@ -43,9 +39,8 @@ def test_a_head_makes_the_round_trip_or_is_refused_by_name(tmp_path: Path, kind:
     write_head(head, tmp_path / "head", layout)
     assert holds_head(tmp_path / "head")
     assert same(read_head(tmp_path / "head"), head)
-    others = [*NAMES[NAMES.index(layout) + 1 :], *NAMES[: NAMES.index(layout) + 1]]
-    for other in [other for other in others if (other, kind) not in WITHOUT][:most]:
-        convert_head(tmp_path / "head", other, tmp_path / other)
+    for other in [other for other in NAMES if (other, kind) not in WITHOUT]:
+        convert_head(tmp_path / "head", other, tmp_path / other, overwrite=True)
         assert inspect_head(tmp_path / other).layout == other
         assert same(read_head(tmp_path / other), head)
 
@@ -68,31 +63,10 @@ def test_every_setting_of_a_head_is_kept(tmp_path: Path) -> None:
     )
     write_head(head, tmp_path, "speculators")
     assert read_head(tmp_path).config == head.config
-    write_head(head, tmp_path / "ours", "spectheory")
-    assert read_head(tmp_path / "ours").config == head.config
     write_head(head, tmp_path / "other", "sglang")
     assert read_head(tmp_path / "other").config == replace(
         head.config, target_architectures=(), speculative_tokens=3
     ), "the other layout has no place for these two hints to engines"
-
-
-def test_weights_in_several_files_are_read(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    tensors = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    names = sorted(tensors)
-    parts = {"a.safetensors": names[:5], "b.safetensors": names[5:]}
-    for part, listed in parts.items():
-        save_file({name: tensors[name] for name in listed}, folder / part)
-    index = {"weight_map": {name: part for part, listed in parts.items() for name in listed}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert same(read_head(folder), random_head(EAGLE3))
-    del index["weight_map"][names[0]]
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    refuses(r"index.json and a.safetensors do not list the same tensors: d2t", read_head, folder)
-    index["weight_map"][names[0]] = "../a.safetensors"
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    refuses("must name a file of the folder for each tensor", read_head, folder)
 
 
 def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
@@ -102,7 +76,7 @@ def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
         write_head(random_head(EAGLE3, seed=5), folder, "sglang")
     assert (folder / "model.safetensors").read_bytes() == before
     refuses("is the folder of the head itself", convert_head, folder, "sglang", folder, overwrite=True)
-    with pytest.raises(InputError, match="layout must be one of speculators, sglang, eagle, spectheory, got 'gguf'"):
+    with pytest.raises(InputError, match="layout must be one of speculators, sglang, eagle, got 'gguf'"):
         convert_head(folder, "gguf", folder / "other")
 
 

@@ -15,7 +15,8 @@ from reference.drafters.model import cached_draft
 from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, holds_head, write_head
 from reference.losses.passes import unroll
 from reference.models import Pair, load_pair
-from spectheory import SpecExec, Tree
+from spectheory import Tree
+from spectheory.search import SpecExec
 from tests.reference.sampled_text import generated
 from tests.reference.tiny_heads import CONFIGS, EAGLE3, random_head, random_target
 from tests.refusals import refuses
@@ -64,12 +65,7 @@ def written_out(head: Head, target: Any, tokens: Tensor, states: Tensor) -> tupl
 
     embeddings = weights.get("embed_tokens.weight", target.model.embed_tokens.weight)
     embedded, bias = embeddings[tokens], weights.get("fc.bias", 0)
-    if config.kind in ("mtp", "parallel"):
-        features = states
-        mixed = [normed(embedded, weights["embedding_norm.weight"]), normed(states, weights["feature_norm.weight"])]
-        residual = torch.cat(mixed, -1) @ weights["fc.weight"].T
-        inputs = normed(residual, weights["layer.input_layernorm.weight"])
-    elif config.kind == "eagle1":
+    if config.kind == "eagle1":
         features = states
         inputs = torch.cat([embedded, features], -1) @ weights["fc.weight"].T + bias
         residual = inputs
@@ -87,12 +83,7 @@ def written_out(head: Head, target: Any, tokens: Tensor, states: Tensor) -> tupl
     outputs = middle + mlp(normed(middle, weights["layer.post_attention_layernorm.weight"]), part("layer.mlp."))
     if config.kind == "eagle1":
         return features, outputs, outputs @ borrowed
-    if config.kind == "parallel":
-        inner = outputs @ weights["blocks.0.weight"].T + weights["blocks.0.bias"]
-        return features, outputs, normed(outputs + inner * inner.sigmoid(), weights["norm.weight"]) @ borrowed
     last = normed(outputs, weights["norm.weight"])
-    if config.kind == "mtp":
-        return features, outputs, last @ borrowed
     return features, last if config.norm_output else outputs, last @ weights["lm_head.weight"].T
 
 

@@ -32,6 +32,7 @@ from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory import otlp, verify
 from spectheory.certify import StepCertificate, Verdict, certify_step
+from spectheory.certify.certificate import power_of_ten
 from spectheory.core.world import Context, Paths
 from spectheory.verify import TopDown, Verifier
 from tests.covering import covering
@@ -145,7 +146,7 @@ def certified(step: Step, sampling: Sampling, subject: str, seed: int = 0, runs:
         seed=seed,
     )  # fmt: skip
     print(
-        f"10^{found.log10_wealth:.1f}, total variation {found.tv_seen:.3f} seen, below {found.tv_bound:.3f}: {subject}"
+        f"{power_of_ten(found.log_wealth)}, total variation {found.tv_seen:.3f} seen, < {found.tv_bound:.3f}: {subject}"
     )
     return found
 

@@ -24,10 +24,8 @@ from tests.refusals import refuses
 
 DRAFTERS = [
     *(drafter for kind in ALL for drafter in kind.greedy() if not isinstance(drafter, PlannedTree | Searched)),
-    PromptLookup((1,), 30, overlap=False),
     TokenRecycling(Tree.k_ary(3, 3), harvest_rejected=False),
     Goose(bypass_length=None),
-    Goose(bypass_length=None, optimal=True),
     Goose(harvest_rejected=False),
     Goose(budget=1),
 ]
@@ -80,14 +78,12 @@ def test_sampled_text_has_the_targets_distribution(drafter: Drafter, samples: in
 texts = st.lists(st.integers(0, 3), min_size=1, max_size=40)
 
 
-@given(texts, st.sets(st.integers(1, 5), min_size=1), st.integers(0, 12), st.booleans(), st.integers(1, 7))
-def test_the_index_finds_what_a_scan_finds(
-    text: list[int], lengths: set[int], most: int, overlap: bool, piece: int
-) -> None:
+@given(texts, st.sets(st.integers(1, 5), min_size=1), st.integers(0, 12), st.integers(1, 7))
+def test_the_index_finds_what_a_scan_finds(text: list[int], lengths: set[int], most: int, piece: int) -> None:
     index = TextIndex(lengths)
     for start in range(0, len(text), piece):
         index.extend(text[start : start + piece])
-    found = index.match(most, overlap=overlap)
+    found = index.match(most)
     places = [place for n in sorted(lengths, reverse=True) if (place := scanned(text, n)) is not None] if most else []
     if not places:
         assert (found.tokens, found.length, found.consensus) == ([], 0, False)
@@ -96,9 +92,8 @@ def test_the_index_finds_what_a_scan_finds(
     while len(going_on) < len(text) + most:
         going_on.append(going_on[places[0] + len(going_on) - len(text)])
     wanted = going_on[places[0] : places[0] + most]
-    known = text[places[0] : places[0] + most]
-    assert found.tokens == (wanted if overlap else known)
-    assert found.length == len(known)
+    assert found.tokens == wanted
+    assert found.length == len(text[places[0] : places[0] + most])
     assert found.consensus == any(text[place] == text[places[0]] for place in places[1:])
 
 
@@ -111,7 +106,7 @@ def scanned(text: list[int], n: int) -> int | None:
 def test_a_longer_ngram_decides_and_a_shorter_one_may_disagree() -> None:
     index = TextIndex((2, 1))
     index.extend([1, 2, 8, 5, 2, 9, 1, 2])
-    found = index.match(2, overlap=False)
+    found = index.match(2)
     assert (found.tokens, found.consensus) == ([8, 5], False)
 
 
@@ -181,6 +176,5 @@ def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:
     refuses("max_tokens must be at least 1, got 0", PromptLookup, max_tokens=0)
     refuses("lengths must name", Goose, lengths=(3, 0))
     refuses("budget and top_k must be at least 1", Goose, budget=0)
-    refuses("ratios must be one more than ratio_steps", Goose, ratios=(0.5,))
     with pytest.raises(ValueError, match="301 children at a node, the vocabulary has 300 tokens"):
         Decoder(tiny, TokenRecycling(Tree.k_ary(301, 1))).generate([1], 3)

@@ -36,9 +36,10 @@ from reference.drafters import ALL, Drafter, Drawn, PlannedTree, Searched
 from reference.models import Pair, PairError, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory import SpecExec, Tree
+from spectheory import Tree
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive
+from spectheory.search import SpecExec
 from spectheory.verify import TopDown, Verifier
 from tests.conftest import restless
 from tests.reference.played import gpu

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from reference.heads import Head, ParallelHead
+from reference.heads import Head
 from reference.meter import Meter
 from reference.models import Pair
 from reference.profiling import LEVELS, _filled, _forwards, forward_sizes, profile
 from spectheory import Tree
-from tests.reference.slow_heads import headed
 from tests.reference.test_tracing import small
-from tests.reference.tiny_heads import CONFIGS
 from tests.refusals import refuses
 
 
@@ -66,22 +63,11 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
         refuses("contexts must be increasing whole numbers from 1 on", profile, tiny, contexts=contexts)
 
 
-@pytest.mark.parametrize("kind", ["eagle1", "parallel"])
-def test_a_head_is_profiled(kind: str) -> None:
-    """A parallel head drafts all levels at once; the output layer counts as a part of each forward."""
-    pair = small(kind)
+def test_a_head_is_profiled() -> None:
+    pair = small("eagle1")
     latency = profile(pair, tokens=(1, 2, 5), contexts=(1, 64), rounds=1)
-    assert latency.drafting == ("at once" if isinstance(pair.draft, ParallelHead) else "levels")
     assert (latency.draft_seconds > 0).all()
-    assert isinstance(pair.draft, Head)
-    assert not {"forward", "logits", "marginals"} & set(vars(pair.draft)), "the meter puts back what it found"
-
-
-@pytest.mark.parametrize("depths", [1, 2])
-def test_a_parallel_head_of_few_depths_is_profiled_with_shallower_trees(depths: int) -> None:
-    pair = headed(replace(CONFIGS["parallel"], depths=depths))
-    latency = profile(pair, tokens=(1,), contexts=(16,), rounds=1, temperature=1.0)
-    assert latency.overhead_seconds + latency.level_overhead_seconds > 0
+    assert not {"forward", "logits"} & set(vars(pair.draft)), "the meter puts back what it found"
 
 
 def test_the_meter_times_the_output_layer_of_a_head() -> None:

@@ -29,9 +29,8 @@ from reference.selector import (
     Selector,
     SelectorTraining,
     compare_selectors,
-    read_labels,
+    selector_labels,
     train_selector,
-    write_labels,
 )
 from reference.selector.comparison import CROSS, NAIVE, OTHER, PLAIN, ROOTED, SAME, SELECTOR, SelectorComparison
 from reference.selector.network import SCALARS, Features, SelectorNetwork, known_scalars, objective
@@ -75,15 +74,13 @@ def selector(seed: int = 5, spread: float = 3.0) -> Selector:
         network = SelectorNetwork(target, draft, len(SPACE.trees)).eval().requires_grad_(False)
         for weight in network.parameters():
             weight.add_(spread * torch.randn_like(weight) / weight.shape[-1] ** 0.5)
-    ones, samplings = torch.ones(SCALARS), (SAMPLING, Sampling(1.0))
-    return Selector(SPACE, "SpecInfer", pair().fingerprint, samplings, LATENCY, ones, ones, frozenset("0"), network)
+    ones = torch.ones(SCALARS)
+    return Selector(SPACE, "SpecInfer", pair().fingerprint, SAMPLING, LATENCY, ones, ones, frozenset("0"), network)
 
 
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Labels:
-    folder = tmp_path_factory.mktemp("labels")
-    write_labels(texts(), SETTINGS, folder)
-    return read_labels(folder)
+    return selector_labels(texts(), SETTINGS, tmp_path_factory.mktemp("labels"))
 
 
 def other_prompts(labels: Labels) -> Labels:
@@ -92,16 +89,15 @@ def other_prompts(labels: Labels) -> Labels:
 
 
 @torch.inference_mode()
-def plain_rows(role: str, tokens: list[int], sampling: Sampling = SAMPLING) -> np.ndarray:
+def plain_rows(role: str, tokens: list[int]) -> np.ndarray:
     """The distribution after the last token, from a forward without a cache."""
-    return sampling.distribution(getattr(pair(), role)(torch.tensor([tokens])).logits[0, -1]).double().numpy()
+    return SAMPLING.distribution(getattr(pair(), role)(torch.tensor([tokens])).logits[0, -1]).double().numpy()
 
 
 def test_labels_have_the_mean_of_eq_3_in_the_models_own_world(tmp_path: Path) -> None:
     """With 150 draws the mean of each label is within 5 standard errors of the exact one: error level below 1e-4."""
     one = HeldOutTexts(pair(), texts().prompts[:2], [texts().texts[0][:4], texts().texts[1][:3]], SAMPLING)
-    write_labels(one, replace(SETTINGS, draws=150), tmp_path)
-    found = read_labels(tmp_path)
+    found = selector_labels(one, replace(SETTINGS, draws=150), tmp_path)
     assert found.prompts.tolist() == one.hashes[:1], "the second text is too short for a root"
     text = [*one.prompts[0], *one.texts[0]]
     rows = {
@@ -111,7 +107,7 @@ def test_labels_have_the_mean_of_eq_3_in_the_models_own_world(tmp_path: Path) ->
     }
     world = st.World.table(rows)
     for tree, values in zip(SPACE.trees, found.tokens[0].T, strict=True):
-        exact = st.delayed_block_efficiency(SpecInfer(), world, tree.paths, tree.length, tree.trunk).value
+        exact = st.yields.delayed_block_efficiency(SpecInfer(), world, tree.paths, tree.length, tree.trunk).value
         error = values.std(ddof=1) / 150**0.5
         assert abs(values.mean() - exact) < 5 * error + 1e-5, tree
 
@@ -132,32 +128,29 @@ def test_features_are_of_the_root_and_the_token_before(labels: Labels) -> None:
 
 
 def test_labels_continue_after_an_interruption_and_refuse_another_folder(labels: Labels, tmp_path: Path) -> None:
-    write_labels(texts(), SETTINGS, tmp_path)
+    selector_labels(texts(), SETTINGS, tmp_path)
     parts = sorted(tmp_path.glob("part-*"))
     assert len(parts) == 2
     before = parts[1].read_bytes()
     parts[1].unlink()
-    refuses("1 of 2 parts", read_labels, tmp_path)
-    write_labels(texts(), SETTINGS, tmp_path)
+    assert (selector_labels(texts(), SETTINGS, tmp_path).tokens == labels.tokens).all()
     assert parts[1].read_bytes() == before
-    assert (read_labels(tmp_path).tokens == labels.tokens).all()
     with pytest.raises(ForeignFolderError, match="draws"):
-        write_labels(texts(), replace(SETTINGS, draws=3), tmp_path)
+        selector_labels(texts(), replace(SETTINGS, draws=3), tmp_path)
     with pytest.raises(ForeignFolderError, match="length"):
-        write_labels(texts(), replace(SETTINGS, space=ActionSpace(2, 1, 1)), tmp_path)
+        selector_labels(texts(), replace(SETTINGS, space=ActionSpace(2, 1, 1)), tmp_path)
 
 
 def test_roots_of_one_source_are_one_cluster(labels: Labels, tmp_path: Path) -> None:
     """The labels are the same; clusters are by source, and a folder holds labels of one clustering."""
     named = replace(texts(), sources=tuple("abc"[number % 3] for number in range(12)))
-    write_labels(named, SETTINGS, tmp_path)
-    found = read_labels(tmp_path)
+    found = selector_labels(named, SETTINGS, tmp_path)
     assert (found.tokens == labels.tokens).all()
     joined, apart = comparison(found), comparison(labels)
     assert len(joined.runs[SAME][0].numerators) == 3
     assert joined.throughput(SELECTOR) == pytest.approx(apart.throughput(SELECTOR))
     with pytest.raises(ForeignFolderError, match="clusters"):
-        write_labels(texts(), SETTINGS, tmp_path)
+        selector_labels(texts(), SETTINGS, tmp_path)
 
 
 def test_labels_that_cannot_be_computed_are_refused(tmp_path: Path) -> None:
@@ -165,8 +158,8 @@ def test_labels_that_cannot_be_computed_are_refused(tmp_path: Path) -> None:
     refuses("for any vocabulary", LabelSettings, verifier="OptimalTransport")
     refuses("draws must be at least 2", LabelSettings, draws=1)
     greedy = HeldOutTexts(pair(), texts().prompts, texts().texts, Sampling(0.0))
-    refuses("temperature of the texts", write_labels, greedy, SETTINGS, tmp_path)
-    refuses("every must be between 1 and", write_labels, texts(), replace(SETTINGS, every=16), tmp_path)
+    refuses("temperature of the texts", selector_labels, greedy, SETTINGS, tmp_path)
+    refuses("every must be between 1 and", selector_labels, texts(), replace(SETTINGS, every=16), tmp_path)
 
 
 def test_the_objective_by_hand() -> None:
@@ -196,13 +189,13 @@ TRAINING = SelectorTraining(steps=6, batch=8, every=2, held=0.25)
 
 
 def test_a_trained_selector_is_read_as_it_was_written(labels: Labels, tmp_path: Path) -> None:
-    made = train_selector([labels], LATENCY, TRAINING)
+    made = train_selector(labels, LATENCY, TRAINING)
     made.save(tmp_path)
     read = Selector.load(tmp_path)
-    assert (read.space, read.samplings, read.prompts) == (made.space, made.samplings, made.prompts)
+    assert (read.space, read.sampling, read.prompts) == (made.space, made.sampling, made.prompts)
     assert read.latency.to_dict() == LATENCY.to_dict()
-    assert read.chosen(labels.features, SAMPLING).equal(made.chosen(labels.features, SAMPLING))
-    for name, weight in train_selector([labels], LATENCY, TRAINING).network.state_dict().items():
+    assert read.chosen(labels.features).equal(made.chosen(labels.features))
+    for name, weight in train_selector(labels, LATENCY, TRAINING).network.state_dict().items():
         assert torch.equal(weight, read.network.state_dict()[name]), "the same seed gives the same weights"
     (tmp_path / "selector.pt").write_bytes(b"half")
     refuses("selector.pt is missing or damaged", Selector.load, tmp_path)
@@ -217,19 +210,14 @@ def test_training_learns_which_tree_is_best_where_a_feature_says_so(labels: Labe
     states = torch.zeros_like(labels.features.target)
     states[:, 0] = torch.from_numpy(np.where(marked, 5.0, -5.0))
     easy = replace(labels, tokens=tokens, features=replace(labels.features, target=states))
-    trained = train_selector([easy], LATENCY, replace(TRAINING, steps=60, rate=0.01, held=0))
-    chosen = trained.chosen(easy.features, SAMPLING).numpy()
+    trained = train_selector(easy, LATENCY, replace(TRAINING, steps=60, rate=0.01, held=0))
+    chosen = trained.chosen(easy.features).numpy()
     assert (chosen == np.where(marked, deep, 0)).all()
 
 
-def test_labels_of_another_pair_or_other_actions_are_refused(labels: Labels) -> None:
-    for other in (replace(labels, weights="0", sampling=Sampling(1.0)), replace(labels, space=ActionSpace())):
-        refuses("one pair and one space of actions", train_selector, [labels, other], LATENCY, TRAINING)
-    refuses("different samplings", train_selector, [labels, labels], LATENCY, TRAINING)
-    refuses("labels are of SpecInfer, not of Khisti", train_selector, [labels], LATENCY,
-            replace(TRAINING, verifier="Khisti"))  # fmt: skip
-    refuses("prompt_seconds=0.5", train_selector, [labels], replace(LATENCY, prompt_seconds=0.5), TRAINING)
-    refuses("leaves none", train_selector, [labels], LATENCY, replace(TRAINING, held=0.001))
+def test_unusable_trainings_are_refused(labels: Labels) -> None:
+    refuses("prompt_seconds=0.5", train_selector, labels, replace(LATENCY, prompt_seconds=0.5), TRAINING)
+    refuses("leaves none", train_selector, labels, LATENCY, replace(TRAINING, held=0.001))
     refuses("worst must be", SelectorTraining, worst=1.0)
 
 
@@ -246,7 +234,7 @@ def test_the_comparison_sums_tokens_and_seconds_by_prompt(labels: Labels) -> Non
     roots = np.arange(len(seconds))
     mean = []
     for one in (selector(), selector(1)):
-        chosen = one.chosen(labels.features, SAMPLING).numpy()
+        chosen = one.chosen(labels.features).numpy()
         mean.append(tokens.mean(1)[roots, chosen].sum() / seconds[roots, chosen].sum())
     assert found.throughput(SELECTOR) == pytest.approx(np.mean(mean), rel=1e-6)
     static = max((tokens.mean(1).sum(0) / seconds.sum(0)).tolist())
@@ -282,7 +270,7 @@ def test_an_oracle_that_chooses_among_noise_gains_only_on_the_noise_it_chose_by(
 
 
 def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels: Labels) -> None:
-    trained = train_selector([labels], LATENCY, TRAINING)
+    trained = train_selector(labels, LATENCY, TRAINING)
     refuses("not trained", compare_selectors, [trained], labels, other_prompts(labels))
     refuses("other must be labels of prompts that are not in labels", compare_selectors, [selector()], labels, labels)
     refuses("not for", comparison, replace(labels, sampling=Sampling(0.3)))
@@ -299,7 +287,7 @@ def test_the_loop_chooses_by_the_text_alone() -> None:
     for cycle in cycles:
         so_far = [*PROMPT, *text][:at]
         features = plain_features(so_far)
-        tree = selector().tree(features, SAMPLING)
+        tree = selector().tree(features)
         chosen.append(tree)
         assert cycle.draft.tree.max_depth == tree.trunk + tree.length
         widths = [len(draws) for draws in cycle.draft.draws]
@@ -322,15 +310,12 @@ def plain_features(tokens: list[int]) -> Features:
     return Features(target[-2:-1], draft[-2:-1], draft[-1:], scalars)
 
 
-@pytest.mark.parametrize(
-    ("sampling", "runs"),
-    [(SAMPLING, 100), pytest.param(Sampling(1.0), 3000, marks=pytest.mark.deep)],
-)
-def test_a_selected_tree_keeps_the_targets_distribution(sampling: Sampling, runs: int) -> None:
+@pytest.mark.parametrize("runs", [100, pytest.param(3000, marks=pytest.mark.deep)])
+def test_a_selected_tree_keeps_the_targets_distribution(runs: int) -> None:
     """Texts of 3 tokens are closer to the target's than 8 / runs^0.5 in total variation: level 1e-3 by betting."""
-    decoder = Decoder(pair(), Selected(selector()), sampling, TopDown(SpecInfer()))
+    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()))
     draft_rng = streams(pair(), 5)[0]
-    known = cache(lambda context: plain_rows("target", [*PROMPT, *context], sampling))
+    known = cache(lambda context: plain_rows("target", [*PROMPT, *context]))
     found = certify_step(
         lambda context, rng: decoder.generate([*PROMPT, *context], 3, draft_rng, rng).tokens,
         lambda context: known(tuple(context)),

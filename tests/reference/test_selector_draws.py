@@ -14,6 +14,7 @@ from reference.selector.shared_draws import SharedDraws, Trie
 from reference.selector.trees import ActionSpace
 from spectheory.core.chance import branches
 from spectheory.otlp import NSS, Naive, Solver, SpecInfer
+from spectheory.yields import delayed_block_efficiency, delayed_seconds
 from tests.enumeration import exact
 
 P = np.array([exact(3, 1), exact(1, 4)])
@@ -46,7 +47,7 @@ def test_the_mean_of_each_label_is_the_block_efficiency_of_its_tree(solver: Solv
         mean = [total + chance * value for total, value in zip(mean, values, strict=True)]
     world = st.World.markov(P, Q)
     for tree, value in zip(SMALL.trees, mean, strict=True):
-        assert value == st.delayed_block_efficiency(solver, world, tree.paths, tree.length, tree.trunk).value, tree
+        assert value == delayed_block_efficiency(solver, world, tree.paths, tree.length, tree.trunk).value, tree
 
 
 def test_labels_of_trees_of_one_level_do_not_depend_on_the_draws() -> None:
@@ -73,5 +74,5 @@ def test_seconds_are_those_of_delayed_trees_and_equal_for_equal_trees() -> None:
     assert seconds.shape == (3, len(space.trees))
     for action in space.actions:
         for row, context in enumerate((50, 7, 50)):
-            expected = st.delayed_seconds(latency, action.paths, action.length, action.trunk, context)
+            expected = delayed_seconds(latency, action.paths, action.length, action.trunk, context)
             assert seconds[row, space.trees.index(action.tree)] == pytest.approx(expected, rel=1e-12)

@@ -24,11 +24,11 @@ from reference.train import __main__ as commands
 from reference.train import head as training
 from reference.train import loop
 from reference.train import pair as building
-from reference.train.forests import HeadForest, HeadPaths, TargetForest
+from reference.train.forests import HeadForest, TargetForest
 from reference.train.head import HeadRecipe, frequent_tokens, train_head
 from reference.train.objectives import Batching, DraftTrees, GroupObjective, Lesson, TreeObjective, objective_of
 from reference.train.own_texts import OwnTexts
-from reference.train.recipe import HeadSteps, LayerSizes
+from reference.train.pair import HeadSteps, LayerSizes
 from spectheory import Latency, Tree
 from tests.conftest import TINY
 from tests.reference.train_heads import config, head, own_texts
@@ -56,11 +56,18 @@ def chain(one: Head, features: Tensor, tokens: Tensor, drafted: list[int]) -> Te
     return one.on_vocabulary(one.logits(one(tokens[None], features[None])[0, -1]))
 
 
-def alone(one: Head, features: Tensor, tokens: Tensor) -> Callable[[Tensor], Tensor]:
-    """The head's distributions after paths from one root, computed without a cache."""
+def alone(one: Head, features: Tensor, tokens_before: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """The head's distributions at the nodes of a tree at one root, computed without a cache."""
 
-    def expand(paths: Tensor) -> Tensor:
-        return torch.stack([chain(one, features, tokens, path).softmax(-1) for path in paths[0].tolist()])[None]
+    paths: list[list[int]] = [[]]
+
+    def expand(tokens: Tensor, parent: Tensor) -> Tensor:
+        nonlocal paths
+        if (parent >= 0).all():
+            paths = [
+                [*paths[place], token] for place, token in zip(parent[0].tolist(), tokens[0].tolist(), strict=True)
+            ]
+        return torch.stack([chain(one, features, tokens_before, path).softmax(-1) for path in paths])[None]
 
     return expand
 
@@ -95,9 +102,9 @@ def test_a_head_at_trees_on_many_roots_equals_whole_sequences(tiny: Pair, texts:
     lesson = made.lesson(batch)
     roots = torch.tensor([[3, 7, 11], [2, 8, 16]])
     known = lesson.target.gather(1, roots[..., None].expand(-1, -1, lesson.target.shape[-1]))
-    trees = beam_trees(TargetForest(tiny.target, batch.tokens, roots + 1, known), 6, 2, 3)
     forest = HeadForest(one, one.fuse(lesson.states), lesson.tokens, roots)
-    logits = unroll_tree(forest, *forest.at_roots, trees)
+    trees = beam_trees(TargetForest(tiny.target, batch.tokens, roots + 1, known), forest.root_tokens, 2, 3)
+    logits = unroll_tree(forest, trees)
     model: Any = tiny.target
     for number, (row, place) in enumerate(((0, 3), (0, 7), (0, 11), (1, 2), (1, 8), (1, 16))):
         for node in range(5):
@@ -118,9 +125,9 @@ def test_a_draft_grows_the_trees_that_it_would_grow_alone(tiny: Pair, texts: Own
     lesson = objective_of(Kl(), one, tiny.target, Batching(texts, 2, 0)).lesson(batch)
     roots = torch.tensor([[3, 7], [2, 8]])
     forest = HeadForest(one, one.fuse(lesson.states), lesson.tokens, roots)
-    grown = beam_trees(HeadPaths(forest), 4, 2, 3)
+    grown = beam_trees(forest.distributions, forest.root_tokens, 2, 3)
     for number, (row, place) in enumerate(((0, 3), (0, 7), (1, 2), (1, 8))):
-        expected = beam_trees(alone(one, *at_root(lesson, one, row, place)), 1, 2, 3)
+        expected = beam_trees(alone(one, *at_root(lesson, one, row, place)), lesson.tokens[row, place, None], 2, 3)
         assert grown.parent[number].equal(expected.parent[0])
         assert grown.token[number].equal(expected.token[0])
 
@@ -161,7 +168,9 @@ def test_gto_counts_the_longest_part_of_the_text_in_each_tree(tiny: Pair, texts:
     for group, flags in zip(groups.tolist(), accepted.tolist(), strict=True):
         for place, ours in zip(group, flags, strict=True):
             row, root = divmod(place, 19)
-            grown = beam_trees(alone(made.head, *at_root(lesson, made.head, row, root)), 1, 2, 3)
+            grown = beam_trees(
+                alone(made.head, *at_root(lesson, made.head, row, root)), lesson.tokens[row, root, None], 2, 3
+            )
             ahead = batch.tokens[row, root + 2 : root + 4].tolist()
             tree = Tree(grown.parent[0].tolist())
             same = [
@@ -189,7 +198,7 @@ def test_a_training_that_was_interrupted_equals_one_that_was_not(
         train_head(tiny, texts, tmp_path / "start", HeadRecipe(Eagle3(passes=1), steps=2, rows=3), sizes)
         tiny, sizes = with_draft(tiny, tmp_path / "start"), None
     train_head(tiny, texts, tmp_path / "whole", recipe, sizes)
-    make = training._objective
+    make = training.objective_of
 
     def failing(*arguments: Any, **given: Any) -> Callable[[int], Tensor]:
         real = make(*arguments, **given)
@@ -202,7 +211,7 @@ def test_a_training_that_was_interrupted_equals_one_that_was_not(
         return at
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "_objective", failing)
+        patch.setattr(training, "objective_of", failing)
         with pytest.raises(KeyboardInterrupt):
             train_head(tiny, texts, tmp_path / "two", recipe, sizes)
     assert torch.load(tmp_path / "two" / "training.pt")["step"] == 2
@@ -250,9 +259,8 @@ def test_a_head_is_trained_by_two_commands(tiny_folders: Path, corpus_file: Path
     def train(command: str, *options: object) -> None:
         commands.main([command, *(target if command != "selector" else []), *map(str, options)])
 
-    sizes = "--rows", 4, "--batch", 2, "--prompt-tokens", 6, "--new-tokens", 10, "--layers", "0,1"
-    for share in ("0/2", "1/2"):
-        train("texts", "--corpus", corpus_file, *sizes, "--out", tmp_path / "texts", "--share", share)
+    sizes = "--rows", 4, "--prompt-tokens", 6, "--new-tokens", 10, "--layers", "0,1"
+    train("texts", "--corpus", corpus_file, *sizes, "--out", tmp_path / "texts")
     learning = "--texts", tmp_path / "texts", "--rows", 2, "--steps", 2, "--intermediate", 16
     first, second = tmp_path / "first", tmp_path / "second"
     train("head", *learning, "--loss", "eagle", "--out", first)

@@ -17,8 +17,6 @@ NARROW = replace(EAGLE3, hidden_size=16, target_hidden_size=32, head_dim=6, own_
 WHOLE = replace(EAGLE3, draft_vocab_size=None, own_embedding=False)
 EAGLE31 = replace(EAGLE3, fc_norm=True, norm_output=True, layers=(1, 2, 3))
 NORMED = replace(EAGLE3, norm_before_fc=True, norm_before_residual=True, layers=(0, 1, 2, 3))
-MTP = HeadConfig("mtp", 32, 48, VOCABULARY, 4, 2, 8)
-PARALLEL = replace(MTP, kind="parallel", depths=4)
 CONFIGS = {
     "eagle1": EAGLE1,
     "eagle1 without bias": replace(EAGLE1, fc_bias=False, own_embedding=False),
@@ -27,8 +25,6 @@ CONFIGS = {
     "whole vocabulary": WHOLE,
     "eagle3.1": EAGLE31,
     "other norms": NORMED,
-    "mtp": MTP,
-    "parallel": PARALLEL,
 }
 
 

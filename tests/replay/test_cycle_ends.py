@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proofs_check.replay.enumerated import decoded, drafts, random_world, text_of, texts
 from spectheory.core.chance import branches
 from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
@@ -21,6 +20,7 @@ from spectheory.otlp import RRS, Naive
 from spectheory.replay import GreedyText, Replays, TargetText, where_cycles_end
 from spectheory.replay.kernels import edges, passed_by_traversal, passed_top_down, shape_of
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
+from tests.replay.enumerated import decoded, drafts, random_world, text_of, texts
 from tests.replay.inputs import NO_REPLACEMENT, random_text, trees
 
 BUSHY = Tree([-1, 0, 0, 1, 1, 2, 3])

@@ -124,14 +124,14 @@ def test_an_engine_gets_the_fastest_chain_that_was_replayed_within_its_limits() 
 def test_an_envelope_keeps_its_share_of_the_plan_by_the_rates() -> None:
     found = (fitting := Fitting.of(PLAN)).first_envelope
     by_rates = block_efficiency(PLAN.tree, RATES) * PLAN.plain_seconds / PLAN.cycle_seconds
-    assert fitting.envelope_speedups(found) / PLAN.speedup == pytest.approx([found.speedup_at(LATENCY, 0) / by_rates])
+    assert fitting.envelope_speedups(found) / PLAN.speedup == pytest.approx([found.speedups[0] / by_rates])
     assert BY_RATES in st.export(PLAN, "eagle", draft="my/eagle").notes
     assert BY_RATES not in st.export(search(RATES, LATENCY, max_budget=8), "eagle", draft="my/eagle").notes
 
 
 def test_the_reach_of_a_replayed_tree_is_replayed_and_simulated(tmp_path: Path) -> None:
     """20,000 cycles; the interval holds the exact tau for 95 in 100 seeds, and this seed is one of them."""
-    verifier, rule = verifier_of(PLAN.verifier or ""), st.DrawRule[PLAN.rule or ""]
+    verifier, rule = verifier_of(PLAN.verifier or ""), st.DrawRule[PLAN.option().rule or ""]
     np.testing.assert_array_equal(PLAN.reach, REPLAYS.reach(PLAN.tree, verifier, rule))
     PLAN.save(tmp_path / "plan.json")
     np.testing.assert_array_equal(st.Schedule.load(tmp_path / "plan.json").reach, PLAN.reach)

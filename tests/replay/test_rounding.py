@@ -17,7 +17,7 @@ from reference.forced_logits import UNITS, _keep_tokens, forced_texts
 from reference.models import Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory.core.world import Paths
+from spectheory.core.world import DrawPolicy, Paths
 from spectheory.otlp import RRS
 from spectheory.replay import Replays, TargetText
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, Verifier
@@ -49,7 +49,7 @@ def rare_text(n: int = 12) -> TargetText:
     ids=lambda value: str(value),
 )
 def test_ratios_to_tiny_probabilities_stay_numbers(
-    shape: st.Tree | st.DrawPolicy, verifier: Verifier, rule: st.DrawRule | None
+    shape: st.Tree | DrawPolicy, verifier: Verifier, rule: st.DrawRule | None
 ) -> None:
     """Products of them are above the largest float64, and a q of 0 after them must give 0, not NaN."""
     with warnings.catch_warnings():

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proofs_check.replay.enumerated import after, ends, random_world, text_of, texts
 from spectheory.core.chance import branches
 from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
@@ -27,6 +26,7 @@ from spectheory.replay.kernels import (
     shape_of,
 )
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from tests.replay.enumerated import after, ends, random_world, text_of, texts
 
 IID, APART, NO_REPLACEMENT = DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT
 UNEVEN = Tree([-1, 0, 0, 1])

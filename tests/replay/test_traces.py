@@ -33,7 +33,7 @@ def trace(request: pytest.FixtureRequest, tiny: Pair, tmp_path_factory: pytest.T
 def test_a_plan_of_a_trace_names_the_fastest_verifier(tiny: Pair, trace: Path) -> None:
     texts = replays(trace, tiny)
     chosen = search(acceptance(trace, min_trials=1).smoothed(), LATENCY, max_budget=8, replays=texts)
-    verifier, rule = verifier_of(chosen.verifier or ""), st.DrawRule[chosen.rule or ""]
+    verifier, rule = verifier_of(chosen.verifier or ""), st.DrawRule[chosen.option().rule or ""]
     assert chosen.tau == texts.replay(chosen.tree, verifier, rule).tau
     for other, _ in planned_verifiers(texts, chosen.tree):
         slower = evaluate(chosen.tree, RATES, LATENCY, replays=texts, verifier=name_of(other))

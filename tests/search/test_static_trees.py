@@ -8,12 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 import spectheory as st
+from spectheory.search import MarkovDraft, RatesDraft, SpecExec, StaticTree, best_static_tree, compare_policies
 from tests.plain_searches import CERTAIN, all_trees, budgets, close, drafts, fixed
 from tests.search.test_policy_comparison import LATENCY, every_start
 from tests.search.test_search import tables
 
 
-def best_shape(several: list[st.MarkovDraft], budget: int, max_depth: int) -> float:
+def best_shape(several: list[MarkovDraft], budget: int, max_depth: int) -> float:
     """The highest mean E over all subtrees of the full tree of ranks, none deeper than `max_depth`."""
     tokens = len(several[0].q)
     level, reach = [0], [[1.0] for _ in several]
@@ -32,17 +33,15 @@ def best_shape(several: list[st.MarkovDraft], budget: int, max_depth: int) -> fl
 @fixed
 @given(draft=drafts(), budget=budgets, max_depth=some.none() | some.integers(1, 6))
 @example(CERTAIN, 6, None)
-def test_the_best_static_tree_is_the_best_of_all_shapes(
-    draft: st.MarkovDraft, budget: int, max_depth: int | None
-) -> None:
+def test_the_best_static_tree_is_the_best_of_all_shapes(draft: MarkovDraft, budget: int, max_depth: int | None) -> None:
     several = every_start(draft)
-    tree = st.best_static_tree(several, budget, max_depth=max_depth)
+    tree = best_static_tree(several, budget, max_depth=max_depth)
     assert tree.budget <= budget
     assert max_depth is None or tree.max_depth <= max_depth
-    grown = [st.StaticTree(tree, budget).grow(one) for one in several]
+    grown = [StaticTree(tree, budget).grow(one) for one in several]
     best = best_shape(several, budget, budget if max_depth is None else max_depth)
     assert np.mean([one.expected for one in grown]) == pytest.approx(best, **close)
-    dynamic = st.compare_policies(several, {"optimum": st.SpecExec(budget)})
+    dynamic = compare_policies(several, {"optimum": SpecExec(budget)})
     assert dynamic.expected.mean() >= best * (1 - 1e-12)
 
 
@@ -51,10 +50,10 @@ def test_the_best_static_tree_is_the_best_of_all_shapes(
 @example(table=np.array([[0.0]]), budget=3)
 def test_on_rates_the_best_static_tree_is_that_of_the_planner(table: np.ndarray, budget: int) -> None:
     rates = st.Acceptance(table)
-    planned, found = st.best_tree(rates, budget), st.best_static_tree(st.RatesDraft(rates), budget)
+    planned, found = st.best_tree(rates, budget), best_static_tree(RatesDraft(rates), budget)
     best = st.block_efficiency(planned, rates)
     assert st.block_efficiency(found, rates) == pytest.approx(best, **close)
-    assert st.StaticTree(planned).grow(st.RatesDraft(rates)).expected == pytest.approx(best, **close)
+    assert StaticTree(planned).grow(RatesDraft(rates)).expected == pytest.approx(best, **close)
 
 
 @fixed
@@ -64,7 +63,7 @@ def test_a_static_tree_drafts_its_own_nodes_level_by_level(table: np.ndarray, st
     tree = st.Tree([-1, *(int(step * (node + 1)) for node, step in enumerate(steps))])
     rates = st.Acceptance(table)
     reach = st.reach(tree, rates)
-    found = st.StaticTree(tree, budget=20).grow(st.RatesDraft(rates))
+    found = StaticTree(tree, budget=20).grow(RatesDraft(rates))
     assert np.sort(found.probability) == pytest.approx(np.sort(reach[reach > 0]), rel=1e-12)
     assert found.budget == 20
     inner = np.unique(tree.parent[1:])
@@ -73,14 +72,14 @@ def test_a_static_tree_drafts_its_own_nodes_level_by_level(table: np.ndarray, st
     if (reach > 0).all():
         paths = dict(zip(tree.to_paths(), reach[1:], strict=True))
         assert set(found.tree.to_paths()) == set(paths)
-        timed = st.compare_policies(st.RatesDraft(rates), {"tree": st.StaticTree(tree)}, latency=LATENCY, context=300)
+        timed = compare_policies(RatesDraft(rates), {"tree": StaticTree(tree)}, latency=LATENCY, context=300)
         assert timed.cycle_seconds == pytest.approx(np.array([[LATENCY.cycle(tree, 300)]]), rel=1e-12)
         assert timed.plain_seconds == LATENCY.plain(300)
 
 
 def test_a_static_tree_holds_the_drafts_own_tokens() -> None:
-    draft = st.MarkovDraft(np.array([[0.1, 0.6, 0.3], [0.7, 0.1, 0.2], [0.2, 0.3, 0.5]]))
-    found = st.StaticTree(st.Tree.from_paths([(0,), (1,), (1, 0), (1, 1)])).grow(draft)
+    draft = MarkovDraft(np.array([[0.1, 0.6, 0.3], [0.7, 0.1, 0.2], [0.2, 0.3, 0.5]]))
+    found = StaticTree(st.Tree.from_paths([(0,), (1,), (1, 0), (1, 1)])).grow(draft)
     assert found.tokens.tolist() == [-1, 1, 2, 2, 1]
     assert found.tree.parent.tolist() == [-1, 0, 0, 2, 2]
     assert found.probability == pytest.approx(np.array([1, 0.6, 0.3, 0.15, 0.09]))

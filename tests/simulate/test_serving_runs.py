@@ -14,8 +14,7 @@ from simulate import Controller, Requests, Server, StepTimes, Tier, compare_sche
 from simulate.serving import schedules_in
 from simulate.serving.engine_loop import step_seconds
 from simulate.serving.server import prepared
-from spectheory.results.serving_comparison import batch_means
-from spectheory.results.serving_run import Figures
+from spectheory.results.serving import Figures, batch_means
 from tests.known import known
 from tests.refusals import refuses
 
@@ -50,7 +49,7 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     run = serve(scheduled(range(1, 33)), load(), seed=3, slo_tpot_seconds=0.02, keep_steps=True)
     run.save(tmp_path / "run.json")
     again = st.load(tmp_path / "run.json")
-    assert isinstance(again, st.ServingRun)
+    assert isinstance(again, st.results.serving.ServingRun)
     assert again.to_dict() == run.to_dict()
     assert (again.goodput, again.tpot, again.trees) == (run.goodput, run.tpot, run.trees)
     assert (serve(scheduled(range(1, 33)), load(), seed=4).completion_seconds != run.completion_seconds).any()
@@ -127,7 +126,7 @@ def test_schedules_are_compared_on_the_same_requests() -> None:
     assert known(one.low) < one.mean < known(one.high) < 0
     alone = serve(schedule, load(400, 20), seed=1)
     np.testing.assert_array_equal(alone.completion_seconds, other.completion_seconds)
-    assert st.ServingComparison.from_dict(found.to_dict()).to_dict() == found.to_dict()
+    assert st.results.serving.ServingComparison.from_dict(found.to_dict()).to_dict() == found.to_dict()
     for run in found.runs:
         assert run.stability_limit is not None
         assert known(run.settled_batches)[0] == pytest.approx(run.batch_seconds / run.seconds, rel=0.15)

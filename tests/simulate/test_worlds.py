@@ -105,7 +105,7 @@ def test_what_a_world_does_not_know_is_refused() -> None:
     tree, rng = st.Tree.chain(2), np.random.default_rng(0)
     reached = ReachWorld(tree, np.array([1, 0.5, 0.25]))
     refuses("requests must be at least 1, got 0", reached.walks, tree, requests=0, cycles=1, rng=rng)
-    refuses("tree must be a Tree", RateWorld(st.Acceptance.by_rank([0.5])).block_efficiency, st.OptTree(4))
+    refuses("tree must be a Tree", RateWorld(st.Acceptance.by_rank([0.5])).block_efficiency, st.search.OptTree(4))
     refuses("the tree whose reach is known", reached.block_efficiency, st.Tree.chain(1))
     refuses("one entry for each node", ReachWorld, tree, np.ones(2))
 

@@ -14,7 +14,7 @@ from spectheory.core.chance import draw
 from spectheory.otlp import RRS, GreedyTopK, Khisti, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
 from spectheory.verify import HSD, Block, BottomUp, Traversal, UniVer, Verifier
 from tests.enumeration import exact, random_distribution
-from tests.random_drafts import CHAINS, HUBS, OTHERS, TOPS, TREES, WIDE, grown, joint, random_world
+from tests.verify.random_drafts import CHAINS, HUBS, OTHERS, TOPS, TREES, WIDE, grown, joint, random_world
 from tests.verify.test_verifiers import check_that_the_target_is_kept
 
 ONE_NODE_FOR_EQUAL_TOKENS = [policy for policy in (*TREES, *OTHERS, *WIDE) if policy.rule is not DrawRule.IID_APART]

@@ -15,7 +15,7 @@ import spectheory as st
 from spectheory import DrawRule, Paths, World
 from spectheory.core.chance import draw
 from spectheory.verify import Block, GreedyMultiPathBlock, Traversal, TreeMonteCarlo
-from tests.random_drafts import CHAINS, OTHERS, PATHS, TREES, WIDE, grown, joint, played, random_world
+from tests.verify.random_drafts import CHAINS, OTHERS, PATHS, TREES, WIDE, grown, joint, played, random_world
 
 
 def part(a: Any, p: Any, b: Any, q: Any) -> list[Any]:

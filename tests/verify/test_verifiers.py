@@ -25,8 +25,20 @@ from spectheory.verify import (
     Verifier,
 )
 from tests.enumeration import CASES, exact
-from tests.random_drafts import CHAINS, HUBS, OTHERS, PATHS, TOPS, TREES, WIDE, grown, joint, played, random_world
 from tests.refusals import refuses
+from tests.verify.random_drafts import (
+    CHAINS,
+    HUBS,
+    OTHERS,
+    PATHS,
+    TOPS,
+    TREES,
+    WIDE,
+    grown,
+    joint,
+    played,
+    random_world,
+)
 
 SHAPES: dict[str, list[Any]] = {
     "chains": CHAINS,

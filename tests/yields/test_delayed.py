@@ -12,7 +12,8 @@ import pytest
 
 import spectheory as st
 from spectheory.core.tree import Tree
-from spectheory.otlp import NSS, GreedyTopK, Naive, Solver, SpecInfer
+from spectheory.otlp import NSS, Naive, Solver, SpecInfer
+from spectheory.yields import delayed_block_efficiency, delayed_seconds, delayed_throughput
 from tests.refusals import refuses
 
 
@@ -54,30 +55,18 @@ SHAPES = [(1, 0, 0), (1, 1, 1), (2, 1, 0), (2, 2, 0), (2, 1, 1), (3, 1, 1), (2, 
 @pytest.mark.parametrize("solver", [NSS(), Naive(), SpecInfer()], ids=repr)
 @pytest.mark.parametrize(("paths", "length", "trunk"), SHAPES)
 def test_block_efficiency_is_eq_3(solver: Solver, paths: int, length: int, trunk: int) -> None:
-    found = st.delayed_block_efficiency(solver, WORLD, paths, length, trunk)
+    found = delayed_block_efficiency(solver, WORLD, paths, length, trunk)
     assert found.value == eq_3(solver, WORLD, paths, length, trunk)
     assert found.is_exact
     assert found.standard_error == 0
 
 
-@pytest.mark.parametrize("solver", [NSS(), Naive(), SpecInfer()], ids=repr)
-def test_named_limits(solver: Solver) -> None:
-    def at(*shape: int) -> Any:
-        return st.delayed_block_efficiency(solver, WORLD, *shape).value
-
-    assert at(3, 0, 0) == 1
-    assert at(3, 0, 2) == at(1, 2, 0) == at(1, 1, 1) == at(1, 0, 2)
-    same = st.World.markov(P, P)
-    chain = st.delayed_block_efficiency(solver, same, 1, 2, 1).value
-    assert chain == 4 if not isinstance(solver, NSS) else chain < 4
-
-
 @pytest.mark.parametrize("solver", [Naive(), SpecInfer()], ids=repr)
 def test_the_estimator_agrees(solver: Solver) -> None:
     """2,000 drawn trees; within 4.9 of its own standard errors, which fails with probability 1e-6."""
-    exact = float(st.delayed_block_efficiency(solver, WORLD, 2, 2, 1).value)
+    exact = float(delayed_block_efficiency(solver, WORLD, 2, 2, 1).value)
     world = st.World.markov(P.astype(float), Q.astype(float))
-    found = st.delayed_block_efficiency(solver, world, 2, 2, 1, samples=2_000, rng=np.random.default_rng(3))
+    found = delayed_block_efficiency(solver, world, 2, 2, 1, samples=2_000, rng=np.random.default_rng(3))
     assert not found.is_exact
     assert found.drafts == 2_000
     assert 0 < found.standard_error < 0.05
@@ -108,7 +97,7 @@ def test_seconds_are_eq_11_with_the_widths_charged(paths: int, length: int, trun
         cached = 50 + trunk + (1 + (j - 1) * paths if j else 0)
         by_hand += 0.1 + 0.02 * (paths if j else 1) + 0.003 * cached
     by_hand += 1.0 + 0.1 * (trunk + paths * length + 1) + 0.01 * 50
-    assert st.delayed_seconds(measured, paths, length, trunk, 50) == pytest.approx(by_hand, rel=1e-12)
+    assert delayed_seconds(measured, paths, length, trunk, 50) == pytest.approx(by_hand, rel=1e-12)
 
 
 @pytest.mark.parametrize(("paths", "length", "trunk"), SHAPES)
@@ -124,17 +113,7 @@ def test_seconds_are_those_of_a_cycle_where_context_costs_nothing(paths: int, le
         plain_overhead_seconds=0.2,
     )
     cycle = flat.cycle(delayed_tree(paths, length, trunk), 0)
-    assert st.delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
-
-
-def test_seconds_are_eq_11_less_its_surplus_rows_if_the_time_of_a_draft_does_not_depend_on_tokens() -> None:
-    contexts = np.array([0, 100])
-    narrow = st.Latency(np.array([1]), contexts, np.array([[1.0], [1.0]]), np.array([[0.1], [0.4]]))
-    paths, length, trunk, start = 3, 4, 2, 20
-    t_q = lambda cached: 0.1 + 0.003 * cached  # noqa: E731
-    printed = sum(t_q(start + j) for j in range(trunk)) + sum(t_q(start + trunk + j * paths) for j in range(length)) + 1
-    too_many = 0.003 * (paths - 1) * (length - 1)
-    assert st.delayed_seconds(narrow, paths, length, trunk, start) == pytest.approx(printed - too_many, rel=1e-12)
+    assert delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
 
 
 def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
@@ -145,21 +124,21 @@ def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
         cached, total = 100, 0
         for width in [1] * (trunk + 1) + [paths] * (length - 1):
             total, cached = total + cached, cached + width
-        assert st.delayed_seconds(only_rows, paths, length, trunk, 100) == pytest.approx(total, rel=1e-9)
+        assert delayed_seconds(only_rows, paths, length, trunk, 100) == pytest.approx(total, rel=1e-9)
 
 
 def test_throughput_is_the_ratio_of_expectations() -> None:
     measured = latency(overhead_seconds=0.5)
-    tokens = st.delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1)
-    seconds = st.delayed_seconds(measured, 2, 1, 1, 100)
-    exact = st.delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1)
+    tokens = delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1)
+    seconds = delayed_seconds(measured, 2, 1, 1, 100)
+    exact = delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1)
     assert exact.value == pytest.approx(float(tokens.value) / seconds, rel=1e-12)
     assert (exact.standard_error, exact.is_exact) == (0, True)
     drawn: dict[str, Any] = {"samples": 50}
-    tokens = st.delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
-    rate = st.delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
+    tokens = delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
+    rate = delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
     assert rate.standard_error == pytest.approx(tokens.standard_error / seconds, rel=1e-12)
-    nothing = st.delayed_throughput(SpecInfer(), WORLD, measured, 1, 0, 0, context=0)
+    nothing = delayed_throughput(SpecInfer(), WORLD, measured, 1, 0, 0, context=0)
     assert nothing.value == pytest.approx(1 / measured.plain(0), rel=1e-12)
 
 
@@ -172,13 +151,5 @@ def test_throughput_is_the_ratio_of_expectations() -> None:
     ],
 )
 def test_bad_shapes_are_named(shape: Any, message: str) -> None:
-    refuses(message, st.delayed_block_efficiency, Naive(), WORLD, *shape)
-    refuses(message, st.delayed_seconds, latency(), *shape)
-
-
-def test_bad_arguments_are_named() -> None:
-    refuses("context must be at least 0, got -1", st.delayed_seconds, latency(), 2, 1, 1, -1)
-    refuses("context must be a whole number, got nan", st.delayed_seconds, latency(), 2, 1, 1, float("nan"))
-    refuses("samples and rng go together", st.delayed_block_efficiency, Naive(), WORLD, 2, 1, 1, samples=10)
-    with pytest.raises(ValueError, match=r"draft\.rule is IID, .*GreedyTopK\(.* is lossless only for"):
-        st.delayed_block_efficiency(GreedyTopK(), WORLD, 2, 1, 1)
+    refuses(message, delayed_block_efficiency, Naive(), WORLD, *shape)
+    refuses(message, delayed_seconds, latency(), *shape)

@@ -34,14 +34,15 @@ def _block(draft: Draft, p: Any, rng: Any, coin: Coin, weighted: bool = True, q_
     raise AssertionError
 
 
-def _published(mass: Any, weight: Any) -> Any:
+def published(mass: Any, weight: Any, *_: Any) -> Any:
+    """The coin of the paper."""
     left = mass + 1 - weight
     return mass / left if left > 0 else 1
 
 
 def block(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Block verification. Lossless."""
-    return _block(draft, p, rng, _published)
+    return _block(draft, p, rng, published)
 
 
 def block_stopping_with_weight(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -51,12 +52,12 @@ def block_stopping_with_weight(draft: Draft, p: Any, rng: Any) -> tuple[int, int
 
 def block_with_plain_residual(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """The correction is drawn from (p - q)+ instead of (w p - q)+. Seen in vllm-ascend 7807."""
-    return _block(draft, p, rng, _published, weighted=False)
+    return _block(draft, p, rng, published, weighted=False)
 
 
 def block_with_q_one(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """The running product uses 1 in place of the draft probabilities. Seen in vllm-ascend 7603."""
-    return _block(draft, p, rng, _published, q_known=False)
+    return _block(draft, p, rng, published, q_known=False)
 
 
 def _token_by_token(draft: Draft, p: Any, rng: Any, q_row: int = 0, p_row: int = 0, bonus: int = 0) -> tuple[int, int]:

@@ -152,16 +152,8 @@ def top_then_one_draw(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
     return naive(p, q, drafts[-1:], rng)
 
 
-def _wrong(name: str, emit: Emit, rule: DrawRule, seen: str) -> Specimen:
-    return Specimen(name, f"{emit.__doc__} {seen}", top_down(emit, rule), False)
-
-
-def _misused(name: str, emit: Emit, rule: DrawRule, about: str) -> Specimen:
-    return Specimen(name, about, top_down(emit, rule), False)
-
-
-def _right(name: str, emit: Emit, rule: DrawRule) -> Specimen:
-    return Specimen(name, emit.__doc__ or "", top_down(emit, rule), True)
+def _node(name: str, emit: Emit, rule: DrawRule, seen: str = "", *, right: bool = False) -> Specimen:
+    return Specimen(name, f"{emit.__doc__} {seen}".strip(), top_down(emit, rule), right)
 
 
 IID, SWOR, TOP = DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.TOP_K
@@ -170,34 +162,40 @@ SORTED = top_down(rejection_sorted_by_token, SWOR)
 
 NODES = (
     replace(
-        _wrong("zero-coin", accepts_on_zero_coin, IID, "Seen in SGLang 35771 and transformers 5.23."), zero_coins=True
+        _node("zero-coin", accepts_on_zero_coin, IID, "Seen in SGLang 35771 and transformers 5.23."),
+        zero_coins=True,
     ),
-    _wrong("correction-from-p", corrects_from_target, IID, "A wrong residual."),
-    _wrong("corrupted-p", corrupts_target, IID, "Seen in vllm-ascend 2881."),
-    _wrong("sorted-naive", first_of_sorted, IID, "Order is part of a draft."),
-    _wrong("sorted-by-token", rejection_sorted_by_token, SWOR, "Order is part of a draft."),
-    _wrong("sorted-by-probability", rejection_sorted_by_probability, SWOR, "Order is part of a draft."),
-    _wrong("q-unchanged", rejection_with_q_unchanged, SWOR, "Draws without replacement are treated as independent."),
-    _wrong("merged-q-unchanged", rejection_with_q_unchanged, IID, "Repeated draws are merged."),
-    _wrong("skips-repeats", multi_round_skipping_repeats, IID, "Repeated draws are part of a draft."),
-    _misused("top-k-as-samples", recursive_rejection, TOP, "Beam or top-k candidates are treated as draws from q."),
-    _misused(
+    _node("correction-from-p", corrects_from_target, IID, "A wrong residual."),
+    _node("corrupted-p", corrupts_target, IID, "Seen in vllm-ascend 2881."),
+    _node("sorted-naive", first_of_sorted, IID, "Order is part of a draft."),
+    _node("sorted-by-token", rejection_sorted_by_token, SWOR, "Order is part of a draft."),
+    _node("sorted-by-probability", rejection_sorted_by_probability, SWOR, "Order is part of a draft."),
+    _node("q-unchanged", rejection_with_q_unchanged, SWOR, "Draws without replacement are treated as independent."),
+    _node("merged-q-unchanged", rejection_with_q_unchanged, IID, "Repeated draws are merged."),
+    _node("skips-repeats", multi_round_skipping_repeats, IID, "Repeated draws are part of a draft."),
+    Specimen(
+        "top-k-as-samples",
+        "Beam or top-k candidates are treated as draws from q.",
+        top_down(recursive_rejection, TOP),
+        False,
+    ),
+    Specimen(
         "greedy-draft-softmax-q",
-        naive,
-        TOP,
         "The drafted token is the argmax, but q is the softmax. Seen in transformers 32867.",
+        top_down(naive, TOP),
+        False,
     ),
-    _wrong("k-seq-factor-one", k_seq_with_factor_one, IID, "SpecTr below rho*."),
-    _wrong("typical-acceptance", typical_acceptance, IID, "Lossy by design: Medusa, arXiv 2401.10774, Section 2.3."),
-    _wrong("typical-entropy", typical_entropy, IID, "Lossy by design: arXiv 2401.10774, Section 2.3."),
-    _wrong("acceptance-threshold", acceptance_threshold, IID, "Lossy by design; with 1 it is lossless for any drafts."),
-    _wrong("relaxed-acceptance", relaxed_acceptance, IID, "Lossy by design: `use_relaxed_acceptance_for_thinking`."),
-    _right("naive", naive, IID),
-    _right("recursive-rejection", recursive_rejection, SWOR),
-    _right("multi-round-residual", multi_round_residual, IID),
-    _right("sampler-match", match_own_sample, IID),
-    _right("sampler-match-top-k", match_own_sample, TOP),
-    _right("eagle-top-k", accept_with_target_probability, TOP),
-    _right("eagle-iid", accept_with_target_probability, IID),
-    _right("greedy-top-k-plus-one", top_then_one_draw, DrawRule.TOP_K_THEN_ONE),
+    _node("k-seq-factor-one", k_seq_with_factor_one, IID, "SpecTr below rho*."),
+    _node("typical-acceptance", typical_acceptance, IID, "Lossy by design: Medusa, arXiv 2401.10774, Section 2.3."),
+    _node("typical-entropy", typical_entropy, IID, "Lossy by design: arXiv 2401.10774, Section 2.3."),
+    _node("acceptance-threshold", acceptance_threshold, IID, "Lossy by design; with 1 it is lossless for any drafts."),
+    _node("relaxed-acceptance", relaxed_acceptance, IID, "Lossy by design: `use_relaxed_acceptance_for_thinking`."),
+    _node("naive", naive, IID, right=True),
+    _node("recursive-rejection", recursive_rejection, SWOR, right=True),
+    _node("multi-round-residual", multi_round_residual, IID, right=True),
+    _node("sampler-match", match_own_sample, IID, right=True),
+    _node("sampler-match-top-k", match_own_sample, TOP, right=True),
+    _node("eagle-top-k", accept_with_target_probability, TOP, right=True),
+    _node("eagle-iid", accept_with_target_probability, IID, right=True),
+    _node("greedy-top-k-plus-one", top_then_one_draw, DrawRule.TOP_K_THEN_ONE, right=True),
 )

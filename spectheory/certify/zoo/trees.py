@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from spectheory.certify.zoo.chains import published
 from spectheory.certify.zoo.nodes import multi_round_residual, naive
 from spectheory.certify.zoo.specimen import Emit, Specimen, documented, top_down
 from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero, without, zeros_like
@@ -27,7 +28,7 @@ def _traverse(draft: Draft, p: Any, rng: Any, q_left: Any, weight: Any, order: A
                 return found
             rest = positive_part(a * target - drawn_from)
             mass = rest.sum()
-            a = weight(mass, a, drawn_from, token)
+            a = weight(mass, a, 1 - drawn_from[token])
             target = rest / mass if mass > 0 else target
             drawn_from = q_left(drawn_from, token)
         return (node, draw(target, rng)) if node == 0 or rng.random() < a else None
@@ -42,11 +43,6 @@ def ratio(p: Any, q: Any) -> Any:
     return p / q if q > 0 else int(p > 0)
 
 
-def _published(mass: Any, a: Any, q: Vector, token: int) -> Any:
-    left = mass + 1 - a
-    return mass / left if left > 0 else 1
-
-
 def _in_draw_order(draft: Draft, node: int) -> list[int]:
     return list(dict.fromkeys(draft.draws[node]))
 
@@ -57,14 +53,13 @@ def _by_token(draft: Draft, node: int) -> list[int]:
 
 def traversal(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Traversal verification. Lossless."""
-    return _traverse(draft, p, rng, without, _published, _in_draw_order)
+    return _traverse(draft, p, rng, without, published, _in_draw_order)
 
 
 def traversal_with_mass_left(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """After a rejection, the parent's weight is the residual mass over the remaining mass of q. Seen in a port."""
 
-    def weight(mass: Any, a: Any, q: Vector, token: int) -> Any:
-        left = 1 - q[token]
+    def weight(mass: Any, a: Any, left: Any) -> Any:
         return min(1, mass / left) if left > 0 else 0
 
     return _traverse(draft, p, rng, without, weight, _in_draw_order)
@@ -72,12 +67,12 @@ def traversal_with_mass_left(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 def traversal_merged_q_unchanged(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Repeated draws are merged, and q is not changed after a rejection."""
-    return _traverse(draft, p, rng, lambda q, token: q, _published, _in_draw_order)
+    return _traverse(draft, p, rng, lambda q, token: q, published, _in_draw_order)
 
 
 def traversal_sorted(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Children are visited in order of token id, not in the order of their draws."""
-    return _traverse(draft, p, rng, without, _published, _by_token)
+    return _traverse(draft, p, rng, without, published, _by_token)
 
 
 def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -85,7 +80,7 @@ def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     best: tuple[int, int] = (0, -1)
     for first in draft.draws[0]:
         node, drawn = 0, (first,)
-        while drawn and rng.random() * draft.q[node][token_of(draft, drawn[0])] < p[node][token_of(draft, drawn[0])]:
+        while drawn and rng.random() * draft.q[node][draft.tokens[drawn[0]]] < p[node][draft.tokens[drawn[0]]]:
             node, drawn = drawn[0], draft.draws[drawn[0]]
         distribution = residual(p[node], draft.q[node]) if drawn else p[node]
         token = draw(distribution, rng)
@@ -94,29 +89,21 @@ def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     return best
 
 
-def token_of(draft: Draft, node: int) -> int:
-    """The token at a node."""
-    return int(draft.tokens[node])
-
-
 def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """The draft with the largest p / q is kept. It breaks ties by draw order, but its q assumes ties by token id."""
     q = draft.q[0]
     rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
-    best = draft.draws[0][0]
-    for child in draft.draws[0]:
-        if rank[token_of(draft, child)] > rank[token_of(draft, best)]:
-            best = child
+    best = max(draft.draws[0], key=lambda child: rank[draft.tokens[child]])
     order = sorted(range(len(q)), key=lambda t: (rank[t], t))
     selected, below = zeros_like(q), 0
     for token in order:
         selected[token] = (below + q[token]) ** len(draft.draws[0]) - below ** len(draft.draws[0])
         below = below + q[token]
-    token = token_of(draft, best)
+    token = int(draft.tokens[best])
     if rng.random() * selected[token] < p[0][token]:
         return best, draw(p[best], rng)
     emitted = draw(residual(p[0], selected), rng)
-    return next((child for child in draft.draws[0] if token_of(draft, child) == emitted), 0), emitted
+    return next((child for child in draft.draws[0] if draft.tokens[child] == emitted), 0), emitted
 
 
 def trunk_read_k_times(emit: Emit) -> Any:
@@ -133,12 +120,14 @@ def _emit(solver: Solver) -> Emit:
 
 @dataclass(frozen=True)
 class SpecInferAsPrinted(Solver):
-    """SpecInfer branching probabilities as printed in Algorithm 14 of the Delayed Tree paper, with a_i in line 12."""
+    """SpecInfer branching probabilities as printed in Algorithm 14 of the Delayed Tree paper, with a_i in line 12.
+
+    The algorithm does not define a_0; a_1 is used for it.
+    """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution. The algorithm does not define a_0; a_1 is used for it."""
         stages, ratios = [p], []
         for _ in drafts:
             ratios.append([accept_ratio(stages[-1][t], q[t]) for t in range(len(q))])
@@ -158,7 +147,6 @@ class SpecInferAsPrinted(Solver):
         return copy_of(below(tuple(drafts)))
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """Not defined, because these branching probabilities do not belong to a verifier."""
         raise NotImplementedError
 
 
@@ -178,7 +166,6 @@ class NaiveBranchingOfWinnerOnly(Solver):
         return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """Not defined, because these branching probabilities do not sum to 1."""
         raise NotImplementedError
 
 

@@ -14,7 +14,7 @@ from spectheory.hardware.latency import Drafting
 from spectheory.planning.envelope import Envelopes
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import schedule
-from spectheory.search.standard_policy_set import standard_policies
+from spectheory.search.policy_comparison import standard_policies
 from tests.plain_searches import MarkovDraft
 
 BUDGET = 6
@@ -83,7 +83,7 @@ def test_tables_of_speeds_and_chains_are_those_of_single_cycles(drafting: Drafti
 def test_the_fastest_envelope_is_the_best_of_all(drafting: Drafting) -> None:
     """An envelope of several branches is verified as a tree, one of one branch as a chain."""
     at = dataclasses.replace(latency(np.random.default_rng(2), mask=0.03), drafting=drafting)
-    found = Envelopes(RATES, max_levels=3, max_branching=3, max_budget=BUDGET).fastest(at, 100)
+    found = Envelopes(RATES, max_levels=3, max_branching=3, max_budget=BUDGET).fastest([at], 100, np.ones(1))
     speedups = {}
     for levels, branching in itertools.product(range(1, 4), range(1, 4)):
         limited = Envelopes(RATES, max_levels=levels, max_branching=branching, max_budget=BUDGET)
@@ -94,15 +94,15 @@ def test_the_fastest_envelope_is_the_best_of_all(drafting: Drafting) -> None:
             fixed = at.overhead_seconds + runs * at.level_overhead_seconds + 0.03 * nodes * (branching > 1)
             whole = drafting_seconds + fixed + at.target(nodes + 1, 100)
             speedups[levels, branching, nodes] = tau * at.plain(100) / whole
-    assert found.speedup == pytest.approx(max(speedups.values()))
+    assert found.speedups[0] == pytest.approx(max(speedups.values()))
 
 
 def test_policies_that_draft_at_once_pay_for_depth_only() -> None:
     """A policy's cycle takes one draft forward of as many tokens as its tree is deep."""
     at = latency(np.random.default_rng(3))
     draft = MarkovDraft(np.array([[0.7, 0.3], [0.6, 0.4]]))
-    policies = standard_policies(draft, BUDGET, latency=at)
-    found = st.compare_policies([draft], policies, latency=at)
+    policies = standard_policies(draft, BUDGET)
+    found = st.search.compare_policies([draft], policies, latency=at)
     assert found.cycle_seconds is not None
     for row, depth, nodes in zip(found.cycle_seconds, found.depth, found.nodes, strict=True):
         drafting = at.draft(int(depth[0]), 100) + at.level_overhead_seconds + at.overhead_seconds
@@ -111,7 +111,7 @@ def test_policies_that_draft_at_once_pay_for_depth_only() -> None:
 
 def test_delayed_trees_that_are_drafted_at_once_take_one_forward() -> None:
     at = latency(np.random.default_rng(4), mask=0.03)
-    found = st.delayed_seconds(at, 2, 2, 1)
+    found = st.yields.delayed_seconds(at, 2, 2, 1)
     expected = at.draft(3, 100) + at.target(6, 100) + at.overhead_seconds + at.level_overhead_seconds + 5 * 0.03
     assert found == pytest.approx(expected)
-    assert st.delayed_seconds(at, 2, 0, 0) == at.plain(100)
+    assert st.yields.delayed_seconds(at, 2, 0, 0) == at.plain(100)

@@ -1,7 +1,8 @@
-"""`ServingRun`: the requests and steps of a server under load, simulated with one schedule."""
+"""Serving under load: the requests and steps of a server with one schedule, and the difference of schedules."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -18,6 +19,9 @@ from spectheory.core.tree import Tree
 TIMES = ("arrival_seconds", "first_token_seconds", "completion_seconds")
 QUANTILES = (0.5, 0.9, 0.99)
 ROUNDING = 1e-9
+GROUPS = 20
+"""Groups of consecutive requests, whose means are taken as independent."""
+OPTIONAL = {"optional": True}
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,11 @@ class ServingRun(Record):
     inter_token_seconds: Figures | None = None
     slo_ttft_seconds: float | None = None
     slo_tpot_seconds: float | None = None
-    step_seconds: Float[np.ndarray, " steps"] | None = field(default=None, metadata={"optional": True})
-    step_batch: Int[np.ndarray, " steps"] | None = field(default=None, metadata={"optional": True})
-    step_tier: Int[np.ndarray, " steps"] | None = field(default=None, metadata={"optional": True})
-    stability_limit: float | None = field(default=None, metadata={"optional": True})
-    settled_batches: Int[np.ndarray, " batches"] | None = field(default=None, metadata={"optional": True})
+    step_seconds: Float[np.ndarray, " steps"] | None = field(default=None, metadata=OPTIONAL)
+    step_batch: Int[np.ndarray, " steps"] | None = field(default=None, metadata=OPTIONAL)
+    step_tier: Int[np.ndarray, " steps"] | None = field(default=None, metadata=OPTIONAL)
+    stability_limit: float | None = field(default=None, metadata=OPTIONAL)
+    settled_batches: Int[np.ndarray, " batches"] | None = field(default=None, metadata=OPTIONAL)
     provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
@@ -130,13 +134,10 @@ class ServingRun(Record):
 
     @property
     def summary(self) -> str:
-        """Requests, time per token, time to the first token, and tokens per second."""
-        parts = [f"{self.name}: {len(self):,} requests"]
-        if self.tpot:
-            parts.append(f"{1e3 * self.tpot.mean:.3g} ms a token")
-        if self.ttft:
-            parts.append(f"{1e3 * self.ttft.mean:.3g} ms to the first one")
-        return "; ".join([*parts, f"{self.tokens_per_second:,.0f} tokens/s at a mean batch of {self.mean_batch:.1f}"])
+        """Requests, time per token, and tokens per second."""
+        times = f"{1e3 * self.tpot.mean:.3g} ms a token; " if self.tpot else ""
+        speed = f"{self.tokens_per_second:,.0f} tokens/s at a mean batch of {self.mean_batch:.1f}"
+        return f"{self.name}: {len(self):,} requests; {times}{speed}"
 
     @property
     def ttft_seconds(self) -> Float[np.ndarray, " requests"]:
@@ -215,3 +216,106 @@ class ServingRun(Record):
 
     def _per_second(self, count: float) -> float:
         return float(count / self.seconds) if self.seconds else 0.0
+
+
+FIGURES: dict[str, Callable[[ServingRun], np.ndarray]] = {
+    "ttft_seconds": lambda run: run.ttft_seconds,
+    "tpot_seconds": lambda run: run.tpot_seconds,
+    "end_to_end_seconds": lambda run: run.end_to_end_seconds,
+    "slo_share": lambda run: run.meets_slo.astype(np.float64),
+}
+"""The figures of a request that are compared."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean difference of a figure between two schedules on the same requests.
+
+    Attributes:
+        name: the schedule.
+        figure: what is compared, such as `tpot_seconds`.
+        mean: mean over the requests of the figure with the schedule, minus the figure with the first schedule.
+        low, high: its 95% interval; None with too few requests.
+    """
+
+    name: str
+    figure: str
+    mean: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ServingComparison(Record):
+    """One load served with several schedules: the same arrivals, and the same uniform numbers for the acceptance.
+
+    The differences are of the same requests with two schedules, so that what both share cancels. Their intervals are by
+    batch means: the means of 20 groups of consecutive requests count as independent. Requests that arrive close to each
+    other meet the same queue; the intervals are right if a group lasts for much longer than a queue. Use several loads
+    of different seeds with `simulate.collect` where that is in doubt.
+
+    Attributes:
+        runs: a run for each schedule, at least one; the others are compared with the first.
+        provenance: where the runs come from.
+
+    Raises:
+        InputError: there is no run, two have one name, or runs served different requests.
+    """
+
+    kind: ClassVar[str] = "serving_comparison"
+    derived: ClassVar[tuple[str, ...]] = ("differences",)
+
+    runs: tuple[ServingRun, ...]
+    provenance: Provenance = UNKNOWN
+
+    def __post_init__(self) -> None:
+        names = [run.name for run in self.runs]
+        if not names or len(set(names)) < len(names):
+            raise InputError(f"runs must be at least one, of different names, got {names}: name them apart")
+        for run in self.runs[1:]:
+            _paired(self.runs[0], run)
+
+    @property
+    def summary(self) -> str:
+        """The summaries of the runs."""
+        return "\n".join(run.summary for run in self.runs)
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """The difference of each figure between each further run and the first one.
+
+        A figure without values, such as the time per token of answers of one token, is left out.
+        """
+        found = []
+        for run in self.runs[1:]:
+            rows, others = _paired(self.runs[0], run)
+            for name, figure in FIGURES.items():
+                values = figure(run)[others] - figure(self.runs[0])[rows]
+                if (known := ~np.isnan(values)).any():
+                    found.append(Difference(run.name, name, *batch_means(values[known])))
+        return tuple(found)
+
+
+def batch_means(values: np.ndarray) -> tuple[float, float | None, float | None]:
+    """The mean of values in the order of time, and its 95% interval by the means of 20 groups of consecutive ones.
+
+    The interval is None if a group would have fewer than two values.
+    """
+    from scipy.stats import t
+
+    mean = float(values.mean())
+    if len(values) < 2 * GROUPS:
+        return mean, None, None
+    groups = np.array([group.mean() for group in np.array_split(values, GROUPS)])
+    half = float(t.ppf(0.975, GROUPS - 1) * groups.std(ddof=1) / np.sqrt(GROUPS))
+    return mean, mean - half, mean + half
+
+
+def _paired(first: ServingRun, second: ServingRun) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the requests that both runs completed, after a check that these are the same requests."""
+    _, rows, others = np.intersect1d(first.request, second.request, assume_unique=True, return_indices=True)
+    for name in ("prompt_tokens", "output_tokens", "kinds"):
+        if (getattr(first, name)[rows] != getattr(second, name)[others]).any():
+            served = f"{first.name!r} and {second.name!r} must have served the same requests"
+            raise InputError(f"{served}, but {name} differ")
+    return rows, others
