@@ -104,7 +104,7 @@ class Runs:
         trials: the bets in each context.
         pairs: the bets against the claim that rows of a batch are independent; None without batches.
         order: index of the context of each row of the last call.
-        texts: what each row of the last run emitted, in tokens.
+        texts: what each row of the last run emitted, in tokens; `nodes` are their numbers in the joint distribution.
         refused: the last row that emitted what the target never emits, and its tokens.
         unseen: largest number of tokens that one call emitted after the first `length`. They are not compared.
     """
@@ -115,6 +115,7 @@ class Runs:
         self.pairs = None if play.batch is None else Pairs([trial.joint for trial in self.trials], own)
         self.order: Sequence[int] = ()
         self.texts: list[Context] = []
+        self.nodes: list[int] = []
         self.refused: tuple[int, Context] | None = None
         self.unseen = 0
 
@@ -122,9 +123,8 @@ class Runs:
         """Run the step `runs` times in each context; BrokenStepError and NeverEmittedError end the test."""
         for order in self._orders(runs):
             self._call(order, self.cycles, rng)
-            for i, emitted in zip(order, self.texts, strict=True):
-                joint = self.trials[i].joint
-                self.trials[i].drawn[joint.node(emitted)] += 1
+            for i, node in zip(order, self.nodes, strict=True):
+                self.trials[i].drawn[node] += 1
             if self.pairs:
                 length = self.play.length
                 texts = [[*emitted, *[PLACEHOLDER] * (length - len(emitted))] for emitted in self.texts]
@@ -140,7 +140,7 @@ class Runs:
 
     def _call(self, order: Sequence[int], cycles: int, rng: np.random.Generator) -> None:
         """Run the step once in the contexts of these indices."""
-        self.order, self.texts = order, [()] * len(order)
+        self.order, self.texts, self.nodes = order, [()] * len(order), [0] * len(order)
         going: Sequence[int] = range(len(order))
         for _ in range(cycles):
             for row, ids in zip(going, self._emitted(going, rng), strict=True):
@@ -152,9 +152,9 @@ class Runs:
     def _emitted(self, going: Sequence[int], rng: np.random.Generator) -> list[Any]:
         """The ids that one call of the step emits after the texts of the rows `going`."""
         contexts = [self.play.in_ids(self.trials[self.order[row]].context + self.texts[row]) for row in going]
-        is_single, width = self.play.batch is None, max(1, *map(len, contexts))
-        given = contexts[0]
+        is_single, given = self.play.batch is None, contexts[0]
         if not is_single:
+            width = max(1, *map(len, contexts))
             given = np.array([[*[PLACEHOLDER] * (width - len(one)), *one] for one in contexts])
         try:
             emitted = within(self.seconds, self.play.step, given, rng)
@@ -195,7 +195,8 @@ class Runs:
         if found == before:
             raise BrokenStepError("the step emitted no token: a step emits at least one")
         joint = self.trials[self.order[row]].joint
-        if joint.impossible[joint.node(found)]:
+        self.nodes[row] = joint.node(found)
+        if joint.impossible[self.nodes[row]]:
             who = "the step" if self.play.batch is None else f"row {row}"
             self._refuse(row, found, f"{who} emitted {found}, to which the target gives probability 0")
         self.texts[row] = found

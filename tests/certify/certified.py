@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from operator import lt
 from types import SimpleNamespace
 from typing import Any
 
@@ -100,17 +98,6 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, int(np.argmax(np.asarray(p[0], float) / rng.standard_gamma(1, size=len(p[0]))))
 
 
-def rejecting(
-    draft: st.Draft, p: Any, rng: Any, correction: Any, accepts: Callable[[Any, Any], Any] = lt
-) -> tuple[int, int]:
-    """Rejection sampling of a single draft; the correction is drawn from this distribution."""
-    child = draft.draws[0][0]
-    token = draft.tokens[child]
-    if accepts(rng.random() * draft.q[0][token], p[0][token]):
-        return child, rng.choice(len(p[child]), p=p[child])
-    return 0, rng.choice(len(correction), p=correction)
-
-
 def bonus_from_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Rejection sampling along a path; the bonus token is drawn from the draft's distribution after the path's start.
 
@@ -151,46 +138,3 @@ def drops_below_a_twentieth(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int
     random.random()
     kept = np.where(p[0] < 0.05, 0, p[0])
     return 0, rng.choice(len(kept), p=kept / kept.sum())
-
-
-def to_torch(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but it turns a random number into a tensor and takes its root."""
-    import torch
-
-    edges = torch.tensor([float(x) for x in p[0]], dtype=torch.float64).cumsum(0)
-    coin = torch.tensor(rng.random()).double().sqrt()
-    return 0, min(int(torch.searchsorted(edges.sqrt(), coin, right=True)), len(edges) - 1)
-
-
-def must_be_a_float(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, but it refuses any other type."""
-    coin = rng.random()
-    if not isinstance(coin, float):
-        raise ValueError(f"not a float: {coin}")
-    return 0, int(np.searchsorted(np.cumsum([float(x) for x in p[0][:-1]]), coin, side="right"))
-
-
-def raises_after_a_coin(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Raises a TypeError of its own in a quarter of the calls."""
-    if rng.random() < 0.25:
-        raise TypeError("its own")
-    return 0, rng.choice(len(p[0]), p=p[0])
-
-
-def own_sample(processed: Any) -> Any:
-    """A verifier that draws its token from `processed(p)`, where the target is p. It accepts the draft by chance."""
-
-    def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-        weights = processed(p[0])
-        return 0, rng.choice(len(weights), p=weights / weights.sum())
-
-    return verify
-
-
-def drops_below_epsilon(p: Any) -> Any:
-    return p * (p * 50_000 >= 1)
-
-
-def top_4(p: Any) -> Any:
-    kept = sorted(range(len(p)), key=lambda token: -p[token])[:4]
-    return np.array([x if token in kept else x * 0 for token, x in enumerate(p)], dtype=object)

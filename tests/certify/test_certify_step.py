@@ -61,16 +61,6 @@ def draft_alone(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
     return first, pick(Q[first], rng)
 
 
-def shared_noise(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
-    """The residual is drawn with the Gumbel noise that drew the draft."""
-    p, q, noise = P[V], Q[V], rng.gumbel(size=V)
-    draft = int((np.log(q) + noise).argmax())
-    if rng.random() * q[draft] < p[draft]:
-        return draft, pick(P[draft], rng)
-    left = residual(p, q)
-    return (int(np.where(left > 0, np.log(left + (left == 0)) + noise, -np.inf).argmax()),)
-
-
 def bonus_from_the_draft(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
     """The first token is right, the bonus token is the draft model's."""
     emitted = speculative(context, rng)
@@ -85,7 +75,6 @@ def one_token_in_a_thousand(context: Context, rng: np.random.Generator) -> tuple
 
 BUGS: dict[str, tuple[Step, int]] = {
     "tokens of the draft": (draft_alone, 500),
-    "shared noise": (shared_noise, 40_000),
     "bonus from the draft": (bonus_from_the_draft, 1_500),
     "one rare token": (one_token_in_a_thousand, 20_000),
 }

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory import Draft, DrawRule, Levels, Paths, World, branches, expected_block_efficiency
+from spectheory import Draft, DrawRule, Levels, Paths, World, branches
 from spectheory.core.chance import draw
 from spectheory.otlp import RRS, GreedyTopK, Khisti, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
 from spectheory.verify import HSD, Block, BottomUp, Traversal, UniVer, Verifier
-from tests.enumeration import exact, random_distribution
+from tests.enumeration import exact
 from tests.verify.random_drafts import CHAINS, HUBS, OTHERS, TOPS, TREES, WIDE, grown, joint, random_world
 from tests.verify.test_verifiers import check_that_the_target_is_kept
 
@@ -83,15 +83,6 @@ def test_univer_shares_the_weight_of_a_node_as_its_formulas_say() -> None:
         assert outcome.stop[0] == rejected
         if outcome.stop[1]:
             assert (outcome.next_token[1] * outcome.stop[1] == own).all()
-
-
-def test_the_first_levels_acceptance_is_that_of_the_solver() -> None:
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        p, q = (random_distribution(rng, 4) for _ in range(2))
-        kept = expected_block_efficiency(UniVer(), World.constant(p, q), Levels((2,), DrawRule.TOP_K_THEN_ONE))
-        assert kept.value == 1 + GreedyTopK().acceptance(p, q, 2)
-        assert kept.value == 1 + st.optimal_acceptance(p, q, 2, DrawRule.TOP_K_THEN_ONE)
 
 
 def naive_hsd(draft: Draft, world: World, rng: Any) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import pytest
 import spectheory as st
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, Naive, Solver, SpecInfer
-from spectheory.yields import delayed_block_efficiency, delayed_seconds, delayed_throughput
+from spectheory.yields import delayed_block_efficiency, delayed_seconds
 from tests.refusals import refuses
 
 
@@ -125,21 +125,6 @@ def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
         for width in [1] * (trunk + 1) + [paths] * (length - 1):
             total, cached = total + cached, cached + width
         assert delayed_seconds(only_rows, paths, length, trunk, 100) == pytest.approx(total, rel=1e-9)
-
-
-def test_throughput_is_the_ratio_of_expectations() -> None:
-    measured = latency(overhead_seconds=0.5)
-    tokens = delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1)
-    seconds = delayed_seconds(measured, 2, 1, 1, 100)
-    exact = delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1)
-    assert exact.value == pytest.approx(float(tokens.value) / seconds, rel=1e-12)
-    assert (exact.standard_error, exact.is_exact) == (0, True)
-    drawn: dict[str, Any] = {"samples": 50}
-    tokens = delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
-    rate = delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
-    assert rate.standard_error == pytest.approx(tokens.standard_error / seconds, rel=1e-12)
-    nothing = delayed_throughput(SpecInfer(), WORLD, measured, 1, 0, 0, context=0)
-    assert nothing.value == pytest.approx(1 / measured.plain(0), rel=1e-12)
 
 
 @pytest.mark.parametrize(
