@@ -37,9 +37,7 @@ class Draws:
         return self._made(tensor, lambda count: [u * (high - low) + low for u in self._uniform(count)])
 
     def exponential_(self, tensor: torch.Tensor, lambd: float = 1.0, **_: Any) -> torch.Tensor:
-        return self._made(
-            tensor, lambda count: [Exponential(Coin(self.branch).as_clock()) / lambd for _ in range(count)]
-        )
+        return self._made(tensor, lambda count: [Exponential(Coin(self.branch)) / lambd for _ in range(count)])
 
     def bernoulli(self, chances: torch.Tensor, p: Any = None, **_: Any) -> torch.Tensor:
         """`torch.bernoulli`: with the entries of `chances`, or with `p` for each entry."""

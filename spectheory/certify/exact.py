@@ -369,7 +369,7 @@ def _known(one: Coin | Pick) -> str:
     """What is known of a random number; "" if nothing is."""
     if isinstance(one, Pick):
         return f"index {one.chosen} of weights {shown([exact(weight) for weight in one.weights])}"
-    if one.is_zero or one.clock:
+    if one.is_zero or one.flipped is not None:
         return "exactly 0" if one.is_zero else "exponential"
     return "" if (one.low, one.high) == (0, 1) else f"uniform in ({number(one.low)}, {number(one.high)})"
 

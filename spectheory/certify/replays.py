@@ -13,12 +13,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 
 from spectheory.core.chance import Branch, BranchError
-from spectheory.core.plugins import entry_names, plugin
+from spectheory.core.plugins import plugins
 
 GROUP = "spectheory.replays"
 """The entry-point group."""
@@ -70,12 +71,12 @@ def replaying_modules() -> tuple[str, ...]:
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    return entry_names(GROUP)
+    return tuple(sorted(entry_points(group=GROUP).names))
 
 
 @cache
 def _replay_of(library: str) -> Callable[[], Any] | None:
-    return plugin(GROUP, library)
+    return next(iter(plugins(GROUP, entry_name=library)), None)
 
 
 @contextmanager

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from spectheory.cli.options import Force, GpuName, Json, TargetModel
+from spectheory.cli.options import Force, GpuName, Gpus, Json, Quant, TargetModel, shape_in
 from spectheory.cli.output import require_free, show, warn
 from spectheory.core.errors import InputError
 from spectheory.engines import read_runs
 from spectheory.hardware.calibrated_costs import calibrate as calibrated
+from spectheory.hardware.latency import DEFAULT_CONTEXT
 from spectheory.hardware.runs import Conditions, Run
+from spectheory.planning.deployment import Deployment
 
 
 def calibrate(
@@ -58,7 +60,7 @@ def calibrate(
     ] = None,
     context: Annotated[
         int, typer.Option(help="Mean number of tokens in the KV cache of each sequence in --plain and --speculative.")
-    ] = 1024,
+    ] = DEFAULT_CONTEXT,
     runs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -68,13 +70,8 @@ def calibrate(
     runs_tau: Annotated[
         float | None, typer.Option(help="Tau of the runs in --runs, if the file does not say it. Needs --drafted.")
     ] = None,
-    gpus: Annotated[int, typer.Option(help="Number of GPUs that share each forward.")] = 1,
-    quant: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m.", show_default="as in the config"
-        ),
-    ] = None,
+    gpus: Gpus = Deployment.gpus,
+    quant: Quant = None,
     out: Annotated[
         Path | None, typer.Option(help="File for the calibrated costs, for `spectheory schedule --costs`.")
     ] = None,
@@ -97,7 +94,7 @@ def calibrate(
         )
     if (speculative or runs_tau is not None) and drafted is None:
         raise InputError("--speculative and --runs-tau need the drafted shape: give --drafted K, or NODES:LEVELS")
-    nodes, levels = _shape(drafted)
+    nodes, levels = (None, None) if drafted is None else shape_in("--drafted", drafted)
     given = []
     for option, texts, form in (("plain", plain, "64:6000"), ("speculative", speculative, "1:242:3.3")):
         for text in texts or []:
@@ -116,16 +113,6 @@ def calibrate(
         warn(sentence)
     notes = [Text(f"assumed: {sentence}") for sentence in found.provenance.assumptions]
     show(found, run_rows(found), moved_rows(found), *notes, as_json=as_json, out=out)
-
-
-def _shape(drafted: str | None) -> tuple[int, int] | tuple[None, None]:
-    """Nodes and levels of what was drafted, `K` or `NODES:LEVELS`."""
-    if drafted is None:
-        return None, None
-    nodes, _, levels = drafted.partition(":")
-    if not nodes.isdecimal() or not (levels or nodes).isdecimal() or not 1 <= int(levels or nodes) <= int(nodes):
-        raise InputError(f"--drafted must be K, like 5, or NODES:LEVELS, like 60:6, got {drafted!r:.60}")
-    return int(nodes), int(levels or nodes)
 
 
 def _numbers(option: str, text: str, form: str) -> list[float]:

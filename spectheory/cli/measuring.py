@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +18,7 @@ from spectheory.cli.options import (
     numbers,
 )
 from spectheory.cli.output import progress, require_free, show
-from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
+from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
 from spectheory.planning.schedule_record import Schedule
 
@@ -28,22 +26,6 @@ TOP_K = "Sample only from this many most probable tokens."
 TOP_P = "Sample only from the fewest most probable tokens whose probabilities sum to this or more."
 TopK = Annotated[int | None, typer.Option("--top-k", help=TOP_K, show_default="all")]
 TopP = Annotated[float, typer.Option("--top-p", help=TOP_P)]
-
-
-@contextmanager
-def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
-    """Context manager for a trace: it refuses a trace with fewer than `needed` positions.
-
-    If even the largest possible number of positions, `most`, is too small, it refuses the trace before it is recorded.
-    `repair` ends the message: it says which options to change.
-    """
-    repair = f"but acceptance rates need at least {needed}: {repair}"
-    if 0 < most < needed:
-        raise InputError(f"the trace can have at most {most} positions, {repair}")
-    try:
-        yield
-    except TooFewTrialsError as error:
-        raise InputError(f"the trace has only {error.trials} usable positions, {repair}") from None
 
 
 def trace(
@@ -70,21 +52,20 @@ def trace(
 
     require_free([plan], out / "acceptance.json", force=True)
     policy = None if plan is None else Schedule.load(plan)
-    with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
-        settings = tracing.TraceSettings(
-            dataset=text.dataset,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            new_tokens=text.new_tokens,
+    most = count * text.new_tokens
+    if 0 < most < MIN_TRIALS:
+        raise InputError(
+            f"the trace can have at most {most} positions, but acceptance rates need at least {MIN_TRIALS}: raise "
+            "--count or --new-tokens"
         )
-        text.read(0, count)
-        models = pair.load()
-        rows = text.encoded(models, 0, count)
-        with progress("trace") as done:
-            tracing.record_trace(models, rows, settings, out, done)
-        counted = None if policy is None else policy.tree
-        acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    settings = tracing.TraceSettings(dataset=text.dataset, new_tokens=text.new_tokens, **sampling)
+    text.read(0, count)
+    models = pair.load()
+    rows = text.encoded(models, 0, count)
+    with progress("trace") as done:
+        tracing.record_trace(models, rows, settings, out, done)
+    acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=None if policy is None else policy.tree)
     show(acceptance, acceptance_rows(acceptance), as_json=False, out=out / "acceptance.json")
 
 

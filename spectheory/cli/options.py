@@ -19,8 +19,11 @@ from spectheory.cli.output import loaded
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
+from spectheory.core.files import read_text
+from spectheory.core.json_values import parse
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.engine_costs import Parallel
+from spectheory.core.tree import Tree
+from spectheory.planning.schedule_record import Schedule
 
 if TYPE_CHECKING:
     from reference.models import Pair
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
-Skip = Annotated[int, typer.Option("--skip", min=0, help="Number of prompts to skip at the start of the file.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; 0 is greedy decoding.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of all random numbers.")]
 Smooth = Annotated[
@@ -57,6 +59,16 @@ TargetModel = Annotated[
         "with the sizes of another model (see ModelConfig.from_hf).",
     ),
 ]
+Gpus = Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")]
+Quant = Annotated[
+    str | None,
+    typer.Option(
+        "--quant",
+        help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the name: "
+        "llama-3.2-1b-q8_0.",
+        show_default="as in the config",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
 
 
@@ -70,6 +82,29 @@ def rates_of(source: Path) -> Acceptance:
     rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
     stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
     return replace(rates, provenance=stamp)
+
+
+def shape_in(option: str, text: str) -> tuple[int, int]:
+    """Nodes and levels of what was drafted: K is a chain of K tokens, NODES:LEVELS a tree."""
+    nodes, _, levels = text.partition(":")
+    if not nodes.isdecimal() or not (levels or nodes).isdecimal() or not 1 <= int(levels or nodes) <= int(nodes):
+        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, got {text!r:.60}")
+    return int(nodes), int(levels or nodes)
+
+
+def tree_in(file: Path) -> Tree:
+    """The tree in a file: the first choice of a plan, or JSON with a parent array such as [-1, 0, 0].
+
+    Raises:
+        InputError: the file cannot be read or holds no tree.
+    """
+    held = parse(read_text(file), str(file))
+    if isinstance(held, dict):
+        return Schedule.from_dict(held, str(file)).option().tree
+    try:
+        return Tree(held)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{file} must hold a parent array such as [-1, 0, 0], or a plan: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -146,38 +181,6 @@ class PromptOptions:
 
 
 SHIPPED_PROMPTS = PromptOptions()
-
-
-@dataclass(frozen=True)
-class DeploymentOptions:
-    """Options for the GPUs that share the models, and for the formats in which the models are kept."""
-
-    gpus: Annotated[int, typer.Option(help="Number of GPUs that share each forward.")] = 1
-    parallel: Annotated[
-        Parallel | None,
-        typer.Option(
-            help="How the GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or "
-            "a split by layers.",
-            show_default="layers for hf and llama.cpp, otherwise tensor",
-        ),
-    ] = None
-    draft_gpus: Annotated[int | None, typer.Option(help="Number of GPUs that share the draft.", show_default="all")] = (
-        None
-    )
-    quant: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
-            "name: llama-3.2-1b-q8_0.",
-            show_default="as in the config",
-        ),
-    ] = None
-    kv_dtype: Annotated[
-        str | None, typer.Option(help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config")
-    ] = None
-
-
-ONE_GPU = DeploymentOptions()
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

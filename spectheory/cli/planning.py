@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.exporting import PLAN_OUTPUT, PlanOutput
-from spectheory.cli.options import GpuName, RatesFile, Smooth, TargetModel, numbers, rates_of
+from spectheory.cli.options import GpuName, Gpus, Quant, RatesFile, Smooth, TargetModel, numbers, rates_of, tree_in
 from spectheory.cli.output import progress
-from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
@@ -72,7 +71,7 @@ def plan(
         rates, seconds = rates.smoothed(), seconds.smoothed()
     texts = _replays(trace, rates)
     if tree is not None:
-        chosen = evaluate(tree_file(tree).tree, rates, seconds, context=context, replays=texts)
+        chosen = evaluate(tree_in(tree), rates, seconds, context=context, replays=texts)
     else:
         with progress("trees") as tell:
             limits = {"max_budget": max_budget, "max_depth": max_depth, "context": context}
@@ -92,15 +91,8 @@ def schedule(
             "drafts. Engine settings will contain its name."
         ),
     ],
-    gpus: Annotated[int, typer.Option(help="Number of GPUs that share each forward.")] = Deployment.gpus,
-    quant: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
-            "name: llama-3.2-1b-q8_0.",
-            show_default="as in the config",
-        ),
-    ] = None,
+    gpus: Gpus = Deployment.gpus,
+    quant: Quant = None,
     measured: Annotated[
         Path | None,
         typer.Option(

@@ -12,8 +12,9 @@ import typer
 from rich.text import Text
 
 from spectheory import engines
-from spectheory.cli.options import Force, Json
+from spectheory.cli.options import Force, Json, shape_in
 from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
+from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import Deployment
@@ -46,7 +47,7 @@ def import_(
     out: Annotated[Path | None, typer.Option(help="File for the acceptance record.")] = None,
     min_trials: Annotated[
         int, typer.Option(min=1, help="Leave out depths that were reached in fewer cycles than this.")
-    ] = 100,
+    ] = MIN_TRIALS,
     assume_constant: Annotated[
         int | None,
         typer.Option(
@@ -101,7 +102,7 @@ def diagnose(
     ] = None,
     tree: Annotated[
         str | None,
-        typer.Option(metavar="NODES:LEVELS", help="Drafted tokens and levels, if the files do not say it: 60:6."),
+        typer.Option(metavar="K or NODES:LEVELS", help="Drafted tokens and levels, if the files do not say it: 60:6."),
     ] = None,
     batch: Annotated[
         float | None, typer.Option(min=1, help="Mean number of sequences that decode, if the files do not say it.")
@@ -118,10 +119,7 @@ def diagnose(
     times = None if not latency else [Latency.load(path) for path in latency]
     if gpu and target and draft:
         times = Deployment(gpu, target, draft, engine=engines.timed_engine(source))
-    numbers = [] if tree is None else tree.split(":")
-    if tree is not None and (len(numbers) != 2 or not all(number.isdecimal() for number in numbers)):
-        raise InputError(f"--tree must be NODES:LEVELS, like 60:6, got {tree!r:.60}")
-    shape = None if tree is None else (int(numbers[0]), int(numbers[1]))
+    shape = None if tree is None else shape_in("--tree", tree)
     given = {"plain": plain, "times": times, "model": model_label, "shape": shape, "batch": batch}
     found = engines.diagnose(_reports(files), source, **given)
     if as_json:

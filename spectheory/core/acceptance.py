@@ -23,16 +23,6 @@ MIN_TRIALS = 100
 """Default number of trials that a depth needs. Deeper rows of the table are left out."""
 
 
-class TooFewTrialsError(InputError):
-    """The children of the root were tried only `trials` times, fewer than the required `min_trials`."""
-
-    def __init__(self, trials: int, min_trials: int) -> None:
-        lower = ", or lower min_trials" * (min_trials > 1)
-        super().__init__(f"trials[0] is {trials}, fewer than min_trials={min_trials}: record more text{lower}")
-        self.trials = trials
-        self.min_trials = min_trials
-
-
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Acceptance(Record):
@@ -116,8 +106,8 @@ class Acceptance(Record):
         """Measured rates, hits / trials.
 
         The table ends before the first depth that has fewer than `min_trials` trials. Its last row also holds for the
-        depths that were left out. `cycles_of` is the tree whose cycles were counted. Raises TooFewTrialsError if no
-        depth has enough trials.
+        depths that were left out. `cycles_of` is the tree whose cycles were counted. Raises InputError if no depth has
+        enough trials.
         """
         hits, trials = _counts(hits, trials)
         kept = depths_with_enough(trials, min_trials)
@@ -223,11 +213,14 @@ class Acceptance(Record):
 
 
 def depths_with_enough(trials: Int[np.ndarray, " depths"], min_trials: int) -> int:
-    """Number of depths before the first with fewer than `min_trials` trials. Raises TooFewTrialsError if it is 0."""
+    """Number of depths before the first with fewer than `min_trials` trials. Raises InputError if it is 0."""
     few = trials < min_trials
     kept = int(few.argmax()) if few.any() else len(trials)
     if kept == 0:
-        raise TooFewTrialsError(int(trials[0]) if len(trials) else 0, min_trials)
+        found = trials[0] if len(trials) else 0
+        raise InputError(
+            f"trials[0] is {found}, fewer than min_trials={min_trials}: record more text, or lower min_trials"
+        )
     return kept
 
 

@@ -266,7 +266,7 @@ class Branch:
     def exponential(self, scale: Any = 1, size: Any = None) -> Any:
         """An exponential number with mean `scale`, or an array of them."""
         self.is_used = True
-        return self._filled(size, lambda: Exponential(Coin(self).as_clock())) * scale
+        return self._filled(size, lambda: Exponential(Coin(self))) * scale
 
     def standard_exponential(self, size: Any = None) -> Any:
         """An exponential number with mean 1, or an array of them."""
@@ -275,7 +275,7 @@ class Branch:
     def gumbel(self, loc: Any = 0, scale: Any = 1, size: Any = None) -> Any:
         """A Gumbel number, or an array of them."""
         self.is_used = True
-        return self._filled(size, lambda: -Exponential(Coin(self).as_clock()).log()) * scale + loc
+        return self._filled(size, lambda: -Exponential(Coin(self)).log()) * scale + loc
 
     def _filled(self, size: Any, number: Callable[[], Any]) -> Any:
         """One number that `number` returns, or an array of such numbers."""

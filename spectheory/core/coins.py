@@ -36,34 +36,42 @@ def exact(number: Any) -> Fraction:
 
 
 class Coin:
-    """A uniform number, of which it is known only that it is 0 or that it is in the open interval (low, high).
+    """A uniform number u, of which it is known only that it is 0 or that it is in the open interval (low, high).
+
+    It can be used as the exponential number E = -log(u) or -log(1 - u) of mean 1, which has a place in the order of
+    those compared so far. Of numbers E * scale in a race, one that lost is below the one that it lost to. Given the
+    winner, the excess of each loser is exponential again, independent of the others, and smallest in a group of its own
+    with rate `weight`.
 
     Attributes:
         branch: the `Branch` that draws the outcomes of comparisons.
-        is_zero: whether the number is exactly 0; None as long as nothing depends on it.
-        clock: the exponential number -log(u) or -log(1 - u); None if there is none yet.
+        is_zero: whether u is exactly 0; None as long as nothing depends on it.
+        flipped: whether the exponential number is -log(1 - u); None as long as none is used.
     """
 
     def __init__(self, branch: Any) -> None:
         self.branch = branch
         self.low, self.high = Fraction(0), Fraction(1)
         self.is_zero: bool | None = None
-        self.clock: Clock | None = None
+        self.flipped: bool | None = None
+        self.scale: Fraction | None = None
+        self.weight = Fraction(0)
+        self.lost_to: Coin | None = None
         branch.drawn.append(self)
 
     def settled_zero(self) -> bool:
-        """Whether the number is exactly 0. The first call draws this."""
+        """Whether u is exactly 0. The first call draws this."""
         if self.is_zero is None:
             self.is_zero = self.branch.fork([1, 0]) == 1
         return self.is_zero
 
     def below(self, threshold: Fraction, or_equal: bool) -> bool:
-        """Whether the number is < threshold, or <= threshold. If this is not known yet, the call draws it."""
+        """Whether u is < threshold, or <= threshold. If this is not known yet, the call draws it."""
         if threshold == 0:
             return or_equal and self.settled_zero()
         if self.is_zero or threshold <= self.low or threshold >= self.high:
             return threshold > 0 if self.is_zero else threshold >= self.high
-        if self.clock and self.clock.scale:
+        if self.scale:
             raise BranchError("a random number is compared with others, and then with a threshold")
         is_below = self.branch.fork([threshold - self.low, self.high - threshold]) == 0
         if is_below:
@@ -72,49 +80,31 @@ class Coin:
             self.low, self.is_zero = threshold, False
         return is_below
 
-    def as_clock(self, flipped: bool = False) -> Clock:
-        """The exponential number -log(u), or -log(1 - u) if `flipped`; only one of them can be used."""
-        self.clock = self.clock or Clock(self, flipped)
-        if self.clock.flipped != flipped:
+    def as_exponential(self, flipped: bool) -> Coin:
+        """Use -log(u), or -log(1 - u) if `flipped`; only one of them can be used."""
+        self.flipped = flipped if self.flipped is None else self.flipped
+        if self.flipped != flipped:
             raise BranchError("the logarithms of a uniform number and of 1 minus it are both used")
-        return self.clock
+        return self
 
-
-class Clock:
-    """An exponential number of mean 1, E = -log(u) or -log(1 - u), and its place in the order of those compared so far.
-
-    Of numbers E * scale in a race, one that lost is below the one that it lost to. Given the winner, the excess of
-    each loser is exponential again, independent of the others, and smallest in a group of its own with rate `weight`.
-    """
-
-    def __init__(self, coin: Coin, flipped: bool = False) -> None:
-        self.coin, self.flipped = coin, flipped
-        self.scale: Fraction | None = None
-        self.weight = Fraction(0)
-        self.lost_to: Clock | None = None
-
-    def is_below(self, threshold: float) -> bool:
-        """Whether the number is < threshold, which is at least 0."""
+    def exponential_below(self, threshold: float) -> bool:
+        """Whether E is < threshold, which is at least 0."""
         left = math.exp(-threshold)
         if threshold == 0 or left == 0:
             return left == 0
-        self.coin.branch.is_rounded = True
+        self.branch.is_rounded = True
         if self.flipped:
-            return self.coin.below(exact(-math.expm1(-threshold)), or_equal=False)
-        return not self.coin.below(exact(left), or_equal=True)
+            return self.below(exact(-math.expm1(-threshold)), or_equal=False)
+        return not self.below(exact(left), or_equal=True)
 
-    def path(self) -> list[Clock]:
+    def path(self) -> list[Coin]:
         """The numbers from the winner of the whole race to this one."""
         return [*(self.lost_to.path() if self.lost_to else []), self]
 
     def enter(self, scale: Fraction) -> None:
-        """Take part in a race as E * scale.
-
-        Raises:
-            BranchError: the number was compared with a threshold before.
-        """
+        """Take part in a race as E * scale. Raises BranchError if u was compared with a threshold before."""
         if self.scale is None:
-            if self.coin.low > 0 or self.coin.high < 1 or self.coin.is_zero:
+            if self.low > 0 or self.high < 1 or self.is_zero:
                 raise BranchError("a random number is compared with a threshold, and then with others")
             self.scale, self.weight = scale, 1 / scale
 
@@ -122,7 +112,7 @@ class Clock:
 SAME = 1e-6
 """Two weights of one exponential number may differ by this share, because of rounding."""
 
-Entry = tuple[Clock, Fraction]
+Entry = tuple[Coin, Fraction]
 """A number E * scale in a race."""
 
 
@@ -132,27 +122,27 @@ def _enter(entries: Sequence[Entry]) -> None:
     Raises:
         BranchError: two of them were compared before with another quotient of their scales.
     """
-    factors = [clock.scale / scale for clock, scale in entries if clock.scale is not None]
+    factors = [coin.scale / scale for coin, scale in entries if coin.scale is not None]
     factor = factors[0] if factors else Fraction(1)
     if any(abs(other / factor - 1) > SAME for other in factors):
         raise BranchError("random numbers that were compared are compared again, with other weights")
-    for clock, scale in entries:
-        clock.enter(scale * factor)
+    for coin, scale in entries:
+        coin.enter(scale * factor)
 
 
-def _meet(group: Sequence[Clock]) -> int:
+def _meet(group: Sequence[Coin]) -> int:
     """The index of the smallest of numbers that lost to the same one, or to none. The others lose to it."""
     if len(group) == 1:
         return 0
-    first = group[0].coin.branch.fork([clock.weight for clock in group])
-    for clock in group:
-        if clock is not group[first]:
-            clock.lost_to = group[first]
-            group[first].weight += clock.weight
+    first = group[0].branch.fork([coin.weight for coin in group])
+    for coin in group:
+        if coin is not group[first]:
+            coin.lost_to = group[first]
+            group[first].weight += coin.weight
     return first
 
 
-def _is_first(one: Clock, other: Clock) -> bool:
+def _is_first(one: Coin, other: Coin) -> bool:
     """Whether `one` is smaller than `other`, both in the race."""
     while True:
         ours, theirs = one.path(), other.path()
@@ -165,13 +155,13 @@ def _is_first(one: Clock, other: Clock) -> bool:
 def first(entries: Sequence[Entry]) -> int:
     """The index of the smallest of different numbers E * scale."""
     _enter(entries)
-    clocks = [clock for clock, _ in entries]
-    leading = [clock for clock in clocks if not any(above in clocks for above in clock.path()[:-1])]
-    if len({id(clock.lost_to) for clock in leading}) == 1:
-        return clocks.index(leading[_meet(leading)])
+    coins = [coin for coin, _ in entries]
+    leading = [coin for coin in coins if not any(above in coins for above in coin.path()[:-1])]
+    if len({id(coin.lost_to) for coin in leading}) == 1:
+        return coins.index(leading[_meet(leading)])
     best = 0
-    for i, clock in enumerate(clocks):
-        if i and _is_first(clock, clocks[best]):
+    for i, coin in enumerate(coins):
+        if i and _is_first(coin, coins[best]):
             best = i
     return best
 
@@ -181,23 +171,47 @@ GUARD = Fraction(1, 10**7)
 
 
 class Unknown(ABC):
-    """A random number without a value. It can be compared, and used in the arithmetic that its class has."""
+    """A random number without a value, a function of `coin`. It can be compared, and used in the arithmetic it has."""
 
+    coin: Coin
     __hash__ = None  # type: ignore[assignment]
 
-    @abstractmethod
-    def source(self) -> Coin:
-        """The uniform number that this is a function of."""
-
     def exactly(self, number: Any) -> Fraction:
-        """A finite number as a fraction; that it may be rounded is noted."""
+        """The fraction that is equal to a finite number. A float sets `is_rounded` of the branch."""
         if is_float(number):
-            self.source().branch.is_rounded = True
+            self.coin.branch.is_rounded = True
         return exact(number)
 
-    @abstractmethod
     def is_below(self, other: Any, or_equal: bool) -> bool:
         """Whether this is < or <= a number, which may be without a value too."""
+        if not isinstance(other, Unknown):
+            return self._below_number(other, or_equal) if is_finite(other) else not is_nan(other) and float(other) > 0
+        if not self.is_like(other):
+            raise BranchError("two random numbers are compared that are not of one kind: compare each with a threshold")
+        if self.is_same(other):
+            return or_equal
+        return (first([self.entry(), other.entry()]) == 0) == self.increases
+
+    @abstractmethod
+    def _below_number(self, other: Any, or_equal: bool) -> bool:
+        """Whether this is < or <= a finite number."""
+
+    @abstractmethod
+    def is_like(self, other: Unknown) -> bool:
+        """Whether the other is the same function of its exponential number, up to a factor of that number."""
+
+    @abstractmethod
+    def is_same(self, other: Unknown) -> bool:
+        """Whether the other is certain to have the same value."""
+
+    @abstractmethod
+    def entry(self) -> Entry:
+        """The exponential number that this is a function of, for a race."""
+
+    @property
+    @abstractmethod
+    def increases(self) -> bool:
+        """Whether the value grows with that exponential number."""
 
     @abstractmethod
     def times(self, factor: Fraction) -> Any:
@@ -206,14 +220,6 @@ class Unknown(ABC):
     @abstractmethod
     def plus(self, other: Any) -> Any:
         """The sum with a finite number, which may be without a value."""
-
-    @abstractmethod
-    def log(self) -> Unknown:
-        """The natural logarithm."""
-
-    @abstractmethod
-    def is_same(self, other: Unknown) -> bool:
-        """Whether the other is certain to have the same value."""
 
     @abstractmethod
     def bounded(self, bound: Any, below: bool) -> Any:
@@ -273,9 +279,8 @@ class Unknown(ABC):
     def __ne__(self, other: Any) -> Any:
         return self._over(other, lambda x: not self._equals(x), bool)
 
-    @abstractmethod
     def _equals(self, other: Any) -> bool:
-        """Whether this is equal to a number."""
+        return isinstance(other, Unknown) and self.is_same(other)
 
     def __bool__(self) -> bool:
         return not self._equals(0)
@@ -360,14 +365,12 @@ class Uniform(Unknown):
     def __init__(self, coin: Coin, scale: Fraction = Fraction(1), shift: Fraction = Fraction(0)) -> None:
         self.coin, self.scale, self.shift = coin, scale, shift
 
-    def source(self) -> Coin:
-        return self.coin
-
     def is_below(self, other: Any, or_equal: bool) -> bool:
-        if isinstance(other, Unknown):
-            return self._is_below_unknown(other, or_equal)
-        if not is_finite(other):
-            return not is_nan(other) and float(other) > 0
+        if isinstance(other, Uniform) and other.coin is self.coin:
+            return self.plus(-other).is_below(0, or_equal)
+        return super().is_below(other, or_equal)
+
+    def _below_number(self, other: Any, or_equal: bool) -> bool:
         gap = self.exactly(other) - self.shift
         if self.scale == 0:
             return gap > 0 or (or_equal and gap == 0)
@@ -375,21 +378,18 @@ class Uniform(Unknown):
             return self.coin.below(gap / self.scale, or_equal)
         return not self.coin.below(gap / self.scale, not or_equal)
 
-    def _is_below_unknown(self, other: Unknown, or_equal: bool) -> bool:
-        if not isinstance(other, Uniform) or (other.coin is not self.coin and not self.is_like(other)):
-            raise BranchError("two random numbers are compared that are not of one kind: compare each with a threshold")
-        if other.coin is self.coin:
-            difference = self.plus(-other)
-            return difference.is_below(0, or_equal)
-        return (first([self.entry(), other.entry()]) == 1) == (self.scale > 0)
-
     def is_like(self, other: Unknown) -> bool:
-        """Whether the other number is scaled and shifted in the same way."""
         return isinstance(other, Uniform) and (self.scale, self.shift) == (other.scale, other.shift) and self.scale != 0
 
+    def is_same(self, other: Unknown) -> bool:
+        return self.coin is other.coin and self.is_like(other)
+
     def entry(self) -> Entry:
-        """-log(u), for a race."""
-        return self.coin.as_clock(), Fraction(1)
+        return self.coin.as_exponential(flipped=False), Fraction(1)
+
+    @property
+    def increases(self) -> bool:
+        return self.scale < 0
 
     def _equals(self, other: Any) -> bool:
         if isinstance(other, Unknown):
@@ -397,9 +397,6 @@ class Uniform(Unknown):
         if not is_finite(other) or self.exactly(other) != self.shift:
             return False
         return self.scale == 0 or self.coin.settled_zero()
-
-    def is_same(self, other: Unknown) -> bool:
-        return isinstance(other, Uniform) and self.coin is other.coin and self.is_like(other)
 
     def times(self, factor: Fraction) -> Uniform:
         return Uniform(self.coin, self.scale * factor, self.shift * factor)
@@ -420,58 +417,49 @@ class Uniform(Unknown):
                 return self
         return self if self.is_below(bound, or_equal=False) != below else bound
 
-    def log(self) -> Unknown:
+    def log(self) -> Exponential:
+        """The natural logarithm."""
         flipped = self.scale < 0
         low, span = (self.shift + self.scale, -self.scale) if flipped else (self.shift, self.scale)
         if span <= 0 or abs(low) > GUARD * span:
             raise BranchError("the logarithm of a shifted uniform number cannot be enumerated")
         shift = Fraction(0) if abs(span - 1) <= GUARD else self.exactly(math.log(span))
-        return Exponential(self.coin.as_clock(flipped), sign=-1, shift=shift)
+        return Exponential(self.coin, flipped)._with(direction=-1, shift=shift)
 
 
 class Exponential(Unknown):
-    """sign * (scale * E) ** power + shift, or power * log(scale * E), for an exponential number E of mean 1."""
+    """direction * (scale * E) ** power + shift, or power * log(scale * E), for an exponential number E of mean 1."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        scale: Fraction = Fraction(1),
-        power: Fraction = Fraction(1),
-        sign: int = 1,
-        shift: Fraction = Fraction(0),
-        is_log: bool = False,
-    ) -> None:
-        self.clock, self.scale, self.power, self.is_log = clock, scale, power, is_log
-        self.direction, self.shift = sign, shift
+    scale = power = Fraction(1)
+    shift = Fraction(0)
+    direction, is_log = 1, False
 
-    def source(self) -> Coin:
-        return self.clock.coin
+    def __init__(self, coin: Coin, flipped: bool = False) -> None:
+        self.coin = coin.as_exponential(flipped)
 
     @property
     def increases(self) -> bool:
-        """Whether the value grows with E."""
         return (self.power > 0) == (self.direction > 0)
 
     def is_like(self, other: Unknown) -> bool:
-        """Whether the other number is the same function of E, up to `scale`."""
         if not isinstance(other, Exponential) or self.is_log != other.is_log or self.direction != other.direction:
             return False
         return abs(self.power / other.power - 1) <= SAME and abs(self.shift - other.shift) <= GUARD
 
     def is_same(self, other: Unknown) -> bool:
-        if not isinstance(other, Exponential) or self.clock is not other.clock:
+        if not isinstance(other, Exponential) or self.coin is not other.coin:
             return False
         return self.is_like(other) and abs(self.scale / other.scale - 1) <= SAME
 
     def entry(self) -> Entry:
-        """The number scale * E, for a race."""
-        return self.clock, self.scale
+        return self.coin, self.scale
 
     def is_below(self, other: Any, or_equal: bool) -> bool:
-        if isinstance(other, Unknown):
-            return self._is_below_unknown(other, or_equal)
-        if not is_finite(other):
-            return not is_nan(other) and float(other) > 0
+        if isinstance(other, Exponential) and other.coin is self.coin and self.is_like(other):
+            return or_equal if self.is_same(other) else (self.scale < other.scale) == self.increases
+        return super().is_below(other, or_equal)
+
+    def _below_number(self, other: Any, or_equal: bool) -> bool:
         if self.is_log:
             edge = _exponential(float(other) / float(self.power))
         else:
@@ -479,19 +467,7 @@ class Exponential(Unknown):
             if edge <= 0:
                 return self.direction < 0
             edge = edge ** float(1 / self.power)
-        return self.clock.is_below(edge / float(self.scale)) == self.increases
-
-    def _is_below_unknown(self, other: Unknown, or_equal: bool) -> bool:
-        if not isinstance(other, Exponential) or not self.is_like(other):
-            raise BranchError("two random numbers are compared that are not of one kind: compare each with a threshold")
-        if self.is_same(other):
-            return or_equal
-        if other.clock is self.clock:
-            return (self.scale < other.scale) == self.increases
-        return (first([self.entry(), other.entry()]) == 0) == self.increases
-
-    def _equals(self, other: Any) -> bool:
-        return isinstance(other, Unknown) and self.is_same(other)
+        return self.coin.exponential_below(edge / float(self.scale)) == self.increases
 
     def times(self, factor: Fraction) -> Exponential:
         if self.is_log:
@@ -514,6 +490,7 @@ class Exponential(Unknown):
         return self._unshifted("a power")._with(power=self.power * self.exactly(power))
 
     def log(self) -> Exponential:
+        """The natural logarithm."""
         return self._unshifted("the logarithm")._with(is_log=True)
 
     def exp(self) -> Unknown:
@@ -521,7 +498,7 @@ class Exponential(Unknown):
         if self.is_log:
             return self._with(is_log=False)
         if (self.scale, self.power, self.direction, self.shift) == (1, 1, -1, 0):
-            return Uniform(self.clock.coin, *((Fraction(-1), Fraction(1)) if self.clock.flipped else ()))
+            return Uniform(self.coin, *((Fraction(-1), Fraction(1)) if self.coin.flipped else ()))
         raise BranchError("the exponential function of a random number cannot be enumerated")
 
     def bounded(self, bound: Any, below: bool) -> Any:
@@ -577,8 +554,7 @@ def _leader(values: Sequence[Any], largest: bool) -> int | None:
     """The index of the largest or smallest of random numbers by one draw; None if it takes one for each."""
     if not values or not all(values[0].is_like(value) for value in values[1:]):
         return None
-    is_growing = values[0].increases if isinstance(values[0], Exponential) else values[0].scale < 0
     entries = [value.entry() for value in values]
-    if is_growing == largest or len({id(clock.coin) for clock, _ in entries}) < len(entries):
+    if values[0].increases == largest or len({id(coin) for coin, _ in entries}) < len(entries):
         return None
     return first(entries)

@@ -16,7 +16,12 @@ def class_name(found: Any) -> str:
 
 
 def plugins(
-    group: str, kind: type | None = None, *, taken: Iterable[str] = (), name_of: Callable[[Any], str] = class_name
+    group: str,
+    kind: type | None = None,
+    *,
+    taken: Iterable[str] = (),
+    name_of: Callable[[Any], str] = class_name,
+    entry_name: str | None = None,
 ) -> list[Any]:
     """Load the objects that installed packages register in an entry-point group, in order of their names.
 
@@ -30,9 +35,12 @@ def plugins(
         kind: the class of which each object must be an instance; None accepts any object.
         taken: names that no object may have, because this package has an object of that name.
         name_of: gives the name of an object.
+        entry_name: load only the entry point of this name; None loads all.
     """
     names, found = dict.fromkeys(taken, "spectheory"), []
     for entry in _entries(group):
+        if entry_name not in (None, entry.name):
+            continue
         try:
             loaded = _loaded(entry, kind)
             name = name_of(loaded)
@@ -49,21 +57,6 @@ def plugins(
         names[name] = _described(entry)
         found.append(loaded)
     return found
-
-
-def entry_names(group: str) -> tuple[str, ...]:
-    """The names of the entry points of a group, which are not loaded."""
-    return tuple(dict.fromkeys(entry.name for entry in _entries(group)))
-
-
-def plugin(group: str, name: str) -> Any | None:
-    """Load the entry point of this name. If it cannot be used, it is None, with a PluginWarning."""
-    entry = next(entry for entry in _entries(group) if entry.name == name)
-    try:
-        return _loaded(entry, None)
-    except InputError as error:
-        warnings.warn(f"left out: {error}", PluginWarning, stacklevel=3)
-        return None
 
 
 def require_usable(name: str, groups: Mapping[str, type]) -> None:

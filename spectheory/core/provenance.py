@@ -18,7 +18,6 @@ from spectheory.core.errors import InputError
 from spectheory.core.json_values import hints_of, plain, typed
 
 Setting = bool | int | float | str | None
-PLACEMENT = ("device", "dtype", "attention")
 LEAST = {"seed": 0, "temperature": 0, "top_k": 1, "top_p": 0, "batch": 1, "gpus": 1, "requests": 0}
 """The smallest allowed value of each number."""
 SHIPPED_ROLES = ("target", "head", "draft")
@@ -131,7 +130,8 @@ class Provenance:
     @property
     def placement(self) -> dict[str, str]:
         """Device, dtype and attention by name. Unknown ones are left out."""
-        return {name: value for name in PLACEMENT if (value := getattr(self, name)) is not None}
+        named = {"device": self.device, "dtype": self.dtype, "attention": self.attention}
+        return {name: value for name, value in named.items() if value is not None}
 
     @property
     def facts(self) -> dict[str, Setting]:
@@ -154,26 +154,19 @@ class Provenance:
     @classmethod
     def merged(cls, stamps: Sequence[Self]) -> Self:
         """The provenance of a record made from several: all sources, machines and versions, and the equal fields."""
-        first = stamps[0]
-        agreed = {
-            name: getattr(first, name)
-            for name in _HINTS
-            if name != "settings" and all(getattr(s, name) == getattr(first, name) for s in stamps)
+        agreed = _shared([vars(stamp) for stamp in stamps]) | {
+            "source": " and ".join(dict.fromkeys(stamp.source for stamp in stamps)),
+            "created": max(stamp.created for stamp in stamps),
+            "machine": "; ".join(dict.fromkeys(stamp.machine for stamp in stamps if stamp.machine)),
+            "versions": {name: value for stamp in stamps for name, value in stamp.versions.items()},
+            "settings": _shared([stamp.settings for stamp in stamps]),
         }
-        return cls(
-            **agreed
-            | {
-                "source": " and ".join(dict.fromkeys(stamp.source for stamp in stamps)),
-                "created": max(stamp.created for stamp in stamps),
-                "machine": "; ".join(dict.fromkeys(stamp.machine for stamp in stamps if stamp.machine)),
-                "versions": {name: value for stamp in stamps for name, value in stamp.versions.items()},
-                "settings": {
-                    name: value
-                    for name, value in first.settings.items()
-                    if all(name in stamp.settings and stamp.settings[name] == value for stamp in stamps)
-                },
-            }
-        )
+        return cls(**agreed)
+
+
+def _shared(held: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The entries that all of these have, with the same value."""
+    return {name: value for name, value in held[0].items() if all(name in one and one[name] == value for one in held)}
 
 
 def model_name(name: str) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -42,9 +40,6 @@ class Record:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary}>"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary)}</pre>"
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON values: kind, schema version, the fields, then the derived values."""
@@ -120,10 +115,3 @@ def check_header(data: Any, kind: str, schema: int, where: str) -> None:
     if version != schema:
         repair = "upgrade spectheory" if version > schema else "make the record again with this spectheory"
         raise RecordError(f"{where} has schema version {version}, this spectheory reads version {schema}: {repair}")
-
-
-def table_html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table with a title."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><caption>{escape(title)}</caption><tr>{head}</tr>{body}</table>"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,6 @@ from spectheory.core.errors import InputError
 
 LARGEST_TREE = 50_000_000
 """Maximum number of nodes of a tree."""
-STEP, ROW, MARGIN = 44, 16, 10
-"""Pixels between depths, between leaves, and around the drawing."""
-MOST_DRAWN = 400
-"""Maximum number of drafted nodes of a tree that a notebook draws. A larger tree is described in words."""
 
 
 class Tree:
@@ -199,11 +194,6 @@ class Tree:
             return f"Tree({self.parent.tolist()})"
         return f"<Tree of {self.budget} nodes, depth {self.max_depth}>"
 
-    def _repr_html_(self) -> str:
-        if self.budget > MOST_DRAWN:
-            return f"<pre>{escape(repr(self))}</pre>"
-        return tree_svg(self.parent, self.depth, self.rows)
-
 
 def along_paths(
     parent: Int[np.ndarray, " nodes"], entries: Shaped[np.ndarray, "*rows nodes"], combine: np.ufunc
@@ -214,19 +204,3 @@ def along_paths(
         total = combine(total, total[..., ancestor])
         ancestor = ancestor[ancestor]
     return total
-
-
-def tree_svg(parent: np.ndarray, depth: np.ndarray, rows: np.ndarray) -> str:
-    """SVG of a tree, given parent, depth and `Tree.rows` of each node, (budget + 1,) each. The root is at the left."""
-    x, y = MARGIN + STEP * depth, MARGIN + ROW * rows
-    edges = "".join(
-        f'<line x1="{x[above]}" y1="{y[above]:g}" x2="{x[node]}" y2="{y[node]:g}"/>'
-        for node, above in enumerate(parent.tolist())
-        if node
-    )
-    dots = "".join(f'<circle cx="{a}" cy="{b:g}" r="3"/>' for a, b in zip(x, y, strict=True))
-    label = f"Draft tree of {len(parent) - 1} nodes, {depth.max()} deep"
-    return (
-        f'<svg role="img" aria-label="{label}" width="{x.max() + MARGIN}" height="{y.max() + MARGIN:g}" '
-        f'stroke="currentColor" fill="currentColor">{edges}{dots}</svg>'
-    )

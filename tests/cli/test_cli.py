@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import spectheory as st
 from reference.library_sources import standard_library
@@ -120,17 +121,6 @@ def test_the_demo_writes_its_records_and_one_page(
         assert st.Acceptance.load(folder / "acceptance.json").trials is not None
 
 
-def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
-    records(run)
-    before = Path("plan.json").read_text()
-    status, _, err = run(
-        "plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 0, "--out", "plan.json"
-    )
-    assert status == 2
-    assert err == "error: --max-budget must be at least 1, got 0\n"
-    assert Path("plan.json").read_text() == before
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -169,28 +159,6 @@ def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: 
     assert (status, "skip must be between 0 and" in err) == (2, True)
 
 
-def test_an_interrupted_decode_keeps_the_finished_prompts(
-    run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import reference.measuring
-
-    records(run)
-    whole = reference.measuring.measure
-
-    def interrupted(*args: object, **settings: object) -> Iterator[object]:
-        for count, tally in enumerate(whole(*args, **settings)):  # type: ignore[arg-type]
-            if count == 2:
-                raise KeyboardInterrupt
-            yield tally
-
-    monkeypatch.setattr(reference.measuring, "measure", interrupted)
-    few = ["--skip", 0, "--count", 4, "--prompt-tokens", 16, "--new-tokens", 20]
-    status, out, err = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json", "--json")
-    assert (status, out) == (130, "")
-    assert "interrupted: all files written so far are complete" in err
-    assert len(st.Tally.load("measured.json").cycles) == 2
-
-
 def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.split(".")[0] == "reference"]:
@@ -200,5 +168,16 @@ def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPa
     assert "pip install 'spectheory[reference]'" in err
 
 
-def test_the_version_is_printed(run: Run) -> None:
+NAMES = """trace profile import diagnose calibrate plan schedule serve replay decode compare certify check list explore
+demo"""
+"""The commands. Who adds one takes one away."""
+
+
+def test_there_are_at_most_16_commands_and_180_options(run: Run) -> None:
+    """Counted with arguments; `--x/--no-x` is one option."""
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert sorted(commands) == sorted(NAMES.split())
+    options = [each for command in commands.values() for each in command.params if each.name != "help"]
+    assert len(commands) <= 16
+    assert len(options) <= 180
     assert run("--version") == (0, f"{st.__version__}\n", "")

@@ -38,13 +38,6 @@ def test_runs_are_shown_as_measured_and_predicted_and_written(run: Run) -> None:
     assert st.calibrate(runs, **names).costs == found.costs
 
 
-def test_the_record_can_be_printed_for_programs(run: Run) -> None:
-    result = run(*COMMAND, *GIVEN, "--json")
-    printed = json.loads(result.stdout)
-    assert printed["kind"] == "calibrated_costs"
-    assert CalibratedCosts.from_dict(printed).largest_residual < 0.01
-
-
 def test_a_schedule_says_that_its_costs_were_calibrated(run: Run) -> None:
     assert run(*COMMAND, *GIVEN, "--out", "costs.json").exit_code == 0
     st.Acceptance.by_rank([0.7]).save("rates.json")

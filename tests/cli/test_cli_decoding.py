@@ -13,7 +13,6 @@ import pytest
 import reference.measuring
 import spectheory as st
 from reference.decode import Decoder
-from reference.prompts import load_prompts
 from tests.cli.test_cli import Run, pair, printed, records, run
 
 __all__ = ["pair", "run"]
@@ -101,14 +100,3 @@ def test_what_means_nothing_is_refused_before_anything_runs(run: Run, arguments:
     assert message in err
     assert len(err.splitlines()) == 1
     assert sorted(Path().iterdir()) == files
-
-
-def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp_path: Path) -> None:
-    records(run)
-    status, _, err = run("decode", *pair, *FEW[:4], "--prompt-tokens", 900, "--plan", "plan.json")
-    assert status == 2
-    assert "prompt 1 of the file, counted from 0, has" in err
-    there = len(load_prompts(tmp_path / "prompts.jsonl"))
-    status, _, err = run("decode", *pair, *FEW[:2], "--count", 100_000, "--plan", "plan.json")
-    assert status == 2
-    assert f"prompts must be between 1 and {there - 1} (" in err

@@ -64,15 +64,6 @@ def test_paths_that_cannot_be_used_are_named(plan: Run, options: tuple[str, ...]
     refused(plan(*HEAD, *options), message)
 
 
-def test_the_system_is_quoted_with_the_file_and_without_its_number(plan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*arguments: object, **settings: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    said = "found.json cannot be written: No space left on device; name another file"
-    refused(plan(*HEAD, "--out", "found.json"), said)
-
-
 def test_rates_may_come_on_standard_input(run: Run) -> None:
     text = json.dumps(st.Acceptance.by_rank([0.6, 0.15]).to_dict())
     result = run("schedule", "--acceptance", "-", *HEAD, "--json", given=text)

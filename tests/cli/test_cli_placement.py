@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +51,6 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
     assert "holds a trace with another dtype (torch.bfloat16, here torch.float32)" in err
 
 
-def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object]) -> None:
-    """Only forward times of another placement are a caveat, and only if the placement of the plan is known."""
-    rates, times = st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.1)
-    elsewhere = replace(times, provenance=st.Provenance("measured", **WRITTEN))
-    st.plan(rates, elsewhere, max_budget=6).save("plan.json")
-    said = "dtype torch.bfloat16, while decoding uses dtype torch.float32"
-    decode = ("decode", *pair, *FEW, "--count", 1, "--skip", 0, "--plan", "plan.json")
-    status, out, _ = run(*decode)
-    assert status == 0
-    assert f"But the plan's forward times were measured with {said}." in " ".join(out.split())
-    for plan, more in ((st.plan(rates, elsewhere, max_budget=6), COARSE), (st.plan(rates, times, max_budget=6), ())):
-        plan.save("plan.json")
-        status, out, _ = run(*decode, *more)
-        assert (status, "while decoding" in out) == (0, False)
-
-
 COMMANDS = [
     ("trace", "--out", "out"),
     ("profile", "--out", "out.json"),
@@ -98,11 +81,3 @@ def test_a_device_that_is_not_there_is_refused(run: Run, command: tuple[str, ...
     assert err.startswith("error: device must be one of this machine, such as cpu, got 'cuda:99': ")
     assert err.count("\n") == 1
     assert sorted(Path().rglob("*")) == before
-
-
-@pytest.mark.parametrize("device", ["nowhere", "meta", "cpu:x", "hpu"])
-def test_no_device_is_refused(run: Run, device: str) -> None:
-    status, _, err = run("profile", "--device", device, "--out", "latency.json")
-    assert status == 2
-    assert f"device must be one of this machine, such as cpu, got {device!r}" in err
-    assert len(err) < 200

@@ -18,7 +18,7 @@ from spectheory.planning.deployment import Deployment
 from spectheory.planning.planner import PRODUCT
 from spectheory.planning.schedule_record import Schedule
 from tests.command_line import refused, succeeded
-from tests.planning.test_schedule import RATES, TOKENS, latency_at
+from tests.planning.test_schedule import RATES, TOKENS
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 
@@ -58,6 +58,15 @@ def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_f
     refused(run_plan(rates_file, "--batch", 4000), "or a shorter context, a larger GPU")
     refused(run_plan(rates_file, *HEAD, "--engine", "vllm@0.9"), "version must be a version of vLLM")
     refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "unknown engine 'triton'")
+    refused(run_plan(rates_file, *HEAD, "--target", "llama-3.1-70b"), "is a head for llama-3.1-8b of hidden size 4096")
+    refused(run_plan(rates_file, "--draft", "deepseek-v3"), "128256 tokens of Llama 3 for llama-3.1-8b and 129280")
+    measured_record(rates_file.parent, 2)
+    measured = "--measured", rates_file.parent, "--batch"
+    refused(
+        run_plan(rates_file, *measured, "1,4"),
+        "batch-1.json for context 1,024, nor one of another batch size of the plan",
+    )
+    refused(run_plan(rates_file, *measured, 2, "--context", 4096), "batch-2.json for context 4,096, nor one of")
 
 
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]
@@ -112,13 +121,6 @@ def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Pa
     assert Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", drafting="at once").latency(1).drafts_at_once
 
 
-def test_measured_forwards_serve_a_draft_that_drafts_at_once(tmp_path: Path) -> None:
-    measured_record(tmp_path, 2)
-    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", measured=tmp_path, drafting="at once")
-    assert place.latency(2).draft_levels(st.Tree.chain(3), 1024) == place.latency(2).draft(3, 1024)
-    assert not replace(place, drafting=None).latency(2).drafts_at_once
-
-
 def test_measured_records_override_the_roofline_and_the_report_says_where(rates_file: Path, tmp_path: Path) -> None:
     record, page = measured_record(tmp_path / "records", 2), tmp_path / "plan.html"
     places = ("--batch", "1:3", "--measured", tmp_path / "records")
@@ -141,26 +143,6 @@ def test_measured_records_override_the_roofline_and_the_report_says_where(rates_
     assert planned.provenance.source == "spectheory.Latency.roofline and bench"
     assert planned.computed.tolist() == [True, False, True]
     assert planned.provenance.batch is None
-
-
-def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file: Path, tmp_path: Path) -> None:
-    measured_record(tmp_path, 2)
-    for arguments, message in [
-        (
-            ("--batch", "1,4"),
-            "batch-1.json for context 1,024, nor one of another batch size of the plan: leave out the folder, so that",
-        ),
-        (("--batch", "2", "--context", 4096), "batch-2.json for context 4,096, nor one of"),
-        (
-            ("--batch", "2", "--gpus", 2),
-            "measured records are for 1 GPU, without prompts and for the usual KV cache, got gpus=2",
-        ),
-    ]:
-        refused(run_plan(rates_file, *arguments, "--measured", tmp_path), message)
-    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 1, 4096, measured=tmp_path)
-    assert place.latency(2).computed
-    assert not replace(place, context=1024).latency(2).computed
-    assert replace(place, context=1024, gpus=2).latency(2).computed
 
 
 DEEPER = (
@@ -191,43 +173,8 @@ def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tm
     assert "GPUs say" not in run_plan(rates_file).stdout
 
 
-def test_a_measured_plan_says_what_its_rates_assumed() -> None:
-    chains = replace(RATES, provenance=st.Provenance("import").assuming("ranks beyond 0 are taken as 0"))
-    flat = st.plan(chains, latency_at(1), max_budget=24, max_depth=1)
-    assert flat.provenance.assumptions == ("ranks beyond 0 are taken as 0", PRODUCT)
-    deep = st.plan(chains, latency_at(1), max_budget=24)
-    assert deep.provenance.assumptions[2] == f"{DEEPER}{deep.tree.max_depth}"
-
-
 def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
     st.Acceptance.by_rank([0.0, 0.0]).save(rates_file)
     result = succeeded(run_plan(rates_file, "--batch", "1:4", "--engine", "vllm,sglang,eagle"))
     assert "Nothing beats plain decoding at batch 1 to 4." in result.stdout
     assert result.stdout.count("start it without speculation") == 3
-
-
-LLAMA, SMALL, HEAD_OF_IT = "llama-3.1-8b", "llama-3.2-1b", "eagle3-llama-3.1-8b"
-YARN = {"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
-
-
-@pytest.mark.parametrize(
-    ("target", "draft", "change", "message"),
-    [
-        ("llama-3.1-70b", HEAD_OF_IT, {}, "is a head for llama-3.1-8b of hidden size 4096, llama-3.1-70b has 8192"),
-        (LLAMA, HEAD_OF_IT, {"target_hidden_size": 8192}, "hidden size 8192, llama-3.1-8b has 4096"),
-        (LLAMA, "deepseek-v3", {}, "128256 tokens of Llama 3 for llama-3.1-8b and 129280 tokens of DeepSeek-V3 for"),
-        ("mixtral-8x7b", "llama-2-7b", {}, "of Mistral v1 for mixtral-8x7b and 32000 tokens of Llama 2 for llama-2"),
-        (HEAD_OF_IT, SMALL, {}, "target eagle3-llama-3.1-8b is a head, not a model: name llama-3.1-8b, on which"),
-        (LLAMA, HEAD_OF_IT, {"max_position_embeddings": 512}, ""),
-        (LLAMA, SMALL, {"max_position_embeddings": 512}, "context must be at most the 512 positions of"),
-        (LLAMA, SMALL, YARN, ""),
-    ],
-)
-def test_pairs_that_cannot_be_are_refused(
-    rates_file: Path, tmp_path: Path, target: str, draft: str, change: dict[str, object], message: str
-) -> None:
-    given = tmp_path / "draft.json"
-    given.write_text(json.dumps(json.loads((SHAPES / f"{draft}.json").read_text()) | change))
-    result = run_plan(rates_file, "--target", target, "--draft", given if change else draft)
-    assert result.exit_code == (2 if message else 0), result.output
-    assert message in result.stderr

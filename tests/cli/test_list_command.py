@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 import pytest
@@ -13,7 +12,7 @@ import spectheory as st
 from spectheory.cli import app
 from spectheory.cli.listing import Kind
 from spectheory.hardware.gpus import gpu_names
-from spectheory.hardware.models import model_names, repository
+from spectheory.hardware.models import model_names
 from tests.command_line import Run, run  # noqa: F401
 
 
@@ -47,16 +46,3 @@ def test_drafters_without_torch_name_the_extra(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "torch", None)
     (said,) = listed("drafters")["drafters"].values()
     assert said.endswith("pip install 'spectheory[reference]'")
-
-
-def test_repositories_are_names_of_hugging_face() -> None:
-    for found in filter(None, map(repository, model_names())):
-        assert re.fullmatch(r"[\w.-]+/[\w.-]+", found), found
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_the_commands(shell: str) -> None:
-    """As a shell asks, with the variables that the installed scripts of typer set."""
-    asked = {"COMP_WORDS": "spectheory sch", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "spectheory sch"}
-    environment = {"_SPECTHEORY_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args", **asked}
-    assert "schedule" in CliRunner().invoke(app, [], prog_name="spectheory", env=environment).stdout

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import spectheory as st
-from simulate import Controller, Server, StepTimes, Tier, compare_schedules
-from simulate.load import poisson
 from simulate.serving import engine_controller
 from simulate.serving.engines import chain_rates
-from spectheory.report.serving import serving_answer
 from tests.command_line import Run, refused, run, succeeded  # noqa: F401
 
 LENGTHS = "prompt=100,output=20"
@@ -85,22 +81,6 @@ def test_the_answer_names_what_pays_where_it_speculates_and_what_it_does_not_sus
     words = " ".join(run(*arguments, "--load", f"poisson:900,{LENGTHS},count=400").stdout.split())
     names = [one.name for one in record.runs]
     assert f"This load is more than is sustained by: {', '.join(names)}." in words
-
-
-def test_a_schedule_that_locks_itself_out_of_speculation_is_named() -> None:
-    """Speculation holds a batch of about 6.4 at this rate; without it, above 8, the batch is 12."""
-    latency = st.Latency(np.array([1, 2, 64]), np.array([0]), np.full((1, 3), 0.05), np.full((1, 3), 1e-4))
-    server = Server(StepTimes.by_batch([1, 64], [latency, replace(latency, provenance=latency.provenance)]))
-    chain = Tier.of(st.Tree.chain(1), st.Acceptance.by_rank([0.9]))
-    locking = Controller.up_to(chain, 8, 64)
-    requests = poisson(6, 200, prompt=10, output=40)
-    found = compare_schedules({"off": None, locking.name: locking}, requests, server=server)
-    settled = [one.settled_batches.tolist() for one in found.runs if one.settled_batches is not None]
-    assert len(settled[0]) == 1
-    small, large = settled[1]
-    said = serving_answer(found)
-    assert f"{locking.name} can settle at a batch of {small:.1f} or {large:.1f}: after a burst" in said
-    assert "off can settle" not in said
 
 
 @pytest.mark.parametrize("name", ["vllm", "sglang"])

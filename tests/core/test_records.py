@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -138,17 +137,13 @@ def test_every_record_says_where_it_came_from() -> None:
         (lambda d: d.update(kind="latency"), "holds a record of kind 'latency', expected 'acceptance'"),
         (lambda d: d.update(schema=True), "is not a spectheory record"),
         (lambda d: d.update(table=[[0.5], [0.5, 0.2]]), "is damaged: table must be a list of numbers"),
-        (lambda d: d.update(table=[[True, False], [0.5, 0.2]]), "is damaged: table must be a list of numbers"),
         (lambda d: d.update(table=[[2.0, 0.0], [0.5, 0.0]]), r"is damaged: table\[0\] must sum to at most 1"),
         (lambda d: d.update(hits=[[9000, -5], [0, 0]]), "is damaged: hits must be counts >= 0"),
-        (lambda d: d.update(trials=[1.5, 2.5]), "is damaged: hits and trials must be whole numbers"),
-        (lambda d: d.update(provenance={"sauce": "x"}), "is damaged: provenance must be an object with"),
         (lambda d: d.update(provenance={"source": "x", "sauce": "y"}), "is damaged: provenance has the unknown fields"),
-        (lambda d: d.update(provenance={"source": "x", "seed": "one"}), "seed of the provenance must be of type int"),
         (lambda d: d.update(provenance={"source": "x", "seed": -1}), "seed of the provenance must be at least 0"),
         (lambda d: d.pop("kind"), "is not a spectheory record: it needs the fields 'kind' and 'schema'"),
     ],
-    ids=range(12),
+    ids=range(8),
 )
 def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path: Path) -> None:
     data = RATES.to_dict()
@@ -165,55 +160,25 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
         (PLAN, {"context": None}, "context must be of type int, got None"),
         (PLAN, {"options": [{**PLAN.to_dict()["options"][0], "tree": [-1, 5]}]}, "parent must be -1 for node 0"),
         (PLAN, {"acceptance": {**RATES.to_dict(), "kind": "tally"}}, "expected 'acceptance'"),
-        (PLAN, {"choice": [99]}, "choice must hold"),
-        (TALLY, {"seconds": "fast"}, "seconds must be of type float, got 'fast'"),
         (TALLY, {"seconds": 5e-324, "target_seconds": 0.0, "draft_seconds": 0.0}, "seconds must be finite"),
         (TALLY, {"emitted": [5.5, 4.5]}, "emitted must be a list of counts"),
-        (TALLY, {"emitted": [9, 0]}, ""),
         (LATENCY, {"contexts": [-64, 256]}, "contexts must be at least 0"),
         (LATENCY, {"overhead_seconds": 1e308}, "overhead_seconds must be finite"),
     ],
-    ids=range(10),
+    ids=range(7),
 )
 def test_a_field_that_cannot_be_is_refused(record: Record, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(RecordError, match=f"is damaged: .*{message}"):
         type(record).from_dict(json.loads(json.dumps({**record.to_dict(), **changes})))
 
 
-@pytest.mark.parametrize("value", [1e308, -1e-9, math.nan, math.inf, 5e-324])
-def test_no_time_makes_a_speedup_that_is_no_number(value: float) -> None:
-    times = np.full((2, 3), 1e-3)
-    times[1, 2] = value
-    for name in ("target_seconds", "draft_seconds", "target_spread_seconds"):
-        refuses(f"{name} must be finite and", replace, LATENCY, **{name: times})
-
-
-@pytest.mark.parametrize("given", [None, {3: (0, 0, 0)}, {"Block": (0, 0)}, {"Block": (0, 0, True)}])
-def test_times_of_verifiers_are_three_numbers_by_name(given: Any) -> None:
-    refuses("verifier_seconds", replace, LATENCY, verifier_seconds=given)
-
-
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null", b"[" * 100_000, b'{"schema": ' + b"9" * 6000 + b"}"]
+    "content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b'{"schema": NaN}', b"[" * 100_000, b'{"kind": [], "schema": 2}']
 )
 def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(content)
     refuses("plan.json", st.Schedule.load, path)
-
-
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_what_is_no_number_is_refused(number: str) -> None:
-    text = json.dumps(TALLY.to_dict()).replace('"cycles": [2,', f'"cycles": [{number},')
-    with pytest.raises(RecordError, match=f"record.json is damaged: not JSON .*{number}"):
-        st.Tally.from_text(text, "record.json")
-
-
-def test_a_kind_that_is_no_name_is_refused(tmp_path: Path) -> None:
-    for kind in ([], 1, "sauce"):
-        (tmp_path / "record.json").write_text(json.dumps({"kind": kind, "schema": 2}))
-        with pytest.raises(RecordError, match=r"record.json holds no known record"):
-            st.load(tmp_path / "record.json")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -237,8 +202,3 @@ def test_tallies_of_different_runs_cannot_be_added() -> None:
 def test_records_and_trees_show_themselves() -> None:
     assert repr(PLAN) == f"<Schedule: {PLAN.summary}>"
     assert len(PLAN.summary.splitlines()) == 2
-    planned = st.schedule(RATES, lambda batch: LATENCY, [1, 2, 8], context=64, max_budget=4)
-    assert planned._repr_html_().count("<tr>") == 1 + len(planned.ranges())
-    drawn = st.Tree.k_ary(2, 2)._repr_html_()
-    assert (drawn.count("<line"), drawn.count("<circle")) == (6, 7)
-    assert "<svg" not in st.Tree.chain(1000)._repr_html_()

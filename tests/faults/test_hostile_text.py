@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import spectheory as st
-from reference.models import Pair
-from reference.tracing import TraceSettings, record_trace
-from spectheory.cli import output
 from spectheory.cli.main import shortened
 from spectheory.core.checks import is_digits
-from tests.command_line import Run, refused, succeeded
+from tests.command_line import Run, refused
 from tests.faults.killing import POSIX
-from tests.reference.test_measuring import PROMPTS
 
 RECORD = """{"kind": "acceptance", "schema": 3, "table": [[0.7]], "hits": null, "trials": null,
  "provenance": {"source": "made"}}"""
@@ -74,17 +67,6 @@ def test_a_folder_of_any_name_is_named_as_it_is(files: Run, name: str) -> None:
     assert name.encode("utf-8", "replace").decode() in result.stderr or "File name too long" in result.stderr
 
 
-def test_names_are_printed_without_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    for console in (output.console, output.errors):
-        console.print("target [red]x[/red]")
-    assert [text.strip() for text in capsys.readouterr()] == ["target [red]x[/red]"] * 2
-
-
-def test_rates_of_6000_digits_are_rates(files: Run) -> None:
-    """They do not name a file, and no file may have so long a name."""
-    succeeded(files("plan", "--acceptance", f"0.{'7' * 6000},0.5", "--latency", "latency.json", "--max-budget", 2))
-
-
 @POSIX
 @pytest.mark.parametrize(
     ("streams", "environment", "status", "said"),
@@ -104,20 +86,6 @@ def test_streams_that_are_closed_full_or_ascii(
     assert ended.returncode == status, ended.stderr
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) <= 1
-
-
-def test_a_full_disk_is_named_with_its_file(tiny: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    settings = TraceSettings("numbers", candidates=2, new_tokens=4, batch=2)
-    with monkeypatch.context() as patched:
-        patched.setattr(pq, "write_table", full)
-        with pytest.raises(st.InputError, match=r"part-000000.parquet cannot be written: No space left on device"):
-            record_trace(tiny, PROMPTS, settings, tmp_path)
-    record_trace(tiny, PROMPTS, settings, tmp_path)
-    assert len(list(tmp_path.glob("part-*.parquet"))) == 3
-    shutil.rmtree(tmp_path)
 
 
 def test_a_message_is_as_long_as_can_be_read(files: Run) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import spectheory as st
 from reference.losses import Eagle
-from reference.measuring import decoded, measure
+from reference.measuring import decoded
 from reference.models import Pair
 from reference.tracing import TraceSettings, by_request, record_trace
 from reference.train import loop
@@ -118,19 +118,3 @@ def test_a_finished_result_is_kept_and_never_replaced_by_other_settings(tiny: Pa
     assert held() == before
     refuses(r"seed \(0, here 1\): name (a new file|an empty folder) or remove", command.run, tiny, tmp_path, 1)
     assert held() == before
-
-
-def test_a_tally_goes_on_only_with_its_own_run(tiny: Pair) -> None:
-    first, *_, last = measure(tiny, st.Tree.chain(2), PROMPTS[:2], new_tokens=12)
-
-    def refused(match: str, **other: Any) -> None:
-        options: dict[str, Any] = {"prompts": PROMPTS[:2], "tree": st.Tree.chain(2), "new_tokens": 12} | other
-        refuses(match, next, measure(tiny, **options))
-
-    refused("other prompts", prompts=PROMPTS[1:3], so_far=first)
-    refused("other prompts", prompts=PROMPTS[:3], so_far=last)
-    refused("tree", tree=st.Tree.chain(3), so_far=first)
-    refused("new_tokens .12, here 13.", new_tokens=13, so_far=first)
-    refused("another machine", so_far=replace(first, provenance=first.provenance.replace(machine="another")))
-    refused("is from 'simulate.run'", so_far=replace(first, provenance=first.provenance.replace(source="simulate.run")))
-    assert list(measure(tiny, st.Tree.chain(2), PROMPTS[:2], new_tokens=12, so_far=last)) == []

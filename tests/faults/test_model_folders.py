@@ -14,13 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from reference.models import PairError, load_pair
-from reference.train import loop
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,24 +96,9 @@ def shards(name: str) -> Callable[[Path], None]:
     return change
 
 
-def named(name: str) -> Callable[[Path], None]:
-    """config.json names a pickle as the file of the weights."""
-
-    def change(folder: Path) -> None:
-        pickles(*([] if ".." in name or name.startswith("/") else [name]))(folder)
-        write(folder / "config.json", transformers_weights=name)
-
-    return change
-
-
 def configured(**settings: Any) -> Callable[[Path], None]:
     """config.json has these settings."""
     return lambda folder: write(folder / "config.json", **settings)
-
-
-def adapter(folder: Path) -> None:
-    pickles("adapter_model.bin")(folder)
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "evil/repository"}))
 
 
 OWN_MODEL = configured(model_type="evil", architectures=["M"], auto_map=MODEL)
@@ -129,13 +110,10 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         pickles("pytorch_model.bin"),
         r"has its weights as pickles alone \(pytorch_model.bin\).*: convert them, where .* with model.save_pretrained",
     ),
-    "last.ckpt": (pickles("last.ckpt"), "has its weights as pickles alone .last.ckpt"),
     "index of pickles": (shards("pytorch_model.bin"), "names weights that are not safetensors .'pytorch_model.bin'"),
     "index outside": (shards("../target.safetensors"), "names weights outside of itself .'../target.safetensors'"),
-    "weights named": (named("adapter_model.bin"), "names weights that are not safetensors .'adapter_model.bin'"),
     "other configurations": (configured(configuration_files=["config.5.json"]), "names other configurations"),
     "kernel of the Hub": (configured(_attn_implementation="x/y:evil"), "names an attention kernel of the Hub"),
-    "adapter": (adapter, "holds an adapter .*: merge it"),
     "pickled tokenizer": (
         pickles("tokenizer.pkl", tokenizer=True),
         r"has its tokenizer as a pickle alone \(tokenizer.pkl\)",
@@ -153,20 +131,6 @@ def test_folders_that_would_run_code_are_refused_by_name(
     for auto in ("AutoConfig", "AutoTokenizer", "AutoModelForCausalLM"):
         monkeypatch.delattr(f"reference.model_folders.{auto}")
     with pytest.raises(PairError, match=f"target folder .*hostile {message}"):
-        load_pair(folder, tiny_folders / "draft")
-
-
-def own_tokenizer(folder: Path) -> None:
-    """The model is of a type for which transformers has no tokenizer of its own."""
-    kind = next(kind for kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if kind not in TOKENIZER_MAPPING_NAMES)
-    write(folder / "config.json", model_type=kind)
-    write(folder / "tokenizer_config.json", tokenizer_class="Evil", auto_map=TOKENIZER)
-
-
-def test_a_tokenizer_that_needs_python_is_refused(folder: Path, tiny_folders: Path) -> None:
-    """transformers has no such tokenizer, neither by its class nor for the model."""
-    own_tokenizer(folder)
-    with pytest.raises(PairError, match=r"of its own for its tokenizer 'Evil' \(auto_map in tokenizer_config.json\)"):
         load_pair(folder, tiny_folders / "draft")
 
 
@@ -190,14 +154,6 @@ def test_what_transformers_has_is_loaded_without_the_folders_code(
     wanted = load_pair(tiny_folders / "target", tiny_folders / "draft")
     assert pair.fingerprint == wanted.fingerprint
     assert all(type(part).__module__.startswith("transformers.") for part in (pair.target, pair.tokenizer))
-
-
-@pytest.mark.usefixtures("answers")
-def test_a_checkpoint_of_the_training_runs_nothing(tmp_path: Path, marker: Path) -> None:
-    torch.save({"step": Bomb(marker)}, tmp_path / "model.pt")
-    model = torch.nn.Linear(2, 2)
-    with pytest.raises(ValueError, match="model.pt is damaged: remove it"):
-        loop.fit(model, lambda step: torch.zeros(()), loop.LearningRates(1), tmp_path / "model.pt")
 
 
 SAFE = {"torch": ("weights_only", True), "np": ("allow_pickle", False), "numpy": ("allow_pickle", False)}

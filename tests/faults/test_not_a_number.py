@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
@@ -15,14 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
-import spectheory as st
-from reference.compare import CompareSettings, compare, entrants
 from reference.decode import Decoder
-from reference.drafters import Drafter, Drawn, Goose, PlannedTree, Searched, SuffixArray
-from reference.logits import LogitsError, Peaks, fetch, settle
-from reference.measuring import measure
+from reference.drafters import Drafter, Drawn, PlannedTree, Searched
+from reference.logits import LogitsError
 from reference.models import Pair, load_pair
-from reference.profiling import profile
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from reference.tracing import TraceSettings, record_trace
@@ -36,8 +32,6 @@ from tests.reference.played import gpu
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(4)]
 FROM = 10
 """Tokens that a broken model reads before it breaks."""
-PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
-CORPUS = SuffixArray.build(PROMPTS)
 ROLES = ["target", "draft"]
 ROWS = {"nan": torch.nan, "inf": torch.inf, "-inf": -torch.inf}
 
@@ -75,12 +69,6 @@ def role(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture
-def broken(tiny_folders: Path, role: str, value: float) -> Pair:
-    """A pair of which one model breaks in the middle of a text."""
-    return broken_pair(tiny_folders, role, value)
-
-
 def broken_pair(folders: Path, role: str, value: float, device: str = "cpu") -> Pair:
     pair = whole_pair(folders, device)
     model = copy(getattr(pair, role))
@@ -99,7 +87,6 @@ DECODERS: list[tuple[Drafter, Verifier, Sampling]] = [
     (Drawn(Levels((2, 1))), TopDown(RRS()), Sampling(1.0)),
 ]
 """One of each way to draft with a model."""
-MODEL_FREE: list[Drafter] = [PlannedTree(Tree.chain(0)), Goose()]
 
 
 @pytest.fixture(params=["cpu", "cuda"])
@@ -127,15 +114,6 @@ def test_decoding_names_the_model_and_the_position(
         Decoder(pair, drafter, sampling, verifier).generate(PROMPTS[0], 20, *streams(pair, 0))
 
 
-@pytest.mark.parametrize("drafter", MODEL_FREE, ids=lambda drafter: type(drafter).__name__)
-def test_only_a_model_that_is_used_is_refused(
-    broken: Pair, tiny_folders: Path, role: str, value: float, drafter: Drafter
-) -> None:
-    decoder = Decoder(broken, drafter, Sampling(1.0))
-    with refused(role, value, tiny_folders, f"after token {FROM + 1}") if role == "target" else nullcontext():
-        assert len(decoder.generate(PROMPTS[0], 12, *streams(broken, 0)).tokens) == 12
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_trace_names_the_request(
     tiny_folders: Path, tmp_path: Path, role: str, value: float, device: str, temperature: float
@@ -146,24 +124,6 @@ def test_a_trace_names_the_request(
     with refused(role, value, tiny_folders, f"after token {FROM + 1} of request 0"):
         record_trace(pair, PROMPTS, settings, tmp_path / "trace")
     assert not list((tmp_path / "trace").glob("part-*"))
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_what_measures_by_decoding_says_so(
-    broken: Pair, tiny_folders: Path, tmp_path: Path, role: str, value: float, temperature: float
-) -> None:
-    """Measured tallies, the profile, and comparisons."""
-    chain = next(one for one in entrants(broken, PLAN, Sampling(temperature), CORPUS) if one.name == "chain of 5")
-    settings = CompareSettings((temperature,), new_tokens=20)
-    ways: list[Callable[[], object]] = [
-        lambda: list(measure(broken, Tree.k_ary(2, 2), PROMPTS[:1], new_tokens=20, sampling=chain.sampling)),
-        lambda: compare(tmp_path, broken, PROMPTS[:2], PROMPTS[2:], settings, corpus=CORPUS),
-        lambda: profile(broken, tokens=(1, 2), contexts=(32,), rounds=1, temperature=temperature),
-        lambda: chain.decode(PROMPTS[0], 12, 0),
-    ]
-    for way in ways:
-        with refused(role, value, tiny_folders, "after token [0-9]+.*"):
-            way()
 
 
 @pytest.mark.parametrize(
@@ -186,26 +146,3 @@ def test_weights_that_are_no_numbers(tiny_folders: Path, role: str, dtype: torch
     getattr(pair, role).model.layers[1].mlp.down_proj.weight.data[0, 0] = torch.nan
     with pytest.raises(LogitsError, match=f"^{role} .* in {repair}"):
         Decoder(pair, PlannedTree(Tree.chain(2))).generate(PROMPTS[0], 4)
-
-
-@pytest.mark.parametrize("value", ROWS.values(), ids=ROWS)
-@pytest.mark.parametrize("place", [(0, 0), (2, 3), (4, 6)])
-def test_every_row_and_column_is_looked_at(
-    value: float, place: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On the host at once, on a device when tokens are fetched, which come back whole, or when the models settle."""
-    logits = torch.randn(5, 7)
-    logits[place if value != -torch.inf else place[0]] = value
-    match = f"^some model in bfloat16 gives no probabilities at {place[0]}: load it with|at {place[0]} "
-    with pytest.raises(LogitsError, match=match):
-        Peaks("some model", torch.bfloat16).see(logits, lambda row: f"at {row}")
-    monkeypatch.setattr(torch.Tensor, "is_cpu", False)
-    sound, other = Peaks("other", torch.float32), Peaks("some model", torch.bfloat16)
-    for look in (lambda: settle(sound, other), lambda: fetch(torch.tensor([3]), [sound, other])):
-        sound.see(torch.randn(3, 7), str)
-        other.see(logits, lambda row: f"at {row}")
-        with pytest.raises(LogitsError, match=match):
-            look()
-        assert fetch(torch.tensor([2**40, 0]), [sound, other]) == [2**40, 0]
-    sound.see(torch.full((3, 7), 3e38), str)
-    assert fetch(torch.tensor([2**40, 5]), [sound, other]) == [2**40, 5]
