@@ -5,7 +5,7 @@ DECODER := .venv/.decoder
 READY := .venv/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo quick test test-deep suite suite-deep lint style types bench gate history pair claims docs notebooks clean
+.PHONY: setup demo quick test test-deep suite suite-deep lint style types bench pair claims docs notebooks clean
 
 setup: $(READY)
 
@@ -31,6 +31,7 @@ demo: $(DECODER)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/spectheory demo
 
 lint: style types
+	$(BIN)/python benchmarks/size.py
 
 style: setup
 	$(BIN)/ruff check .
@@ -65,19 +66,6 @@ suite-deep: setup
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks -q
-
-# Calculations whose time is a ratio to a baseline of the same run; two runs, because a busy machine only adds.
-CALCULATORS := benchmarks/test_search_benchmark.py $(addprefix benchmarks/test_bench_,distributions.py goose.py policies.py replay.py transport.py)
-TIMED := build/ratios/first.json build/ratios/second.json
-RATIOS = mkdir -p build/ratios && for report in $(TIMED); do OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(CALCULATORS) --benchmark-json $$report || exit; done
-
-gate: setup
-	$(RATIOS)
-	$(BIN)/python -m benchmarks.ratio_history $(TIMED)
-
-history: setup
-	$(RATIOS)
-	$(BIN)/python -m benchmarks.ratio_history $(TIMED) --commit $$(git describe --always --dirty --exclude='*')
 
 pair: setup
 	$(BIN)/python -m reference.train pair --out reference/pair --work build/pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from beside import Beside
+from baselines import Beside
 from cpuinfo import get_cpu_info
 
 from spectheory import Provenance

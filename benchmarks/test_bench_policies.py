@@ -1,26 +1,25 @@
 """Times of drafting policies without draft forwards, as ratios to the published algorithms in plain Python.
 
 Both ask the same draft, whose answers lie ready in a table, so that little but the policy is timed; both give the same
-probabilities. 60 nodes, and for EAGLE-2 10 of a layer in 7 layers, as published. The plain renderings, too, look only
-at as many children of a node as could be used. Least times are compared, since a busy machine only adds.
+probabilities. The plain renderings, too, look only at as many children of a node as could be used. Least times are
+compared, since a busy machine only adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import nsmallest
 from time import process_time
 from typing import Any
 
 import numpy as np
 import pytest
-from beside import Beside
+from baselines import Beside
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from spectheory.search import DraftModel, Eagle2, MarkovDraft, OptTree, Salf, SpecExec
+from spectheory.search import DraftModel, MarkovDraft, OptTree, Salf, SpecExec
 
 BUDGET, VOCABULARY = 60, 1_000
-TOP_K, LAYERS, BATCH, THRESHOLD = 10, 7, 10, 0.6
+BATCH, THRESHOLD = 10, 0.6
 
 Node = tuple[float, int, int, tuple[int, ...]]
 """(-probability, depth, rank, path of tokens)."""
@@ -55,14 +54,6 @@ def opt_tree(draft: DraftModel, n: int) -> list[Node]:
     return nsmallest(n, tree)
 
 
-def eagle2(draft: DraftModel, top_k: int, depth: int, n: int) -> list[Node]:
-    layer, pool = [ROOT], []
-    for _ in range(depth):
-        found = children(draft, layer, top_k)
-        pool, layer = pool + found, nsmallest(top_k, found)
-    return nsmallest(n, pool)
-
-
 def salf(draft: DraftModel, n: int, threshold: float, batch: int) -> list[Node]:
     tree, queue = [], [ROOT]
     while True:
@@ -82,37 +73,21 @@ def draft() -> MarkovDraft:
     return found
 
 
-@pytest.fixture
-def compared(benchmark: BenchmarkFixture, beside: Beside, draft: MarkovDraft) -> Callable[..., None]:
-    """A function that times a policy beside its plain rendering and compares the drafted trees."""
-
-    def compare(policy: Any, plain: Callable[..., list[Node]], *settings: Any) -> None:
-        baseline = f"plain {policy!r}"
-        nodes = beside.baseline(baseline, lambda: plain(draft, *settings), 20)
-        found = beside.time(benchmark, repr(policy), lambda: policy.grow(draft), baseline)
-        beside.lines.append(f"    {found.draft_calls} draft calls, {found.draft_tokens} tokens")
-        assert found.probability[1:].tolist() == [-node[0] for node in nodes]
-
-    return compare
-
-
+CASES: list[tuple[Any, Any, tuple[Any, ...]]] = [
+    (OptTree(BUDGET), opt_tree, (BUDGET,)),
+    (Salf(BUDGET, THRESHOLD, BATCH), salf, (BUDGET, THRESHOLD, BATCH)),
+    (SpecExec(BUDGET, BATCH), salf, (BUDGET, 0, BATCH)),
+    (SpecExec(1024, 32), salf, (1024, 0, 32)),
+]
+"""A policy, its plain rendering, and its settings; that of SpecExec is Algorithm 2 of SALF & TALF without its stop."""
 pytestmark = pytest.mark.benchmark(timer=process_time, max_time=0.5, min_rounds=20)
 
 
-def test_opt_tree(compared: Callable[..., None]) -> None:
-    compared(OptTree(BUDGET), opt_tree, BUDGET)
-
-
-def test_eagle2(compared: Callable[..., None]) -> None:
-    compared(Eagle2(TOP_K, LAYERS, BUDGET), eagle2, TOP_K, LAYERS, BUDGET)
-
-
-@pytest.mark.parametrize("threshold", [0, THRESHOLD])
-def test_salf(compared: Callable[..., None], threshold: float) -> None:
-    compared(Salf(BUDGET, threshold, BATCH), salf, BUDGET, threshold, BATCH)
-
-
-@pytest.mark.parametrize(("budget", "batch"), [(BUDGET, 1), (BUDGET, BATCH), (BUDGET, BUDGET), (1024, 32)])
-def test_spec_exec(compared: Callable[..., None], budget: int, batch: int) -> None:
-    """The baseline is Algorithm 2 of SALF & TALF without its stop."""
-    compared(SpecExec(budget, batch), salf, budget, 0, batch)
+@pytest.mark.parametrize(("policy", "plain", "settings"), CASES, ids=repr)
+def test_policy(
+    benchmark: BenchmarkFixture, beside: Beside, draft: MarkovDraft, policy: Any, plain: Any, settings: Any
+) -> None:
+    baseline = f"plain {policy!r}"
+    nodes = beside.baseline(baseline, lambda: plain(draft, *settings), 20)
+    found = beside.time(benchmark, repr(policy), lambda: policy.grow(draft), baseline)
+    assert found.probability[1:].tolist() == [-node[0] for node in nodes]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from beside import Beside
+from baselines import Beside
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory import Acceptance, DrawRule, GreedyText, Paths, Replays, TargetText, Tree, best_tree

@@ -204,7 +204,7 @@ def _rate(run: ServingRun) -> float:
 
 def curves(families: Iterable[Family] = FAMILIES) -> Iterator[Curve]:
     """The curves of the published rows, of at least `LEAST` different numbers of sequences."""
-    rows = [row for file in FILES for row in read(file)[0]]
+    rows = [row for file in FILES for row in read(file)]
     for family in families:
         groups: dict[tuple[str, ...], dict[int, Row]] = {}
         for row in rows:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.validation.calibrating import calibrated
 from benchmarks.validation.cost_table import fit_to
-from benchmarks.validation.fitting import fit, kept_in
+from benchmarks.validation.fitting import fit
 from benchmarks.validation.measures import classes_text
 from benchmarks.validation.page import Judged, class_tables, document, unread_table
 from benchmarks.validation.predicting import Seconds, predict, shipped
@@ -25,29 +25,25 @@ LIBRARY, LEFT_OUT = "library as shipped", "source left out"
 LIBRARY_CALIBRATED, CALIBRATED = f"{LIBRARY}, calibrated", f"{LEFT_OUT}, calibrated"
 
 
-def judge(
-    *files: Path, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_source_out: bool = False, fit: Fit = fit
-) -> Judged:
+def judge(*files: Path, leave_one_source_out: bool = False, fit: Fit = fit) -> Judged:
     """The predictions of all rows of `files` by the library, and after calibrating it on rows of the deployment.
 
-    With `leave_one_source_out` also the predictions for each source with costs that were fitted on the rows of `fit_on`
-    from all other sources by `fit`, and with these costs calibrated in the same way.
+    With `leave_one_source_out` also the predictions for each source with costs that were fitted on the published
+    rows from all other sources by `fit`, and with these costs calibrated in the same way.
 
     Raises:
         InputError: a file cannot be read, or lacks columns.
     """
-    parts = [read(file) for file in files]
-    found, without = predicted([row for rows, _ in parts for row in rows], shipped)
-    unread = [one for _, wrong in parts for one in wrong]
+    found, without = predicted(_rows(files), shipped)
     rows = [one.row for one in found]
     again = calibrated(rows, lambda row: EngineCosts.of(row.engine_version))
     columns = {LIBRARY: found, LIBRARY_CALIBRATED: again.found}
-    judged = Judged(columns, sorted([*unread, *without], key=lambda one: (one.file, one.number)), again.refused)
-    return _with_left_out(judged, rows, fit_on, fit) if leave_one_source_out else judged
+    judged = Judged(columns, without, again.refused)
+    return _with_left_out(judged, rows, fit) if leave_one_source_out else judged
 
 
-def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path], fit: Fit) -> Judged:
-    known = [one.row for one in predicted(_rows(fit_on), shipped)[0]]
+def _with_left_out(judged: Judged, rows: Sequence[Row], fit: Fit) -> Judged:
+    known = [one.row for one in predicted(_rows((PUBLISHED, MORE)), shipped)[0]]
     parameters = fit(known, None)
     absent = left_out(rows, known, fit, parameters)
 
@@ -64,7 +60,7 @@ def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path], 
 
 
 def _rows(files: Sequence[Path]) -> list[Row]:
-    return [row for file in files for row in read(file)[0]]
+    return [row for file in files for row in read(file)]
 
 
 def as_json(judged: Judged) -> str:
@@ -97,31 +93,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="write the page here")
     parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
     parser.add_argument(
-        "--fit-on",
-        type=Path,
-        nargs="+",
-        default=(PUBLISHED, MORE),
-        metavar="CSV",
-        help="files whose rows the fits may use; default: both files beside this program",
-    )
-    parser.add_argument(
-        "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to the rows of --fit-on, write them here"
+        "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to FILE, write them here"
     )
     parser.add_argument(
         "--classes-to", type=Path, metavar="JSON", help="write the errors of each class with its source left out here"
     )
-    parser.add_argument(
-        "--fits", type=Path, metavar="JSONL", help="keep each fit in this file, and take those that it has from there"
-    )
     options = parser.parse_args(arguments)
     left_one_out = options.leave_one_source_out or options.classes_to is not None
-    kept = fit if options.fits is None else kept_in(options.fits)
     try:
-        if options.fit_to:
-            fit_to(options.fit_to, _rows(options.fit_on), kept)
-            return 0
         files = options.files or [PUBLISHED]
-        judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out, fit=kept)
+        if options.fit_to:
+            fit_to(options.fit_to, _rows(files))
+            return 0
+        judged = judge(*files, leave_one_source_out=left_one_out)
         if options.out:
             write_whole(options.out, document(judged))
         if options.classes_to:

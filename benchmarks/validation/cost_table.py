@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.validation.fitting import NOISE, Problem, fit
+from benchmarks.validation.fitting import Problem, fit
 from benchmarks.validation.parameters import (
     ALL,
     COMMON,
@@ -24,7 +24,7 @@ from benchmarks.validation.parameters import (
     spread,
     width,
 )
-from benchmarks.validation.protocol import Fit
+from benchmarks.validation.robust import NOISE
 from benchmarks.validation.rows import Row
 from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import ANY, COLUMNS, FITTED, NAMES, PRIOR, CostRow
@@ -54,8 +54,8 @@ def supports(rows: Sequence[Row], parameters: Parameters) -> dict[Key, dict[str,
     }
 
 
-def fit_to(file: Path, rows: Sequence[Row], fit: Fit = fit) -> None:
-    """Write the table of engine costs into `file`, fitted to `rows` by `fit`."""
+def fit_to(file: Path, rows: Sequence[Row]) -> None:
+    """Write the table of engine costs into `file`, fitted to `rows`."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow(COLUMNS)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.validation.parameters import (
     ALL,
-    PRIOR,
     Key,
     Parameters,
     highest,
@@ -25,9 +20,8 @@ from benchmarks.validation.parameters import (
     width,
 )
 from benchmarks.validation.predicting import Curves, Seconds, curves_from, cycle_of, predict, prefill_tokens, setup_of
-from benchmarks.validation.robust import NOISE, Linear
+from benchmarks.validation.robust import Linear
 from benchmarks.validation.rows import Row
-from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.model_config import ModelConfig
 
 SHARED = {"plain": (0.05, 0.10), "speedup": (0.05, 0.08)}
@@ -66,11 +60,11 @@ def fit(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
     """The parameters that predict `rows` best, by least squares around the priors.
 
     Errors of rows have a soft L1 loss and parameters a quadratic one, so an error that only a parameter far from its
-    prior would explain remains an error.
-
-    `start` are parameters near the optimum, such as those of a fit to nearly the same rows: a fit from there is faster.
+    prior would explain remains an error. A fit from `start`, parameters near the optimum, is faster.
     """
-    return Problem.of(rows).fit(start)
+    problem = Problem.of(rows)
+    first = None if start is None else logarithms_of(start, problem.which)
+    return parameters_of(problem.optimum(first), problem.which)
 
 
 @dataclass(frozen=True)
@@ -89,38 +83,6 @@ class Problem:
     def of(cls, rows: Sequence[Row]) -> Problem:
         """The problem of these rows, with the parameters of all engines among them."""
         return cls(rows, names(sorted({variant_of(row) for row in rows})))
-
-    def fit(self, start: Parameters | None = None) -> Parameters:
-        """The parameters at the optimum; `start` are parameters near it."""
-        first = None if start is None else logarithms_of(start, self.which)
-        return parameters_of(self.optimum(first), self.which)
-
-    def identity(self, start: Parameters | None = None) -> str:
-        """A text that differs between problems, and between versions of the time model: the hash of all inputs.
-
-        The errors at the priors and at `start` stand for the model, which they change with.
-        """
-        known = PRIOR if start is None else start
-        engines = {engine: astuple(costs) for engine, costs in known.engines.items()}
-        widths = [width(*name) for name in self.which]
-        inputs = repr(
-            (
-                self.rows,
-                self.which,
-                widths,
-                engines,
-                NOISE,
-                SHARED,
-                STEP,
-                BELOW,
-                STEPS,
-                CLOSE,
-                SHARES,
-                inspect.getsource(Problem),
-            )
-        )
-        errors = [self.errors(logarithms_of(each, self.which), range(len(self.rows))) for each in (PRIOR, known)]
-        return hashlib.sha256(inputs.encode() + np.concatenate(errors).tobytes()).hexdigest()
 
     @cached_property
     def labels(self) -> list[tuple[int, str]]:
@@ -228,25 +190,3 @@ def _is_packed(model: ModelConfig) -> bool:
 def _measured(row: Row) -> list[str]:
     gains = ["speedup"] if row.kind in ("chain", "tree") and row.gain is not None else []
     return (["plain"] if row.plain_seconds is not None else []) + gains
-
-
-def kept_in(file: Path) -> Callable[[Sequence[Row], Parameters | None], Parameters]:
-    """`fit`, which looks for its results in a file first, so that an interrupted run does not compute them again.
-
-    The file has one fit a line, as JSON, with the identity of its `Problem`.
-    """
-
-    def kept(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
-        problem = Problem.of(rows)
-        identity = problem.identity(start)
-        for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-            line = json.loads(text)
-            if line["identity"] == identity:
-                return Parameters({name: EngineCosts(**costs) for name, costs in line["engines"].items()})
-        found = problem.fit(start)
-        line = {"identity": identity, "engines": {name: asdict(costs) for name, costs in found.engines.items()}}
-        with file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(line) + "\n")
-        return found
-
-    return kept

@@ -14,8 +14,7 @@ from benchmarks.validation.parameters import ALL, POOLED, PRIOR_SOURCES, Paramet
 from benchmarks.validation.protocol import CLASSES, Prediction, class_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory.hardware.engine_costs import ANY
-from spectheory.report.markdown import markdown_table
-from spectheory.report.tables import MISSING, TextTable
+from spectheory.report.tables import MISSING, TextTable, markdown_table
 
 REASONS = Path(__file__).with_name("reasons.csv")
 
@@ -26,7 +25,7 @@ class Judged:
 
     Attributes:
         columns: title and predictions; the first column is the library as shipped.
-        unread: lines of the file that are wrong, and rows that were not predicted.
+        unread: rows that were not predicted.
         refused: the deployments whose runs `spectheory.calibrate` refuses, by their first rows.
         fitted: the costs of the engines, and the rows that they were fitted on; None without a fit.
     """

@@ -1,4 +1,4 @@
-"""Reading the published measurements: a `Row` for each line of the CSV, an `Unread` for each line that is wrong."""
+"""Reading the published measurements: a `Row` for each line of the CSV."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from spectheory import InputError
+from spectheory.core.files import read_text
 
 COLUMNS = (
     *("group", "source", "url", "engine", "gpu", "gpus", "target", "draft", "shape", "batch", "context"),
@@ -113,7 +114,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Unread:
-    """A line that is not used: its file and number, what it names, what is wrong with it and how to repair it."""
+    """A row without a prediction: its file and number, what it names, and the reason."""
 
     file: str
     number: int
@@ -121,19 +122,13 @@ class Unread:
     reason: str
 
 
-def read(path: Path) -> tuple[list[Row], list[Unread]]:
-    """The rows of a CSV file, and its lines that cannot be used.
+def read(path: Path) -> list[Row]:
+    """The rows of a CSV file.
 
     Raises:
-        InputError: there is no such file, it is not text, or a column is missing.
+        InputError: the file cannot be read, a column is missing, or a line is wrong; the message has its number.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}: give a CSV file with the columns of published.csv") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
-    reader = csv.DictReader(text.splitlines())
+    reader = csv.DictReader(read_text(path).splitlines())
     if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
         raise InputError(
             f"{path} lacks the columns {', '.join(missing)}: the first line must name all of {', '.join(COLUMNS)}"
@@ -143,7 +138,7 @@ def read(path: Path) -> tuple[list[Row], list[Unread]]:
 
 @cache
 def _known(file: Path) -> list[Row]:
-    return read(file)[0]
+    return read(file)
 
 
 @cache
@@ -152,51 +147,65 @@ def sources_at(url: str) -> frozenset[str]:
     return frozenset(row.source for file in (PUBLISHED, MORE) for row in _known(file) if url and row.url == url)
 
 
-def parse(lines: Iterable[Mapping[str, str | None]], file: str = "") -> tuple[list[Row], list[Unread]]:
-    """The rows of lines of a file, given as mappings from column to text, and the lines that cannot be used."""
-    rows, unread = [], []
+def parse(lines: Iterable[Mapping[str, str | None]], file: str = "") -> list[Row]:
+    """The rows of lines of a file, given as mappings from column to text.
+
+    Raises:
+        InputError: a line is wrong; the message has its number, what is wrong, and the repair.
+    """
+    rows = []
     for number, line in enumerate(lines, start=2):
         cells = {name: (line.get(name) or "").strip() for name in COLUMNS}
         try:
             rows.append(_row(file, number, cells))
         except InputError as error:
-            unread.append(Unread(file, number, f"{cells['source']}: {cells['target']} on {cells['gpu']}", str(error)))
-    return rows, unread
+            raise InputError(f"line {number} of {file}: {error}") from None
+    return rows
 
 
 def _row(file: str, number: int, cells: Mapping[str, str]) -> Row:
     if absent := [name for name in ("source", "engine", "gpu", "target") if not cells[name]]:
         raise InputError(f"{', '.join(absent)} must not be empty: name it")
     kind, depth, nodes = _shape(cells["shape"])
-    speculative = kind in ("chain", "tree")
     plain, spec, gain = (_number(cells, f"measured_{name}") for name in ("plain_tok_s", "spec_tok_s", "speedup"))
-    tau = _number(cells, "acceptance_tau") if speculative else 1.0
-    row = Row(
+    tau, engine, gpus = _number(cells, "acceptance_tau"), cells["engine"].lower(), _whole(cells, "gpus")
+    if kind not in ("chain", "tree"):
+        tau = 1.0
+    elif tau is None or not 1 <= tau <= nodes + 1:
+        raise InputError(
+            f"acceptance_tau must be between 1 and drafted tokens + 1 = {nodes + 1}, got {tau}: state the mean number "
+            "of tokens of a step, the target's own token included"
+        )
+    if plain is None and (gain is None or kind in ("plain", "forward")):
+        raise InputError("nothing was measured: state measured_speedup, or the rates in tokens a second")
+    if plain and spec and gain and abs(spec / plain / gain - 1) > TOLERANCE:
+        raise InputError(
+            f"measured_speedup={gain:g} contradicts the two rates, quotient {spec / plain:.3g}: correct one of them"
+        )
+    return Row(
         file=file,
         number=number,
         group=cells["group"] or "no group",
         source=cells["source"],
         url=cells["url"],
-        engine=ENGINES.get(cells["engine"].lower(), cells["engine"].lower()),
-        version=_version(cells["source"], cells["engine"].lower(), cells["note"]),
+        engine=ENGINES.get(engine, engine),
+        version=_version(cells["source"], engine, cells["note"]),
         gpu=cells["gpu"].lower(),
-        gpus=_whole(cells, "gpus"),
+        gpus=gpus,
         target=cells["target"].lower(),
         draft=cells["draft"].lower() or "none",
-        placement=_placement(_whole(cells, "gpus"), cells["engine"].lower(), cells["note"]),
+        placement=_placement(gpus, engine, cells["note"]),
         kind=kind,
         depth=depth,
         nodes=nodes,
         batch=_whole(cells, "batch"),
         context=_whole(cells, "context"),
-        tau=_checked_tau(tau, nodes if speculative else 0),
+        tau=tau,
         plain_rate=plain,
         spec_rate=spec,
         speedup=gain,
         note=cells["note"],
     )
-    _check_measured(row)
-    return row
 
 
 def _shape(text: str) -> tuple[Kind, int, int]:
@@ -205,11 +214,10 @@ def _shape(text: str) -> tuple[Kind, int, int]:
             numbers = {name: int(value) for name, value in found.groupdict().items()}
             depth = numbers.get("depth", 0)
             nodes = numbers.get("nodes", depth)
-            if any(not 1 <= number <= MOST for number in numbers.values()) or nodes < depth:
-                raise InputError(f"shape {text!r} must have numbers from 1 to {MOST}, depth at most nodes: correct it")
-            return kind, depth, nodes
+            if all(1 <= number <= MOST for number in numbers.values()) and nodes >= depth:
+                return kind, depth, nodes
     raise InputError(
-        "shape must be 'none', 'chain 3', 'tree depth 6 nodes 59' or 'forward of 8 tokens', "
+        "shape must be 'none', 'chain 3', 'tree depth 6 nodes 59' (depth at most nodes) or 'forward of 8 tokens', "
         f"got {text!r}: write one of these"
     )
 
@@ -231,31 +239,6 @@ def _whole(cells: Mapping[str, str], name: str) -> int:
     if value is None or value != int(value):
         raise InputError(f"{name} must be a whole number of at least 1, got {cells[name]!r}: correct it")
     return int(value)
-
-
-def _checked_tau(tau: float | None, drafted: int) -> float:
-    if tau is None:
-        raise InputError("acceptance_tau is missing: state the mean number of tokens of a verification step")
-    if not 1 <= tau <= drafted + 1:
-        raise InputError(
-            f"acceptance_tau must be between 1 and drafted tokens + 1 = {drafted + 1}, got {tau}: state tokens of a "
-            "step, the target's own token included"
-        )
-    return tau
-
-
-def _check_measured(row: Row) -> None:
-    if row.kind in ("plain", "forward") and row.plain_rate is None:
-        raise InputError("measured_plain_tok_s is missing: a row without a draft must state it")
-    if row.gain is None and row.plain_rate is None:
-        raise InputError("nothing was measured: state measured_speedup, or both rates in tokens a second")
-    if row.plain_rate and row.spec_rate and row.speedup:
-        quotient = row.spec_rate / row.plain_rate
-        if abs(quotient / row.speedup - 1) > TOLERANCE:
-            raise InputError(
-                f"measured_speedup={row.speedup:g} contradicts the two rates, whose quotient is {quotient:.3g}: "
-                "correct one of the three"
-            )
 
 
 def _version(source: str, engine: str, note: str) -> str:

@@ -231,13 +231,11 @@ class Deployment:
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""
         lookup, counted = lookup_named(self.draft), acceptance.provenance.draft
-        if lookup is None:
-            return
-        repair = f"count how often your text accepts {lookup} drafts, for example with spectheory import vllm-metrics"
-        if replays is not None:
-            raise InputError(f"{lookup} drafts cannot be replayed on a trace of a draft model: {repair}")
-        if counted is not None and lookup_named(counted) != lookup:
-            raise InputError(f"acceptance must be measured with {lookup} drafts, got the rates of {counted}: {repair}")
+        if lookup is not None and (replays is not None or (counted is not None and lookup_named(counted) != lookup)):
+            raise InputError(
+                f"acceptance must be measured with {lookup} drafts, got {counted or 'a trace of a draft model'}: count "
+                f"how often your text accepts {lookup} drafts, for example with spectheory import vllm-metrics"
+            )
 
     def _setup(self, target: ModelConfig, draft: ModelConfig | None) -> TimedSetup:
         """The deployment, to compare with one that was calibrated."""

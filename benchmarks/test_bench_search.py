@@ -1,16 +1,14 @@
-"""Times of the searches beside published algorithms in plain Python and NumPy in the same run.
+"""Times of the searches beside published algorithms in plain Python in the same run.
 
 Rates: `falling` with rank, which best-first search takes; `noisy`, the same times exp(0.3 N(0, 1)), as measured tables
 are; `shuffled`, the falling ones of each depth in random order, far from anything measured. The last two are out of
 order and take the exact program. They are 8 depths x 16 ranks, or what the line says.
 
 Baselines: Sequoia's dynamic program (arXiv 2402.12374, tree construction), on rates by rank with a depth limit, as its
-four loops in plain Python and with the innermost one in NumPy; and the heap of best-first search in plain Python. Rows
-named `same problem` solve exactly what their baseline solves, and are checked against it, number by number: the whole
-yield table for 511 nodes, depth 9 and fan-out 32, and the tree of 100,000 nodes of the heap. At 100,000 nodes Sequoia's
-loops, quadratic in the nodes, would take half a day; there the ratio is to its program of 511 nodes. Least times are
-compared, since a busy machine only adds. Targets: the whole table in 10 ms, the exact tree of 100,000 nodes in 1 s,
-best-first search in 20 ms.
+four loops in plain Python; and the heaps of best-first search and of the best tree of two sources. Rows named `same
+problem` solve exactly what their baseline solves, and are checked against it. At 100,000 nodes Sequoia's loops would
+take half a day; there the ratio is to its program of 511 nodes. Targets: the whole table in 10 ms, the exact tree of
+100,000 nodes in 1 s, best-first search in 20 ms, the tree of two sources in 50 microseconds.
 """
 
 from __future__ import annotations
@@ -19,12 +17,14 @@ from time import process_time
 
 import numpy as np
 import pytest
-from beside import Beside
+from baselines import FALLING, NOISY, SHUFFLED, Beside, measured_like
 from pytest_benchmark.fixture import BenchmarkFixture
-from rates import FALLING, NOISY, SHUFFLED, measured_like
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.search import best_first, best_tree, best_trees, exact, yield_table
+from spectheory.goose import optimal_tree
+from spectheory.goose.optimal import take_by_heap
+from spectheory.goose.two_source import sibling_rule
+from spectheory.search import best_first, best_tree, exact, yield_table
 from spectheory.yields import block_efficiency
 
 MAX_DEPTH = 9
@@ -32,7 +32,6 @@ FOUR, HEAP = "four loops, falling, 511 x 9 x 32", "heap in plain Python, falling
 BUDGETS = [1_000, 10_000, 100_000]
 TABLE = {"budget": 511, "max_depth": MAX_DEPTH, "max_fanout": 32}
 BY_RANK = {"falling": measured_like(1, 32, 0), "noisy": measured_like(1, 32, 0.3)}
-BY_DEPTH = {"falling": measured_like(MAX_DEPTH, 32, 0), "noisy": measured_like(MAX_DEPTH, 32, 0.3)}
 
 
 def four_loops(rates: list[float], budget: int, max_depth: int) -> np.ndarray:
@@ -58,27 +57,11 @@ def four_loops(rates: list[float], budget: int, max_depth: int) -> np.ndarray:
     return np.array(any_width)[1:, 1:]
 
 
-def three_loops(rates: list[float], budget: int, max_depth: int) -> np.ndarray:
-    """`four_loops` with the innermost one in NumPy."""
-    best = np.full((max_depth + 2, len(rates) + 1, budget + 2), -np.inf)
-    best[1:, 0, 1] = 1
-    any_width = np.full((max_depth + 2, budget + 2), -np.inf)
-    any_width[1:, 1] = 1
-    for levels in range(2, max_depth + 2):
-        for nodes in range(2, budget + 2):
-            for b, rate in enumerate(rates, start=1):
-                splits = best[levels, b - 1, 1:nodes] + rate * any_width[levels - 1, nodes - 1 : 0 : -1]
-                best[levels, b, nodes] = splits.max()
-            any_width[levels, nodes] = best[levels, :, nodes].max()
-    return any_width[1:, 1:]
-
-
 @pytest.fixture(scope="module")
 def baselines(beside: Beside) -> Beside:
     for name, acceptance in BY_RANK.items():
         rates = acceptance.table[0].tolist()
         beside.baseline(f"four loops, {name}, 511 x 9 x 32", lambda rates=rates: four_loops(rates, 511, MAX_DEPTH), 2)
-        beside.baseline(f"three loops, {name}, 511 x 9 x 32", lambda rates=rates: three_loops(rates, 511, MAX_DEPTH), 3)
     beside.baseline(HEAP, lambda: best_first.grow(np.array(FALLING.table), 100_000, 100_000), 3)
     return beside
 
@@ -86,23 +69,13 @@ def baselines(beside: Beside) -> Beside:
 pytestmark = pytest.mark.benchmark(timer=process_time, max_time=0.5, min_rounds=3)
 
 
-@pytest.mark.parametrize("loops", ["four", "three"])
 @pytest.mark.parametrize("name", BY_RANK)
-def test_whole_yield_table(benchmark: BenchmarkFixture, baselines: Beside, name: str, loops: str) -> None:
-    baseline = f"{loops} loops, {name}, 511 x 9 x 32"
+def test_whole_yield_table(benchmark: BenchmarkFixture, baselines: Beside, name: str) -> None:
+    baseline = f"four loops, {name}, 511 x 9 x 32"
     search = lambda: yield_table(BY_RANK[name], **TABLE)  # noqa: E731
     table = baselines.time(benchmark, f"same problem, yield_table, {name}", search, baseline)
     at_most = np.maximum.accumulate(baselines.results[baseline], axis=1)
-    assert table.shape == (10, 512)
     np.testing.assert_allclose(table, at_most, rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", BY_DEPTH)
-def test_whole_yield_table_of_rates_by_depth(benchmark: BenchmarkFixture, baselines: Beside, name: str) -> None:
-    """9 depths x 32 ranks, for which Sequoia's program would need one more index."""
-    search = lambda: yield_table(BY_DEPTH[name], **TABLE)  # noqa: E731
-    table = baselines.time(benchmark, f"yield_table, {name} by depth, 511 x 9 x 32", search, FOUR)
-    assert table.shape == (10, 512)
 
 
 @pytest.mark.parametrize("name", BY_RANK)
@@ -138,9 +111,10 @@ def test_yield_table(
     assert table.shape == (MAX_DEPTH + 1, budget + 1)
 
 
-@pytest.mark.parametrize(("name", "acceptance"), [("falling", FALLING), ("noisy", NOISY)])
-def test_best_trees_for_the_planner(
-    benchmark: BenchmarkFixture, baselines: Beside, name: str, acceptance: Acceptance
-) -> None:
-    trees = baselines.time(benchmark, f"best_trees, {name}, 0..256", lambda: best_trees(acceptance, 256), FOUR)
-    assert len(trees) == 257
+@pytest.mark.parametrize("rates", [(0.7, 0.2), (0.1, 0.6)])
+def test_tree_of_two_sources(benchmark: BenchmarkFixture, baselines: Beside, rates: tuple[float, float]) -> None:
+    heap = f"heap in plain Python, two sources {rates}, 500"
+    arguments = *rates, *sibling_rule(rates[1], "sequential"), 500, 500
+    _, _, total = baselines.baseline(heap, lambda: take_by_heap(*arguments), 50)
+    found = baselines.time(benchmark, f"optimal_tree, 500, {rates}", lambda: optimal_tree(*rates, 500), heap)
+    assert found.block_efficiency == pytest.approx(total, rel=1e-12)

@@ -67,9 +67,6 @@ def test_loop(benchmark: BenchmarkFixture, report: list[str], server: Server, le
     state, _, count, seconds = min((looped(length, few, server) for _ in range(20)), key=lambda run: run[3])
     assert {one["number"]: one["last"] for one in engine.finished} == dict(enumerate(state.last.tolist()))
     report.append(f"{name}, {count:,} steps: {1e3 * seconds:.2f} ms, {seconds / plain:.5f} x plain Python")
-    _, steps, count, seconds = min((looped(length, hour(), server) for _ in range(3)), key=lambda run: run[3])
-    batch, each = steps.batch[:count].mean(), count / seconds / 1e6
-    report.append(f"{name}, an hour, {count:,} steps of {batch:.1f} sequences on average: {each:.2f} M steps/s")
     run = benchmark(lambda: serve(Tree.chain(length), hour(), server=server, rates=RATES))
     if benchmark.stats is not None:
         report.append(f"{name}, an hour, with tables and record: {benchmark.stats.stats.min:.2f} s")

@@ -1,13 +1,20 @@
-"""The robust linear fit agrees with scipy's, holds parameters at their limits, and forgives a gross error."""
+"""Fits end at one minimum; the robust linear fit agrees with scipy's and holds parameters at their limits."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.optimize import least_squares
 
+from benchmarks.validation.fitting import fit
+from benchmarks.validation.parameters import highest, names, parameters_of
+from benchmarks.validation.predicting import predict
 from benchmarks.validation.robust import NOISE, Linear
+from benchmarks.validation.rows import Row
+from tests.benchmarks.validation.test_validation import row
 
 
 def problem(most: float = np.inf) -> Linear:
@@ -52,3 +59,25 @@ def test_parameters_stop_at_their_limits() -> None:
     at = one.loss(one.errors + one.slopes @ x, x, offsets)
     for step in (np.array([-0.01, 0.0]), np.array([0.0, 0.01]), np.array([0.0, -0.01])):
         assert one.loss(one.errors + one.slopes @ (x + step), x + step, offsets) > at
+
+
+def rows() -> list[Row]:
+    """Plain rows of vLLM whose rates are those of shares at their largest, and of a fifth of the time of a sequence."""
+    which = names(["vllm"])
+    logarithms = np.where(np.isfinite(highest(which)), highest(which), 0.0)
+    logarithms[which.index(("vllm", "sequence_seconds"))] = np.log(0.2)
+    truth = parameters_of(logarithms, which)
+    plain = [
+        row(shape="none", draft="", measured_spec_tok_s="", batch=batch, source=batch) for batch in ("1", "8", "64")
+    ]
+    return [replace(one, plain_rate=one.batch / predict(one, truth.of_row(one)).plain) for one in plain]
+
+
+def test_a_fit_ends_at_one_minimum_and_no_share_is_above_one() -> None:
+    """From the priors, and from parameters far from them; the rates ask for shares of 1 and more."""
+    known = [replace(one, plain_rate=1.2 * (one.plain_rate or 0)) for one in rows()]
+    far = parameters_of(np.full(len(names(["vllm"])), -0.3), names(["vllm"]))
+    one, other = fit(known), fit(known, far)
+    for name, value in vars(one.of("vllm")).items():
+        assert getattr(other.of("vllm"), name) == pytest.approx(value, rel=0.01), name
+        assert value <= 1 or not name.endswith("_share")
