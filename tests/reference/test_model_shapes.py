@@ -41,8 +41,9 @@ from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.search import SpecExec
 from spectheory.verify import TopDown, Verifier
-from tests.conftest import generated, restless
+from tests.conftest import restless
 from tests.reference.played import gpu
+from tests.reference.sampled_text import generated
 from tests.refusals import refuses
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 16

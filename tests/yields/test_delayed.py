@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, Naive, Solver, SpecInfer
 from spectheory.yields import delayed_block_efficiency, delayed_seconds
 from tests.refusals import refuses
@@ -81,14 +80,6 @@ def latency(overhead_seconds: float = 0.0) -> st.Latency:
     return st.Latency(tokens, contexts, target, draft, overhead_seconds=overhead_seconds)
 
 
-def delayed_tree(paths: int, length: int, trunk: int) -> Tree:
-    """The delayed tree whose paths share no token after the trunk."""
-    parent = list(range(-1, trunk))
-    for _ in range(paths):
-        parent += [trunk, *range(len(parent), len(parent) + length - 1)] if length else []
-    return Tree(parent)
-
-
 @pytest.mark.parametrize(("paths", "length", "trunk"), [*SHAPES, (4, 3, 2), (4, 8, 8)])
 def test_seconds_are_eq_11_with_the_widths_charged(paths: int, length: int, trunk: int) -> None:
     measured = latency()
@@ -98,22 +89,6 @@ def test_seconds_are_eq_11_with_the_widths_charged(paths: int, length: int, trun
         by_hand += 0.1 + 0.02 * (paths if j else 1) + 0.003 * cached
     by_hand += 1.0 + 0.1 * (trunk + paths * length + 1) + 0.01 * 50
     assert delayed_seconds(measured, paths, length, trunk, 50) == pytest.approx(by_hand, rel=1e-12)
-
-
-@pytest.mark.parametrize(("paths", "length", "trunk"), SHAPES)
-def test_seconds_are_those_of_a_cycle_where_context_costs_nothing(paths: int, length: int, trunk: int) -> None:
-    tokens = np.array([1, 2, 4, 8, 16])
-    flat = st.Latency(
-        tokens,
-        np.array([0]),
-        (1 + 0.1 * tokens)[None, :],
-        (0.1 + 0.02 * tokens)[None, :],
-        overhead_seconds=0.3,
-        level_overhead_seconds=0.07,
-        plain_overhead_seconds=0.2,
-    )
-    cycle = flat.cycle(delayed_tree(paths, length, trunk), 0)
-    assert delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
 
 
 def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
