@@ -26,7 +26,8 @@ from reference.selector import (
 )
 from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
 from spectheory import Latency
-from spectheory.report.markdown import markdown_table, put
+from spectheory.core.files import write_whole
+from spectheory.report.tables import markdown_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "selector.md"
 MEASURED = Path(__file__).with_name("selector_latency.json")
@@ -71,7 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 paired = found.difference(one, other)
                 parts.append(f"- {one} against {other}: {paired.percent:+.2f} ± {paired.half_width(LEVEL):.2f}%")
             print("\n".join(parts[-6:]), flush=True)
-    put(given.page, "measured", "\n".join(parts) + "\n")
+    before, begin, rest = given.page.read_text(encoding="utf-8").partition("<!-- measured -->\n")
+    _, end, after = rest.partition("<!-- end of measured -->")
+    write_whole(given.page, "\n".join([before + begin, *parts, "", end + after]))
 
 
 def half_of(texts: HeldOutTexts, half: str, most: int) -> HeldOutTexts:

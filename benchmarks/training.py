@@ -31,8 +31,7 @@ from reference.prompts import training_texts
 from reference.train.head import NEW_RATE, RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
 from reference.train.objectives import DraftTrees
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
-from spectheory.report.markdown import markdown_table
-from spectheory.report.tables import TextTable
+from spectheory.report.tables import TextTable, markdown_table
 
 INDEPENDENT = "independent draft"
 """The row that is not trained: the draft model in `reference/pair/draft`, the baseline of all."""

@@ -62,25 +62,15 @@ def decimals(value: Fraction) -> str:
     return f"{float(value):.2f}"
 
 
-def rounds_to(value: Fraction, printed: Fraction, unit: Fraction = HUNDREDTH, slack: Fraction = Fraction(0)) -> bool:
-    """Whether `value`, uncertain by `slack`, rounds to `printed` in whole numbers of `unit`."""
-    return abs(value - printed) <= unit / 2 + slack
-
-
 def is_mean(values: Sequence[Fraction], printed: Fraction) -> bool:
     """Whether values rounded to hundredths can average to `printed`, which is rounded too."""
-    return rounds_to(mean(values), printed, slack=ROUNDED)
+    return abs(mean(values) - printed) <= 2 * ROUNDED
 
 
-def is_ratio(new: Fraction, old: Fraction, printed: Fraction, unit: Fraction = HUNDREDTH) -> bool:
-    """Whether `new / old` can be `printed`, where `new` and `old` are rounded to hundredths and `printed` to `unit`."""
+def is_ratio(new: Fraction, old: Fraction, printed: Fraction) -> bool:
+    """Whether `new / old` can be `printed`, where all three are rounded to hundredths."""
     least, most = (new - ROUNDED) / (old + ROUNDED), (new + ROUNDED) / (old - ROUNDED)
-    return least - unit / 2 <= printed <= most + unit / 2
-
-
-def are_ratios(new: Sequence[Fraction], old: Sequence[Fraction], printed: Sequence[Fraction]) -> bool:
-    """Whether `is_ratio` holds in every column."""
-    return all(is_ratio(*case) for case in zip(new, old, printed, strict=True))
+    return least - ROUNDED <= printed <= most + ROUNDED
 
 
 def below(lower: Sequence[Fraction], upper: Sequence[Fraction]) -> list[int]:

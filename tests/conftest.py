@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -138,26 +138,6 @@ def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
     for parameter in model.parameters():
         if parameter.ndim == 2:
             parameter.data += scale * torch.randn(parameter.shape, generator=generator)
-
-
-def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
-    """What transformers' own greedy decoding of the target gives, in its precision and on its device; once for all."""
-    return list(_generated(pair.target, tuple(prompt), new_tokens, stop))
-
-
-@cache
-def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
-    import torch
-
-    text = target.generate(
-        torch.tensor([prompt], device=target.device),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
-        do_sample=False,
-        max_new_tokens=new_tokens,
-        eos_token_id=stop,
-        pad_token_id=0,
-    )
-    return text[0, len(prompt) :].tolist()
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from benchmarks.serving_validation.curves import FAMILIES, LEAST, JudgedCurve, curves, judged, median_error
 from spectheory.core.files import write_whole
-from spectheory.report.markdown import markdown_table
-from spectheory.report.tables import MISSING, TextTable
+from spectheory.report.tables import MISSING, TextTable, markdown_table
 
 AIM = 0.1
 """The largest median error of the published curves with which the command exits with 0."""

@@ -14,8 +14,7 @@ from benchmarks.validation.parameters import ALL, POOLED, PRIOR_SOURCES, Paramet
 from benchmarks.validation.protocol import CLASSES, Prediction, class_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory.hardware.engine_costs import ANY
-from spectheory.report.markdown import markdown_table
-from spectheory.report.tables import MISSING, TextTable
+from spectheory.report.tables import MISSING, TextTable, markdown_table
 
 REASONS = Path(__file__).with_name("reasons.csv")
 

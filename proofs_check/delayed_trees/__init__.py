@@ -1,4 +1,1 @@
-"""Delayed trees: the checks of its claims, whose texts are in claims.toml.
-
-tau is the number of accepted tokens here, as in the paper; elsewhere in spectheory tau counts one token more.
-"""
+"""Dynamic delayed trees; tau is the accepted tokens, as in the paper, one fewer than elsewhere in spectheory."""

@@ -59,9 +59,7 @@ def emitted(verifier: st.verify.Verifier, world: st.World, drafts: Drafts) -> It
                 yield (*draft.context(node), token), chance * stop * x
 
 
-def played(
-    pairs: Sequence[tuple[Law, Law]], policy: tuple[int, int], cycles: int, verifier: st.verify.Verifier = NAIVE
-) -> tuple[Fraction, Fraction]:
+def played(pairs: Sequence[tuple[Law, Law]], policy: tuple[int, int], cycles: int) -> tuple[Fraction, Fraction]:
     """Expected tokens of `cycles` cycles from token 0, and the expected number of cycles that start after token 1.
 
     Texts have two tokens. `pairs` are p and q after each last token, `policy` how many tokens are drafted there.
@@ -71,7 +69,7 @@ def played(
     turns: list[dict[tuple[int, int], Fraction]] = []
     for last in (0, 1):
         start = st.World(lambda c, s=last: world.p((s, *c)), lambda c, s=last: world.q((s, *c)))
-        texts = emitted(verifier, start, drafted_paths(start, policy[last]))
+        texts = emitted(NAIVE, start, drafted_paths(start, policy[last]))
         turns.append(gathered(((len(text), text[-1]), chance) for text, chance in texts))
     at, tokens, seen = [ONE, ZERO], ZERO, ZERO
     for _ in range(cycles):

@@ -70,10 +70,9 @@ def more_nodes(effort: int) -> Finding:
     p, q, k = smallest(printed.settings(effort), falls)
     most = 3 if effort == 1 else 4
     every_one = [case for case in printed.settings(effort) if case[2] < most]
-    count = close = len(every_one)
     before, after = (1 + printed.acceptance(printed.untuned(p, q), p, q, paths) for paths in (k, k + 1))
     return Finding(
-        {"count": count, "over": printed.over(effort), "most": most, "close": close},
+        {"count": len(every_one), "over": printed.over(effort), "most": most, "close": len(every_one)},
         {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]},
         cases={"event": (event for case in every_one for event in events(*case))},
     )

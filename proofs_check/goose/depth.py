@@ -77,7 +77,6 @@ def spine_is_deepest(effort: int) -> Finding:
 
     n, (s, t) = smallest(product(range(1, 9), pairs(7)), narrow)
     branches = [*product(range(1, 8 + effort), pairs(4 + effort))]
-    wide = len(branches)
 
     def deepest(n: int, rates: tuple[Fraction, Fraction]) -> dict[str, Any]:
         s, t = rates
@@ -87,9 +86,8 @@ def spine_is_deepest(effort: int) -> Finding:
         return told | {"by_nodes": reached(found, s, t) - 1, "spine": best.spine}
 
     trees = [*product(range(1, 11 + 10 * effort), pairs(5))]
-    count = len(trees)
     return Finding(
-        {"count": count, "budget": 10 + 10 * effort, "wide": wide, "nodes": 7 + effort},
+        {"count": len(trees), "budget": 10 + 10 * effort, "wide": len(branches), "nodes": 7 + effort},
         {"p_s": s, "p_t": t, "budget": n, "width_and_depth_of_branches": fans(s, t, n)}
         | TwoSourceTree.best(s, t, n).shown(),
         cases={

@@ -118,11 +118,10 @@ def dominance(effort: int) -> Finding:
     recursion = recursion_is_exact(effort)
     most = 15 * effort
     each = [*budgets(most + 1, pairs(6))]
-    count, bounded = len(each), len([*pairs(6)])
     wins = {one: nodes_to_reach(ceiling(*one), one[1], LARGE) for one in RATES}
     return Finding(
         {
-            "bounded": bounded,
+            "bounded": len([*pairs(6)]),
             "wins": ", ".join(f"{found:,} nodes" if found else f"more than {LARGE:,}" for found in wins.values()),
             "n": n,
             "s": s,
@@ -132,7 +131,7 @@ def dominance(effort: int) -> Finding:
             "printed_yield": 1 + printed,
             "close": CLOSE[0],
             "small": small,
-            "count": count,
+            "count": len(each),
             "recursion": recursion,
             "most": most,
         },

@@ -37,10 +37,13 @@ def harmonic(effort: int) -> Finding:
 
     allocations = [*product(range(1, 21), range(61))]
     each = [*cases(5 + effort, 4, spine_better=False)]
-    shapes, count = len(allocations), len(each)
     widths, best = goose.harmonic_widths(length, branches), goose.allocate(2 * t, t, length, branches).widths
     return Finding(
-        {"shapes": shapes, "further_gaps": ", ".join(f"{float(one):.2f}" for one in further), "count": count},
+        {
+            "shapes": len(allocations),
+            "further_gaps": ", ".join(f"{float(one):.2f}" for one in further),
+            "count": len(each),
+        },
         {"p_s": 2 * t, "p_t": t, "spine_length": length, "branches": branches, "harmonic": widths, "optimal": best}
         | {"share": share(length, branches, t)},
         cases={

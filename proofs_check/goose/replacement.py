@@ -104,7 +104,7 @@ def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
 
 @second("G-P3-STEP1")
 def step_1_again(case: Case) -> None:
-    """Second check: products over children for (1), all outcomes for the exchange, the library for a full tree."""
+    """Second check: products over children for (1), sums over nodes for the others, all outcomes for the exchange."""
     t, other = case["p_t"], case["exchange"]
     shape = TwoSourceTree.of_case(case, spine=False)
     values = [case[f"yield under meaning ({number})"] for number in (1, 2, 3)]

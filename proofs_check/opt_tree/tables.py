@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from proofs_check.claims import Case, Finding, claim, second
-from proofs_check.printed import are_ratios, mean, table
+from proofs_check.printed import is_ratio, mean, table
 
 TABLE = table("opt_tree_1_and_3", 3)
 """OPT-Tree on MT-Bench at temperatures 0 (Table 1) and 1 (Table 3), and decoding without drafts."""
@@ -43,8 +43,8 @@ def tables_again(case: Case) -> None:
     """Second check: the speedups are tokens per second over those without drafts, but for one of Table 3."""
     wrong = []
     for temperature, *pair in [name for name in TABLE.text if name[0] in "01" and name[2] != "none"]:
-        alone = TABLE.row("0", pair[0], "none", of="tokens")
+        (alone,) = TABLE.row("0", pair[0], "none", of="tokens")
         _, tokens, speedup = TABLE.row(temperature, *pair)
-        if not are_ratios([tokens], alone, [speedup]):
+        if not is_ratio(tokens, alone, speedup):
             wrong.append((temperature, *pair))
     assert wrong == [("1", "LLaMA-2-13B", "EAGLE")]

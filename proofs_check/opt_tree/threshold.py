@@ -89,9 +89,8 @@ def threshold(effort: int) -> Finding:
     inside, overall = fastest_greedy(n, law, mu)
     count = every(cases(effort), lambda n, hat: falling(gains(steps(n, hat), n, hat)))
     mixed = [*mixtures()]
-    pairs = len(mixed)
     return Finding(
-        {"count": count, "grids": shown_grids(effort), "pairs": pairs},
+        {"count": count, "grids": shown_grids(effort), "pairs": len(mixed)},
         {"n": n, "law": law, "mu": mu, "speed_inside": inside, "speed_best": overall},
         cases={
             "greedy_target": (greedy(*one) for one in timed()),

@@ -60,10 +60,9 @@ def theorem_1(effort: int) -> Finding:
     i = stalls(states)
     assert i is not None
     found = [*steps(effort)]
-    falling = len(found)
     strict = sum(one["support"] > one["B"] and one["S_i"] > 0 for one in found)
     return Finding(
-        {"falling": falling, "strict": strict, "grids": algorithm2.shown_grids(effort)},
+        {"falling": len(found), "strict": strict, "grids": algorithm2.shown_grids(effort)},
         {
             "law": law,
             "n": n,

@@ -6,8 +6,7 @@ gives itself back is a fixed point. If more than one is stable, the server settl
 comes from: a schedule that speculates at small batch sizes only, and so keeps the batch small, may never return to them
 once a burst has led it beyond them.
 
-*What is assumed for the fixed points.* The batch is constant, at its mean: its fluctuations, and the whole tokens of a
-step, are left out. Prompts of new requests are read in every step, in equal parts. The simulation assumes none of it.
+*What is assumed for the fixed points.* The batch is constant, at its mean, and each step reads as much of prompts.
 """
 
 from __future__ import annotations

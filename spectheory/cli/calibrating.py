@@ -14,7 +14,9 @@ from spectheory.cli.output import require_free, show, warn
 from spectheory.core.errors import InputError
 from spectheory.engines import read_runs
 from spectheory.hardware.calibrated_costs import calibrate as calibrated
+from spectheory.hardware.latency import DEFAULT_CONTEXT
 from spectheory.hardware.runs import Conditions, Run
+from spectheory.planning.deployment import Deployment
 
 
 def calibrate(
@@ -58,7 +60,7 @@ def calibrate(
     ] = None,
     context: Annotated[
         int, typer.Option(help="Mean number of tokens in the KV cache of each sequence in --plain and --speculative.")
-    ] = 1024,
+    ] = DEFAULT_CONTEXT,
     runs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -68,7 +70,7 @@ def calibrate(
     runs_tau: Annotated[
         float | None, typer.Option(help="Tau of the runs in --runs, if the file does not say it. Needs --drafted.")
     ] = None,
-    gpus: Gpus = 1,
+    gpus: Gpus = Deployment.gpus,
     quant: Quant = None,
     out: Annotated[
         Path | None, typer.Option(help="File for the calibrated costs, for `spectheory schedule --costs`.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from spectheory.cli.output import console, progress, require_free
 from spectheory.core.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from proofs_check.checked import CheckedClaim
 
@@ -37,6 +38,7 @@ def check(
     from proofs_check import CLAIMS
     from proofs_check.checked import check_claim
     from proofs_check.claims import in_order, named
+    from proofs_check.markdown import claims_markdown
 
     require_free([], report)
     chosen = [one for name in claims for one in named(name, CLAIMS)] if claims else in_order(CLAIMS)
@@ -46,18 +48,14 @@ def check(
             tell(done, len(chosen))
             found.append(check_claim(name, effort=2 if exhaustive else 1))
     if report is not None:
-        from proofs_check.markdown import claims_markdown
-
         write_whole(report, claims_markdown(found))
     if as_json:
         print(json.dumps([one.to_json() for one in found], indent=1))
     else:
         _show(found)
-        count = {status: sum(one.status == status for one in found) for status in COLOURS}
-        told = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+        count = Counter(one.status for one in found)
+        told = ", ".join(f"{count[status]} {status}" for status in COLOURS if count[status])
         print(f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {told}")
-        if report is not None:
-            print(f"wrote {report}")
     if any(one.finding is None for one in found):
         raise typer.Exit(1)
 
@@ -65,6 +63,8 @@ def check(
 def _show(found: Sequence[CheckedClaim]) -> None:
     """Print one line for each claim, or everything known about each claim if there are few."""
     from rich.text import Text
+
+    from proofs_check.sentences import in_words
 
     for one in found:
         status = Text(one.status, COLOURS[one.status])
@@ -75,25 +75,13 @@ def _show(found: Sequence[CheckedClaim]) -> None:
                 console.print(Text(f"  {one.failure}"))
             continue
         console.print(line)
-        for name, words in _texts(one):
-            for at, part in enumerate(words):
-                console.print(Text(f"{name}: {part}" if not at else part))
+        told = {f"the paper, {place}": f'"{words}"' for place, words in one.claim.quotes.items()}
+        told |= {"claim": in_words(one.claim.statement), "failure": one.failure}
+        if one.finding is not None:
+            evidence = f"({one.text('method')}) {one.evidence}"
+            told |= {"weight": one.claim.weight or "", "what is true": one.truth()}
+            told |= {"how much": one.text("size") or "", "evidence": evidence}
+        for name, words in told.items():
+            if words:
+                console.print(Text(f"{name}: {words}"))
         console.print()
-
-
-def _texts(one: CheckedClaim) -> Iterator[tuple[str, Sequence[str]]]:
-    from proofs_check.plain import paragraphs
-    from proofs_check.sentences import in_words
-
-    for place, words in one.claim.quotes.items():
-        yield f"the paper, {place}", [f'"{words}"']
-    yield "claim", paragraphs(in_words(one.claim.statement))
-    if one.finding is None:
-        yield "failure", [one.failure]
-        return
-    if one.claim.weight:
-        yield "weight", [one.claim.weight]
-    yield "what is true", paragraphs(one.truth())
-    if size := one.text("size"):
-        yield "how much", paragraphs(size)
-    yield "evidence", [f"({one.text('method')}) {one.evidence}"]

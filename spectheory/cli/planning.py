@@ -97,7 +97,7 @@ def schedule(
         Path | None,
         typer.Option(
             help="Folder of measured latency records, with files GPU/TARGET/DRAFT/batch-N.json.",
-            show_default="records in the package",
+            show_default="none, all times are computed",
         ),
     ] = None,
     batch: Annotated[

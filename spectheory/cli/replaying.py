@@ -14,12 +14,9 @@ from spectheory.cli.options import Json, numbers, tree_in
 from spectheory.cli.output import console
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.planning.replayed import planned_verifiers
+from spectheory.planning.replayed import USUAL_LENGTHS, planned_verifiers
 from spectheory.replay import Replays, read_chain_records, where_cycles_end
 from spectheory.verify import name_of
-
-USUAL = [1, 2, 3, 4, 5, 6, 8]
-"""Lengths of the chains that are replayed by default."""
 
 
 def replay(
@@ -68,7 +65,7 @@ def replay(
     """
     from spectheory.report.tables import cycle_ends_rows, replayed_rows
 
-    lengths = USUAL if chains is None else numbers("--chains", chains, int)
+    lengths = USUAL_LENGTHS if chains is None else numbers("--chains", chains, int)
     if min(lengths) < 1:
         raise InputError(f"--chains must be numbers of at least 1, got {chains!r}")
     given = [tree_in(file) for file in tree or ()]

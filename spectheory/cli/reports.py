@@ -14,6 +14,7 @@ from rich.text import Text
 from spectheory import engines
 from spectheory.cli.options import Force, Json, shape_in
 from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
+from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import Deployment
@@ -46,7 +47,7 @@ def import_(
     out: Annotated[Path | None, typer.Option(help="File for the acceptance record.")] = None,
     min_trials: Annotated[
         int, typer.Option(min=1, help="Leave out depths that were reached in fewer cycles than this.")
-    ] = 100,
+    ] = MIN_TRIALS,
     assume_constant: Annotated[
         int | None,
         typer.Option(

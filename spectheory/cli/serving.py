@@ -22,7 +22,10 @@ MaxSequences = Annotated[
     ),
 ]
 BatchedTokens = Annotated[
-    int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
+    int | None,
+    typer.Option(
+        "--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.", show_default="8192"
+    ),
 ]
 KvTokens = Annotated[
     int | None,
@@ -48,7 +51,7 @@ def serve(
     ],
     seconds: Annotated[float | None, typer.Option(help="Simulated seconds after which serving stops.")] = None,
     max_sequences: MaxSequences = None,
-    batched_tokens: BatchedTokens = 8192,
+    batched_tokens: BatchedTokens = None,
     kv_tokens: KvTokens = None,
     controller: Annotated[
         str | None,
@@ -75,7 +78,8 @@ def serve(
     from simulate.serving import Server, compare_schedules, engine_controller, schedules_in
     from spectheory.report.serving import serving_answer, serving_rows
 
-    server = Server.of(planned, max_sequences=max_sequences, batched_tokens=batched_tokens, kv_tokens=kv_tokens)
+    limits = {"max_sequences": max_sequences, "batched_tokens": batched_tokens, "kv_tokens": kv_tokens}
+    server = Server.of(planned, **{name: limit for name, limit in limits.items() if limit is not None})
     engines = {name: engine_controller(name, planned, server.sequences) for name in names_of(controller)}
     comparison = compare_schedules(
         schedules_in(planned) | engines,

@@ -207,15 +207,15 @@ def calibrate(
     Args:
         runs: the runs, from `spectheory.engines.read_runs` or `spectheory.engines.Run.from_throughput`. What they name
             must be the deployment.
-        gpu: a name of the GPU, or a `Gpu`.
-        target: the target: a shipped name, a config.json (path, folder or contents), or a `ModelConfig`.
-        draft: the draft, in one of the same ways, or a kind such as `ngram`; None if no run is speculative.
+        gpu: as for `Latency.roofline`, like all that describes the deployment.
+        target: the target.
+        draft: the draft; None if no run is speculative.
         gpus: the number of GPUs.
+        parallel: how several GPUs share a model.
+        draft_gpus: the number of GPUs that share the draft.
+        drafting: how the draft runs.
         engine: the engine that was measured, such as `vllm` or `vllm@0.11`; None is the one that the runs name, or
             `vllm`. A version that the runs name is added.
-        parallel: how several GPUs share a model; None is usual for the engine.
-        draft_gpus: the number of GPUs that share the draft; None is all.
-        drafting: whether the draft runs once for each drafted level, or once for all; None is usual for the draft.
         quant: format of the target's weights; None keeps the one of the config.
         kv_dtype: format of the KV caches; None keeps the one of the config.
         noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped

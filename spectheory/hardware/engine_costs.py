@@ -252,11 +252,7 @@ def _costs(engine: str) -> EngineCosts:
 
 
 def usual_parallel(engine: str) -> Parallel:
-    """How an engine shares a model among several GPUs by default.
-
-    >>> usual_parallel("vllm@0.11"), usual_parallel("llama.cpp")
-    ('tensor', 'layers')
-    """
+    """How an engine shares a model among several GPUs by default."""
     return "layers" if split(engine)[0] in SPLIT_BY_LAYERS else "tensor"
 
 
@@ -283,15 +279,6 @@ class KernelCurve:
     tokens: tuple[int, ...]
     ratios: tuple[float, ...]
     source: str
-
-    def __post_init__(self) -> None:
-        rising = len(self.tokens) > 1 and all(a < b for a, b in zip(self.tokens, self.tokens[1:], strict=False))
-        shares = len(self.ratios) == len(self.tokens) and all(1 <= ratio < np.inf for ratio in self.ratios)
-        if not rising or not shares or self.tokens[0] != 1 or self.ratios[0] != 1:
-            raise InputError(
-                f"a curve of {self.name} must have increasing tokens from 1, and for each a finite ratio of at least "
-                f"1, the first 1, got {self.tokens!s:.80} and {self.ratios!s:.80}"
-            )
 
     @property
     def name(self) -> str:

@@ -112,9 +112,6 @@ def shipped_name(source: str) -> str | None:
     """The name of the shipped model that `source` names, in any case or by its repository; None if there is none.
 
     If `source` is an existing path, it is not taken as a repository.
-
-    >>> shipped_name("meta-llama/Llama-3.1-8B")
-    'llama-3.1-8b'
     """
     names = model_names()
     if source.lower() in names:
@@ -125,11 +122,7 @@ def shipped_name(source: str) -> str | None:
 
 
 def repository(name: str) -> str | None:
-    """The Hugging Face repository `owner/name` of a shipped model; None if there is no such model or repository.
-
-    >>> repository("eagle3-llama-3.1-8b")
-    'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
-    """
+    """The Hugging Face repository `owner/name` of a shipped model; None if there is no such model or repository."""
     if name.lower() not in model_names():
         return None
     host, source = "huggingface.co/", _shipped(name.lower())["source"]

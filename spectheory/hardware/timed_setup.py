@@ -31,15 +31,8 @@ SIXTEEN_BITS = 1.9
 class TimedSetup:
     """The models and GPUs on which runs are timed.
 
-    Attributes:
-        gpu: the type of the GPUs.
-        target: the target in the formats that run.
-        draft: the draft; None if drafts are looked up (n-gram, suffix), or if nothing is drafted.
-        gpus: the number of GPUs.
-        parallel: how the GPUs share a model, see `Roofline`.
-        draft_gpus: the number of GPUs that share the draft; None for all.
-        drafting: whether the draft runs once for each drafted level, or once for all.
-        curves: measured curves of kernels that the forwards follow, see `Roofline`.
+    The attributes are as for `Latency.roofline`. The models are in the formats that run; the draft is None if drafts
+    are looked up (n-gram, suffix), or if nothing is drafted.
     """
 
     gpu: Gpu

@@ -45,7 +45,7 @@ class Deployment:
         gpus: number of GPUs that share a forward.
         context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
             lengths.
-        measured: folder of measured latency records; None uses the records in the package.
+        measured: folder of measured latency records; None computes all times.
         quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
             None keeps the one of the config.
         kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config. Measured records do not
@@ -231,13 +231,11 @@ class Deployment:
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""
         lookup, counted = lookup_named(self.draft), acceptance.provenance.draft
-        if lookup is None:
-            return
-        repair = f"count how often your text accepts {lookup} drafts, for example with spectheory import vllm-metrics"
-        if replays is not None:
-            raise InputError(f"{lookup} drafts cannot be replayed on a trace of a draft model: {repair}")
-        if counted is not None and lookup_named(counted) != lookup:
-            raise InputError(f"acceptance must be measured with {lookup} drafts, got the rates of {counted}: {repair}")
+        if lookup is not None and (replays is not None or (counted is not None and lookup_named(counted) != lookup)):
+            raise InputError(
+                f"acceptance must be measured with {lookup} drafts, got {counted or 'a trace of a draft model'}: count "
+                f"how often your text accepts {lookup} drafts, for example with spectheory import vllm-metrics"
+            )
 
     def _setup(self, target: ModelConfig, draft: ModelConfig | None) -> TimedSetup:
         """The deployment, to compare with one that was calibrated."""

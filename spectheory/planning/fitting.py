@@ -281,16 +281,14 @@ class Fitting:
         return (*notes, *self._replayed_with(self.schedule.chain_choice))
 
     def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:
-        """Notes on one tree or chain that was chosen for the first batch size, with its speedup (B,) at each of them.
+        """Notes on one tree or chain that was chosen for the first batch size, with its speedup (B,) at all of them.
 
-        `alone` is whether the engine can draft at batch size 1 only.
+        `alone` is whether the engine can draft at the first batch size only.
         """
         first, last = self.schedule.batches[[0, -1]]
         lost = 1 - speedups[0] / self.schedule.speedup
         here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
-        if alone:
-            return (f"for batch size 1, the only one at which it drafts: predicted {here} than the plan",)
-        elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last else ""
+        elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last and not alone else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
 
     def _replayed_with(self, choice: np.ndarray) -> tuple[str, ...]:

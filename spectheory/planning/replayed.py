@@ -25,6 +25,8 @@ from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_
 
 BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256)
 """Budgets at which trees and chains are replayed. The local search reaches those between."""
+USUAL_LENGTHS = BUDGETS[:7]
+"""Lengths of the chains whose tau is told of texts, if no others are named."""
 PLANNED_VERIFIERS: tuple[Verifier, ...] = TopDown(Naive()), TopDown(RRS()), Traversal(), Block()
 """The verifiers of sampled text among which a plan chooses: those that are lossless for planned trees or chains, and
 that no other of them beats everywhere."""

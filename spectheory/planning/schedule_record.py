@@ -283,14 +283,13 @@ class Schedule(Record):
         after += f" at batch size {self.batches[0]}" if self.batches[0] > 1 else ""
         if self.answer == "off":
             return f"Do not speculate: {after} no draft is predicted to be faster than plain decoding."
-        tree, interval, parts = self.tree, self.tau_interval, self.cycle_parts()
+        tree, interval = self.tree, self.tau_interval
         what = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
         limits = f" (95% interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
         what += f", with {self.verifier}" if self.verifier else ""
-        seconds = ", ".join(f"{part} {1e3 * value:.3g}" for part, value in parts.items())
         return (
             f"Verify a {what}: predicted {self.tau:.3f} tokens per target call{limits} and {self.speedup:.2f}x the "
-            f"plain speed, {after}.\nA cycle takes {1e3 * self.cycle_seconds:.3g} ms: {seconds}."
+            f"plain speed, {after}."
         )
 
     @cached_property

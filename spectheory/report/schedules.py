@@ -84,10 +84,6 @@ def _trees(schedule: Schedule) -> list[str]:
     for first, last, tree in drafted[:MOST_DRAWN]:
         reach = schedule.option(int(np.searchsorted(schedule.batches, first))).reach(schedule.rates)
         figures.append(f"<h3>Batch {escape(span(first, last))}</h3>\n{figure_html(tree_figure(tree, reach))}")
-    if len(drafted) > MOST_DRAWN:
-        figures.append(
-            f"<p>Only the first {MOST_DRAWN} of {len(drafted)} trees are drawn; --out writes all of them.</p>"
-        )
     return figures
 
 

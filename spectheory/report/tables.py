@@ -1,4 +1,4 @@
-"""Tables of text for acceptance, latency, plans and comparisons. Terminal and pages show the same tables."""
+"""Tables of text for acceptance, latency, plans and comparisons. Terminal, pages and Markdown show the same tables."""
 
 from __future__ import annotations
 
@@ -55,6 +55,13 @@ class TextTable:
             halves = (text.partition("\n") for text in row)
             drawn.add_row(*(Text(first).append(line + second, style="dim") for first, line, second in halves))
         return Group(Text(self.title, style="italic"), drawn, *([Text(self.note)] if self.note else []))
+
+
+def markdown_table(table: TextTable) -> str:
+    """Title, table and note in Markdown. The two lines of a cell are joined by a space."""
+    rows = [table.header, ("---",) * len(table.header), *table.rows]
+    drawn = "\n".join(f"| {' | '.join(cell.replace(chr(10), ' ') for cell in row)} |" for row in rows)
+    return "\n\n".join(part for part in (table.title, drawn, table.note) if part) + "\n"
 
 
 def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8) -> TextTable:

@@ -1,12 +1,9 @@
-"""Block efficiency, time and throughput of delayed trees.
+"""Block efficiency and time of delayed trees.
 
 A (K, L1, L2)-delayed tree is a trunk of L1 drawn tokens, followed by K i.i.d. paths of L2 drawn tokens each.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -103,35 +100,6 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     if latency.drafts_at_once:
         return latency.draft(trunk + length, context) + target + overhead
     return sum(latency.draft(tokens, cached) for tokens, cached in drafts) + target + overhead
-
-
-def delayed_throughput(
-    solver: Solver,
-    world: World,
-    latency: Latency,
-    paths: int,
-    length: int,
-    trunk: int,
-    *,
-    context: int | None = None,
-    samples: int | None = None,
-    rng: np.random.Generator | None = None,
-) -> Estimate:
-    """Tokens per second of delayed trees: `delayed_block_efficiency` divided by `delayed_seconds` and the prompts.
-
-    The seconds s of a cycle are not random here, and the prompts take c seconds a token. So the result is tau / (s + c
-    tau), and its standard error is the standard error of tau times the derivative, s / (s + c tau)^2. Arguments and
-    errors are the same as for the two functions.
-
-    Source: Dynamic Delayed Tree Expansion, Eq. (4), E[tokens] / E[time]: the tokens per second of a long run, by the
-    renewal theorem. Eq. (9) of the source is the mean over contexts of the ratios, which is a different number if the
-    contexts differ in time.
-    """
-    tokens: Any = delayed_block_efficiency(solver, world, paths, length, trunk, samples=samples, rng=rng)
-    seconds = delayed_seconds(latency, paths, length, trunk, context)
-    tau = float(tokens.value)
-    whole = seconds + float(latency.prompts(tau, trunk + length > 0))
-    return replace(tokens, value=tau / whole, standard_error=tokens.standard_error * seconds / whole**2)
 
 
 def _check_shape(paths: int, length: int, trunk: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float, Int, Real
 
-from spectheory.core.acceptance import MIN_TRIALS, Acceptance, depths_with_enough
+from spectheory.core.acceptance import MIN_TRIALS, Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import share_limits
 from spectheory.core.tree import Tree
@@ -32,8 +32,6 @@ MOST_STEPS = 200
 """Maximum number of Newton steps. Ten are usual."""
 GAP = 1e-3
 """The log-likelihood of the weights is at most this much below the maximum."""
-ROUNDING = 1e-12
-"""The smallest relative gap that float64 can tell from 0."""
 HEAVY = 1e4
 """Weight of the equation that the mixing weights sum to 1, in least squares."""
 
@@ -107,9 +105,8 @@ class RequestClasses:
                 f"{given.tolist()!s:.80}"
             )
         reached = given[::-1].cumsum()[::-1].astype(np.int64)
-        kept = depths_with_enough(reached[:-1], min_trials)
-        hits, trials = reached[1 : kept + 1], reached[:kept]
-        return cls._fitted(hits, trials, np.zeros((kept, 0)), Tree.chain(len(given) - 1))
+        counted = Acceptance.from_counts(reached[1:, None], reached[:-1], min_trials=min_trials)
+        return cls.from_acceptance(counted, Tree.chain(len(given) - 1))
 
     @classmethod
     def from_acceptance(cls, acceptance: Acceptance, counted: Tree | None = None) -> Self:
@@ -147,7 +144,9 @@ class RequestClasses:
         reached = survival(RATES, falls, others)
         weights = mixing_weights(_cells(reached), _outcomes(hits, trials))
         fitted, counts = (reached @ weights)[1:], np.cumprod(hits / trials)
-        low, high = _limits(trials, counts)
+        # cycles by depth: where drafts were of several lengths, trials by share (Peto); limits for all (Bonferroni)
+        cycles = trials / np.append(1, counts[:-1])
+        low, high = share_limits(cycles * counts, cycles * (1 - counts), 1 - (1 - LEVEL) / len(counts))
         _require_fit(counts, fitted, low, high)
         off = fitted - counts
         low, high = np.minimum(low, low + off).clip(0, 1), np.maximum(high, high + off).clip(0, 1)
@@ -260,7 +259,7 @@ def _falls(hits: np.ndarray, trials: np.ndarray, others: np.ndarray) -> Float[np
         if best - found < needed:
             break
         _, factor, depth = max((o for o in options if o[0] >= best - SAME_LIKELIHOOD), key=lambda option: option[1])
-        falls = _with_fall(falls, depth, factor)
+        falls = np.append(falls[:depth], falls[depth:] * factor)
         found = _likelihood(falls, outcomes, others)
     return falls
 
@@ -270,7 +269,7 @@ def _best_fall(falls: np.ndarray, depth: int, outcomes: np.ndarray, others: np.n
     from scipy.optimize import minimize_scalar
 
     def at(factor: float) -> float:
-        return _likelihood(_with_fall(falls, depth, factor), outcomes, others)
+        return _likelihood(np.append(falls[:depth], falls[depth:] * factor), outcomes, others)
 
     found: Any = minimize_scalar(lambda x: -at(x), bounds=(LOWEST_FALL, 1), method="bounded", options={"xatol": 1e-3})
     best, low, high = -float(found.fun), float(found.x), 1.0
@@ -278,10 +277,6 @@ def _best_fall(falls: np.ndarray, depth: int, outcomes: np.ndarray, others: np.n
         middle = (low + high) / 2
         low, high = (middle, high) if at(middle) >= best - SAME_LIKELIHOOD else (low, middle)
     return best, low, depth
-
-
-def _with_fall(falls: np.ndarray, depth: int, factor: float) -> np.ndarray:
-    return np.where(np.arange(len(falls)) < depth, falls, falls * factor)
 
 
 def _likelihood(falls: np.ndarray, outcomes: np.ndarray, others: np.ndarray) -> float:
@@ -298,16 +293,6 @@ def _cells(reached: np.ndarray) -> Float[np.ndarray, "outcomes classes"]:
 def _outcomes(hits: np.ndarray, trials: np.ndarray) -> Real[np.ndarray, " outcomes"]:
     """Number of cycles that ended at depths 0..D-1, and that still went on at depths 1..D when their draft ended."""
     return np.concatenate([trials - hits, hits - np.append(trials[1:], 0)])
-
-
-def _limits(trials: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Clopper-Pearson limits of the shares of cycles, that hold for all depths together (Bonferroni).
-
-    Where drafts were of several lengths, the number of cycles at a depth is the number of trials there divided by the
-    share of cycles that reach it (Peto).
-    """
-    cycles = trials / np.append(1, share[:-1])
-    return share_limits(cycles * share, cycles * (1 - share), 1 - (1 - LEVEL) / len(share))
 
 
 def _require_fit(counted: np.ndarray, fitted: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
@@ -355,7 +340,7 @@ def mixing_weights(
     root = np.sqrt(shares)
     for _ in range(MOST_STEPS):
         fitted = cells @ weights
-        if ((shares / fitted) @ cells).max() - 1 <= max(GAP / counts.sum(), ROUNDING):
+        if ((shares / fitted) @ cells).max() - 1 <= max(GAP / counts.sum(), 1e-12):
             break
         system = np.vstack([(root / fitted)[:, None] * cells, np.full(len(weights), HEAVY)])
         target, _ = nnls(system, np.append(2 * root, HEAVY), maxiter=20 * len(weights))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,17 @@ import pytest
 from typer.testing import CliRunner
 
 import spectheory as st
+from simulate.load import parse
+from simulate.serving import compare_schedules, schedules_in
 from spectheory.cli import app
+from spectheory.hardware.latency import DEFAULT_CONTEXT
+from spectheory.hardware.runs import Run
 from spectheory.planning.deployment import Deployment
+from spectheory.planning.replayed import USUAL_LENGTHS
+from spectheory.replay import read_chain_records
+from spectheory.verify import Greedy
 from spectheory.yields.request_classes import ASSUMED
+from tests.engines.examples import REPORTS
 
 COUNTS = np.array([1000, 700, 500, 380, 300, 240])
 """Cycles of a chain of 5 that keep at least 0, 1, ..., 5 tokens."""
@@ -48,6 +58,58 @@ def test_plan_and_schedule_decide_as_their_calls(rates: st.Acceptance, tmp_path:
     for name in set(told) - {"latencies", "provenance"}:  # which have the time at which they were made
         assert told[name] == called[name], name
     assert told["provenance"]["assumptions"] == list(called["provenance"]["assumptions"])
+
+
+def replay(folder: Path) -> tuple[list[object], Any]:
+    file = folder / "records.jsonl"
+    file.write_text(json.dumps({"id": "7", "acc_eagle": {"acc_len": [1, 3, 2, 1, 1, 2, 1, 4, 3, 2, 1, 1]}}))
+    texts, chains = st.Replays(read_chain_records(file)), [st.Tree.chain(n) for n in USUAL_LENGTHS]
+    called = [
+        {"tree": chain.parent.tolist(), "verifier": None} | texts.replay(chain, Greedy()).to_dict()
+        for chain in chains
+        if chain.budget <= texts.deepest and texts.can_replay(chain)
+    ]
+    return [file], called
+
+
+def calibrate(folder: Path) -> tuple[list[object], Any]:
+    place, plain = {"gpu": "h100_sxm", "target": "llama-3.1-8b"}, {"1:140": (140, 1), "64:6000": (6000, 64)}
+    runs = [
+        Run.from_throughput(rate, kind="plain", batch=batch, context=DEFAULT_CONTEXT, source=f"--plain {text}")
+        for text, (rate, batch) in plain.items()
+    ]
+    options = [part for name, value in place.items() for part in (f"--{name}", value)]
+    return [*options, *(part for text in plain for part in ("--plain", text))], st.calibrate(runs, **place).to_dict()
+
+
+def diagnose(folder: Path) -> tuple[list[object], Any]:
+    file = folder / "metrics.txt"
+    file.write_text(REPORTS["vllm-metrics"][0])
+    found = st.engines.diagnose([file], "vllm-metrics")
+    return ["vllm-metrics", file], [asdict(each) | {"speedup": each.speedup} for each in found]
+
+
+def serve(folder: Path) -> tuple[list[object], Any]:
+    load, planned = (
+        "closed:4,count=60,prompt=16,output=16",
+        st.schedule(RANKED, lambda _: LATENCY, range(1, 9), context=0),
+    )
+    planned.save(folder / "schedule.json")
+    called = compare_schedules(schedules_in(planned), parse(load).requests(0)).to_dict()
+    return ["--schedule", folder / "schedule.json", "--load", load], called
+
+
+def undated(found: Any) -> Any:
+    """JSON without the stamps, which have the time at which they were made."""
+    if isinstance(found, dict):
+        return {name: undated(value) for name, value in found.items() if name != "provenance"}
+    return [undated(each) for each in found] if isinstance(found, list) else found
+
+
+@pytest.mark.parametrize("case", [replay, calibrate, diagnose, serve], ids=lambda case: case.__name__)
+def test_other_commands_decide_as_their_calls(case: Callable[[Path], tuple[list[object], Any]], tmp_path: Path) -> None:
+    arguments, called = case(tmp_path)
+    assert undated(printed(case.__name__, *arguments)) == undated(json.loads(json.dumps(called)))
 
 
 def test_counts_of_cycles_are_planned_by_classes_everywhere() -> None:

@@ -115,35 +115,6 @@ def test_queues_do_what_a_heap_does(p_spine: float, p_branch: float, siblings: S
     assert len(plain[0]) == len(heap[0])
 
 
-def walk(best: goose.SpineTree, s: float, p: float, siblings: str, rng: np.random.Generator) -> int:
-    """Accepted tokens of one draw: the spine token is accepted with rate s, else branches as `siblings` says."""
-    node, accepted = 0, 0
-    while True:
-        children = best.tree.children(node).tolist()
-        spine = [child for child in children if best.is_spine[child]]
-        branches = [child for child in children if not best.is_spine[child]]
-        if best.is_spine[node] and rng.random() < s:
-            taken = spine
-        elif siblings == "sequential":
-            taken = next(([child] for child in branches if rng.random() < p), [])
-        else:
-            place = int(rng.random() / p)
-            taken = branches[place : place + 1]
-        if not taken:
-            return accepted
-        node, accepted = taken[0], accepted + 1
-
-
-@pytest.mark.parametrize(("p_spine", "p_branch"), [(0.6, 0.25), (0.15, 0.45)])
-@pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
-def test_draws_of_the_model_agree(p_spine: float, p_branch: float, siblings: Siblings) -> None:
-    """20,000 draws each; the mean is within 4.9 standard errors, which fails with probability 1e-6."""
-    best = goose.optimal_tree(p_spine, p_branch, 30, siblings=siblings)
-    rng = np.random.default_rng(7)
-    drawn = np.array([walk(best, p_spine, p_branch, siblings, rng) for _ in range(20_000)])
-    assert abs(1 + drawn.mean() - best.block_efficiency) < 4.9 * drawn.std() / len(drawn) ** 0.5
-
-
 def test_limits_of_the_optimum() -> None:
     assert goose.optimal_tree(0.5, 0.5, 0).block_efficiency == 1
     assert goose.optimal_tree(0.5, 0.5, 0).is_spine.tolist() == [True]
@@ -180,20 +151,6 @@ def test_algorithm_1() -> None:
     assert goose.spine_tree(0.5, 0.3, 60, 5, branch_depth=0).tree == Tree.chain(5)
 
 
-def test_without_a_match_there_is_no_spine_token_to_fail_first() -> None:
-    one = goose.spine_tree(0.5, 0.3, 2, 0, top_k=1)
-    assert one.tree == Tree.chain(2)
-    assert one.block_efficiency == pytest.approx(1 + 0.3 + 0.3**2, **close)
-    assert one.block_efficiency == goose.spine_tree(0.9, 0.3, 2, 0, top_k=1).block_efficiency
-
-
-@pytest.mark.parametrize(("siblings", "widest"), [("sequential", 4), ("exclusive", 3)])
-def test_min_score_is_a_rate_off_the_spine(siblings: Siblings, widest: int) -> None:
-    """0.3, 0.21, 0.147, 0.1029, 0.07 where siblings are sequential, 0.3 each, up to a sum of 1, where exclusive."""
-    made = goose.spine_tree(0.5, 0.3, 60, 0, min_score=0.1, siblings=siblings)
-    assert made.tree.rank.max() + 1 == widest
-
-
 def test_rates_above_a_third_by_rounding_leave_room_for_three() -> None:
     third = 1 / 3 + 1e-10
     assert int(1 / third) == 2
@@ -213,31 +170,13 @@ def test_algorithm_1_is_no_better_than_the_optimum(
 
 
 def test_bad_arguments_are_named() -> None:
-    marks, wrong = [True, True, False], [True, False, True]
     refuses(r"p_spine must be a probability between 0 and 1, got 1\.5", goose.optimal_tree, 1.5, 0.1, 3)
-    refuses("p_branch must be a probability between 0 and 1, got nan", goose.optimal_tree, 0.5, float("nan"), 3)
     refuses("budget must be between 0 and .*, got -1", goose.optimal_tree, 0.5, 0.1, -1)
-    refuses(r"budget must be a whole number, got 2\.0", goose.optimal_tree, 0.5, 0.1, 2.0)
-    refuses("budget must be between 0 and 49,999,999, got 1,000,000,000", goose.optimal_tree, 0.5, 0.1, 10**9)
-    refuses("branch_depth must be between", goose.optimal_tree, 0.5, 0.1, 3, branch_depth=-1)
     refuses("siblings must be \"sequential\" or .*'iid'", goose.optimal_tree, 0.5, 0.1, 3, siblings="iid")
     refuses("widths must have one .* spine_length=2 .*, got 1 entries", goose.spine_bound, 0.5, 0.1, 2, [1], 1)
     refuses("widths must be a sequence of whole numbers, got None", goose.spine_bound, 0.5, 0.1, 2, None, 1)
-    refuses(r"widths\[0\] must be between", goose.spine_bound, 0.5, 0.1, 1, [-1], 1)
-    refuses("branch_depth must be between 1", goose.spine_bound, 0.5, 0.1, 1, [1], 0)
-    refuses("p_spine must be a probability", goose.allocate, "a", 0.1, 1, 1)
-    refuses("branch_budget must be between", goose.allocate, 0.5, 0.1, 1, -1)
-    refuses("top_k must be between", goose.spine_tree, 0.5, 0.1, 9, 3, top_k=-1)
-    refuses("root_ratio must be a probability", goose.spine_tree, 0.5, 0.1, 9, 3, root_ratio=2)
     refuses("is_spine must have one entry", goose.SpineTree.valued, Tree([-1, 0, 0]), [True], 0.5, 0.1)
     refuses("is_spine must mark a chain", goose.SpineTree.valued, Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1)
-    refuses("is_spine must mark a chain", goose.SpineTree.valued, Tree([-1, 0, 1]), wrong, 0.5, 0.1)
-    refuses(
-        r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6",
-        goose.SpineTree.valued,
-        Tree([-1, 0, 0, 0]),
-        [*marks, False],
-        0.5,
-        0.6,
-        siblings="exclusive",
-    )
+    three, marks = Tree([-1, 0, 0, 0]), [True, True, False, False]
+    message = r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6"
+    refuses(message, goose.SpineTree.valued, three, marks, 0.5, 0.6, siblings="exclusive")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
-from math import log
 
 import numpy as np
 import pytest
@@ -88,22 +87,6 @@ def test_allocation_is_the_best_of_all(s: Fraction, p: Fraction, length: int, br
     assert found.block_efficiency == goose.spine_bound(s, p, length, found.widths, 1)
     assert sum(found.harmonic) == (branches if length else 0)
     assert found.synergy(found.harmonic) <= found.synergy(found.widths)
-
-
-@fixed
-@given(s=st.floats(0.05, 0.95), p=st.floats(0.05, 0.95), length=st.integers(1, 12), branches=st.integers(0, 60))
-def test_the_linear_form_and_its_repair(s: float, p: float, length: int, branches: int) -> None:
-    found = goose.allocate(s, p, length, branches)
-    np.testing.assert_allclose(np.diff(found.linear), -log(s) / log(1 - p), rtol=1e-9)
-    assert found.linear.sum() == pytest.approx(branches, abs=1e-9)
-    assert found.clipped.sum() == pytest.approx(branches, abs=1e-9)
-    assert (np.abs(found.clipped - found.widths) <= 1 + 1e-9).all()
-    best = found.synergy(found.clipped.tolist())
-    assert best >= found.synergy(found.widths) - 1e-12
-    for shares in np.random.default_rng(0).dirichlet(np.ones(length), 20):
-        assert best >= found.synergy((branches * shares).tolist()) - 1e-12
-    if (found.linear >= 0).all():
-        np.testing.assert_allclose(found.clipped, found.linear, rtol=1e-9, atol=1e-9)
 
 
 @fixed

@@ -60,13 +60,6 @@ def test_extreme_eta_neither_overflows_nor_leaves_the_bounds(case: tuple[Tree, n
     assert found <= max(each) + log(len(each)) / eta * (1 + 1e-12) + 1e-12
 
 
-def test_limits_of_eta() -> None:
-    """The maximum of L as eta grows; the average of L as eta tends to 0, but only after log(N) / eta is subtracted."""
-    tree, rate = Tree([-1, 0, 0, 1]), [1, 0.5, 0.25, 0.5]
-    assert gto.draft_tree_reward(tree, rate, 1e6) == pytest.approx(0.75, abs=1e-12)
-    assert gto.draft_tree_reward(tree, rate, 1e-6) - log(2) / 1e-6 == pytest.approx((0.75 + 0.25) / 2, abs=1e-6)
-
-
 @fixed
 @given(case=trees())
 def test_expected_accepted_is_the_walk_of_a_sampled_target(case: tuple[Tree, np.ndarray]) -> None:
@@ -100,14 +93,6 @@ def test_the_reward_is_not_the_acceptance() -> None:
     assert gto.draft_tree_reward(fork, even, 6) == pytest.approx(0.3883, abs=1e-4)
     assert gto.draft_tree_reward(fork, uneven, 6) == pytest.approx(0.3933, abs=1e-4)
     assert gto.expected_accepted(fork, even) == 6 / 11 > gto.expected_accepted(fork, uneven)
-
-
-def test_named_limits() -> None:
-    assert gto.draft_tree_reward(Tree.chain(0), [1], 3) == gto.expected_accepted(Tree.chain(0), [1]) == 0
-    chain, certain = Tree.chain(4), [7, 1, 1, 1, 1]
-    assert gto.draft_tree_reward(chain, certain, 3) == gto.expected_accepted(chain, certain) == 4
-    assert gto.draft_tree_reward(Tree([-1, 0, 0]), [1, 0, 0], 2) == log(2) / 2
-    assert gto.expected_accepted(Tree([-1, 0, 0, 2]), [1, 0, 1, 1]) == 2
 
 
 @pytest.mark.parametrize(

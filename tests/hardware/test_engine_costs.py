@@ -95,6 +95,7 @@ def test_the_curve_of_q4_0_on_a_3090() -> None:
     (curve,) = [one for one in kernel_curves("llama.cpp@b6000") if one.weight_format == "q4_0"]
     assert (curve.gpu, curve.tokens) == ("rtx3090", (1, 2, 3, 4, 5, 6, 7, 8))
     assert curve.ratios == pytest.approx([1, 1.12, 1.20, 1.33, 1.54, 1.74, 1.96, 2.14], abs=0.006)
+    assert MADE.at(np.array([1.5])) == 1.25
     measured = 8 / 583.77 * 156.56
     assert curve.ratios[-1] == pytest.approx(measured, abs=5e-4)
 
@@ -154,9 +155,3 @@ def test_without_a_curve_the_shares_are_used_and_the_provenance_says_so() -> Non
         assert any(one.startswith(said) for one in latency.provenance.assumptions)
     dense = st.Latency.roofline(**dict[str, Any](PLACE | {"target": "llama-3.1-8b"}))
     assert not any("curve" in one for one in dense.provenance.assumptions)
-
-
-def test_an_impossible_curve_is_refused() -> None:
-    assert MADE.at(np.array([1.5])) == 1.25
-    for tokens, ratios in (((1, 1), (1.0, 1.5)), ((1, 2), (1.0, 0.9)), ((1, 2), (1.1, 1.5)), ((2, 3), (1.0, 1.5))):
-        refuses("must have increasing tokens from 1", dataclasses.replace, MADE, tokens=tokens, ratios=ratios)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from proofs_check import CLAIMS, gather
+from spectheory.cli import app
 from tests.refusals import refuses
-
-ROOT = Path(__file__).parents[2]
-
 
 TEXTS = """
 [paper]
@@ -63,19 +60,6 @@ def install(folder: Path, change: Mapping[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def run_with_entry_point(folder: Path) -> subprocess.CompletedProcess[str]:
-    """`spectheory check x` in a process of its own, where the distribution of this folder is installed."""
-    code = "from spectheory.cli import app; app(['check', 'x'])"
-    paths = os.pathsep.join([str(folder), str(ROOT)])
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        check=False,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-
-
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder whose distributions are installed in this process; their modules and claims are forgotten afterwards."""
@@ -88,10 +72,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         sys.modules.pop(name, None)
 
 
-def test_other_packages_bring_claims(tmp_path: Path) -> None:
-    install(tmp_path, {})
-    result = run_with_entry_point(tmp_path)
-    assert result.returncode == 0, result.stderr
+def test_other_packages_bring_claims(installed: Path) -> None:
+    install(installed, {})
+    gather([])
+    result = CliRunner().invoke(app, ["check", "x"])
+    assert result.exit_code == 0, result.output
     assert result.stdout.startswith("X-1          holds")
     assert "2 was found." in result.stdout
 

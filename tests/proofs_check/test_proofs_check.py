@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
 from proofs_check.checked import check_claim
 from proofs_check.claims import Case, claim, every, second, smallest
-from proofs_check.goose import walks
 from proofs_check.markdown import section
 from proofs_check.plain import plain
 from spectheory.cli import app
@@ -98,12 +97,6 @@ def leaves(value: Any) -> Iterator[Any]:
         yield from leaves(inner)
 
 
-def test_second_checks_are_of_claims_and_written_apart() -> None:
-    assert set(SECOND) <= set(CLAIMS)
-    for name, confirm in SECOND.items():
-        assert confirm is not CLAIMS[name].check
-
-
 def test_a_second_check_that_disagrees_fails_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     def disagree(case: Case) -> None:
         raise AssertionError(f"{len(case)} numbers are not what I find")
@@ -140,10 +133,3 @@ def test_a_claim_is_registered_once_and_has_texts() -> None:
     refuses("already", second("O-TABLES"), SECOND["O-TABLES"])
     check = CLAIMS["O-TABLES"].check
     refuses("claims.toml must have a table for claim O-NEW", claim("O-NEW"), check)
-
-
-def test_the_rate_of_an_exclusive_branch_is_its_own_or_given_that_the_spine_is_wrong() -> None:
-    tree, s, t = walks.chains((1,), 1), Fraction(1, 3), Fraction(1, 4)
-    assert walks.exclusive(tree, s, t) == 1 + s + t == Fraction(19, 12)
-    assert walks.exclusive_given_failure(tree, s, t) == 1 + s + (1 - s) * t == walks.committed(tree, s, t)
-    assert walks.exclusive(tree, Fraction(2, 3), Fraction(1, 2)) is None

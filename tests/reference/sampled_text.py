@@ -71,6 +71,24 @@ def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> 
     return float(chi2.sf(((seen - due) ** 2 / due).sum(), len(due) - 1)), accepted
 
 
+def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
+    """What transformers' own greedy decoding of the target gives, in its precision and on its device; once for all."""
+    return list(_generated(pair.target, tuple(prompt), new_tokens, stop))
+
+
+@cache
+def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
+    text = target.generate(
+        torch.tensor([prompt], device=target.device),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
+        do_sample=False,
+        max_new_tokens=new_tokens,
+        eos_token_id=stop,
+        pad_token_id=0,
+    )
+    return text[0, len(prompt) :].tolist()
+
+
 def logits_for(likely: dict[int, list[int]], tokens: Sequence[int]) -> torch.Tensor:
     """(n, 300) logits after each of `tokens`: decreasing over its likely successors, far lower for all other tokens."""
     logits = torch.full((len(tokens), 300), -30.0)

@@ -20,8 +20,7 @@ from reference.drafters.lookahead import LookaheadDrafting
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Draft
-from tests.conftest import generated
-from tests.reference.sampled_text import chi_square, many_texts, small_vocabulary
+from tests.reference.sampled_text import chi_square, generated, many_texts, small_vocabulary
 from tests.refusals import refuses
 
 RANDOM = np.random.default_rng(0).integers(300, size=(20, 400))

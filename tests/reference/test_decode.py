@@ -29,8 +29,7 @@ from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import RRS, Naive, SpecTr
 from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
-from tests.conftest import generated
-from tests.reference.sampled_text import chi_square, many_texts, small_vocabulary
+from tests.reference.sampled_text import chi_square, generated, many_texts, small_vocabulary
 from tests.refusals import refuses
 
 APART = DrawRule.IID_APART

@@ -19,8 +19,7 @@ from reference.drafters.recycling import PUBLISHED_TREE
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Tree
-from tests.conftest import generated
-from tests.reference.sampled_text import chi_square, logits_for, many_texts, small_vocabulary
+from tests.reference.sampled_text import chi_square, generated, logits_for, many_texts, small_vocabulary
 from tests.refusals import refuses
 
 DRAFTERS = [

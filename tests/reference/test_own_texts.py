@@ -14,7 +14,7 @@ from reference.models import Pair
 from reference.part_files import claimed
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
-from tests.conftest import generated
+from tests.reference.sampled_text import generated
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
 

@@ -17,7 +17,7 @@ from reference.drafters import PlannedTree
 from reference.models import DRAFT, HEAD, SHIPPED, TARGET, Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from spectheory import Acceptance, Tree, best_tree
-from tests.conftest import generated
+from tests.reference.sampled_text import generated
 
 PROMPTS, PROMPT_TOKENS = 50, 64
 TIE = 1e-4

@@ -12,12 +12,10 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 from rich.console import Console, RenderableType
 from scipy.stats import binomtest
 
-from spectheory import Acceptance, Latency, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
+from spectheory import Acceptance, Latency, Provenance, Tally, Tree, best_tree, plan
 from spectheory.report import figures, tables, terminal
 from spectheory.report.page import Run, html_page
 from spectheory.results.plan_comparison import accepted_distribution, compare
@@ -77,24 +75,6 @@ def well_formed(svg: str) -> ET.Element:
     ids = set(re.findall(r'\bid="([^"]+)"', svg))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg)) <= ids
     return ET.fromstring(svg)
-
-
-@some.composite
-def trees_and_rates(draw: some.DrawFn) -> tuple[Tree, Acceptance]:
-    parents = [draw(some.integers(0, node)) for node in range(draw(some.integers(0, 20)))]
-    rows = draw(some.lists(some.lists(some.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=4))
-    table = np.array(rows)
-    return Tree([-1, *parents]), Acceptance(table / np.maximum(table.sum(1, keepdims=True), 1))
-
-
-@given(trees_and_rates())
-def test_accepted_distribution_sums_to_1_with_the_mean_of_the_block_efficiency(given_: tuple[Tree, Acceptance]):
-    tree, rates = given_
-    shares = accepted_distribution(tree, reach(tree, rates))
-    assert shares.shape == (tree.max_depth + 1,)
-    assert (shares >= -1e-9).all()
-    assert shares.sum() == pytest.approx(1)
-    assert shares @ np.arange(len(shares)) + 1 == pytest.approx(block_efficiency(tree, rates))
 
 
 def test_accepted_distribution_by_hand():

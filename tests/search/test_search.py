@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -231,29 +230,6 @@ def test_a_rate_above_one_by_rounding_goes_to_the_exact_program() -> None:
     tree = best_tree(Acceptance(table), 3)
     assert tree == Tree.chain(3)
     assert block_efficiency(tree, Acceptance(table)) == pytest.approx(brute_force(table, 3, 3, None)[-1, -1], **close)
-
-
-@pytest.mark.parametrize(
-    ("budget", "max_depth", "max_fanout", "chosen"),
-    [
-        (9, None, None, exact),
-        (9, 1, None, best_first),
-        (9, 2, None, exact),
-        (9, 2, 3, best_first),
-        (9, None, 1, best_first),
-        (3, None, None, best_first),
-        (4, None, None, exact),
-    ],
-)
-def test_best_first_is_chosen_by_the_rates_that_matter(
-    monkeypatch: pytest.MonkeyPatch, budget: int, max_depth: int | None, max_fanout: int | None, chosen: ModuleType
-) -> None:
-    table = [[0.5, 0.3, 0.1, 0.1], [0.6, 0.1, 0.1, 0.2], [0.1, 0.8, 0.0, 0.0]]
-    used = []
-    for module in (best_first, exact):
-        monkeypatch.setattr(module, "trees", lambda *_, module=module: used.append(module) or [Tree.chain(0)])
-    best_tree(Acceptance.by_depth_and_rank(table), budget, max_depth=max_depth, max_fanout=max_fanout)
-    assert used == [chosen]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -33,10 +33,7 @@ def test_bad_arguments_are_named_with_their_repair() -> None:
     refuses(r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)", best_tree, acceptance, 0)
     refuses(r"budget must be a whole number, got 2\.5", best_trees, acceptance, 2.5)
     refuses("budget must be a whole number, got True", yield_table, acceptance, True, max_depth=2)
-    with pytest.raises(
-        ValueError, match=r"max_depth must be at least 1, got 0: for no speculation use Tree.chain\(0\)"
-    ):
-        best_tree(acceptance, 5, max_depth=0)
+    refuses(r"max_depth must be at least 1, got 0: for no speculation use", best_tree, acceptance, 5, max_depth=0)
     refuses("max_depth must be at least 0, got -1", yield_table, acceptance, 5, max_depth=-1)
     refuses("max_depth must be a whole number, got None", yield_table, acceptance, 5, max_depth=None)
     refuses(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got", best_tree, acceptance, LARGEST_TREE)
@@ -69,15 +66,3 @@ def test_what_does_not_fit_in_memory_is_refused(
     fits = int(str(refusal.value).split("up to about ")[1].split(" fits")[0].replace(",", ""))
     search(fits)
     refuses("fits", search, fits + 1)
-
-
-def test_a_depth_that_no_budget_affords_is_refused() -> None:
-    refuses("no budget fits: use a smaller max_depth", yield_table, falling, 5, max_depth=10**12)
-
-
-def test_largest_fitting_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "available_bytes", lambda: 10**7)
-    machine.require_memory(lambda n: 10**5 * n, 100)
-    refuses("up to about 100 fits", machine.require_memory, lambda n: 10**5 * n, 101)
-    monkeypatch.setattr(machine, "available_bytes", lambda: None)
-    machine.require_memory(lambda n: 10**5 * n, 10**30)

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, Naive, Solver, SpecInfer
-from spectheory.yields import delayed_block_efficiency, delayed_seconds, delayed_throughput
+from spectheory.yields import delayed_block_efficiency, delayed_seconds
 from tests.refusals import refuses
 
 
@@ -81,14 +80,6 @@ def latency(overhead_seconds: float = 0.0) -> st.Latency:
     return st.Latency(tokens, contexts, target, draft, overhead_seconds=overhead_seconds)
 
 
-def delayed_tree(paths: int, length: int, trunk: int) -> Tree:
-    """The delayed tree whose paths share no token after the trunk."""
-    parent = list(range(-1, trunk))
-    for _ in range(paths):
-        parent += [trunk, *range(len(parent), len(parent) + length - 1)] if length else []
-    return Tree(parent)
-
-
 @pytest.mark.parametrize(("paths", "length", "trunk"), [*SHAPES, (4, 3, 2), (4, 8, 8)])
 def test_seconds_are_eq_11_with_the_widths_charged(paths: int, length: int, trunk: int) -> None:
     measured = latency()
@@ -100,22 +91,6 @@ def test_seconds_are_eq_11_with_the_widths_charged(paths: int, length: int, trun
     assert delayed_seconds(measured, paths, length, trunk, 50) == pytest.approx(by_hand, rel=1e-12)
 
 
-@pytest.mark.parametrize(("paths", "length", "trunk"), SHAPES)
-def test_seconds_are_those_of_a_cycle_where_context_costs_nothing(paths: int, length: int, trunk: int) -> None:
-    tokens = np.array([1, 2, 4, 8, 16])
-    flat = st.Latency(
-        tokens,
-        np.array([0]),
-        (1 + 0.1 * tokens)[None, :],
-        (0.1 + 0.02 * tokens)[None, :],
-        overhead_seconds=0.3,
-        level_overhead_seconds=0.07,
-        plain_overhead_seconds=0.2,
-    )
-    cycle = flat.cycle(delayed_tree(paths, length, trunk), 0)
-    assert delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
-
-
 def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
     """With a draft whose time depends on the cached rows only, against a cache that is filled forward by forward."""
     rows = np.array([0, 1000])
@@ -125,21 +100,6 @@ def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
         for width in [1] * (trunk + 1) + [paths] * (length - 1):
             total, cached = total + cached, cached + width
         assert delayed_seconds(only_rows, paths, length, trunk, 100) == pytest.approx(total, rel=1e-9)
-
-
-def test_throughput_is_the_ratio_of_expectations() -> None:
-    measured = latency(overhead_seconds=0.5)
-    tokens = delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1)
-    seconds = delayed_seconds(measured, 2, 1, 1, 100)
-    exact = delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1)
-    assert exact.value == pytest.approx(float(tokens.value) / seconds, rel=1e-12)
-    assert (exact.standard_error, exact.is_exact) == (0, True)
-    drawn: dict[str, Any] = {"samples": 50}
-    tokens = delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
-    rate = delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
-    assert rate.standard_error == pytest.approx(tokens.standard_error / seconds, rel=1e-12)
-    nothing = delayed_throughput(SpecInfer(), WORLD, measured, 1, 0, 0, context=0)
-    assert nothing.value == pytest.approx(1 / measured.plain(0), rel=1e-12)
 
 
 @pytest.mark.parametrize(
