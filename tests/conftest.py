@@ -40,7 +40,7 @@ WITHOUT_MODELS = {"certify", "core", "engines", "goose", "hardware", "otlp", "pl
 }
 """Rooms whose tests import no torch."""
 
-TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128), draft=LayerSizes(2, 64, 128))
+TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128))
 
 
 @pytest.fixture
