@@ -234,7 +234,7 @@ class _Step(ABC):
                 for rank, child in enumerate(children):
                     self.drafted[:, child] = order[:, rank]
                     chosen: list[int] = order[:, rank].tolist()
-                    texts[child] = [(*before, one) for before, one in zip(texts[node], chosen, strict=True)]
+                    texts[child] += [(*before, one) for before, one in zip(texts[node], chosen, strict=True)]
         return texts
 
     def keep_first(self, kept: np.ndarray) -> np.ndarray:
