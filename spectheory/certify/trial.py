@@ -150,7 +150,8 @@ class Runs:
                 if len(self.states[0][1]) == self.play.length:
                     break
             return
-        self.states, self.state_of = [(i, ()) for i in range(len(self.trials))], np.array(order)
+        self.states = [(i, ()) for i in range(len(self.trials))]
+        self.state_of = np.array(order)
         going = np.arange(len(order))
         for _ in range(cycles):
             self._continue(going, rng)
@@ -173,7 +174,8 @@ class Runs:
         for row in first.tolist():
             ids = rows[row].tolist()
             emitted = ids[: ids.index(PLACEHOLDER)] if PLACEHOLDER in ids else ids
-            news.append(self._extended(*self.states[used[before[row]]], emitted, int(going[row])))
+            i, text = self.states[used[before[row]]]
+            news.append(self._extended(i, text, emitted, int(going[row])))
         self.states += news
 
     def _context(self, i: int, emitted: Context) -> Context:

@@ -215,8 +215,9 @@ class Deployment:
     @property
     def _lengths(self) -> tuple[float, float] | None:
         """Numbers of tokens in a prompt and in an answer; None if they are not given."""
-        known = self.prompt_tokens is not None and self.output_tokens is not None
-        return (self.prompt_tokens, self.output_tokens) if known else None
+        if self.prompt_tokens is None or self.output_tokens is None:
+            return None
+        return self.prompt_tokens, self.output_tokens
 
     @property
     def _names(self) -> tuple[str, str]:

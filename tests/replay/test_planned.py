@@ -62,7 +62,7 @@ def test_a_schedule_names_a_verifier_at_each_batch_size(tmp_path: Path) -> None:
             for other, rule in planned_verifiers(REPLAYS, tree)
         }
         assert used == max(speeds, key=lambda name: speeds[name])
-        assert made.speedups[row] == pytest.approx(speeds[used] * at(batch).plain(64))
+        assert made.speedups[row] == pytest.approx(speeds[str(used)] * at(batch).plain(64))
         assert made.speedups[row] >= made.chain_speedups[row]
     assert Fitting.of(made).tree_speedups[0] == pytest.approx(made.speedups[0])
     assert made.speedup_interval() is not None, "replayed cycles have an interval, although the rates have no counts"
