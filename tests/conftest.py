@@ -17,13 +17,10 @@ from hypothesis import settings
 from xdist import is_xdist_controller
 
 from reference.library_sources import standard_library
-from reference.train.pair import LayerSizes, Recipe
 from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
 if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM
-
     from reference.models import Pair
 
 __all__ = ["plan", "run"]
@@ -39,8 +36,6 @@ WITHOUT_MODELS = {"certify", "core", "engines", "goose", "hardware", "otlp", "pl
     "yields",
 }
 """Rooms whose tests import no torch."""
-
-TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128))
 
 
 @pytest.fixture
@@ -130,22 +125,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in longest)
 
 
-def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
-    """Add noise to all matrices: a random model whose text does not settle on one token."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        if parameter.ndim == 2:
-            parameter.data += scale * torch.randn(parameter.shape, generator=generator)
-
-
 @pytest.fixture(scope="session")
 def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders `target` and `draft` of a random pair; the draft is the target with noise, so it is often right."""
     import torch
 
     from reference.train.pair import export, new_model, train_tokenizer
+    from tests.reference.sampled_text import TINY, restless
 
     folder = tmp_path_factory.mktemp("tiny")
     text = [file.text for file in standard_library() if file.name.startswith("json/")]

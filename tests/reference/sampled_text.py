@@ -12,16 +12,25 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
+from transformers import LlamaForCausalLM
 
 from reference.decode import Decoder
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.train.pair import new_model
-from tests.conftest import TINY, restless
+from reference.train.pair import LayerSizes, Recipe, new_model
 from tests.reference.remembered import remembered
 
+TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128))
 TOKENS, LENGTH = 6, 3
 many_texts = pytest.mark.parametrize("samples", [600, pytest.param(1500, marks=pytest.mark.deep)])
+
+
+def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
+    """Add noise to all matrices: a random model whose text does not settle on one token."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            parameter.data += scale * torch.randn(parameter.shape, generator=generator)
 
 
 @cache

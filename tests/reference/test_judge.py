@@ -23,7 +23,7 @@ from reference.tracing import TraceSettings, ranks, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
-from tests.conftest import restless
+from tests.reference.sampled_text import restless
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 from tests.refusals import refuses
 from tests.replay.inputs import prompts

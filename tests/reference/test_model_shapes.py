@@ -36,9 +36,8 @@ from reference.drafters import ALL, Drafter, PlannedTree, Searched
 from reference.models import Pair, PairError, load_pair
 from spectheory import Tree
 from spectheory.search import SpecExec
-from tests.conftest import restless
 from tests.reference.played import gpu
-from tests.reference.sampled_text import generated
+from tests.reference.sampled_text import generated, restless
 from tests.refusals import refuses
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 16

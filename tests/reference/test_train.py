@@ -30,7 +30,7 @@ from reference.train.objectives import Batching, DraftTrees, GroupObjective, Les
 from reference.train.own_texts import OwnTexts
 from reference.train.pair import HeadSteps, LayerSizes
 from spectheory import Latency, Tree
-from tests.conftest import TINY
+from tests.reference.sampled_text import TINY
 from tests.reference.train_heads import config, head, own_texts
 from tests.refusals import refuses
 from tests.replay.inputs import prompts

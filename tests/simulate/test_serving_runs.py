@@ -113,7 +113,7 @@ def test_computed_times_are_those_of_the_deployment_and_know_the_memory() -> Non
         assert times.latencies[row][column].cycle(CHAIN, 1024) == pytest.approx(expected, rel=1e-12)
     tokens = known(times.kv_tokens)
     replace(place, context=tokens // 4).latency(4)
-    refuses("missing", replace(place, context=tokens // 4 + 1).latency, 4)
+    refuses("offers 72 GB", replace(place, context=tokens // 4 + 1).latency, 4)
 
 
 def test_schedules_are_compared_on_the_same_requests() -> None:
