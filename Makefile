@@ -31,6 +31,7 @@ demo: $(DECODER)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/spectheory demo
 
 lint: style types
+	$(BIN)/python benchmarks/size.py
 
 style: setup
 	$(BIN)/ruff check .

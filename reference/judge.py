@@ -30,8 +30,6 @@ from spectheory.verify import Greedy, Verifier, name_of, verifier_of
 
 LEVEL = 0.95
 """Level of all intervals."""
-RANKS = 4
-"""Ranks of the draft's tokens that are counted, the most probable one first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +101,6 @@ class DraftRun:
         emitted: expected tokens of the cycles in the texts of each cluster.
         cycles: expected number of these cycles.
         accepted: expected number of cycles in all texts together that keep 0..L drafted tokens.
-        hits: how often the draft's token of each rank is the target's token where the cycle has drafted 0..L-1 tokens,
-            over all positions of the texts; above temperature 0 the target's probability of the draft's token.
     """
 
     name: str
@@ -112,7 +108,6 @@ class DraftRun:
     emitted: Float[np.ndarray, " clusters"]
     cycles: Float[np.ndarray, " clusters"]
     accepted: Float[np.ndarray, " lengths"]
-    hits: Float[np.ndarray, "depths ranks"]
 
     @property
     def ratio(self) -> Ratio:
@@ -162,18 +157,6 @@ class DraftComparison:
         note = "Intervals of 95%, over prompts and, with several runs, over seeds of training. Depths: share of cycles."
         return TextTable(self.title, header, tuple(rows), note=note)
 
-    def ranks(self) -> TextTable:
-        """How often the draft's token of each rank is the target's at the first depth, and the first one below."""
-        rows = []
-        for name, runs in self.runs.items():
-            hits = np.mean([run.hits for run in runs], 0)
-            rows.append((name, *(f"{one:.3f}" for one in (*hits[0], *hits[1:, 0]))))
-        deepest = len(next(iter(self.runs.values()))[0].hits)
-        header = (*(f"rank {rank}" for rank in range(RANKS)), *(f"after {depth}" for depth in range(1, deepest)))
-        return TextTable(
-            "The target's token at each rank, and rank 0 after drafted tokens", ("draft", *header), tuple(rows)
-        )
-
 
 def compare_drafts(
     texts: HeldOutTexts,
@@ -214,11 +197,10 @@ def compare_drafts(
         f"{texts.roots(tree.max_depth):,} roots in texts of {clusters.max() + 1:,} prompts or sources, "
         f"{texts.sampling}: {words}, {name_of(cycle.verifier)}"
     )
-    positions = sum(map(len, texts.texts))
     return DraftComparison(
         title,
         {
-            name: tuple(_run(pair, found[weights_hash(pair.draft)], clusters, positions) for pair in runs)
+            name: tuple(_run(pair, found[weights_hash(pair.draft)], clusters) for pair in runs)
             for name, runs in drafts.items()
         },
     )
@@ -263,9 +245,9 @@ def _check(texts: HeldOutTexts, drafts: Mapping[str, Sequence[Pair]], tree: Tree
 @torch.inference_mode()
 def _replayed(
     texts: HeldOutTexts, pairs: Mapping[str, Pair], cycle: Cycle, seed: int, done: Callable[[int, int], None]
-) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
-    """`accepted` and sums of `hits` of each draft on each text. The target reads each text once for all of them."""
-    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {weights: [] for weights in pairs}
+) -> dict[str, list[np.ndarray]]:
+    """`accepted` of each draft on each text. The target reads each text once for all of them."""
+    found: dict[str, list[np.ndarray]] = {weights: [] for weights in pairs}
     requests = list(zip(texts.prompts, texts.texts, strict=True))
     features = any(isinstance(pair.draft, Head) for pair in pairs.values())
     assert isinstance(cycle.shape, Tree)
@@ -273,18 +255,18 @@ def _replayed(
         batch = ForcedBatch(texts.pair, requests[first : first + BATCH], first, features=features)
         for weights, pair in pairs.items():
             offered = draft_logits(pair, batch, cycle.shape.max_depth)
-            for place, (text, hits) in enumerate(_texts(batch, offered, texts.sampling)):
+            for place, text in enumerate(_texts(batch, offered, texts.sampling)):
                 kept = cycle.kept(OneText(text, [seed, first + place], 1))
                 chain = CycleChain(kept[: max(0, len(kept) - kept.shape[1] + 1)])
-                found[weights].append((chain.starts @ chain.ends, hits))
+                found[weights].append(chain.starts @ chain.ends)
         done(first + len(batch.requests), len(requests))
     return found
 
 
 def _texts(
     batch: ForcedBatch, offered: Float[Tensor, "D B T V"], sampling: Sampling
-) -> Iterator[tuple[GreedyText | TargetText, Float[np.ndarray, "D ranks"]]]:
-    """Each text of a batch as it is replayed, and its sums of `DraftRun.hits` over positions."""
+) -> Iterator[GreedyText | TargetText]:
+    """Each text of a batch as it is replayed."""
     size = min(batch.pair.vocab_size, offered.shape[-1])
     for place, (_, tokens) in enumerate(batch.requests):
         span = batch.span(place)
@@ -294,17 +276,15 @@ def _texts(
             before = torch.arange(size, device=logits.device) < torch.tensor(tokens, device=logits.device)[:, None]
             ranks = ((logits > own) | ((logits == own) & before)).sum(-1)
             ranks = ranks.masked_fill(own[..., 0].isinf(), -1).cpu().numpy()  # not in the draft vocabulary
-            yield GreedyText(ranks), np.stack([(ranks == rank).sum(1) for rank in range(RANKS)], 1).astype(float)
+            yield GreedyText(ranks)
             continue
         p = target_rows(batch.target_logits[place, span, :size], tokens, sampling, batch.pair.target.dtype)
-        best = logits.topk(RANKS).indices.cpu().numpy()
-        q = normalised(sampling.distribution(logits))
-        yield TargetText(np.array(tokens), p, q), np.take_along_axis(p[None], best, 2).sum(1)
+        yield TargetText(np.array(tokens), p, normalised(sampling.distribution(logits)))
 
 
-def _run(pair: Pair, rows: list[tuple[np.ndarray, np.ndarray]], clusters: np.ndarray, positions: int) -> DraftRun:
+def _run(pair: Pair, rows: list[np.ndarray], clusters: np.ndarray) -> DraftRun:
     """The sums over the texts of each cluster."""
-    accepted, hits = (np.array(side) for side in zip(*rows, strict=True))
+    accepted = np.array(rows)
     emitted = np.bincount(clusters, accepted @ np.arange(1, accepted.shape[1] + 1))
     cycles = np.bincount(clusters, accepted.sum(1))
-    return DraftRun(pair.names[1], weights_hash(pair.draft), emitted, cycles, accepted.sum(0), hits.sum(0) / positions)
+    return DraftRun(pair.names[1], weights_hash(pair.draft), emitted, cycles, accepted.sum(0))

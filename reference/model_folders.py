@@ -9,7 +9,6 @@ tokenizer itself.
 from __future__ import annotations
 
 import math
-import os.path
 from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import signature
@@ -17,28 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers.dynamic_module_utils as dynamic_module_utils
 from safetensors import safe_open
 from transformers import (
-    CONFIG_MAPPING,
-    MODEL_FOR_CAUSAL_LM_MAPPING,
-    TOKENIZER_MAPPING,
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_json
 from spectheory.core.machine import available_bytes
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-PICKLED_WEIGHTS = (".bin", ".bin.index.json", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-"""Endings of files that can run code when they are loaded."""
-PICKLED_TOKENIZERS = ("tokenizer*.p*kl*", "vocab*.p*kl*", "tokenizer*.pt", "vocab*.pt", "tokenizer*.bin", "vocab*.bin")
+TOKENIZERS = ("tokenizer*.p*kl*", "vocab*.p*kl*", "tokenizer*.pt", "vocab*.pt", "tokenizer*.bin", "vocab*.bin")
 TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "tekken.json", "*.model", "*.tiktoken")
 
 
@@ -101,9 +93,7 @@ def load_folder(
 
 @contextmanager
 def _loading(role: str, folder: Path) -> Iterator[None]:
-    """Turn exceptions of transformers into a PairError. Code of a folder is refused without asking the user."""
-    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
-    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # pyrefly: ignore[bad-assignment]
+    """Turn exceptions of transformers into a PairError."""
     try:
         yield
     except Exception as error:
@@ -113,104 +103,50 @@ def _loading(role: str, folder: Path) -> Iterator[None]:
         raise PairError(
             f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.600}"
         ) from error
-    finally:
-        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
 
 
 def _runs_code(folder: Path) -> str | None:
-    """Why a folder cannot be loaded without running its code, and the repair; None if it can."""
-    config, tokenizer = _settings(folder / "config.json"), _settings(folder / "tokenizer_config.json")
-    return (
-        _redirected(config)
-        or _needs_python(config, tokenizer)
-        or _pickled_tokenizer(folder)
-        or _pickled_weights(folder, config)
-    )
+    """Why a folder cannot be loaded from its JSON and safetensors files alone, and the repair; None if it can.
 
-
-def _redirected(config: dict[str, Any]) -> str | None:
-    """Why a configuration that names other files or kernels is refused, and the repair; None if it names none."""
-    if "configuration_files" in config:
-        return "names other configurations (configuration_files), which are not read: keep a single config.json"
-    kernel = str(config.get("_attn_implementation", ""))
-    if "/" in kernel:
+    Classes of a folder (`auto_map`) are refused by transformers, which is told not to trust them.
+    """
+    config = _settings(folder / "config.json")
+    if other := next((name for name in ("configuration_files", "transformers_weights") if name in config), None):
+        return f"names other files in its config.json ({other}), which are not read: remove {other}"
+    if "/" in (kernel := str(config.get("_attn_implementation", ""))):
         return f"names an attention kernel of the Hub ({kernel!r}), which is not loaded: remove _attn_implementation"
-    return None
-
-
-def _needs_python(config: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
-    kind = str(config.get("model_type"))
-    ours = None
-    if kind in CONFIG_MAPPING:
-        ours = CONFIG_MAPPING[kind]
-    if config.get("auto_map") and (ours is None or ours not in MODEL_FOR_CAUSAL_LM_MAPPING):
-        return (
-            f"needs Python code of its own for {kind!r} (auto_map in config.json), which is never run: "
-            "use a model whose architecture transformers itself has"
-        )
-    name = tokenizer.get("tokenizer_class")
-    known = ours is not None and ours in TOKENIZER_MAPPING
-    known = known or (isinstance(name, str) and tokenizer_class_from_name(name) is not None)
-    if tokenizer.get("auto_map") and not known:
-        return (
-            f"needs Python code of its own for its tokenizer {name!r} (auto_map in tokenizer_config.json), which is "
-            "never run: save the tokenizer as a tokenizer.json, with tokenizer_class PreTrainedTokenizerFast"
-        )
-    return None
-
-
-def _pickled_tokenizer(folder: Path) -> str | None:
-    pickled = sorted(file.name for pattern in PICKLED_TOKENIZERS for file in folder.glob(pattern))
-    if pickled and not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
-        return (
-            f"has its tokenizer as a pickle alone ({pickled[0]}), which can run code and is never loaded: "
-            "save the tokenizer as a tokenizer.json"
-        )
-    return None
-
-
-def _pickled_weights(folder: Path, config: dict[str, Any]) -> str | None:
     if (folder / "adapter_config.json").exists():
         return (
             "holds an adapter (adapter_config.json), which is not loaded: merge it into its model, with peft's "
             "model.merge_and_unload().save_pretrained(...)"
         )
-    convert = "convert them, where you trust them, with model.save_pretrained(...), which writes safetensors"
-    named = config.get("transformers_weights")
-    found = [named] if named else [name for name in (WEIGHTS, INDEX) if (folder / name).is_file()][:1]
-    if not found:
-        pickled = sorted(file.name for file in folder.iterdir() if file.name.endswith(PICKLED_WEIGHTS))
-        if pickled:
-            return (
-                f"has its weights as pickles alone ({pickled[0]}), which can run code and are never loaded: {convert}"
-            )
-        return None
-    if found[0].endswith(".index.json") and _inside(found[0]):
-        found += sorted(set(_settings(folder / found[0])["weight_map"].values()))
-    for number, name in enumerate(found):
-        if not _inside(name):
-            return f"names weights outside of itself ({name!r}), which are not loaded: put them into the folder"
-        if not name.endswith((".safetensors", ".safetensors.index.json") if number == 0 else ".safetensors"):
-            return (
-                f"names weights that are not safetensors ({name!r}), which can run code and are never loaded: {convert}"
-            )
+    if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
+        return "has no tokenizer but pickles, if any, which can run code: save the tokenizer as a tokenizer.json"
+    weights = _weight_files(folder)
+    if odd := next((name for name in weights if Path(name).name != name or not name.endswith(".safetensors")), None):
+        return f"names weights that are no safetensors of the folder ({odd!r}), which can run code and are never loaded"
+    if not weights:
+        return (
+            "has no weights in safetensors; pickles can run code and are never loaded: convert them, where you trust "
+            "them, with model.save_pretrained(...)"
+        )
     return None
+
+
+def _weight_files(folder: Path) -> list[str]:
+    """The files of the weights: one, or those that an index names."""
+    if (folder / WEIGHTS).is_file():
+        return [WEIGHTS]
+    return sorted(set(_settings(folder / INDEX).get("weight_map", {}).values()))
 
 
 def _weights(folder: Path) -> int:
     """How many weights the safetensors of a folder have."""
-    files = {WEIGHTS} if (folder / WEIGHTS).is_file() else set(_settings(folder / INDEX).get("weight_map", {}).values())
     count = 0
-    for name in files:
+    for name in _weight_files(folder):
         with safe_open(folder / name, "pt") as file:
             count += sum(math.prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
     return count
-
-
-def _inside(name: str) -> bool:
-    """Whether a file name stays in its folder. Symbolic links may lead anywhere, as in the Hub's cache."""
-    path = Path(os.path.normpath(name))
-    return not path.is_absolute() and os.pardir not in path.parts
 
 
 def _settings(file: Path) -> dict[str, Any]:

@@ -47,24 +47,17 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
-    """Context manager that reserves `folder` as `claim` does, and makes this process its only writer."""
-    with only_writer(folder):
-        yield _stamped(folder, what, **fields)
+    """Context manager that reserves `folder` for `what`, such as "trace", and makes this process its only writer.
 
-
-def claim(folder: Path, what: str, **fields: Any) -> Provenance:
-    """Reserve `folder` for `what`, such as "trace", and return the provenance that has these `fields`.
-
-    Other processes may write to the folder meanwhile, and afterwards. Those that claim it at the same time wait for
-    each other, up to a second.
+    Yields the provenance that has these `fields`.
 
     Raises:
         InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
         InUseError: another process is the only writer of the folder.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    with _locked(folder, wait=1):
-        return _stamped(folder, what, **fields)
+    with only_writer(folder):
+        yield _stamped(folder, what, **fields)
 
 
 def require_kind(folder: Path, what: str) -> None:
@@ -73,10 +66,10 @@ def require_kind(folder: Path, what: str) -> None:
         raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
 
 
-def _locked(folder: Path, wait: float = 0) -> AbstractContextManager[None]:
+def _locked(folder: Path) -> AbstractContextManager[None]:
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
-    return owned(folder, folder / LOCK, "name another folder", wait)
+    return owned(folder, folder / LOCK, "name another folder")
 
 
 def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:
@@ -132,7 +125,7 @@ def check_same(found: Provenance, here: Provenance) -> None:
 
 
 def stamp_of(folder: Path) -> Provenance:
-    """Read the provenance that `claim` wrote. Raises InputError if it is missing or damaged."""
+    """Read the provenance that `claimed` wrote. Raises InputError if it is missing or damaged."""
     if not (folder / STAMP).exists():
         raise InputError(f"{folder} has no {STAMP}: name a folder that spectheory has written")
     try:

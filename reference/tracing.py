@@ -342,7 +342,7 @@ def replays(
     """
     texts = by_request(folder, "target_token")
     stamp = stamp_of(folder)
-    if rates is not None and rates.temperature is not None and rates.provenance.sampling != stamp.sampling:
+    if rates is not None and rates.provenance.temperature is not None and rates.provenance.sampling != stamp.sampling:
         raise InputError(
             f"trace {folder} has {stamp.sampling}, but the acceptance rates have {rates.provenance.sampling}: "
             "use the rates of this trace"

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -85,7 +86,7 @@ class SimulatedWorld(ABC):
         by_depth = np.array([stop[tree.depth == depth].sum() for depth in range(tree.max_depth + 1)])
         return by_depth if stop.dtype == object else np.maximum(by_depth, 0) / np.maximum(by_depth, 0).sum()
 
-    def block_efficiency(self, tree: Tree) -> float:
+    def block_efficiency(self, tree: Tree) -> Any:
         """E[tau], the expected tokens per target call. Raises InputError as `walks` does."""
         probabilities = self.emitted_tokens(tree)
         return probabilities @ np.arange(1, len(probabilities) + 1)

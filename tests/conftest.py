@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,13 +17,10 @@ from hypothesis import settings
 from xdist import is_xdist_controller
 
 from reference.library_sources import standard_library
-from reference.train.pair import LayerSizes, Recipe
 from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
 if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM
-
     from reference.models import Pair
 
 __all__ = ["plan", "run"]
@@ -39,8 +36,6 @@ WITHOUT_MODELS = {"certify", "core", "engines", "goose", "hardware", "otlp", "pl
     "yields",
 }
 """Rooms whose tests import no torch."""
-
-TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128), draft=LayerSizes(2, 64, 128))
 
 
 @pytest.fixture
@@ -130,42 +125,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in longest)
 
 
-def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
-    """Add noise to all matrices: a random model whose text does not settle on one token."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        if parameter.ndim == 2:
-            parameter.data += scale * torch.randn(parameter.shape, generator=generator)
-
-
-def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
-    """What transformers' own greedy decoding of the target gives, in its precision and on its device; once for all."""
-    return list(_generated(pair.target, tuple(prompt), new_tokens, stop))
-
-
-@cache
-def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
-    import torch
-
-    text = target.generate(
-        torch.tensor([prompt], device=target.device),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
-        do_sample=False,
-        max_new_tokens=new_tokens,
-        eos_token_id=stop,
-        pad_token_id=0,
-    )
-    return text[0, len(prompt) :].tolist()
-
-
 @pytest.fixture(scope="session")
 def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders `target` and `draft` of a random pair; the draft is the target with noise, so it is often right."""
     import torch
 
     from reference.train.pair import export, new_model, train_tokenizer
+    from tests.reference.sampled_text import TINY, restless
 
     folder = tmp_path_factory.mktemp("tiny")
     text = [file.text for file in standard_library() if file.name.startswith("json/")]

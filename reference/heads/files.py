@@ -16,7 +16,7 @@ from reference.heads.config import HeadConfig
 from reference.heads.layouts import LAYOUTS, Fields, Layout, layout_named
 from reference.heads.modules import Eagle3Head, Head, new_head
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned, read_json, whole_file, write_whole
+from spectheory.core.files import read_json, whole_file, write_whole
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 EMBEDDINGS = "embed_tokens.weight"
@@ -120,8 +120,7 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
     """Write a head in a layout; return the paths of the weights and of config.json.
 
     Raises:
-        InputError: the layout cannot express the head, or a file exists and `overwrite` is False, or another process
-            writes to the folder.
+        InputError: the layout cannot express the head, or a file exists and `overwrite` is False.
     """
     place, folder, config = layout_named(layout), Path(folder), head.config
     if what := place.refusal(config):
@@ -133,10 +132,10 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
     if _identity_map(config, place):
         size = config.vocab_size
         tensors |= {"d2t": torch.zeros(size, dtype=torch.int64), "t2d": torch.ones(size, dtype=torch.bool)}
-    with owned(folder, folder / "writer.lock", "name another folder"):
-        with whole_file(files[0]) as partial:
-            save_file(tensors, partial, metadata={"format": "pt"})
-        write_whole(files[1], json.dumps(place.written(config, head.dtype), indent=2) + "\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole_file(files[0]) as partial:
+        save_file(tensors, partial, metadata={"format": "pt"})
+    write_whole(files[1], json.dumps(place.written(config, head.dtype), indent=2) + "\n")
     return files
 
 

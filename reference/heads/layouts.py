@@ -1,9 +1,8 @@
 """The layouts of checkpoints: names of tensors and fields of config.json, in three libraries.
 
-Of public checkpoints, each layout says what was confirmed on 23 November 2026. It comes from configurations, names and
-shapes that public code and issues quote; no checkpoint was at hand, so no list of tensors was read from one. Checked
-against vllm-project/speculators @c05b95b, sgl-project/SpecForge @a6b6b02, SGLang's llama_eagle.py and llama_eagle3.py,
-and SafeAILab/EAGLE @cb7e084.
+Configurations, names and shapes are those that public code and issues quote (tests/reference/test_heads_published.py);
+no checkpoint was at hand. Checked on 23 November 2026 against vllm-project/speculators @c05b95b, sgl-project/SpecForge
+@a6b6b02, SGLang's llama_eagle.py and llama_eagle3.py, and SafeAILab/EAGLE @cb7e084.
 """
 
 from __future__ import annotations
@@ -203,11 +202,6 @@ class Speculators(Layout):
 
     Layer numbers are of the layers that a state enters. `norm_before_residual` must be stated, because speculators
     takes false for an absent field, and vLLM true.
-
-    Confirmed: the fields of RedHatAI/gemma-4-31B-it-speculator.eagle3 (quoted in public code) and of a converted
-    nm-testing/SpeculatorLlama3-1-8B-Eagle3 (pull request 53); `d2t` of 32,000 and `t2d` of 128,256 entries in the
-    latter (pull request 50); `input_norm` over three states in RedHatAI/gpt-oss-20b-speculator.eagle3 (public code).
-    Not confirmed: a whole list of the tensors of a RedHatAI head; and whether `fc_norm` and `norm_output` occur in one.
     """
 
     name = "speculators"
@@ -350,10 +344,9 @@ class SGLang(LlamaLayout):
     and n - 4. `norm_output` is as in SGLang and in SpecForge since its pull request 879; before, SpecForge's own
     training code read the field in another sense.
 
-    Confirmed: all names and shapes of thoughtworks/Qwen3-32B-Eagle3 @ba10360 (a test in public code); the fields of
-    SpecForge's configs/qwen3-30B-A3B-eagle3.1.json @581664a. SpecForge's configs/qwen3-4b-eagle3.json says
-    `tie_word_embeddings: true`, although its heads have an `lm_head` of their own and SGLang would not read that: such
-    a file is refused. Heads of the architecture `Eagle3LlamaForCausalLM` are of another layout.
+    SpecForge's configs/qwen3-4b-eagle3.json says `tie_word_embeddings: true`, although its heads have an `lm_head` of
+    their own and SGLang would not read that: such a file is refused. Heads of the architecture
+    `Eagle3LlamaForCausalLM` are of another layout.
     """
 
     name = "sglang"
@@ -392,14 +385,7 @@ class SGLang(LlamaLayout):
 
 
 class EagleRepository(LlamaLayout):
-    """The layout of SafeAILab/EAGLE: `layers.0.*` for EAGLE-1 and 2, `midlayer.*` for EAGLE-3; no newer options.
-
-    Confirmed: the fields of yuhuili/EAGLE-LLaMA3-Instruct-8B (speculators pull request 23) and of its 3.1 (pull request
-    31), which are equal; that it has no `fc.bias` (NVIDIA/TensorRT-LLM issue 2588) but `layers.0.*` of attention and
-    MLP (sgl-project/sglang issue 5773); `lm_head` (32000, 4096) in a head for Llama 3.1 8B (SafeAILab/EAGLE issue 249)
-    and `q_proj` (4096, 5120) in AngelSlim/Qwen3-4B_eagle3 (issue 315); all names of wantsleep/OLMoE_1B_7B_Eagle3 (issue
-    265). Not confirmed: a whole list of the tensors of yuhuili's heads, which are pickled and so never loaded here.
-    """
+    """The layout of SafeAILab/EAGLE: `layers.0.*` for EAGLE-1 and 2, `midlayer.*` for EAGLE-3; no newer options."""
 
     name = "eagle"
     certain = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields, replace
 
-from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, Kl, LkAlpha, LkLambda, Loss, Tv
+from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, LkAlpha, LkLambda, Loss
 from reference.losses.gto import Gto
 from reference.losses.passes import Pass, unroll
 from reference.losses.talf import BeamTrees, Talf, beam_trees, unroll_tree
@@ -19,20 +19,18 @@ __all__ = [
     "Eagle3",
     "Gto",
     "Hass",
-    "Kl",
     "LkAlpha",
     "LkLambda",
     "Loss",
     "Pass",
     "Talf",
-    "Tv",
     "beam_trees",
     "loss_of",
     "unroll",
     "unroll_tree",
 ]
 
-ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Kl(), Tv(), LkAlpha(), LkLambda(), Talf(), Gto())
+ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), LkAlpha(), LkLambda(), Talf(), Gto())
 """Every loss, with the settings of its source."""
 
 

@@ -1,4 +1,4 @@
-"""The losses that follow the text: EAGLE, HASS, EAGLE-3's unrolled cross-entropy, KL, TV and LK."""
+"""The losses that follow the text: EAGLE, HASS, EAGLE-3's unrolled cross-entropy and LK."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
 from reference.losses.checks import (
-    check_distributions,
-    check_like,
-    check_logits,
-    check_mask,
+    check_rows,
     check_shape,
     check_weights,
     chosen,
@@ -153,11 +150,7 @@ class ChainLoss(Loss):
     ) -> None:
         if len(passes) != self.passes:
             raise InputError(f"passes must be {self.passes}, as the loss {self.name} is set, got {len(passes)}")
-        logits, features = passes[0].logits, passes[0].features
-        check_logits(logits)
-        check_like("target", target, logits, "the logits")
-        check_mask("mask", mask, logits.shape[:2], "the rows and positions of the logits")
-        check_distributions("target", target, mask)
+        check_rows(passes[0].logits, target, mask)
         if coverage is not None:
             check_shape("coverage", coverage, mask.shape, "the shape of the mask")
             wrong = mask & ~((coverage > 0) & (coverage <= 1 + SUM_TOLERANCE))
@@ -169,7 +162,7 @@ class ChainLoss(Loss):
         if self.compares_features:
             if target_features is None:
                 raise InputError(f"target_features must be given: the loss {self.name} compares features")
-            check_like("target_features", target_features, features, "the draft's features")
+            check_shape("target_features", target_features, passes[0].features.shape, "the shape of the features")
 
 
 def cross_entropy(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
@@ -305,39 +298,6 @@ class Eagle3(ChainLoss):
 
 
 @dataclass(frozen=True)
-class Kl(ChainLoss):
-    """KL divergence from the target to the draft, the plain distillation loss, in one pass.
-
-    Its gradient is that of the cross-entropy, because the target's entropy does not depend on the draft (claim T-CE);
-    only the value differs, which is 0 for a perfect draft.
-
-    Source: Hinton, Vinyals and Dean, Distilling the Knowledge in a Neural Network (arXiv 1503.02531).
-    """
-
-    name: ClassVar[str] = "kl"
-
-    def of_rows(self, rows: Rows) -> Tensor:
-        return kl(rows.logits, rows.target)
-
-
-@dataclass(frozen=True)
-class Tv(ChainLoss):
-    """Total variation, 1 - sum_v min(p(v), q(v)): the probability that one draft is rejected at temperature 1.
-
-    If the draft has a smaller vocabulary, its tokens are accepted with the target's own probabilities, which sum to the
-    coverage. Where p(v) = q(v), the gradient of the minimum is half that of q(v). The gradient is small where the
-    distributions are far apart, so a draft should be trained with `Kl` or `LkLambda` first.
-
-    Source: Leviathan, Kalman and Matias (arXiv 2211.17192), Section 3.
-    """
-
-    name: ClassVar[str] = "tv"
-
-    def of_rows(self, rows: Rows) -> Tensor:
-        return 1 - acceptance(rows.covered, rows.logits.softmax(-1))
-
-
-@dataclass(frozen=True)
 class LkAlpha(ChainLoss):
     """LK^alpha: the negative logarithm of the acceptance, -log sum_v min(p(v), q(v)).
 
@@ -370,7 +330,7 @@ class LkLambda(ChainLoss):
     one for each token). Here each pass has one weight, from the mean over all its rows in the batch.
 
     Attributes:
-        eta: how fast the weight of KL falls; 0 is KL alone.
+        eta: how fast the weight of KL falls; 0 is KL alone, and a large number total variation alone.
 
     Source: LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding (arXiv 2602.23881).
     """

@@ -25,31 +25,18 @@ def check_shape(name: str, tensor: Tensor, shape: Sequence[int], of: str) -> Non
         raise InputError(f"{name} must have shape {tuple(shape)}, {of}, got {tuple(tensor.shape)}")
 
 
-def check_like(name: str, tensor: Tensor, other: Tensor, of: str) -> None:
-    """Refuse a tensor of another shape or precision than `other`, which the message calls `of`."""
-    check_shape(name, tensor, other.shape, f"the shape of {of}")
-    if tensor.dtype != other.dtype:
-        raise InputError(
-            f"{name} must have the precision of {of}, {other.dtype}, got {tensor.dtype}: convert with "
-            f".to({other.dtype})"
-        )
+def check_rows(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"], mask: Bool[Tensor, "*rows"]) -> None:
+    """Refuse logits and distributions that do not match, a mask that keeps nothing, and kept rows of no distribution.
 
-
-def check_logits(logits: Tensor, name: str = "logits") -> None:
-    """Refuse logits without three dimensions, or in half precision, in which a softmax does not sum to 1."""
-    if logits.dim() != 3:
-        raise InputError(f"{name} must have 3 dimensions, the last for tokens, got {tuple(logits.shape)}")
-    if logits.dtype not in (torch.float32, torch.float64):
-        raise InputError(f"{name} must be in float32 or float64, got {logits.dtype}: convert with .float()")
-
-
-def check_mask(name: str, mask: Tensor, shape: Sequence[int], of: str, *, empty: bool = False) -> None:
-    """Refuse a mask that is not boolean, has another shape or, unless it may be empty, keeps nothing."""
-    check_shape(name, mask, shape, of)
-    if mask.dtype != torch.bool:
-        raise InputError(f"{name} must be boolean, got {mask.dtype}: compare with 0")
-    if not empty and not mask.any():
-        raise InputError(f"{name} must keep at least one position: leave out batches in which nothing is to be learned")
+    In half precision a softmax does not sum to 1.
+    """
+    if logits.dtype not in (torch.float32, torch.float64) or target.dtype != logits.dtype:
+        raise InputError(f"logits and target must both be in float32 or float64, got {logits.dtype} and {target.dtype}")
+    check_shape("target", target, logits.shape, "the shape of the logits")
+    check_shape("mask", mask, logits.shape[:-1], "the rows of the logits")
+    if mask.dtype != torch.bool or not mask.any():
+        raise InputError("mask must be boolean and keep at least one position: leave out batches without any")
+    check_distributions("target", target, mask)
 
 
 def check_distributions(name: str, rows: Float[Tensor, "*rows V"], kept: Bool[Tensor, "*rows"]) -> None:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from reference.losses.chain import Eagle3, Loss
-from reference.losses.checks import check_like, check_logits, check_mask, check_shape, check_weights
+from reference.losses.checks import check_shape, check_weights
 from spectheory import Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
@@ -159,15 +159,12 @@ class Gto(Loss):
             reference_rewards: the rewards of the frozen start's trees.
 
         Raises:
-            InputError: shapes or precisions do not match, a group has another size, or a number is not finite.
+            InputError: shapes do not match, or a group has another size.
         """
-        check_logits(now, "now")
         check_shape("now", now, (now.shape[0], self.group, now.shape[2]), "groups of the size that is set")
-        check_like("base", base, now, "now")
-        check_mask("accepted", accepted, now.shape, "the shape of now", empty=True)
+        for name, one in (("base", base), ("accepted", accepted)):
+            check_shape(name, one, now.shape, "the shape of now")
         for name, one in (("rewards", rewards), ("reference_rewards", reference_rewards)):
             check_shape(name, one, now.shape[:2], "one reward for each position of each group")
-            if not one.isfinite().all():
-                raise InputError(f"{name} must be finite, got {float(one[~one.isfinite()][0])}")
         advantage = advantages(rewards.double(), reference_rewards.double(), self.epsilon).to(now.dtype)
         return -surrogate(likelihood_ratio(now, base, accepted), advantage, self.clip)

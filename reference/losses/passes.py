@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from reference.losses.checks import check_shape
 from spectheory.core.checks import check_whole
 
 
@@ -60,17 +59,11 @@ def unroll(
         passes: number of calls, at least 1.
         detached: cut the gradient between passes. The sources differ: code derived from that of HASS cuts it, the
             published code of EAGLE-3 does not.
-
-    Raises:
-        InputError: shapes do not match, or the step returns features of another shape.
     """
     check_whole("passes", passes, 1)
-    check_shape("tokens", tokens, features.shape[:2], "the rows and positions of the features")
     found: list[Pass] = []
     for index in range(passes):
         fed = features.detach() if detached and index else features
-        returned, logits = step(fed, shifted(tokens, index))
-        check_shape("the features that step returns", returned, features.shape, "as it is fed")
-        features = returned
-        found.append(Pass(returned, logits))
+        features, logits = step(fed, shifted(tokens, index))
+        found.append(Pass(features, logits))
     return found

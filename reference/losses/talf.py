@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
 from reference.losses.chain import Loss, cross_entropy
-from reference.losses.checks import check_distributions, check_like, check_logits, check_mask, check_shape, chosen
+from reference.losses.checks import check_distributions, check_rows, check_shape, chosen
 from spectheory.core.checks import check_whole
 
 TreeForward = Callable[[Int[Tensor, "R W"], Int[Tensor, "R W"]], Float[Tensor, "R W V"]]
@@ -71,7 +71,6 @@ def beam_trees(expand: TreeForward, roots: Int64[Tensor, " R"], k: int, depth: i
     parent, widths, levels = torch.full_like(token, -1), [], []
     while True:
         target = expand(token, parent).detach()
-        check_logits(target, "what expand returns")
         check_shape("what expand returns", target, (*token.shape, target.shape[-1]), "one row for each node")
         check_distributions("the rows that expand returns", target, torch.ones_like(token) > 0)
         widths.append(token.shape[1])
@@ -146,9 +145,6 @@ class Talf(Loss):
         Raises:
             InputError: shapes or precisions do not match, probabilities do not sum to 1, or the mask keeps no root.
         """
-        check_logits(logits)
-        check_like("the targets of the trees", trees.target, logits, "the logits")
-        check_mask("mask", mask, logits.shape[:1], "one entry for each root")
         kept = trees.present & mask[:, None]
-        check_distributions("the targets of the trees", trees.target, kept)
+        check_rows(logits, trees.target, kept)
         return cross_entropy(chosen(logits, kept), chosen(trees.target, kept)).sum() / mask.sum()

@@ -15,13 +15,13 @@ from transformers import PreTrainedModel
 from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_head
 from reference.losses import Gto, Loss
 from reference.models import Pair, weights_hash
-from reference.part_files import claim
+from reference.part_files import claimed
 from reference.train.loop import Done, LearningRates, fit
 from reference.train.objectives import Batching, DraftTrees, objective_of
 from reference.train.own_texts import OwnTexts
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned, write_whole
+from spectheory.core.files import write_whole
 
 CHECKPOINT, RECORD = "training.pt", "training.json"
 NEW_RATE, STARTED_RATE = 0.02, 0.003
@@ -150,11 +150,10 @@ def train_head(
         recipe.loss, head, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees
     )
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
-    claim(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings)
-    if (folder / RECORD).exists():
-        return
     rates = LearningRates(recipe.steps, recipe.rate, recipe.rate / 10)
-    with owned(folder, folder / "training.lock", "name another folder"):
+    with claimed(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings):
+        if (folder / RECORD).exists():
+            return
         seconds = fit(head, objective, rates, folder / CHECKPOINT, done)
         write_head(head.half(), folder, LAYOUTS_OF[head.config.kind], overwrite=True)
         record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}

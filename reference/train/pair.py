@@ -1,4 +1,4 @@
-"""Training of the shipped models from scratch: corpus, tokenizer, target, distilled draft, head, model folders."""
+"""Training of the shipped pair from scratch: corpus, tokenizer, target, head, model folders."""
 
 from __future__ import annotations
 
@@ -69,10 +69,8 @@ class Recipe:
     length: int = 1024
     rows: int = 4
     target: LayerSizes = LayerSizes(layers=18, width=160, hidden=320)
-    draft: LayerSizes = LayerSizes(layers=1, width=160, hidden=768)
     head: HeadSteps = HeadSteps()
     target_steps: int = 1500
-    draft_steps: int = 6000
     prompts: int = 160
     seed: int = 0
 
@@ -185,30 +183,6 @@ def train_target(recipe: Recipe, corpus: Corpus, work: Path, done: Done) -> Llam
     return model
 
 
-def train_draft(recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path, done: Done) -> LlamaForCausalLM:
-    """Train the draft by the total variation between both models' next-token distributions on the training files.
-
-    Total variation is the probability that one drafted token is rejected at temperature 1. Its gradient is small where
-    the distributions are far apart, so a falling share of forward KL is added over the first half of the steps. If both
-    models have the same width, the draft starts with the target's embedding.
-    """
-    torch.manual_seed(recipe.seed + 1)
-    model = new_model(recipe.draft, recipe)
-    if recipe.draft.width == recipe.target.width:
-        model.model.embed_tokens.weight.data.copy_(target.model.embed_tokens.weight.data)
-
-    def loss(step: int) -> Tensor:
-        tokens = torch.from_numpy(batch(corpus.train, recipe.rows, recipe.length, recipe.seed + 1, step))
-        with torch.no_grad():
-            p = logits(target, tokens).softmax(-1)
-        q = logits(model, tokens).log_softmax(-1)
-        share = max(0.0, 1 - 2 * step / recipe.draft_steps)
-        return 1 - torch.minimum(p, q.exp()).sum(-1).mean() - share * (p * q).sum(-1).mean()
-
-    fit(model, loss, LearningRates(recipe.draft_steps), work / "draft.pt", done)
-    return model
-
-
 def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
     """Write a Hugging Face folder: config.json, model.safetensors in half precision, tokenizer.json."""
     model.half().save_pretrained(folder)
@@ -231,7 +205,7 @@ def said(stage: str) -> Iterator[Done]:
 
 
 def build_pair(folder: Path, work: Path, recipe: Recipe | None = None) -> None:
-    """Train the models and write `folder`: target, draft, head, split.json and held_out.jsonl.
+    """Train the models and write `folder`: target, head, split.json and held_out.jsonl.
 
     The folder `work` holds the checkpoints: after an interruption, the same call continues.
     """
@@ -243,10 +217,7 @@ def build_pair(folder: Path, work: Path, recipe: Recipe | None = None) -> None:
         corpus = prepare_corpus(recipe, work)
         with said("target") as done:
             target = train_target(recipe, corpus, work, done)
-        with said("draft") as done:
-            draft = train_draft(recipe, corpus, target, work, done)
         export(target, corpus.tokenizer, folder / "target")
-        export(draft, corpus.tokenizer, folder / "draft")
         write_whole(folder / "split.json", json.dumps(corpus.split, indent=0) + "\n")
         prompts = held_out_prompts(corpus.tokenizer, corpus.held_out, recipe.prompts, recipe.seed)
         write_whole(folder / "held_out.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in prompts))
@@ -258,7 +229,7 @@ def train_shipped_head(folder: Path, work: Path, recipe: Recipe) -> None:
 
     An EAGLE-1 head by EAGLE's loss, then by cross-entropy along the text.
     """
-    how, pair = recipe.head, load_pair(folder / "target", folder / "draft")
+    how, pair = recipe.head, load_pair(folder / "target", folder / "target")
     prompt, new = min(64, recipe.length // 4), min(192, recipe.length // 2)
     settings = TextSettings(rows=how.texts, prompt_tokens=prompt, new_tokens=new, seed=recipe.seed)
     with said("texts") as done:

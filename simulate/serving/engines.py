@@ -173,7 +173,7 @@ def chain_tiers(lengths: Iterable[int], rates: Rates) -> tuple[Tier, ...]:
 def _entries(table: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
     """The entries in the order of their batch sizes, after a check."""
     found, due = [], 1
-    for entry in sorted(table):
+    for entry in sorted(map(list, table)):
         if len(entry) != 3 or min(entry) < 0 or entry[0] > entry[1] or entry[0] < due or (due == 1 < entry[0]):
             raise InputError(
                 "num_speculative_tokens_per_batch_size must hold entries [first batch, last batch, length] that begin "

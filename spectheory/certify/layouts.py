@@ -222,7 +222,9 @@ class _Step(ABC):
         The children of a node are different tokens, drawn from q without replacement.
         """
         rows = np.asarray(contexts, int).tolist()
-        texts = [[tuple(self._play.token_of[one] for one in row if one != PLACEHOLDER) for row in rows]]
+        texts: list[list[Context]] = [
+            [tuple(self._play.token_of[one] for one in row if one != PLACEHOLDER) for row in rows]
+        ]
         texts += [[] for _ in range(self.tree.budget)]
         self.drafted = np.full((len(rows), len(texts)), PLACEHOLDER)
         for node, children in enumerate(self.tree.child_lists):
@@ -231,7 +233,8 @@ class _Step(ABC):
                 order = np.argsort(-_logs(q) - rng.gumbel(size=q.shape), axis=1)
                 for rank, child in enumerate(children):
                     self.drafted[:, child] = order[:, rank]
-                    texts[child] = [(*t, one) for t, one in zip(texts[node], order[:, rank].tolist(), strict=True)]
+                    chosen: list[int] = order[:, rank].tolist()
+                    texts[child] += [(*before, one) for before, one in zip(texts[node], chosen, strict=True)]
         return texts
 
     def keep_first(self, kept: np.ndarray) -> np.ndarray:

@@ -137,7 +137,7 @@ def certify_in_worlds(
         log_wealth=log_wealth,
         tv_bound=course.bound,
         tv_seen=max(trial.variation() for trial in course.trials),
-        worst=worst and worst.worst()[1],
+        worst=None if worst is None else worst.worst()[1],
         path=tuple(course.path),
         counts=dict(counts),
         seed=seed,

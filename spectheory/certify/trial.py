@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import index
@@ -20,6 +21,8 @@ from spectheory.core.world import Context
 
 EXAMPLES = 500
 """Number of calls of the step in which a run with the fault is looked for, at most."""
+MOST_IDS = 2**32
+"""Larger ids do not exist."""
 LONGEST = 150
 """Characters of a line about it."""
 
@@ -103,8 +106,8 @@ class Runs:
     Attributes:
         trials: the bets in each context.
         pairs: the bets against the claim that rows of a batch are independent; None without batches.
-        order: index of the context of each row of the last call.
-        texts: what each row of the last run emitted, in tokens; `nodes` are their numbers in the joint distribution.
+        states: (index of the context, emitted tokens) of the rows; many rows of a batch are in one state.
+        state_of: (n,) the state of each row of the last call.
         refused: the last row that emitted what the target never emits, and its tokens.
         unseen: largest number of tokens that one call emitted after the first `length`. They are not compared.
     """
@@ -113,9 +116,8 @@ class Runs:
         self.play, self.seconds, self.cycles, self.own = play, seconds, cycles, own
         self.trials = [Trial(play, context) for context in play.contexts]
         self.pairs = None if play.batch is None else Pairs([trial.joint for trial in self.trials], own)
-        self.order: Sequence[int] = ()
-        self.texts: list[Context] = []
-        self.nodes: list[int] = []
+        self.states: list[tuple[int, Context]] = []
+        self.state_of = np.zeros(1, int)
         self.refused: tuple[int, Context] | None = None
         self.unseen = 0
 
@@ -123,12 +125,12 @@ class Runs:
         """Run the step `runs` times in each context; BrokenStepError and NeverEmittedError end the test."""
         for order in self._orders(runs):
             self._call(order, self.cycles, rng)
-            for i, node in zip(order, self.nodes, strict=True):
-                self.trials[i].drawn[node] += 1
+            for state, count in Counter(self.state_of.tolist()).items():
+                i, emitted = self.states[state]
+                self.trials[i].drawn[self.trials[i].joint.node(emitted)] += count
             if self.pairs:
-                length = self.play.length
-                texts = [[*emitted, *[PLACEHOLDER] * (length - len(emitted))] for emitted in self.texts]
-                self.pairs.add(np.array(order), np.array(texts))
+                texts = [[*emitted, *[PLACEHOLDER] * (self.play.length - len(emitted))] for _, emitted in self.states]
+                self.pairs.add(np.array(order), np.array(texts)[self.state_of])
 
     def _orders(self, runs: int) -> Iterator[Sequence[int]]:
         """The contexts of the rows of each call."""
@@ -140,71 +142,92 @@ class Runs:
 
     def _call(self, order: Sequence[int], cycles: int, rng: np.random.Generator) -> None:
         """Run the step once in the contexts of these indices."""
-        self.order, self.texts, self.nodes = order, [()] * len(order), [0] * len(order)
-        going: Sequence[int] = range(len(order))
+        if self.play.batch is None:
+            self.states = [(order[0], ())]
+            for _ in range(cycles):
+                context = self._context(*self.states[0])
+                self.states[0] = self._extended(*self.states[0], self._emitted(context, rng), 0)
+                if len(self.states[0][1]) == self.play.length:
+                    break
+            return
+        self.states = [(i, ()) for i in range(len(self.trials))]
+        self.state_of = np.array(order)
+        going = np.arange(len(order))
         for _ in range(cycles):
-            for row, ids in zip(going, self._emitted(going, rng), strict=True):
-                self._extend(row, ids)
-            going = [row for row in going if len(self.texts[row]) < self.play.length]
-            if not going:
+            self._continue(going, rng)
+            is_done = np.array([len(emitted) == self.play.length for _, emitted in self.states])
+            going = going[~is_done[self.state_of[going]]]
+            if not len(going):
                 break
 
-    def _emitted(self, going: Sequence[int], rng: np.random.Generator) -> list[Any]:
-        """The ids that one call of the step emits after the texts of the rows `going`."""
-        contexts = [self.play.in_ids(self.trials[self.order[row]].context + self.texts[row]) for row in going]
-        is_single, given = self.play.batch is None, contexts[0]
-        if not is_single:
-            width = max(1, *map(len, contexts))
-            given = np.array([[*[PLACEHOLDER] * (width - len(one)), *one] for one in contexts])
+    def _continue(self, going: np.ndarray, rng: np.random.Generator) -> None:
+        """Run the step in the rows `going` of a batch."""
+        used, before = np.unique(self.state_of[going], return_inverse=True)
+        contexts = [self._context(*self.states[one]) for one in used]
+        width = max(1, *map(len, contexts))
+        given = np.array([[*[PLACEHOLDER] * (width - len(one)), *one] for one in contexts])[before]
+        rows = self._rows(self._emitted(given, rng), going)
+        first, state = before, before
+        for column in rows.clip(-2, MOST_IDS - 3).T:
+            _, first, state = np.unique(state * MOST_IDS + column + 2, return_index=True, return_inverse=True)
+        self.state_of[going], news = len(self.states) + state, []
+        for row in first.tolist():
+            ids = rows[row].tolist()
+            emitted = ids[: ids.index(PLACEHOLDER)] if PLACEHOLDER in ids else ids
+            i, text = self.states[used[before[row]]]
+            news.append(self._extended(i, text, emitted, int(going[row])))
+        self.states += news
+
+    def _context(self, i: int, emitted: Context) -> Context:
+        return self.play.in_ids(self.trials[i].context + emitted)
+
+    def _emitted(self, given: Any, rng: np.random.Generator) -> Any:
         try:
-            emitted = within(self.seconds, self.play.step, given, rng)
+            return within(self.seconds, self.play.step, given, rng)
         except Exception as error:
             raise BrokenStepError(f"the step raised {type(error).__name__}: {error}{place(error)}") from error
-        return [emitted] if is_single else self._rows(emitted, going)
 
-    def _rows(self, emitted: Any, going: Sequence[int]) -> list[list[int]]:
-        """The ids of each row, without the placeholders at its end."""
+    def _rows(self, emitted: Any, going: np.ndarray) -> np.ndarray:
+        """(n, k) the ids of each row, with placeholders only at its end; at most `length` of them."""
         try:
-            rows = padded(emitted).tolist()
+            rows = padded(emitted)
         except (InputError, TypeError, ValueError, RuntimeError) as error:
             raise BrokenStepError(f"the step must return rows of tokens: {error}") from error
         if len(rows) != len(going):
             raise BrokenStepError(f"the step must return one row for each of {len(going)} contexts, got {len(rows)}")
-        for row, ids in zip(going, rows, strict=True):
-            while ids and ids[-1] == PLACEHOLDER:
-                ids.pop()
-            if PLACEHOLDER in ids:
-                what = f"row {row} has the placeholder -1 before the token {ids[-1]}: {ids!s:.60}"
-                self._refuse(row, (*self.texts[row], *ids), what)
-            if not ids:
-                raise BrokenStepError(f"row {row} emitted no token: a step emits at least one in each row")
-        return rows
+        is_there = rows != PLACEHOLDER
+        for row, at in np.argwhere(is_there[:, 1:] & ~is_there[:, :-1])[:1].tolist():
+            what = f"row {row} has the placeholder -1 before the token {rows[row, at + 1]}: {rows[row].tolist()!s:.60}"
+            i, before = self.states[self.state_of[going[row]]]
+            self._refuse(i, int(going[row]), (*before, *rows[row, : at + 2].tolist()), what)
+        for row in np.flatnonzero(~is_there.any(axis=1))[:1]:
+            raise BrokenStepError(f"row {row} emitted no token: a step emits at least one in each row")
+        self.unseen = max(self.unseen, int(is_there.any(axis=0).sum()) - self.play.length)
+        return rows[:, : self.play.length]
 
-    def _extend(self, row: int, ids: Any) -> None:
-        """Add what the step emitted to the text of a row, cut where it reaches `length`."""
-        before = found = self.texts[row]
+    def _extended(self, i: int, before: Context, ids: Any, row: int) -> tuple[int, Context]:
+        """The state after the step has emitted `ids`, cut where the text reaches `length`."""
+        found = before
         try:
             self.unseen = max(self.unseen, len(ids) - self.play.length)
             for emission in ids[: self.play.length - len(before)]:
                 one = index(emission)
                 if (token := self.play.token_of.get(one)) is None:
-                    self._refuse(row, (*found, one), self.play.unknown(one))
+                    self._refuse(i, row, (*found, one), self.play.unknown(one))
                 found = (*found, token)
         except (TypeError, LookupError):
             raise BrokenStepError(f"the step must return a sequence of whole numbers, got {ids!r:.80}") from None
         if found == before:
             raise BrokenStepError("the step emitted no token: a step emits at least one")
-        joint = self.trials[self.order[row]].joint
-        self.nodes[row] = joint.node(found)
-        if joint.impossible[self.nodes[row]]:
+        joint = self.trials[i].joint
+        if joint.impossible[joint.node(found)]:
             who = "the step" if self.play.batch is None else f"row {row}"
-            self._refuse(row, found, f"{who} emitted {found}, to which the target gives probability 0")
-        self.texts[row] = found
+            self._refuse(i, row, found, f"{who} emitted {found}, to which the target gives probability 0")
+        return i, found
 
-    def _refuse(self, row: int, emitted: Context, message: str) -> NoReturn:
+    def _refuse(self, i: int, row: int, emitted: Context, message: str) -> NoReturn:
         """Record tokens that the target never emits, and raise NeverEmittedError."""
-        self.refused = row, emitted
-        self.trials[self.order[row]].never = emitted
+        self.refused, self.trials[i].never = (row, emitted), emitted
         raise NeverEmittedError(message)
 
     def example(self, trial: Trial, seed: int) -> tuple[str, ...]:
@@ -218,7 +241,8 @@ class Runs:
             self.refused = None
             with suppress(BrokenStepError, NeverEmittedError):
                 self._call(order, 1, rng)
-            for row, emitted in [self.refused] if self.refused else enumerate(self.texts):
+            texts = [self.states[state][1] if state < len(self.states) else () for state in self.state_of.tolist()]
+            for row, emitted in [self.refused] if self.refused else enumerate(texts):
                 if order[row] == here and emitted and emitted[: len(wanted)] == wanted[: len(emitted)]:
                     return self._lines(trial, row, emitted)
         return ()

@@ -52,7 +52,7 @@ def check(
         print(json.dumps([one.to_json() for one in found], indent=1))
     else:
         _show(found)
-        count = Counter(one.status for one in found)
+        count = Counter(str(one.status) for one in found)
         told = ", ".join(f"{count[status]} {status}" for status in COLOURS if count[status])
         print(f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {told}")
     if any(one.finding is None for one in found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -97,7 +97,7 @@ def schedule(
         Path | None,
         typer.Option(
             help="Folder of measured latency records, with files GPU/TARGET/DRAFT/batch-N.json.",
-            show_default="records in the package",
+            show_default="none, all times are computed",
         ),
     ] = None,
     batch: Annotated[
@@ -141,7 +141,8 @@ def schedule(
     """
     from spectheory.report.schedules import schedule_page, schedule_rows
 
-    sizes, engines = {} if batch is None else {"batches": batches_of(batch)}, output.engines()
+    sizes: dict[str, Any] = {} if batch is None else {"batches": batches_of(batch)}
+    engines = output.engines()
     read = [acceptance, costs, *(Path(name, *file) for name in (target, draft) for file in ((), ("config.json",)))]
     output.require_free(read, report)
     rates = rates_of(acceptance)

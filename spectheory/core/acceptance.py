@@ -174,11 +174,6 @@ class Acceptance(Record):
         return self.table.shape[1]
 
     @property
-    def temperature(self) -> float | None:
-        """Temperature of the text on which the rates were counted; None if the provenance does not give it."""
-        return self.provenance.temperature
-
-    @property
     def is_non_increasing(self) -> bool:
         """Whether the rates of every row are non-increasing in rank. Best-first search is then exact."""
         return bool((np.diff(self.table, axis=1) <= 0).all())

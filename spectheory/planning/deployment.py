@@ -45,7 +45,7 @@ class Deployment:
         gpus: number of GPUs that share a forward.
         context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
             lengths.
-        measured: folder of measured latency records; None uses the records in the package.
+        measured: folder of measured latency records; None computes all times.
         quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
             None keeps the one of the config.
         kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config. Measured records do not
@@ -215,8 +215,9 @@ class Deployment:
     @property
     def _lengths(self) -> tuple[float, float] | None:
         """Numbers of tokens in a prompt and in an answer; None if they are not given."""
-        known = self.prompt_tokens is not None and self.output_tokens is not None
-        return (self.prompt_tokens, self.output_tokens) if known else None
+        if self.prompt_tokens is None or self.output_tokens is None:
+            return None
+        return self.prompt_tokens, self.output_tokens
 
     @property
     def _names(self) -> tuple[str, str]:

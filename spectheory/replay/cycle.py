@@ -122,13 +122,8 @@ class Cycle:
 
     @property
     def states(self) -> Shape:
-        """The shape as states; see `shape_of`."""
+        """The shape as states."""
         return shape_of(self.shape, self.rule)
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the compiled loops over siblings know the shape: trees of children drawn without replacement."""
-        return isinstance(self.shape, Tree) and (self.rule is DrawRule.NO_REPLACEMENT or self.shape.is_chain)
 
     def passed(self, one: OneText) -> Shaped[np.ndarray, "n nodes"]:
         """Chance that a cycle from each position keeps each node of a tree; of a policy, each depth."""
@@ -138,20 +133,10 @@ class Cycle:
 
     def kept(self, one: OneText) -> Shaped[np.ndarray, "n lengths"]:
         """Chance that a cycle from each position keeps at least 0..L drafted tokens."""
-        return self.by_depth(self.passed(one))
-
-    def by_depth(self, passed: np.ndarray) -> np.ndarray:
-        """`kept`, from `passed`."""
+        passed = self.passed(one)
         if not isinstance(self.shape, Tree) or self.shape.is_chain:
             return passed
         return passed @ (self.shape.depth[:, None] == np.arange(self.shape.max_depth + 1)).astype(np.float64)
-
-
-def require_kind(text: Text, verifier: Verifier) -> None:
-    """Check that a verifier suits a kind of text. Raises InputError if not."""
-    if isinstance(verifier, Greedy) == isinstance(text, TargetText):
-        wanted = "GreedyText or ChainText" if isinstance(verifier, Greedy) else "TargetText"
-        raise InputError(f"texts for {verifier} must be {wanted}, got {type(text).__name__}")
 
 
 def _greedily(one: OneText, cycle: Cycle) -> np.ndarray:
@@ -182,12 +167,12 @@ def _top_down(one: OneText, cycle: Cycle) -> np.ndarray:
 
 
 def _traversal(one: OneText, cycle: Cycle) -> np.ndarray:
-    if isinstance(cycle.shape, Tree) and cycle.is_compiled:
-        tree, perfect = cycle.shape, cycle.perfect
+    tree, perfect = cycle.shape, cycle.perfect
+    if not isinstance(tree, Tree):
+        return kept_by_traversal(one.text, cycle.states, one.rng(), one.samples)
+    if cycle.rule is DrawRule.NO_REPLACEMENT or tree.is_chain:  # the compiled loops over siblings know these
         return np.mean([siblings.traversal(tree, perfect) for siblings in one.siblings()], 0)
-    if isinstance(cycle.shape, Tree):
-        return passed_by_traversal(one.text, cycle.shape, cycle.states, one.rng(), one.samples, cycle.perfect)
-    return kept_by_traversal(one.text, cycle.states, one.rng(), one.samples)
+    return passed_by_traversal(one.text, tree, cycle.states, one.rng(), one.samples, perfect)
 
 
 def _block(one: OneText, cycle: Cycle) -> np.ndarray:

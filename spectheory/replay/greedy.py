@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
@@ -124,16 +123,12 @@ def _lengths(line: str, where: str, drafter: str | None) -> np.ndarray:
         held = parse(line, where)
     except RecordError as error:
         raise InputError(f"{error}; a line must be like {like}") from error
-    fields = held if isinstance(held, dict) else {}
-    known = {name: value[FIELD] for name, value in fields.items() if isinstance(value, dict) and FIELD in value}
-    if len(known) != 1 and (drafter is None or not known):
-        raise InputError(
-            f"{where} must have one drafter, got {', '.join(known) or 'none'}: name one of several, like {like}"
-        )
-    name = next(iter(known)) if drafter is None else drafter
-    if name not in known:
-        raise InputError(f"{where} has no drafter {name!r}, it has {', '.join(known)}")
-    lengths: Any = known[name]
+    fields = held.items() if isinstance(held, dict) else ()
+    known = {name: value[FIELD] for name, value in fields if isinstance(value, dict) and FIELD in value}
+    if drafter not in known and (drafter is not None or len(known) != 1):
+        wanted = "one drafter" if drafter is None else f"drafter {drafter!r}"
+        raise InputError(f"{where} must have {wanted}, got {', '.join(known) or 'none'}: a line must be like {like}")
+    name, lengths = next((name, held) for name, held in known.items() if drafter in (None, name))
     if not (isinstance(lengths, list) and lengths and all(type(one) is int and 1 <= one < 2**31 for one in lengths)):
         raise InputError(
             f"{where}: {name}.{FIELD} must be a list of whole numbers of at least 1, below 2**31, got {lengths!r:.60}"

@@ -319,13 +319,8 @@ def passed_by_traversal(
 ) -> Shaped[np.ndarray, "n nodes"]:
     """Chance that a cycle from each position keeps each node of a static tree, itself or some below it.
 
-    Args:
-        text: the text.
-        tree: the tree.
-        shape: the tree as states.
-        rng: see `kept_by_traversal`.
-        samples: see `kept_by_traversal`.
-        perfect: depth of the nodes whose first child is always the token of the text; None if there are none.
+    `shape` is the tree as states; `perfect` is the depth of the nodes whose first child is always the token of the
+    text. See `kept_by_traversal`.
     """
     passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
     for start in range(len(text)):
@@ -336,16 +331,15 @@ def passed_by_traversal(
     return passed
 
 
-Level = list[tuple[State, Any, Any]]
-"""The states at one depth, each with its share, and the weight with which it is visited."""
-
-
 def _traversal_levels(
     text: TargetText, shape: Shape, start: int, rng: RandomSource, perfect: int | None = None
-) -> Iterator[Level]:
-    """The states that the text visits from one position, for one draw of the siblings, depth by depth."""
+) -> Iterator[list[tuple[State, Any, Any]]]:
+    """The states that the text visits from one position, for one draw of the siblings, depth by depth.
+
+    Each comes with its share, and the weight with which it is visited.
+    """
     one = one_of(text.p[start])
-    level: Level = [(shape.root, one, one)]
+    level = [(shape.root, one, one)]
     for depth, position in enumerate(range(start, len(text))):
         yield level
         if depth == perfect:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -15,10 +15,10 @@ from spectheory.core.ratios import ratio_half_width
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy
-from spectheory.replay.cycle import Cycle, OneText, Text, require_kind
+from spectheory.replay.cycle import Cycle, OneText, Text
 from spectheory.replay.greedy import ChainText
 from spectheory.replay.text import CycleChain, TargetText
-from spectheory.verify import Verifier
+from spectheory.verify import Greedy, Verifier
 
 ROUNDING = 1e-6
 """Relative rounding error of sums of expected counts."""
@@ -71,9 +71,7 @@ class Replayed(Record):
                 raise InputError(f"the sum of {name} must be {counted:.9g}, computed from accepted, got {total:.9g}")
 
         if not 1 - ROUNDING <= self.tau <= len(self.accepted) + ROUNDING:
-            raise InputError(
-                f"tau must be between 1 and {len(self.accepted)}, one more than the depth, got {self.tau:.6g}"
-            )
+            raise InputError(f"tau must be between 1 and {len(self.accepted)}, depth + 1, got {self.tau:.6g}")
         if self.reach is not None and abs(self.reach.sum() - self.tau) > ROUNDING * self.tau:
             raise InputError(f"reach must sum to tau, {self.tau:.9g}, got {self.reach.sum():.9g}")
 
@@ -151,10 +149,7 @@ class Replays:
         Raises:
             InputError: see `replay`.
         """
-        if isinstance(shape, Tree) and shape.budget == 0:
-            return [np.ones((len(text), 1)) for text in self.texts]
-        cycle = self._cycle(shape, verifier, rule)
-        return [cycle.kept(one) for one in self._each]
+        return self._of_each(Cycle.kept, shape, verifier, rule)
 
     def passed(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
         """For each text (n, budget + 1): the chance that a cycle from each position keeps each node of a static tree.
@@ -162,10 +157,7 @@ class Replays:
         Raises:
             InputError: see `replay`.
         """
-        if tree.budget == 0:
-            return [np.ones((len(text), 1)) for text in self.texts]
-        cycle = self._cycle(tree, verifier, rule)
-        return [cycle.passed(one) for one in self._each]
+        return self._of_each(Cycle.passed, tree, verifier, rule)
 
     def reach(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> Shaped[np.ndarray, " nodes"]:
         """The share of the cycles that keep each node of a static tree.
@@ -183,17 +175,32 @@ class Replays:
             cycles += started.sum()
         return kept / cycles
 
-    def _cycle(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None) -> Cycle:
-        require_kind(self.texts[0], verifier)
-        return Cycle(shape, verifier, None if self.greedy else rule)
+    def _of_each(
+        self,
+        chances: Callable[[Cycle, OneText], np.ndarray],
+        shape: Tree | DrawPolicy,
+        verifier: Verifier,
+        rule: DrawRule | None,
+        **better: Any,
+    ) -> list[np.ndarray]:
+        """Chances of one cycle on each text; `better` are attributes of a `Cycle` with another draft."""
+        if isinstance(shape, Tree) and shape.budget == 0:
+            return [np.ones((len(text), 1)) for text in self.texts]
+        if isinstance(verifier, Greedy) != self.greedy:
+            wanted = "TargetText" if self.greedy else "GreedyText or ChainText"
+            raise InputError(f"texts for {verifier} must be {wanted}, got {type(self.texts[0]).__name__}")
+        cycle = Cycle(shape, verifier, None if self.greedy else rule, **better)
+        return [chances(cycle, one) for one in self._each]
 
-    def _require_long_enough(self, deepest: int) -> None:
-        """Check that a cycle of `deepest` tokens fits into the longest text. Raises InputError."""
+    def _most_tokens(self, kept: list[np.ndarray]) -> int:
+        """The most tokens of a cycle. Raises InputError if they do not fit into any text."""
+        deepest = max(rows.shape[1] for rows in kept)
         if (longest := max(map(len, self.texts))) < self.first + deepest:
             raise InputError(
                 f"texts must have at least {self.first} + {deepest} tokens for a cycle of this shape, the longest has "
                 f"{longest}: record more tokens per prompt, or replay a shallower tree"
             )
+        return deepest
 
     def replay(
         self,
@@ -213,24 +220,16 @@ class Replays:
             verifier: a verifier of this package, or `TopDown` of any solver. `Greedy` stands for the recorded verifier
                 of a `ChainText`.
             rule: how children of a tree are drawn; a policy has its own, and greedy decoding draws nothing.
-            perfect: depth of nodes of a static tree at which the draft never misses: there the first child is always
-                the next token of the text, and is kept. None for the recorded draft.
-            closer: how much closer to the target the draft is than the recorded one, from 0 to 1: sampled text has
-                (1 - closer) q + closer p in place of q, greedy text has each token ranked first with this probability,
-                whatever its rank was.
+            perfect: depth at which the draft never misses, see `Cycle`; None for the recorded draft.
+            closer: how much closer to the target the draft is than the recorded one, see `Cycle`.
 
         Raises:
             InputError: the verifier is not lossless for the rule or the shape, cannot be replayed, does not suit the
                 kind of text, or the texts are too short for the depth of the shape; or `perfect` or `closer` is out of
                 range, or given for a `ChainText`.
         """
-        if isinstance(shape, Tree) and shape.budget == 0:
-            kept = self.kept(shape, verifier, rule)
-        else:
-            cycle = replace(self._cycle(shape, verifier, rule), perfect=perfect, closer=closer)
-            kept = [cycle.kept(one) for one in self._each]
-        deepest = max(rows.shape[1] for rows in kept)
-        self._require_long_enough(deepest)
+        kept = self._of_each(Cycle.kept, shape, verifier, rule, perfect=perfect, closer=closer)
+        deepest = self._most_tokens(kept)
         counted = [_counted(CycleChain(rows, self.first), deepest) for rows in kept]
         emitted, cycles, variance, accepted = zip(*counted, strict=True)
         return Replayed(np.array(emitted), np.array(cycles), np.array(variance), np.sum(accepted, 0))
@@ -242,8 +241,7 @@ class Replays:
             InputError: see `replay`.
         """
         kept = self.kept(shape, verifier, rule)
-        deepest = max(rows.shape[1] for rows in kept)
-        self._require_long_enough(deepest)
+        deepest = self._most_tokens(kept)
         return [_whole(CycleChain(rows, self.first), deepest).starts for rows in kept]
 
 

@@ -32,17 +32,16 @@ class Siblings:
     def __init__(self, text: TargetText, seed: list[int]) -> None:
         self.text, self.seed = text, seed
         self._drawn = np.empty((len(text.q), len(text), 0), np.int64)
-        self._chances = self._weighted()
+        self._chances = _chances(text.q, text.tokens, self._drawn)
 
     def drawn(self, count: int) -> Int[np.ndarray, "depths n count"]:
         """Tokens by depth in the cycle and position; -1 where the draft has no more tokens."""
-        if (have := self._drawn.shape[2]) < count:
-            columns = [
-                np.random.default_rng([*self.seed, column]).random(self._drawn.shape[:2]) for column in range(count)
-            ]
-            self._drawn = _siblings(self.text.q, self.text.tokens, np.stack(columns, -1))
-            self._chances = self._weighted()
-        return self._drawn if have >= count else self.drawn(count)
+        text, shape = self.text, self._drawn.shape
+        if shape[2] < count:
+            columns = [np.random.default_rng([*self.seed, column]).random(shape[:2]) for column in range(count)]
+            self._drawn = _siblings(text.q, text.tokens, np.stack(columns, -1))
+            self._chances = _chances(text.q, text.tokens, self._drawn)
+        return self._drawn
 
     def chances(self, count: int) -> Shaped[np.ndarray, "depths n places"]:
         """Weight of the text's token at each place among them; see `forced_draws`."""
@@ -74,9 +73,6 @@ class Siblings:
         return traversal_passed(
             text.p, text.q, text.tokens, self._drawn, chances, tree.parent, tree.rank, tree.depth, fanout, sure
         )
-
-    def _weighted(self) -> np.ndarray:
-        return _chances(self.text.q, self.text.tokens, self._drawn)
 
 
 @compiler(cache=True)

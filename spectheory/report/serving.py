@@ -88,7 +88,9 @@ def serving_answer(comparison: ServingComparison, schedule: Schedule | None = No
         for name, run in settled.items()
         if run.settled_batches is not None and len(run.settled_batches) > 1
     ]
-    if growing := [name for name, run in settled.items() if not np.size(run.settled_batches)]:
+    if growing := [
+        name for name, run in settled.items() if run.settled_batches is not None and not len(run.settled_batches)
+    ]:
         lines.append(
             f"This load is more than is sustained by: {', '.join(growing)}. Their queues grow for as long as requests "
             "arrive, so their times and goodput depend on how many requests there are."

@@ -18,7 +18,7 @@ from spectheory.core.ratios import ratio_half_width
 
 def run(name: str, factor: float) -> DraftRun:
     emitted = factor * np.array([20.0, 50.0, 30.0])
-    return DraftRun(name, name, emitted, np.array([10.0, 20, 10]), np.array([20.0, 20]), np.ones((1, 4)))
+    return DraftRun(name, name, emitted, np.array([10.0, 20, 10]), np.array([20.0, 20]))
 
 
 def test_the_tables_have_every_row_and_its_differences(tmp_path: Path) -> None:

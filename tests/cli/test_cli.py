@@ -51,19 +51,8 @@ def records(run: Run) -> None:
     """Write acceptance.json, latency.json and plan.json."""
     st.Acceptance.by_depth_and_rank([[0.6, 0.2], [0.5, 0.1]]).save("acceptance.json")
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
-    printed(
-        run(
-            "plan",
-            "--acceptance",
-            "acceptance.json",
-            "--latency",
-            "latency.json",
-            "--max-budget",
-            6,
-            "--out",
-            "plan.json",
-        )
-    )
+    files = ("--acceptance", "acceptance.json", "--latency", "latency.json", "--out", "plan.json")
+    printed(run("plan", *files, "--max-budget", 6))
 
 
 def test_the_whole_loop(run: Run, pair: list[object]) -> None:
@@ -72,19 +61,8 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     assert "wrote trace/acceptance.json" in out
     out = printed(run("profile", *pair[:4], "--contexts", "16,64", "--largest", 32, "--rounds", 3, "--out", "l.json"))
     assert "draft ms" in out
-    out = printed(
-        run(
-            "plan",
-            "--acceptance",
-            "trace/acceptance.json",
-            "--latency",
-            "l.json",
-            "--max-budget",
-            8,
-            "--out",
-            "plan.json",
-        )
-    )
+    files = ("--acceptance", "trace/acceptance.json", "--latency", "l.json", "--out", "plan.json")
+    out = printed(run("plan", *files, "--max-budget", 8))
     plan = st.Schedule.load("plan.json")
     assert plan.answer in ("off", "chain", "tree")
     assert "plain decoding, per token" in out
@@ -144,19 +122,6 @@ def test_bad_input_is_one_line_and_status_2(run: Run, arguments: list[str], mess
     assert message in err
     assert len(err.splitlines()) == 1
     assert sorted(Path().iterdir()) == files
-
-
-def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: list[object]) -> None:
-    few = ["--count", 3, "--prompt-tokens", 16, "--new-tokens", 40]
-    printed(run("trace", *pair, *few, "--count", 5, "--out", "trace", "--temperature", 0.5))
-    st.Latency.constant(draft_seconds=0.1).save("latency.json")
-    run("plan", "--acceptance", "trace/acceptance.json", "--latency", "latency.json", "--smooth", "--out", "plan.json")
-    assert st.Schedule.load("plan.json").acceptance.provenance.smoothed
-    status, out, _ = run("decode", *pair, *few, "--skip", 1, "--plan", "plan.json", "--json")
-    tally = st.Tally.from_dict(json.loads(out))
-    assert (status, tally.provenance.temperature, tally.compared) == (0, 0.5, 0)
-    status, _, err = run("decode", *pair, *few, "--skip", 40, "--plan", "plan.json")
-    assert (status, "skip must be between 0 and" in err) == (2, True)
 
 
 def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

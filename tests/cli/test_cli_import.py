@@ -10,7 +10,7 @@ import pytest
 
 import spectheory as st
 from tests.command_line import HEAD, Run, refused, succeeded
-from tests.engines.examples import ITERATION, LOG, PROMETHEUS
+from tests.engines.examples import LOG, PROMETHEUS
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 SCRAPES = ("vllm-metrics", "vllm-before.prom", "vllm-after.prom")
@@ -37,15 +37,6 @@ def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> N
     assert st.Acceptance.load("acceptance.json").provenance.settings["files"] == "metrics.txt"
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     succeeded(run("plan", "--acceptance", "acceptance.json", "--latency", "latency.json"))
-
-
-def test_totals_are_shown_and_saved_only_with_an_assumed_length(run: Run) -> None:
-    text, out = json.dumps(ITERATION), ("--out", "made.json")
-    assert "trtllm-stats: tau 2.500, 8 cycles" in succeeded(run("import", "trtllm-stats", "-", given=text)).stdout
-    refused(run("import", "trtllm-stats", "-", *out, given=text), "leave out --out, or give --assume-constant")
-    assert not list(Path().iterdir())
-    succeeded(run("import", "trtllm-stats", "-", "--assume-constant", 3, *out, given=text))
-    assert st.Acceptance.load("made.json").table.shape == (1, 1)
 
 
 def test_what_cannot_be_imported_is_refused_in_one_line(run: Run) -> None:

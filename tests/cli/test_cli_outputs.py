@@ -3,14 +3,12 @@ written."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import spectheory as st
 from spectheory.cli import output
-from spectheory.planning.schedule_record import Schedule
 from tests.command_line import HEAD, Run, refused
 
 CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--acceptance", "0.6,0.6,0.6", "--engine", "sglang")
@@ -54,21 +52,12 @@ def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
         (("--out", "folder"), "folder is a folder: name a file"),
         (("--out", "/dev/null", "--force"), "/dev/null is a device: name a file"),
         (("--report", "latency.json/page.html"), "latency.json/page.html cannot be written, "),
-        (("--report", "/proc/page.html"), "/proc/page.html cannot be written, no file can be created in /proc: "),
-        (("--acceptance", "folder"), "folder is a folder: name a file"),
         (("--acceptance", "absent.json"), "there is no file absent.json"),
     ],
 )
 def test_paths_that_cannot_be_used_are_named(plan: Run, options: tuple[str, ...], message: str) -> None:
     Path("folder").mkdir()
     refused(plan(*HEAD, *options), message)
-
-
-def test_rates_may_come_on_standard_input(run: Run) -> None:
-    text = json.dumps(st.Acceptance.by_rank([0.6, 0.15]).to_dict())
-    result = run("schedule", "--acceptance", "-", *HEAD, "--json", given=text)
-    assert Schedule.from_dict(json.loads(result.stdout)).acceptance.table.tolist() == [[0.6, 0.15]]
-    refused(run("schedule", "--acceptance", "-", *HEAD, given="{"), "standard input is damaged: not JSON")
 
 
 def test_off_a_terminal_progress_is_one_line_a_minute(

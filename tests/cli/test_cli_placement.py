@@ -28,21 +28,8 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
     found += [st.Acceptance.load("trace/acceptance.json").provenance.facts]
     found += [st.Latency.load("latency.json").provenance.facts]
     records(run)
-    decode = (
-        "decode",
-        *pair,
-        *FEW,
-        *COARSE,
-        "--count",
-        1,
-        "--skip",
-        0,
-        "--plan",
-        "plan.json",
-        "--out",
-        "measured.json",
-    )
-    assert run(*decode)[0] == 0
+    one = ("--count", 1, "--skip", 0, "--plan", "plan.json", "--out", "measured.json")
+    assert run("decode", *pair, *FEW, *COARSE, *one)[0] == 0
     found += [st.Tally.load("measured.json").provenance.facts]
     for details in found:
         assert {name: details[name] for name in WRITTEN} == WRITTEN

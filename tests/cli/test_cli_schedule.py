@@ -72,27 +72,6 @@ def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_f
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]
 
 
-def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
-    place = [*HEAD, "--out", tmp_path / "s.json"]
-    deep = [*place, "--acceptance", "0.8,0.7,0.6,0.5,0.4", "--batch", "1:64"]
-    chains = succeeded(run_plan(rates_file, *deep, "--engine", "vllm,sglang,trtllm"))
-    planned = Schedule.load(tmp_path / "s.json")
-    table = [[first, last, tree.budget] for first, last, tree in planned.chain_ranges()]
-    assert f'"num_speculative_tokens_per_batch_size": {json.dumps(table)}' in chains.output
-    assert json.loads((tmp_path / "adaptive.json").read_text())
-    assert "draft_len_schedule" in (tmp_path / "speculative_config.yaml").read_text()
-    trees = succeeded(run_plan(rates_file, *place, "--batch", "1:64", "--engine", "sglang,trtllm", "--force"))
-    assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
-    assert (
-        "note: for batch sizes 1 to 64, the fastest envelope that is the same at all of them: predicted "
-        in trees.output
-    )
-    assert trees.output.count("note: not taken, the fastest chains that ") == 2
-    tree = succeeded(run_plan(rates_file, *place, "--batch", 1, "--engine", "sglang,trtllm@1.3", "--force"))
-    assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
-    assert "--speculative-eagle-topk 3" in tree.output
-
-
 def measured_record(folder: Path, batch: int) -> st.Latency:
     """A record of the deployment at this batch size, as `benchmarks.gpu` writes it."""
     target, draft = 1e-3 * (8 + 0.1 * TOKENS), 1e-3 * (1 + 0.01 * TOKENS)

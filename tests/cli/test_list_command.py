@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 
-import pytest
 from typer.testing import CliRunner
 
 import spectheory as st
@@ -38,11 +36,3 @@ def test_it_lists_the_kinds_that_are_asked_for(run: Run) -> None:  # noqa: F811
     assert "SGLang" in shown
     assert "llama-3.1-8b" not in shown
     assert run("list", "gpu").exit_code == 2
-
-
-def test_drafters_without_torch_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("reference.drafters")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    (said,) = listed("drafters")["drafters"].values()
-    assert said.endswith("pip install 'spectheory[reference]'")

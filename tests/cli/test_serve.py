@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from simulate.serving import engine_controller
-from simulate.serving.engines import chain_rates
 from tests.command_line import Run, refused, run, succeeded  # noqa: F401
 
 LENGTHS = "prompt=100,output=20"
@@ -92,13 +90,3 @@ def test_engines_own_controllers_are_compared(run: Run, schedule: str, name: str
     assert own.name == name
     assert all(tree.is_chain for tree in own.trees)
     assert (own.completion_seconds != followed.completion_seconds).any()
-
-
-def test_the_engines_chains_are_accepted_as_the_schedule_predicts() -> None:
-    def latency(batch: int) -> st.Latency:
-        return st.Latency(np.array([1, 64]), np.array([0]), np.full((1, 2), 1.0), np.full((1, 2), 0.01))
-
-    made = st.schedule(st.Acceptance.by_rank([0.5]), latency, [1, 2], context=0, max_budget=3, max_fanout=1)
-    assert chain_rates(made, 4).table[:, 0].tolist() == [0.5] * 4
-    lengths = {tier.tree.budget for tier in engine_controller("sglang", made, 2).tiers}
-    assert lengths == {0, 1, 3, 5, 7}

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from spectheory import InputError
 from spectheory.cli import app
-from spectheory.core.plugins import PluginWarning, plugins
+from spectheory.core.plugins import PluginWarning
 from spectheory.engines import engine, names
-from spectheory.otlp import Solver, solvers
+from spectheory.otlp import solvers
 from spectheory.verify import Traversal, verifier_of, verifiers
 from tests.toy_package import install
 
@@ -74,25 +74,6 @@ def test_they_are_certified_by_name() -> None:
     result = CliRunner().invoke(app, ["certify", "ToySolver", "--cases", "20", "--shape", "1"])
     assert result.exit_code == 0, result.output
     assert "ToySolver(): LOSSLESS" in result.output
-
-
-@pytest.mark.parametrize(
-    ("path", "kind", "message"),
-    [
-        (
-            "number",
-            Solver,
-            r"entry point toy = toy_package:number of group spectheory.solvers of package toy-package must be a Solver",
-        ),
-        ("lost", Solver, r"toy_package:lost .* cannot be loaded: AttributeError: .*repair or uninstall"),
-    ],
-)
-def test_what_cannot_be_used_is_named_and_left_out(
-    path: str, kind: type | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(tmp_path, monkeypatch, SOURCE, solvers=path)
-    with pytest.warns(PluginWarning, match=message):
-        assert plugins("spectheory.solvers", kind) == []
 
 
 @pytest.mark.parametrize("group", ["solvers", "verifiers", "engines"])

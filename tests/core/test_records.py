@@ -163,7 +163,7 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
         (TALLY, {"seconds": 5e-324, "target_seconds": 0.0, "draft_seconds": 0.0}, "seconds must be finite"),
         (TALLY, {"emitted": [5.5, 4.5]}, "emitted must be a list of counts"),
         (LATENCY, {"contexts": [-64, 256]}, "contexts must be at least 0"),
-        (LATENCY, {"overhead_seconds": 1e308}, "overhead_seconds must be finite"),
+        (LATENCY, {"overhead_seconds": 1e308}, "overhead_seconds must be a number from 0 to"),
     ],
     ids=range(7),
 )
@@ -197,8 +197,3 @@ def test_tallies_of_different_runs_cannot_be_added() -> None:
     for name, value in others.items():
         other = replace(TALLY, provenance=TALLY.provenance.replace(**{name: value}))
         refuses(f"tallies with different {name} cannot be added", sum, [TALLY, other])
-
-
-def test_records_and_trees_show_themselves() -> None:
-    assert repr(PLAN) == f"<Schedule: {PLAN.summary}>"
-    assert len(PLAN.summary.splitlines()) == 2

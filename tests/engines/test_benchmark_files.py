@@ -91,12 +91,9 @@ def test_llama_bench(tmp_path: Path) -> None:
     ("change", "names"),
     [
         ({"model_type": "llama 70B IQ3_XXS - 3.0625 bpw"}, {"quantisation": "iq3_xxs"}),
-        ({"model_type": "llama 8B"}, {"quantisation": None}),
         ({"type_v": "q8_0"}, {"kv_dtype": "f16/q8_0"}),
-        ({"gpu_info": "A/A/A"}, {"gpu": "A", "gpus": 3}),
         ({"gpu_info": "A, A", "split_mode": "none"}, {"gpu": "A", "gpus": 1}),
         ({"gpu_info": "A, A, A", "devices": "CUDA0/CUDA1"}, {"gpu": "A", "gpus": 2}),
-        ({"gpu_info": "A, B"}, {"gpu": "A + B", "gpus": 2}),
         ({"gpu_info": "", "backends": "CPU", "n_gpu_layers": 0}, {"gpu": None, "gpus": None}),
     ],
 )
@@ -110,24 +107,17 @@ UNUSED = [
     ({"n_gen": 0}, "processes no tokens"),
     (PROMPT | {"n_ubatch": 4}, "splits its prompt into forwards of n_ubatch=4 tokens"),
     ({"n_gpu_layers": 0}, r"has no layer on the GPU \(n_gpu_layers=0\)"),
-    ({"n_cpu_moe": 3}, "has the experts of 3 layers on the CPU"),
-    ({"no_kv_offload": True}, "has the KV cache on the CPU"),
 ]
 REFUSED = [
     *((BENCH, change, {}, f"has no run that can be used: .*{reason}") for change, reason in UNUSED),
-    (SERVE, {"mean_itl_ms": 39.0}, {}, "between two chunks is 2.5 times the time per token, .* give tau and nodes"),
     (SERVE, {}, {"nodes": 3}, r"tau of a speculative run is missing, .* batch \* tau / throughput"),
     (SERVE, {}, {"tau": 2.0}, "does not say how many nodes are drafted per cycle, .* give nodes, and depth unless"),
     (SERVE, DRAFTS, {"tau": 2.0}, "tau is 2.5 in the file, but 2 was given: leave it out"),
     (SERVE, DRAFTS | {"spec_decode_draft_tokens": 2500}, {}, "drafts had several sizes: give nodes"),
     (SERVE, {"output_throughput": 300.0}, {}, "output_throughput is 300, but tokens / duration makes it 258: these"),
-    (SERVE, {"total_output_tokens": 100, "output_throughput": 2.0}, {}, "answers of 1 tokens have no decoding steps"),
     (SERVED, {}, {}, "tau of a speculative run is missing"),
-    (SERVED, {"accept_length": 5.0}, {}, "tau must be a number from 1 to 4, got 5"),
     (BENCH, {"avg_ts": float("nan")}, {}, r"\(tg101\): avg_ts must be a number of at least 0, got nan: pass the file"),
-    (BENCH, {"avg_ts": 10**400}, {}, "avg_ts must be a number of at least 0, got 1000"),
     (BENCH, {"avg_ts": 120.0}, {}, "avg_ts is 120, but 101 tokens and the times makes it 100: these contradict"),
-    (BENCH, {"samples_ns": [1e9, 0]}, {}, r"samples_ns\[1\] must be above 0"),
     (BENCH, {"n_gen": 1.5}, {}, "n_gen must be a whole number, got 1.5"),
     (BENCH, {}, {"tau": 2.0}, "tau cannot be given for llama.cpp-bench: leave it out"),
 ]
@@ -157,7 +147,6 @@ def test_every_format_is_recognised_by_its_fields_alone(tmp_path: Path, name: st
         ("[{}, 3]", "entry 2 must be a JSON object, got int"),
         ("tokens per second: 3", "must be JSON or JSON Lines, and is not JSON .Expecting value"),
         ("{}", "is in no known format: pass the file .* Known are vllm-serve .fields model_id, mean_tpot_ms"),
-        (json.dumps(BENCH) + '\n"n_prompt": 3}', "line 2: the JSON is damaged or cut off: copy the file again"),
         (json.dumps([BENCH, {"a": 1}]), "entry 2 is in no known format"),
     ],
 )

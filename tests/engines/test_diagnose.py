@@ -142,11 +142,7 @@ def test_what_cannot_be_diagnosed_is_refused() -> None:
     first, second = DRAFTED["vllm-metrics"]
     for reports, message in (
         ([second, first], "was reset, or the scrapes are in the wrong order"),
-        ([first.replace("1790000000", "1780000000"), second], "the server was started between the scrapes .process_"),
         ([second.replace(SERVED, 'model_name="b"'), second], "the later scrape has no vllm:.* with the labels .*b"),
-        ([second, second], "two of the reports are the same"),
-        ([first, second, second + "\n"], "must be one scrape, or two of which the first is subtracted, got 3"),
-        (DRAFTED["sglang-metrics"], "has none of vllm:inter_token"),
         ([text.replace("_total{", "{") for text in (first, second)], "must end in _total, or be declared as a co"),
     ):
         refuses(message, diagnose, reports, "vllm-metrics")

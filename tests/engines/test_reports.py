@@ -14,7 +14,6 @@ from hypothesis import strategies as hs
 
 import spectheory as st
 from spectheory.engines import report_names, sequoia, sglang, tensorrt_llm, vllm
-from spectheory.engines.report_values import missing
 from spectheory.engines.statistics import RANK_0_ONLY, from_histograms
 from tests.engines.examples import (
     ITERATION,
@@ -107,15 +106,6 @@ def test_vllm_logs() -> None:
     assert known(acceptance(both).trials).tolist() == [160, 110, 20], "position 2 counts in the line that has it"
     refuses("nothing was drafted yet: the mean acceptance length is nan in every line", read, idle, "vllm-log")
     refuses("line 2 of 2 must have Accepted and Drafted", read, f"{lines[0]}\n{SHORT}", "vllm-log")
-
-
-@given(chains, hs.integers(1, 5000))
-def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> None:
-    counts = chain_counts(rates, drafts)
-    found = read(log_line(drafts, counts), "vllm-log")
-    assert (found.drafts, found.accepted, found.drafted) == (drafts, sum(counts), drafts * len(rates))
-    kept = known(acceptance(found).hits)
-    assert np.all(np.abs(kept[:, 0] - counts[: len(kept)]) <= 0.001 * drafts), "exact below 1000 cycles"
 
 
 def test_vllm_responses() -> None:
@@ -261,31 +251,21 @@ def log(text: str) -> tuple[str, str]:
 
 CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
     (prometheus("num_accepted_tokens_per_pos_total", "num_taken_per_pos"), "has none of vllm:spec_decode_num_accepted"),
-    (prometheus("vllm:spec_decode_", "vllm:speculation_"), "nearest found are vllm:speculation_num_drafts"),
     (prometheus('position="0"} 500.0', 'position="0"} 700.0'), "is 1500, but the sum of .* makes it 1700"),
     (prometheus('position="2"', 'position="4"'), r"must have positions 0, 1, ... without gaps, got \[0, 1, 4\]"),
-    (prometheus('position="0"', 'place="0"'), "must have a label 'position' with a whole number"),
-    (prometheus(PROMETHEUS, "vllm:spec_decode_num_drafts_total abc"), "Prometheus's text format, .* could not convert"),
     (("vllm-log", LOG.replace("Mean acceptance", "Mean accepted")), "the line has none of Mean acceptance length"),
     (("vllm-log", LOG.replace("92 tokens", "98 tokens")), "accepted=98 of drafted=259, tau=3.49 .* fit no number"),
     (response(num_spec_steps=44), "num_spec_steps is 44, but acceptance_histogram makes it 43"),
-    (response(acceptance_histogram_by_draft_length={"x": [1]}), "must have k . 1 counts for each .* got 1 under 'x'"),
     (response(acceptance_histogram_by_draft_length={"3": [39, 2, 0, 2]}), "by_draft_length is 8, but .* makes it 10"),
     (meta_info(spec_num_correct_drafts=151), "spec_num_correct_drafts is 151, but the histogram makes it 150"),
     (meta_info(spec_num_proposed_drafts=100), "accepted=150 must be at most drafted=100"),
     (meta_info(spec_verify_ct=0, spec_correct_drafts_histogram=None), "nothing was drafted yet: drafts=0$"),
-    (meta_info(spec_verify_ct=None, spec_correct_drafts_histogram=None), "meta_info has spec_verify_ct, but no number"),
-    (("sglang-response", '{"spec_verify_count": 3}'), "none of spec_verify_ct, .* found are spec_verify_count"),
-    (("sglang-metrics", SGLANG_METRICS.replace("2.5", "0.0")), "got 0.0: nothing has been verified yet"),
     (("sglang-metrics", SGLANG_METRICS.replace("2.5", "4.5")), "is 4.5, more than sglang:spec_num_draft_tokens=4"),
     (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted: no line has accept len"),
     (statistics(numAcceptedTokens=25, acceptanceLength=None), "accepted=25 must be at most drafted=24"),
     (statistics(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5"),
-    (statistics(numRequestsWithDraftTokens=25, acceptanceLength=None), "must be from 1 to numDraftTokens=24, got"),
     (("trtllm-stats", '{"specDecodeStats": {}}'), "none of specDecodingStats, .* found are specDecodeStats"),
     (log(NEWER.replace("2.92", "1.2")), "mean acceptance length is 1.2, but 167 of 259 makes it 1.64479 to 168"),
-    (log("draft acceptance ratio = 0.5"), "the log has none of draft acceptance, .* found are draft acceptance ratio"),
-    (log("draft acceptance = 0.0 (0 accepted / 0 generated)"), "nothing was drafted yet: drafted=0"),
     (("sequoia-vector", "0.6 half"), "the vector must hold only numbers, which are rates: .*half"),
 ]
 
@@ -294,11 +274,6 @@ CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
 def test_reports_that_contradict_themselves_are_refused(report: tuple[str, str], message: str) -> None:
     kind, text = report
     refuses(message, read, text, kind)
-    assert "a, b; nothing found" in str(missing("x", ["a", "b"], []))
-
-
-def test_too_few_counts_are_refused() -> None:
-    refuses("1000, fewer than min_trials=2000", st.read_report, PROMETHEUS, "vllm-metrics", min_trials=2000)
 
 
 def test_metrics_are_read_with_and_without_types_totals_and_timestamps() -> None:

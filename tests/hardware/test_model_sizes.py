@@ -9,7 +9,7 @@ import pytest
 
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model, model_names
-from tests.tiny_configs import LLAMA, TINY
+from tests.hardware.tiny_configs import LLAMA, TINY
 
 PUBLISHED = {
     "llama-3.1-8b": 8_030_261_248,

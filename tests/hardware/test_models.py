@@ -14,8 +14,8 @@ from spectheory.hardware.gpus import gpu, gpu_names
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model, model_names
 from spectheory.planning.deployment import Deployment
+from tests.hardware.tiny_configs import LLAMA, TINY
 from tests.refusals import refuses
-from tests.tiny_configs import LLAMA, TINY
 
 
 def test_configs_from_files(tmp_path: Path) -> None:

@@ -12,16 +12,25 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
+from transformers import LlamaForCausalLM
 
 from reference.decode import Decoder
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.train.pair import new_model
-from tests.conftest import TINY, restless
+from reference.train.pair import LayerSizes, Recipe, new_model
 from tests.reference.remembered import remembered
 
+TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128))
 TOKENS, LENGTH = 6, 3
 many_texts = pytest.mark.parametrize("samples", [600, pytest.param(1500, marks=pytest.mark.deep)])
+
+
+def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
+    """Add noise to all matrices: a random model whose text does not settle on one token."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            parameter.data += scale * torch.randn(parameter.shape, generator=generator)
 
 
 @cache
@@ -69,6 +78,24 @@ def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> 
     rare = expected < 5
     seen, due = (np.append(values[~rare], values[rare].sum()) for values in (counts, expected))
     return float(chi2.sf(((seen - due) ** 2 / due).sum(), len(due) - 1)), accepted
+
+
+def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
+    """What transformers' own greedy decoding of the target gives, in its precision and on its device; once for all."""
+    return list(_generated(pair.target, tuple(prompt), new_tokens, stop))
+
+
+@cache
+def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
+    text = target.generate(
+        torch.tensor([prompt], device=target.device),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
+        do_sample=False,
+        max_new_tokens=new_tokens,
+        eos_token_id=stop,
+        pad_token_id=0,
+    )
+    return text[0, len(prompt) :].tolist()
 
 
 def logits_for(likely: dict[int, list[int]], tokens: Sequence[int]) -> torch.Tensor:

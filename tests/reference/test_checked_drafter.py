@@ -17,7 +17,7 @@ from reference.sampling import Sampling
 from spectheory import Draft, Tree
 from spectheory.otlp import RRS
 from spectheory.verify import TopDown
-from tests.faulty import Meddling
+from tests.reference.faulty import Meddling
 from tests.refusals import refuses
 
 

@@ -18,7 +18,6 @@ import spectheory.verify as verifying
 from reference import compare as comparing
 from reference import hugging_face, planning_loop
 from reference.compare import RECORD, CompareSettings, compare, entrants, lossless
-from reference.decode import Cycle, Decoder
 from reference.drafters import PlannedTree, SuffixArray, drafters
 from reference.meter import Meter
 from reference.models import Pair
@@ -32,8 +31,8 @@ from spectheory.report.comparison import decoder_rows, decoder_words
 from spectheory.results.comparison import Compared, Comparison
 from spectheory.verify import Verifier, name_of
 from tests.cli.test_cli import Run, pair, printed, run
-from tests.conftest import generated
 from tests.known import known
+from tests.reference.sampled_text import generated
 from tests.refusals import refuses
 
 __all__ = ["pair", "run"]
@@ -100,28 +99,6 @@ def test_no_verifier_and_no_drafter_is_left_out(tiny: Pair) -> None:
     assert len({str(one) for one in running}) == len(running)
     chain = PlannedTree(st.Tree.chain(2))
     assert len(lossless(chain, Sampling(1.0))) > len(lossless(PlannedTree(st.Tree.k_ary(2, 2)), Sampling(1.0))) > 1
-
-
-def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
-    """E[tau] and Var[tau] of a cycle, given its draft and the target's distributions."""
-    draft, p = cycle.draft, [np.asarray(row, np.float64) for row in known(cycle.p)]
-    q = [None if row is None else np.asarray(row, np.float64) for row in draft.q]
-    outcome = verifier._outcome(st.Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule), p)
-    return float(outcome.block_efficiency), float(outcome.variance)
-
-
-def test_measured_tau_is_what_the_verifiers_distributions_give(tiny: Pair) -> None:
-    """Tau less its mean given the draft, over the root of the summed variances: |z| < 4.5 for every verifier, on the
-    drafter with the largest trees. Level 3e-4 for all together, fixed seeds."""
-    last = {name_of(known(one.verifier)): one for one in entrants(tiny, PLAN, Sampling(1.0), CORPUS) if one.drafter}
-    for name, one in last.items():
-        cycles: list[Cycle] = []
-        decoder = Decoder(tiny, known(one.drafter), one.sampling, known(one.verifier))
-        for seed in range(3):
-            decoder.generate(PROMPTS[0], 24, *comparing.streams(tiny, seed), watch=cycles.append)
-        means, variances = np.array([conditional(known(one.verifier), cycle) for cycle in cycles]).T
-        off = sum(len(cycle.emitted) for cycle in cycles) - means.sum()
-        assert abs(off) <= 4.5 * np.sqrt(variances.sum()) + 1e-6, name
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

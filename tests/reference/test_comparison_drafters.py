@@ -13,16 +13,14 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reference.decode import Cycle, Decoder
+from reference.decode import Decoder
 from reference.drafters import Datastore, Drafter, Lookahead, SuffixArray
 from reference.drafters.datastore import END, SORTED_BY, frequent
 from reference.drafters.lookahead import LookaheadDrafting
 from reference.models import Pair
-from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory import Draft
-from tests.conftest import generated
-from tests.reference.sampled_text import chi_square, many_texts, small_vocabulary
+from tests.reference.sampled_text import chi_square, generated, many_texts, small_vocabulary
 from tests.refusals import refuses
 
 RANDOM = np.random.default_rng(0).integers(300, size=(20, 400))
@@ -93,22 +91,9 @@ def test_continuations_share_nodes_and_are_cut_to_the_room() -> None:
     assert drafting.grow(1, None).tokens.tolist() == [8, 1, 2, 3]
 
 
-def test_nothing_known_nothing_drafted() -> None:
-    drafting = Datastore(SuffixArray.build([[1, 2, 3]])).start(tokens_only(10), Sampling())
-    drafting.read([5, 2], torch.empty(0))
-    drafting.commit([], [1])
-    assert drafting.grow(9, None).tree.budget == 0
-
-
 def tokens_only(tokens: int) -> Pair:
     """As much of a pair as drafters without a model look at."""
     return SimpleNamespace(vocab_size=tokens, device=torch.device("cpu"))  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("drafter", [*LOOKAHEADS, *DATASTORES], ids=repr)
-def test_greedy_text_is_generates(tiny: Pair, drafter: Drafter) -> None:
-    for prompt in ([7], list(range(20, 50))):
-        assert Decoder(tiny, drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
 
 
 def test_a_text_that_is_in_the_datastore_is_copied_from_there(tiny: Pair) -> None:
@@ -181,32 +166,6 @@ def test_the_pool_keeps_the_latest_ngrams() -> None:
     drafting.commit([], [1])
     assert drafting.grow(9, None).tokens.tolist()[:5] == [1, 6, 7, 2, 3]
     assert drafting.grow(1, None).tokens.tolist()[:3] == [1, 6, 2]
-
-
-@pytest.mark.parametrize(
-    ("drafter", "temperature"), list(zip([*LOOKAHEADS, *DATASTORES], [0.0, 1.0, 0.0, 1.0, 0.0], strict=True)), ids=repr
-)
-def test_drafts_are_sound_and_fit_budget_and_room(
-    tiny: Pair, drafter: Lookahead | Datastore, temperature: float
-) -> None:
-    prompt = [int(token) for token in RANDOM[:3].ravel()[:1000]]
-    room, sizes = [tiny.context - 1001], []
-
-    def look(cycle: Cycle) -> None:
-        draft = cycle.draft
-        Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
-        assert draft.tree.max_depth <= room[0]
-        sizes.append(draft.tree.budget)
-        room[0] -= len(cycle.emitted)
-
-    decoder = Decoder(tiny, drafter, Sampling(temperature))
-    text = decoder.generate(prompt, 24, *streams(tiny, 0), watch=look)
-    assert max(sizes) <= drafter.budget
-    assert max(sizes) > 0 or drafter == Lookahead(1, 2, 1)
-    if temperature == 0:
-        assert text.tokens == generated(tiny, prompt, 24)
-    else:
-        assert text.tokens == decoder.generate(prompt, 24, *streams(tiny, 0)).tokens
 
 
 @many_texts

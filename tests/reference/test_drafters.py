@@ -16,7 +16,7 @@ from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory.core.plugins import PluginWarning
-from tests.conftest import generated
+from tests.reference.sampled_text import generated
 from tests.toy_package import install
 
 SOURCE = '''

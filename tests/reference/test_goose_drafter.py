@@ -132,14 +132,6 @@ def test_without_match_and_successors_nothing_is_drafted() -> None:
     assert Scripted(Goose(), [3, 2, 3], {3: [4]}).grow().tokens == [3, 4]
 
 
-def test_successors_of_pairs_are_preferred_to_successors_of_tokens() -> None:
-    drafting = GooseDrafting(Goose())
-    drafting.read([1, 0, 2, 0], logits_for({0: [5], 1: [6]}, [9, 0, 9, 1]))
-    drafting.commit([], [1])
-    drafting.commit([], [0])
-    assert drafting.grow(9, None).tokens[:2] == [0, 5]
-
-
 def test_the_spine_shrinks_where_matches_fail() -> None:
     """Rates begin at 0.5: the spine may have half the budget, and after misses 0.3 and 0.15 of it."""
     text = [1, 2, *range(20, 40), 1, 2, *range(50, 60), 1, 2]

@@ -22,7 +22,7 @@ from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
 from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import TopDown
-from tests.conftest import generated
+from tests.reference.sampled_text import generated
 from tests.reference.slow_heads import PROMPTS, SlowHead, accepting, headed, paths_of
 from tests.reference.tiny_heads import CONFIGS, EAGLE1, EAGLE3, random_head, random_target
 from tests.refusals import refuses

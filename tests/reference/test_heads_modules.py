@@ -17,7 +17,7 @@ from reference.losses.passes import unroll
 from reference.models import Pair, load_pair
 from spectheory import Tree
 from spectheory.search import SpecExec
-from tests.conftest import generated
+from tests.reference.sampled_text import generated
 from tests.reference.tiny_heads import CONFIGS, EAGLE3, random_head, random_target
 from tests.refusals import refuses
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 
 import pytest
 import torch
@@ -40,15 +40,6 @@ def test_the_gradient_is_exactly_0_while_every_tree_is_that_of_the_start(same_pr
     assert torch.autograd.grad(loss, now)[0].count_nonzero() == 0
 
 
-def test_trees_that_improve_alike_in_a_group_have_no_gradient() -> None:
-    """Claim T-START, the counterexample; 0.1 is not dyadic, and the advantages are 0 all the same."""
-    now = log_probabilities().requires_grad_()
-    rewards = torch.full((2, 3), 0.1, dtype=torch.float64)
-    loss = LOSS(now, now.detach(), ACCEPTED, rewards, torch.zeros_like(rewards))
-    assert loss.item() == 0
-    assert torch.autograd.grad(loss, now)[0].count_nonzero() == 0
-
-
 def test_once_trees_move_apart_the_gradient_is_0_exactly_where_no_token_was_accepted() -> None:
     """Claim T-START as corrected, at ratio 1: the gradient of a token is A / (length times the number of positions)."""
     now = log_probabilities().requires_grad_()
@@ -58,24 +49,6 @@ def test_once_trees_move_apart_the_gradient_is_0_exactly_where_no_token_was_acce
     expected = torch.where(ACCEPTED, -weights[..., None] / LENGTHS.clamp(min=1)[..., None] / 6, 0)
     torch.testing.assert_close(gradient, expected, rtol=1e-13, atol=0)
     assert torch.equal(gradient != 0, ACCEPTED)
-
-
-def test_rewards_shuffled_within_a_group_give_no_gain() -> None:
-    """Over all permutations of dyadic advantages, exactly: no objective and no gradient as long as no ratio is clipped.
-
-    A clipped ratio only loses: the objective is concave in the advantage, which has the mean 0.
-    """
-    weights = torch.tensor([1.5, -0.25, -1.0, -0.25], dtype=torch.float64)
-    orders = torch.tensor(list(permutations(range(4))))
-    inside = torch.tensor([0.875, 1.0, 1.125, 1.0625], dtype=torch.float64).requires_grad_()
-    total = sum(surrogate(inside[None], weights[order][None], 0.25) for order in orders)
-    assert isinstance(total, Tensor)
-    assert total.item() == 0
-    assert torch.autograd.grad(total, inside)[0].count_nonzero() == 0
-    for outside in product([0.5, 1.0, 2.0], repeat=4):
-        ratio = torch.tensor([outside], dtype=torch.float64)
-        gain = sum(surrogate(ratio, weights[order][None], 0.25).item() for order in orders)
-        assert gain == 0 if set(outside) == {1.0} else gain < 0
 
 
 def test_the_surrogate_and_the_advantages_are_those_of_the_claims_in_fractions() -> None:
@@ -138,9 +111,6 @@ def test_unusable_arguments_are_refused() -> None:
     given = {"base": log_probabilities(seed=1), "accepted": ACCEPTED, "rewards": MOVED, "reference_rewards": STILL}
     now = log_probabilities()
     refuses("now must have shape \\(2, 3, 4\\), groups of the size that is set", LOSS, now[:, :2], **given)
-    refuses("base must have the precision of now", LOSS, now, **given | {"base": now.float()})
-    refuses("accepted must be boolean", LOSS, now, **given | {"accepted": ACCEPTED.long()})
-    refuses("reference_rewards must be finite, got nan", LOSS, now, **given | {"reference_rewards": STILL * torch.nan})
     refuses("group must be at least 2, got 1: a group of one has no advantage", Gto, group=1)
     refuses("clip must be above 0 and below 1, got 1", Gto, clip=1)
     refuses("eta must be above 0", Gto, eta=0)

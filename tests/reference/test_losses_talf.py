@@ -149,7 +149,7 @@ def test_unusable_settings_and_tensors_are_refused() -> None:
     )
     refuses("the rows that expand returns must be dist", beam_trees, partial(expand, table=2 * TABLE), ROOTS, 1, 1)
     trees, kept = beam_trees(expand, ROOTS, 2, 3), torch.ones(4) > 0
-    refuses("the targets of the trees must have shape \\(4, 4, 6\\)", Talf(k=2), drawn(4, 4, V), trees, kept)
+    refuses("target must have shape \\(4, 4, 6\\)", Talf(k=2), drawn(4, 4, V), trees, kept)
     doubled = replace(trees, target=trees.target * 2)
-    refuses("the targets of the trees must be distributions", Talf(k=2), drawn(4, 5, V), doubled, kept)
-    refuses("mask must keep at least one position", Talf(k=2), drawn(4, 5, V), trees, ~kept)
+    refuses("target must be distributions", Talf(k=2), drawn(4, 5, V), doubled, kept)
+    refuses("mask must be boolean and keep at least one position", Talf(k=2), drawn(4, 5, V), trees, ~kept)

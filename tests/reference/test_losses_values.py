@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from reference.losses import Eagle, Eagle3, Hass, Kl, LkAlpha, LkLambda, Pass, Tv
+from reference.losses import Eagle, Eagle3, Hass, LkAlpha, LkLambda, Pass
 from reference.losses.chain import acceptance, cross_entropy, kl, on_draft_vocabulary
 from spectheory.core.errors import InputError
 from spectheory.otlp.naive import Naive
@@ -50,10 +50,10 @@ def test_losses_on_dyadic_values_against_fractions(p: list[Fraction]) -> None:
     uniform = [Fraction(1, 4)] * 4
     row = one_row(torch.zeros(4, dtype=torch.float64), tensor(p))
     exact = Naive().acceptance(np.array(p, dtype=object), np.array(uniform, dtype=object), 1)
-    assert Fraction(Tv()(**row).item()) == 1 - exact
+    assert Fraction(LkLambda(eta=1e6)(**row).item()) == 1 - exact
     assert LkAlpha()(**row).item() == pytest.approx(-log(exact), abs=1e-15)
     bits = 2 + sum(float(one) * log2(one) for one in p if one)
-    assert Kl()(**row).item() == pytest.approx(bits * log(2), abs=1e-15)
+    assert LkLambda(eta=0)(**row).item() == pytest.approx(bits * log(2), abs=1e-15)
     weight = exp(-3 * exact)
     both = weight * bits * log(2) + (1 - weight) * float(1 - exact)
     assert LkLambda()(**row).item() == pytest.approx(both, abs=1e-15)
@@ -70,7 +70,9 @@ def test_lk_alpha_has_the_gradient_of_tv_divided_by_the_acceptance() -> None:
     given = batch(1)
     logits, target = given.logits[0][0, :1].requires_grad_(), given.target[0, :1]
     row = one_row(logits[0], target[0])
-    far, near = (torch.autograd.grad(loss(**row), logits, retain_graph=True)[0] for loss in (LkAlpha(), Tv()))
+    far, near = (
+        torch.autograd.grad(loss(**row), logits, retain_graph=True)[0] for loss in (LkAlpha(), LkLambda(eta=1e6))
+    )
     torch.testing.assert_close(far, near / acceptance(target, logits.softmax(-1)), rtol=1e-12, atol=1e-15)
 
 
@@ -119,7 +121,7 @@ def test_a_draft_vocabulary_keeps_the_acceptance_of_the_whole_vocabulary() -> No
     whole = torch.zeros(4, dtype=torch.float64)
     whole[inside] = q
     row = one_row(torch.zeros(2, dtype=torch.float64), part.target[0, 0])
-    assert 1 - Tv()(**row, coverage=part.coverage).item() == acceptance(p, whole).item() == 5 / 8
+    assert 1 - LkLambda(eta=1e6)(**row, coverage=part.coverage).item() == acceptance(p, whole).item() == 5 / 8
     assert LkAlpha()(**row, coverage=part.coverage).item() == pytest.approx(-log(5 / 8), rel=1e-15)
 
 

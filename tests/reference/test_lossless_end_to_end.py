@@ -36,7 +36,7 @@ from spectheory.certify.certificate import power_of_ten
 from spectheory.core.world import Context, Paths
 from spectheory.verify import TopDown, Verifier
 from tests.covering import covering
-from tests.faulty import FAULTS, Fault, Overheard, Shared
+from tests.reference.faulty import FAULTS, Fault, Overheard, Shared
 from tests.reference.remembered import remembered
 
 WORDS, PROMPT = ("n", "-", " is", "#"), [0, 1, 2, 3, 2, 0]

@@ -11,10 +11,10 @@ import torch
 
 from reference.losses import loss_of
 from reference.models import Pair
-from reference.part_files import claim
+from reference.part_files import claimed
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
-from tests.conftest import generated
+from tests.reference.sampled_text import generated
 from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
 from tests.refusals import refuses
 
@@ -96,7 +96,8 @@ def test_a_head_that_reads_other_layers_is_refused(tiny: Pair, texts: OwnTexts) 
 
 def test_files_without_provenance_are_not_taken_over(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
     """Not even by a training of a head, which writes weights of the same name."""
-    refuses("holds a texts of a target, not a trace", claim, texts.folder, "trace")
+    with pytest.raises(ValueError, match="holds a texts of a target, not a trace"), claimed(texts.folder, "trace"):
+        pass
     (tmp_path / "model.safetensors").write_bytes(b"mine")
     refuses("without its provenance.json", write_own_texts, tiny, corpus(tiny), SETTINGS, tmp_path)
     recipe = HeadRecipe(loss_of("eagle"), steps=1, rows=2)

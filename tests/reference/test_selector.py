@@ -141,18 +141,6 @@ def test_labels_continue_after_an_interruption_and_refuse_another_folder(labels:
         selector_labels(texts(), replace(SETTINGS, space=ActionSpace(2, 1, 1)), tmp_path)
 
 
-def test_roots_of_one_source_are_one_cluster(labels: Labels, tmp_path: Path) -> None:
-    """The labels are the same; clusters are by source, and a folder holds labels of one clustering."""
-    named = replace(texts(), sources=tuple("abc"[number % 3] for number in range(12)))
-    found = selector_labels(named, SETTINGS, tmp_path)
-    assert (found.tokens == labels.tokens).all()
-    joined, apart = comparison(found), comparison(labels)
-    assert len(joined.runs[SAME][0].numerators) == 3
-    assert joined.throughput(SELECTOR) == pytest.approx(apart.throughput(SELECTOR))
-    with pytest.raises(ForeignFolderError, match="clusters"):
-        selector_labels(texts(), SETTINGS, tmp_path)
-
-
 def test_labels_that_cannot_be_computed_are_refused(tmp_path: Path) -> None:
     refuses("Traversal must be a node solver that is lossless", LabelSettings, verifier="Traversal")
     refuses("for any vocabulary", LabelSettings, verifier="OptimalTransport")
@@ -252,21 +240,6 @@ def test_the_comparison_sums_tokens_and_seconds_by_prompt(labels: Labels) -> Non
     time = np.mean([seconds[roots, chosen].sum() for chosen in picked])
     for name, sums in judged.items():
         assert found.throughput(name) == pytest.approx(np.mean(sums) / time, rel=1e-6)
-
-
-def test_an_oracle_that_chooses_among_noise_gains_only_on_the_noise_it_chose_by(labels: Labels) -> None:
-    """All trees have E[tau] = 2 and equal seconds, with noise of 0.5: the exact gain of an oracle is 0.
-
-    The mean of the other oracle over 24 roots and 2 draws has a standard error of 0.5 / 48^0.5 = 0.07; 4 of them.
-    """
-    noise = 0.5 * np.random.default_rng(0).standard_normal((24, 2, len(SPACE.trees)))
-    noisy = replace(labels, tokens=(2 + noise).astype(np.float32))
-    flat = replace(selector(), latency=st.Latency.constant(target_seconds=1.0, draft_seconds=0.0))
-    taus = comparison(noisy, flat).taus
-    expected = float(noise.max(-1).mean())
-    assert taus[NAIVE] == pytest.approx(2 + expected, rel=1e-6)
-    assert expected > 0.5
-    assert abs(taus[CROSS] - 2) < 0.28
 
 
 def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels: Labels) -> None:

@@ -50,21 +50,6 @@ def test_the_mean_of_each_label_is_the_block_efficiency_of_its_tree(solver: Solv
         assert value == delayed_block_efficiency(solver, world, tree.paths, tree.length, tree.trunk).value, tree
 
 
-def test_labels_of_trees_of_one_level_do_not_depend_on_the_draws() -> None:
-    one, other = (drawn(SMALL, np.random.default_rng(seed), 3) for seed in (1, 2))
-    values = [shared.expected_tokens(SpecInfer(), rows_of_target(shared)) for shared in (one, other)]
-    for place, tree in enumerate(SMALL.trees):
-        if tree.trunk + tree.length <= 1:
-            assert len({row[place] for rows in values for row in rows}) == 1
-
-
-def test_the_324_actions_are_233_trees() -> None:
-    space = ActionSpace()
-    assert len(space.actions) == 4 * 9 * 9
-    assert len(space.trees) == 17 + 3 * 9 * 8
-    assert {action.tree for action in space.actions} == set(space.trees)
-
-
 def test_seconds_are_those_of_delayed_trees_and_equal_for_equal_trees() -> None:
     latency = st.Latency(
         np.array([1, 8]), np.array([0, 100]), np.array([[4.0, 5], [6, 9]]), np.array([[1.0, 2], [1.5, 3]])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reference.heads import Head, read_head
 from reference.library_sources import standard_library
-from reference.losses import Eagle, Eagle3, Gto, Hass, Kl, Loss, Talf, beam_trees, unroll_tree
+from reference.losses import Eagle, Eagle3, Gto, Hass, Loss, Talf, beam_trees, unroll_tree
 from reference.losses.gto import longest_accepted
 from reference.models import Pair, load_pair, with_draft
 from reference.selector import Selector
@@ -30,7 +30,7 @@ from reference.train.objectives import Batching, DraftTrees, GroupObjective, Les
 from reference.train.own_texts import OwnTexts
 from reference.train.pair import HeadSteps, LayerSizes
 from spectheory import Latency, Tree
-from tests.conftest import TINY
+from tests.reference.sampled_text import TINY
 from tests.reference.train_heads import config, head, own_texts
 from tests.refusals import refuses
 from tests.replay.inputs import prompts
@@ -98,7 +98,7 @@ def test_rows_of_a_lesson_predict_the_token_after_the_one_they_read(tiny: Pair, 
 @pytest.mark.parametrize("kind", ["eagle1", "eagle3"])
 def test_a_head_at_trees_on_many_roots_equals_whole_sequences(tiny: Pair, texts: OwnTexts, kind: Any) -> None:
     one, batch = head(tiny, kind), texts.batch([0, 3])
-    made = objective_of(Kl(), one, tiny.target, Batching(texts, 2, 0))
+    made = objective_of(Eagle3(), one, tiny.target, Batching(texts, 2, 0))
     lesson = made.lesson(batch)
     roots = torch.tensor([[3, 7, 11], [2, 8, 16]])
     known = lesson.target.gather(1, roots[..., None].expand(-1, -1, lesson.target.shape[-1]))
@@ -117,19 +117,6 @@ def test_a_head_at_trees_on_many_roots_equals_whole_sequences(tiny: Pair, texts:
                 text = torch.cat([batch.tokens[row, : place + 2], torch.tensor(path)])
                 expected = model(text[None]).logits[0, -1].softmax(-1)
                 torch.testing.assert_close(trees.target[number, node].double(), expected, rtol=0, atol=1e-6)
-
-
-@torch.no_grad()
-def test_a_draft_grows_the_trees_that_it_would_grow_alone(tiny: Pair, texts: OwnTexts) -> None:
-    one, batch = head(tiny, "eagle3"), texts.batch([0, 3])
-    lesson = objective_of(Kl(), one, tiny.target, Batching(texts, 2, 0)).lesson(batch)
-    roots = torch.tensor([[3, 7], [2, 8]])
-    forest = HeadForest(one, one.fuse(lesson.states), lesson.tokens, roots)
-    grown = beam_trees(forest.distributions, forest.root_tokens, 2, 3)
-    for number, (row, place) in enumerate(((0, 3), (0, 7), (1, 2), (1, 8))):
-        expected = beam_trees(alone(one, *at_root(lesson, one, row, place)), lesson.tokens[row, place, None], 2, 3)
-        assert grown.parent[number].equal(expected.parent[0])
-        assert grown.token[number].equal(expected.token[0])
 
 
 def test_talf_reads_all_nodes_at_chosen_roots(tiny: Pair, texts: OwnTexts) -> None:
@@ -285,8 +272,8 @@ def test_an_interrupted_building_of_the_pair_goes_on_and_equals_an_uninterrupted
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = replace(
-        TINY, target=LayerSizes(7, 32, 32), draft=LayerSizes(1, 32, 32), rows=2, length=32, prompts=8,
-        head=HeadSteps(hidden=16, texts=4, rows=2, start_steps=2, steps=2, passes=2), target_steps=6, draft_steps=3,
+        TINY, target=LayerSizes(7, 32, 32), rows=2, length=32, prompts=8,
+        head=HeadSteps(hidden=16, texts=4, rows=2, start_steps=2, steps=2, passes=2), target_steps=6,
     )  # fmt: skip
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0)
     building.build_pair(tmp_path / "whole", tmp_path / "work-whole", recipe)
@@ -303,11 +290,11 @@ def test_an_interrupted_building_of_the_pair_goes_on_and_equals_an_uninterrupted
         building.build_pair(tmp_path / "two", tmp_path / "work-two", recipe)
     assert torch.load(tmp_path / "work-two" / "target.pt")["step"] == 3
     building.build_pair(tmp_path / "two", tmp_path / "work-two", recipe)
-    for role in ("target", "draft", "head"):
+    for role in ("target", "head"):
         whole, two = ((tmp_path / name / role / "model.safetensors").read_bytes() for name in ("whole", "two"))
         assert whole == two
-    (tmp_path / "work-two" / "draft.pt").write_bytes(b"half a checkpoint")
-    with pytest.raises(ValueError, match="draft.pt is damaged: remove it to start this model anew"):
+    (tmp_path / "work-two" / "target.pt").write_bytes(b"half a checkpoint")
+    with pytest.raises(ValueError, match="target.pt is damaged: remove it to start this model anew"):
         building.build_pair(tmp_path / "two", tmp_path / "work-two", recipe)
     with pytest.raises(ValueError, match="holds the work of another recipe"):
         building.build_pair(tmp_path / "two", tmp_path / "work-two", replace(recipe, seed=1))

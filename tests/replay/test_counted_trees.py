@@ -63,18 +63,3 @@ def test_where_no_cycle_starts_the_tree_is_that_of_the_rates() -> None:
     sizes = (1, 3, 6)
     found = [st.block_efficiency(tree, RATES) for tree in counted_trees(paths, (*sizes, 7))]
     assert found == pytest.approx([st.block_efficiency(st.best_tree(RATES, size), RATES) for size in sizes], rel=1e-12)
-
-
-def test_limits_are_kept_to() -> None:
-    texts, starts = [GreedyText(np.arange(500) % 3)], [np.ones(500)]
-    paths = counted_paths(texts, starts, RATES, budget=50, depth=2, fanout=2)
-    assert sorted(paths) == [(0,), (0, 0), (0, 1), (1,), (1, 0), (1, 1)]
-
-
-def test_paths_of_one_depth_are_told_apart() -> None:
-    """Half of the cycles take rank 0 and miss, the others rank 1 and then rank 0: rates alone draft below rank 0."""
-    ranks = np.array([0, -1, 1, 0, -1] * 2000)
-    starts = [np.tile([1.0, 0, 1, 0, 0], 2000)]
-    assert set(st.best_tree(RATES, 3).to_paths()) == {(0,), (0, 0), (1,)}
-    paths = counted_paths([GreedyText(ranks)], starts, RATES, budget=3, depth=4, fanout=3)
-    assert set(paths) == {(0,), (1,), (1, 0)}

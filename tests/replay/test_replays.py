@@ -1,4 +1,4 @@
-"""Replays of trees and verifiers on texts: compiled loops against the plain ones, greedy texts, and refusals."""
+"""Replays of trees and verifiers on texts: compiled loops against the plain ones, and greedy texts."""
 
 from __future__ import annotations
 
@@ -14,26 +14,14 @@ from spectheory.core.acceptance import cycle_starts
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
-from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, SpecInfer
 from spectheory.replay import ChainText, CycleChain, GreedyText, Replays, TargetText, kernels
 from spectheory.replay.kernels import kept_top_down, shape_of
 from spectheory.replay.siblings import Siblings
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from tests.refusals import refuses
+from tests.replay.inputs import NO_REPLACEMENT, random_text, trees
 
-NO_REPLACEMENT = DrawRule.NO_REPLACEMENT
 TREES = (Tree.chain(3), Tree.k_ary(3, 2), Tree([-1, 0, 0, 1, 1, 1, 2, 4]))
-
-
-def random_text(seed: int, n: int = 12, vocabulary: int = 7, depths: int = 2) -> TargetText:
-    """p and q far apart, with zeros in q, and depths of their own."""
-    rng = np.random.default_rng(seed)
-    p, q = rng.dirichlet(np.full(vocabulary, 0.5), n), rng.dirichlet(np.full(vocabulary, 0.5), (depths, n))
-    q[..., 0] = 0
-    q /= q.sum(-1, keepdims=True)
-    p = (p + 0.01) / (p + 0.01).sum(1, keepdims=True)
-    return TargetText(rng.integers(0, vocabulary, n), p, q)
 
 
 def draws_of(text: TargetText, siblings: Siblings) -> Callable[..., kernels.WeightedDrafts]:
@@ -86,25 +74,12 @@ def test_the_siblings_are_drawn_without_replacement_from_the_others() -> None:
     assert chisquare(counted, list(expected.values())).pvalue > 1e-6
 
 
-def test_a_longer_row_of_siblings_begins_with_the_shorter_one() -> None:
-    text = random_text(0)
-    one, three = Siblings(text, [3]), Siblings(text, [3])
-    short = one.drawn(1)
-    assert (three.drawn(3)[..., :1] == short).all()
-    assert (one.drawn(3) == three.drawn(3)).all()
-
-
 def test_chains_of_all_block_like_verifiers_agree() -> None:
     """Block, Tree Monte Carlo, traversal and one path of greedy multi-path block have one distribution on chains."""
     replays, chain = Replays([random_text(seed, depths=1) for seed in range(3)]), Tree.chain(4)
     verifiers = Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()
     block, *others = [np.concatenate(replays.kept(chain, verifier, DrawRule.IID)) for verifier in verifiers]
     assert all(np.allclose(block, other) for other in others)
-
-
-trees = st.lists(st.integers(0, 10**6), max_size=9).map(
-    lambda picks: Tree([-1, *(pick % (node + 1) for node, pick in enumerate(picks))])
-)
 
 
 @settings(deadline=None)
@@ -119,23 +94,17 @@ def test_greedy_cycles_are_those_of_the_longest_match(tree: Tree, ranks: list[in
 
 
 @pytest.mark.parametrize(
-    ("tree", "verifier", "rule"),
-    [
-        *((tree, verifier, NO_REPLACEMENT) for tree in TREES for verifier in (TopDown(RRS()), Traversal())),
-        *((TREES[2], verifier, DrawRule.IID) for verifier in (TopDown(SpecInfer()), Traversal())),
-        (Tree.chain(3), Block(), DrawRule.IID),
-    ],
-    ids=repr,
+    ("verifier", "rule"),
+    [(TopDown(RRS()), NO_REPLACEMENT), (Traversal(), NO_REPLACEMENT), (TopDown(SpecInfer()), DrawRule.IID)],
+    ids=str,
 )
 def test_the_reach_of_the_nodes_adds_up_to_the_cycles_that_keep_as_many_tokens(
-    tree: Tree, verifier: Verifier, rule: DrawRule
+    verifier: Verifier, rule: DrawRule
 ) -> None:
-    replays = Replays([random_text(seed) for seed in range(3)])
-    reach = replays.reach(tree, verifier, rule)
+    replays, tree = Replays([random_text(seed) for seed in range(3)]), TREES[2]
     accepted = replays.replay(tree, verifier, rule).accepted
     at_least = accepted[::-1].cumsum()[::-1] / accepted.sum()
-    assert np.allclose(np.bincount(tree.depth, reach), at_least)
-    assert np.allclose(reach.sum(), accepted @ np.arange(1, len(accepted) + 1) / accepted.sum())
+    assert np.allclose(np.bincount(tree.depth, replays.reach(tree, verifier, rule)), at_least)
 
 
 @settings(deadline=None)
@@ -151,13 +120,6 @@ def test_the_reach_of_a_node_is_the_share_of_cycles_that_walk_through_it(tree: T
         depth = max(len(path) for path in paths if path == tuple(ranks[position : position + len(path)]))
         position, cycles = position + depth + 1, cycles + 1
     assert np.allclose(Replays([GreedyText(np.array(ranks))]).reach(tree, Greedy()), counted / cycles)
-
-
-def test_nodes_of_other_width_or_depth_have_drafts_of_their_own() -> None:
-    """Edges at different positions are independent, whatever nodes lie there."""
-    (one,) = Replays([random_text(0)])._each
-    first = [one.rng(k, depth).random() for k in (1, 2, 3) for depth in (0, 1)]
-    assert len(set(first)) == 6
 
 
 def test_ranks_by_depth_are_read_where_the_node_is() -> None:
@@ -178,54 +140,11 @@ def test_accepted_lengths_of_a_long_chain_replay_every_shorter_one(hits: list[bo
     assert by_length.cycles == by_rank.cycles
 
 
-def test_lengths_that_depend_on_the_start_are_read_where_a_cycle_starts() -> None:
-    """A head that feeds on its own features drafts otherwise from the next position on."""
-    text = ChainText(np.array([0, 2, 0, 0, 1, 0, 0, 0, 0]), longest=5)
-    assert np.flatnonzero(CycleChain(Replays([text]).kept(Tree.chain(3), Greedy())[0]).starts).tolist() == [
-        1,
-        4,
-        6,
-        7,
-        8,
-    ]
-
-
 def test_tau_is_tokens_over_cycles_of_the_cycles_that_fit() -> None:
     """A text of hits and misses in turn: cycles of a chain of 2 keep one token each."""
-    replayed = Replays([GreedyText(np.array([-1, 0] * 30)), GreedyText(np.array([0, -1] * 30))], first=0).replay(
-        Tree.chain(2), Greedy()
-    )
+    texts = [GreedyText(np.array(ranks * 30)) for ranks in ([-1, 0], [0, -1])]
+    replayed = Replays(texts, first=0).replay(Tree.chain(2), Greedy())
     assert replayed.emitted.tolist() == [59.0, 58.0]
     assert replayed.cycles.tolist() == [30.0, 29.0]
     assert replayed.accepted.tolist() == [1, 58, 0]
     assert replayed.tau == 117 / 59
-
-
-TEXT = random_text(1, depths=1)
-RANKED = GreedyText(np.array([0, -1] * 8))
-
-
-def test_bad_input_is_refused_with_its_name_and_value() -> None:
-    refuses(r"tokens\[0\] is 0.*cannot", TargetText, np.array([0]), np.array([[0.0, 1.0]]), np.array([[0.5, 0.5]]))
-    refuses("tokens.*got 2", TargetText, np.array([2]), np.array([[0.0, 1.0]]), np.array([[0.5, 0.5]]))
-    refuses("tokens.*float64", TargetText, np.array([0.5]), np.ones((1, 1)), np.ones((1, 1)))
-    refuses(r"p.*\(1, V\).*q", TargetText, np.array([0]), np.ones((1, 1)), np.ones((2, 1)))
-    refuses(r"p\[0\].*0.9", TargetText, np.array([0]), np.array([[0.5, 0.4]]), np.array([[0.5, 0.5]]))
-    refuses(r"q\[0\].*nan", TargetText, np.array([0]), np.array([[0.5, 0.5]]), np.array([[np.nan, 0.5]]))
-    refuses("ranks.*-2", GreedyText, np.array([-2]))
-    refuses("accepted.*longest=5.*3 to 6", ChainText, np.array([3, 6]), 5)
-    refuses("accepted.*whole numbers", ChainText, np.array([0.5]), 5)
-    refuses("chain of at most 9.*Tree", Replays([ChainText(np.arange(9), 9)]).replay, Tree.k_ary(2, 1), Greedy())
-    refuses(r"at most 3.*chain\(4\)", Replays([ChainText(np.arange(9) % 3, 3)]).replay, Tree.chain(4), Greedy())
-    refuses("4 children.*only 3", Replays([GreedyText(np.arange(40) % 3, 3)]).replay, Tree.k_ary(4, 1), Greedy())
-    refuses("texts.*none", Replays, [])
-    refuses("texts.*several", Replays, [TEXT, RANKED])
-    refuses("samples.*0", Replays, [TEXT], samples=0)
-    refuses("Greedy.*TargetText", Replays([TEXT]).replay, Tree.chain(2), Greedy())
-    refuses(r"Block\(\).*GreedyText", Replays([RANKED]).replay, Tree.chain(2), Block(), DrawRule.IID)
-    refuses("Levels.*Tree", Replays([RANKED]).replay, Levels((2,)), Greedy())
-    refuses(r"1 \+ 21.*16", Replays([RANKED]).replay, Tree.chain(20), Greedy())
-    refuses("rule.*DrawRule.NO_REPLACEMENT", Replays([TEXT]).replay, Tree.chain(2), Block())
-    refuses("TOP_K.*lossless only for IID", Replays([TEXT]).replay, Tree.chain(2), Block(), DrawRule.TOP_K)
-    refuses("chains.*Traversal", Replays([TEXT]).replay, Tree.k_ary(2, 1), Block(), DrawRule.IID)
-    refuses("rule.*IID", Replays([TEXT]).replay, Paths(2, 2), TopDown(SpecInfer()), NO_REPLACEMENT)

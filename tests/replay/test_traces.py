@@ -10,11 +10,14 @@ import pytest
 
 import spectheory as st
 from reference.models import Pair
+from reference.sampling import Sampling
 from reference.tracing import PROMPTS, TraceSettings, acceptance, record_trace, replays
-from spectheory.otlp import RRS, Naive
+from spectheory.otlp import Naive
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
-from spectheory.verify import Greedy, TopDown, Traversal, name_of, verifier_of
+from spectheory.planning.replayed import planned_verifiers
+from spectheory.replay import TargetText
+from spectheory.verify import Greedy, TopDown, name_of, verifier_of
 from tests.command_line import Run
 from tests.refusals import refuses
 from tests.replay.inputs import LATENCY, RATES, RULES, TREE, prompts
@@ -27,27 +30,17 @@ def trace(request: pytest.FixtureRequest, tiny: Pair, tmp_path_factory: pytest.T
     return folder
 
 
-def test_a_plan_of_a_trace_names_the_verifier_that_decodes(tiny: Pair, trace: Path, tmp_path: Path) -> None:
+def test_a_plan_of_a_trace_names_the_fastest_verifier(tiny: Pair, trace: Path) -> None:
     texts = replays(trace, tiny)
     chosen = search(acceptance(trace, min_trials=1).smoothed(), LATENCY, max_budget=8, replays=texts)
-    assert chosen.verifier is not None
-    assert chosen.rule is not None
-    verifier, rule = verifier_of(chosen.verifier), st.DrawRule[chosen.rule]
+    verifier, rule = verifier_of(chosen.verifier or ""), st.DrawRule[chosen.option().rule or ""]
     assert chosen.tau == texts.replay(chosen.tree, verifier, rule).tau
-    for other in (TopDown(Naive()), TopDown(RRS()), Traversal(), Greedy()):
-        if texts.greedy == isinstance(other, Greedy):
-            assert (
-                evaluate(chosen.tree, RATES, LATENCY, replays=texts).speedup
-                >= evaluate(chosen.tree, RATES, LATENCY, replays=texts, verifier=name_of(other)).speedup
-            )
-    chosen.save(tmp_path / "plan.json")
-    loaded = st.load(tmp_path / "plan.json")
-    assert isinstance(loaded, st.Schedule)
-    assert (loaded.verifier, loaded.rule, loaded.speedup) == (chosen.verifier, chosen.rule, chosen.speedup)
-    assert f"with {chosen.verifier}" in loaded.summary
+    for other, _ in planned_verifiers(texts, chosen.tree):
+        slower = evaluate(chosen.tree, RATES, LATENCY, replays=texts, verifier=name_of(other))
+        assert evaluate(chosen.tree, RATES, LATENCY, replays=texts).speedup >= slower.speedup
 
 
-def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path, tiny_folders: Path) -> None:
+def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path) -> None:
     rates, times, out = tmp_path / "rates.json", tmp_path / "times.json", tmp_path / "plan.json"
     acceptance(trace, min_trials=1).save(rates)
     LATENCY.save(times)
@@ -62,19 +55,6 @@ def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path, tiny
     assert f'"tau": {plan.tau!r}' in again.stdout
 
 
-def test_a_trace_of_another_pair_or_without_prompts_is_refused(trace: Path, tiny: Pair, tmp_path: Path) -> None:
-    if replays(trace, tiny).greedy:
-        return
-    other = replace(tiny, target=tiny.draft)  # pyrefly: ignore[bad-argument-type]
-    refuses(r"pair has weights .*, the trace in .* was recorded with", replays, trace, other)
-    held = (trace / PROMPTS).read_text()
-    (trace / PROMPTS).unlink()
-    try:
-        refuses(r"lacks prompts.json, .*: record the trace again", replays, trace, tiny)
-    finally:
-        (trace / PROMPTS).write_text(held)
-
-
 def test_the_pair_is_loaded_as_it_was_recorded(trace: Path, tiny: Pair) -> None:
     loaded, given = replays(trace), replays(trace, tiny)
     verifier = Greedy() if given.greedy else TopDown(Naive())
@@ -82,13 +62,36 @@ def test_the_pair_is_loaded_as_it_was_recorded(trace: Path, tiny: Pair) -> None:
     assert loaded.replay(TREE, verifier, RULES[False]).tau == pytest.approx(tau, rel=1e-6)
 
 
-def test_prompts_that_were_changed_are_refused(trace: Path, tiny: Pair) -> None:
+def test_a_trace_of_another_pair_or_with_other_prompts_is_refused(trace: Path, tiny: Pair) -> None:
     if replays(trace, tiny).greedy:
         return
-    held = (trace / PROMPTS).read_text()
+    other, held = replace(tiny, target=tiny.draft), (trace / PROMPTS).read_text()  # pyrefly: ignore[bad-argument-type]
+    refuses(r"pair has weights .*, the trace in .* was recorded with", replays, trace, other)
     try:
         for text in ("{", "[[1, 2]]", json.dumps(json.loads(held)[::-1])):
             (trace / PROMPTS).write_text(text)
             refuses("prompts.json .*(record the trace again|is damaged)", replays, trace, tiny)
+        (trace / PROMPTS).unlink()
+        refuses(r"lacks prompts.json, .*: record the trace again", replays, trace, tiny)
     finally:
         (trace / PROMPTS).write_text(held)
+
+
+def test_a_trace_is_of_its_sampling(tiny: Pair, tmp_path: Path) -> None:
+    def settings(sampling: Sampling) -> TraceSettings:
+        return TraceSettings("random", sampling.temperature, 4, 30, top_k=sampling.top_k, top_p=sampling.top_p)
+
+    sampling = Sampling(1.0, 8, 0.9)
+    record_trace(tiny, prompts(3), settings(sampling), tmp_path)
+    rates = acceptance(tmp_path, min_trials=1)
+    assert Sampling.of(rates.provenance) == sampling
+    assert rates.provenance.sampling == "temperature 1 and top-k 8 and top-p 0.9"
+    for text in replays(tmp_path, tiny, rates=rates).texts:
+        assert isinstance(text, TargetText)
+        assert ((text.p > 0).sum(1) <= 8).all()
+    unlimited = replace(rates, provenance=rates.provenance.replace(top_k=None))
+    refuses("has temperature 1 and top-k 8 and top-p 0.9, but the .* have", replays, tmp_path, rates=unlimited)
+    for other in (Sampling(1.0), Sampling(1.0, 7, 0.9), Sampling(0.9, 8, 0.9)):
+        refuses("holds a trace with", record_trace, tiny, prompts(3), settings(other), tmp_path)
+    refuses("top_k=5 and top_p=1 have no effect at temperature 0", TraceSettings, "random", top_k=5)
+    refuses("top_p must be above 0 and at most 1", TraceSettings, "random", temperature=1.0, top_p=1.5)

@@ -14,7 +14,6 @@ from simulate import Controller, Requests, Server, StepTimes, Tier, compare_sche
 from simulate.serving import schedules_in
 from simulate.serving.engine_loop import step_seconds
 from simulate.serving.server import prepared
-from spectheory.core.errors import InputError
 from spectheory.results.serving import Figures, batch_means
 from tests.known import known
 from tests.refusals import refuses
@@ -53,9 +52,6 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert isinstance(again, st.results.serving.ServingRun)
     assert again.to_dict() == run.to_dict()
     assert (again.goodput, again.tpot, again.trees) == (run.goodput, run.tpot, run.trees)
-    same = serve(scheduled(range(1, 33)), load(), seed=3, slo_tpot_seconds=0.02, keep_steps=True)
-    stamp = replace(same.provenance, created=run.provenance.created)
-    assert replace(same, provenance=stamp).to_dict() == run.to_dict()
     assert (serve(scheduled(range(1, 33)), load(), seed=4).completion_seconds != run.completion_seconds).any()
 
 
@@ -117,7 +113,7 @@ def test_computed_times_are_those_of_the_deployment_and_know_the_memory() -> Non
         assert times.latencies[row][column].cycle(CHAIN, 1024) == pytest.approx(expected, rel=1e-12)
     tokens = known(times.kv_tokens)
     replace(place, context=tokens // 4).latency(4)
-    refuses("missing", replace(place, context=tokens // 4 + 1).latency, 4)
+    refuses("offers 72 GB", replace(place, context=tokens // 4 + 1).latency, 4)
 
 
 def test_schedules_are_compared_on_the_same_requests() -> None:
@@ -149,42 +145,19 @@ def test_batch_means_cover_the_mean() -> None:
 
 
 def test_what_cannot_be_simulated_is_refused() -> None:
-    refuses(
-        "kv_tokens must hold each request, but request 0 needs 12",
-        serve,
-        scheduled(range(1, 9)),
-        load(),
-        server=Server.of(scheduled(range(1, 9)), kv_tokens=120),
-    )
-    refuses(
-        "no entry for batch size 5, which this load reaches: plan every batch size, as in",
-        serve,
-        st.schedule(RATES, steady, [1, 2, 8], context=500),
-        load(rate=60),
-    )
-    refuses("rates must be given", serve, st.Tree.chain(2), load(), server=Server.of(scheduled(range(1, 9))))
+    made, gaps = scheduled(range(1, 9)), st.schedule(RATES, steady, [1, 2, 8], context=500)
+    one, two = Server.of(steady(1)), load(kinds=np.arange(200) % 2)
+    small = Server.of(made, kv_tokens=120)
+    refuses("kv_tokens must hold each request, but request 0 needs 12", serve, made, load(), server=small)
+    refuses("no entry for batch size 5, which this load reaches: plan every batch", serve, gaps, load(rate=60))
     refuses("server must be given", serve, CHAIN, load(), rates=RATES)
     refuses("batches must increase from 1 on, got", serve, scheduled(range(2, 9)), load())
-    refuses("max_sequences must be at most 8", Server.of, scheduled(range(1, 9)), max_sequences=9)
-    refuses("batched_tokens must be at least 1", Server.of, scheduled(range(1, 9)), batched_tokens=0)
-    refuses(
-        "2 classes of acceptance, but there are rates for 1",
-        serve,
-        CHAIN,
-        load(kinds=np.arange(200) % 2),
-        server=Server.of(steady(1)),
-        rates=RATES,
-    )
+    refuses("max_sequences must be at most 8", Server.of, made, max_sequences=9)
+    refuses("2 classes of acceptance, but .* for 1", serve, CHAIN, two, server=one, rates=RATES)
     refuses("rates must be an Acceptance", Tier.of, CHAIN, [])
-    refuses("survival must have a row of 4 probabilities", Tier, CHAIN, np.array([[1, np.nan, 0, 0]]))
     refuses("survival must have a row of 4 probabilities", Tier, CHAIN, np.array([[1, 0.5, 0.6, 0]]))
-    refuses("survival must have a row of 4 probabilities", Tier, CHAIN, np.ones((1, 2)))
-    refuses("until_seconds must be", serve, None, load(), server=Server.of(steady(1)), until_seconds=float("nan"))
-    refuses("seed must be", serve, None, load(), server=Server.of(steady(1)), seed=-1)
-    refuses("tiers must be at least one", Controller, "none", (), np.zeros((0, 3), int))
+    refuses("until_seconds must be", serve, None, load(), server=one, until_seconds=float("nan"))
     refuses("table must have a row of tier indices", Controller, "gone", (Tier.off(),), np.array([[0, 1]]))
-    refuses("table must have a row", Controller, "flat", (Tier.off(),), np.array([0, 0]))
-    refuses("server must be given", compare_schedules, {"off": None}, load())
 
 
 def test_a_loop_that_reaches_no_gap_is_served() -> None:
@@ -209,12 +182,3 @@ def test_computed_times_of_a_schedule_are_computed_at_other_contexts_too() -> No
     assert (np.diff(several[0, 1:, :, 0], axis=1) > 0).all()
     at_context = [np.interp(3000, contexts, row) for row in several[0, 1:, :, 0]]
     assert at_context == pytest.approx(one[0, 1:, 0, 0].tolist(), rel=1e-9)
-
-
-def test_a_run_of_more_steps_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulate.serving.server.BUFFER", 64)
-    monkeypatch.setattr("simulate.serving.server.MOST_STEPS", 200)
-    server = Server(StepTimes.of(st.Latency.constant(draft_seconds=0.1)))
-    assert len(serve(None, Requests.closed(1, [1], [150]), server=server)) == 1
-    with pytest.raises(InputError, match="requests must be complete after 200 steps, but 1 of 2 are: give fewer"):
-        serve(None, Requests.closed(1, [1, 1], [150, 150]), server=server)

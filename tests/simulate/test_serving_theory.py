@@ -13,6 +13,7 @@ import pytest
 from simulate import Controller, Requests, Server, StepTimes, Tier, self_consistent, serve
 from simulate.serving.stability import mean_cycles
 from spectheory import Acceptance, Deployment, Latency, Tree
+from tests.known import known
 
 RATES = Acceptance.by_rank([0.7])
 CHAIN = Tree.chain(3)
@@ -76,8 +77,7 @@ def test_a_closed_loop_emits_tau_tokens_of_each_sequence_in_a_cycle() -> None:
     assert emitted / run.decode_seconds == pytest.approx((1 + mean) * batch / STEP, rel=0.01)
 
 
-@pytest.mark.parametrize("tree", [Tree.chain(0), CHAIN])
-@pytest.mark.parametrize("sequences", [1, 5])
+@pytest.mark.parametrize(("tree", "sequences"), [(Tree.chain(0), 1), (CHAIN, 5)])
 def test_littles_law_holds_in_each_run(tree: Tree, sequences: int) -> None:
     """The integral of the requests in the system, kept by the loop, is the sum of their times in it: exactly, because
     all times are multiples of 2**-20."""
@@ -103,28 +103,14 @@ def test_the_mean_number_of_cycles_is_that_of_all_sequences_of_cycles() -> None:
         assert mean_cycles(survival, np.array([output]))[0] == pytest.approx(mean, rel=1e-12)
 
 
-def test_requests_of_two_classes_take_their_own_numbers_of_cycles() -> None:
-    count, rates = 4_000, [Acceptance.by_rank([0.9]), Acceptance.by_depth_and_rank([[0.5], [0.0]])]
-    requests = Requests.closed(1, np.ones(count, np.int64), np.full(count, 9), np.arange(count) % 2)
-    run = serve(CHAIN, requests, server=constant(1), rates=rates, seed=8)
-    cycles = (run.completion_seconds - run.first_token_seconds) / STEP
-    for kind, survival in enumerate((0.9 ** np.arange(4), np.array([1, 0.5, 0, 0]))):
-        own = cycles[requests.kinds == kind]
-        expected = mean_cycles(survival, np.array([9]))[0]
-        assert abs(own.mean() - expected) < 4 * own.std() / np.sqrt(len(own))
+def test_a_schedule_by_batch_locks_in_after_a_burst() -> None:
+    """Llama-3.1-8B with an EAGLE-3 head on an H100, by the roofline.
 
-
-@pytest.fixture(scope="module")
-def h100() -> Server:
-    """Llama-3.1-8B with an EAGLE-3 head on an H100, by the roofline."""
-    return Server(StepTimes.computed(Deployment("h100_sxm", "llama-3.1-8b", "eagle3"), most_sequences=128))
-
-
-def test_a_schedule_by_batch_locks_in_after_a_burst(h100: Server) -> None:
-    """A chain of 3 up to batch 32 keeps the batch at 25, but a burst of 100 requests leaves it at 53, without drafts.
+    A chain of 3 up to batch 32 keeps the batch at 25, but a burst of 100 requests leaves it at 53, without drafts.
 
     The arrivals are evenly spaced, so that nothing but the burst leads away from a stable batch.
     """
+    h100 = Server(StepTimes.computed(Deployment("h100_sxm", "llama-3.1-8b", "eagle3"), most_sequences=128))
     count, rate = 3_000, 12.0
     rates = Acceptance.by_rank([0.765])
     chain = Tier.of(CHAIN, rates)
@@ -140,24 +126,16 @@ def test_a_schedule_by_batch_locks_in_after_a_burst(h100: Server) -> None:
     settled = self_consistent(schedule, calm, server=h100)
     assert settled.reached_from(1) == settled.reached_from(32) == low
     assert settled.reached_from(33) == settled.reached_from(128) == high
-    (alone,) = self_consistent(chain, calm, server=h100).points
-    assert alone.batch == pytest.approx(low.batch)
+    slow = Requests(np.arange(10) / 100, np.full(10, 512), np.full(10, 400))
+    assert self_consistent(None, slow, server=h100).points == (), "a queue that grows has no stable batch"
 
     def late_batch(controller: Controller | Tier, load: Requests) -> float:
         """Mean batch in the second half of the load."""
         run = serve(controller, load, server=h100, keep_steps=True)
-        assert run.step_seconds is not None
-        assert run.step_batch is not None
-        late = (run.step_seconds > count / rate / 2) & (run.step_seconds < (count - 100) / rate)
-        return float(np.average(run.step_batch[late], weights=np.diff(run.step_seconds, prepend=0)[late]))
+        ends = known(run.step_seconds)
+        late = (ends > count / rate / 2) & (ends < (count - 100) / rate)
+        return float(np.average(known(run.step_batch)[late], weights=np.diff(ends, prepend=0)[late]))
 
     assert late_batch(schedule, calm) == pytest.approx(low.batch, rel=0.03)
     assert late_batch(schedule, burst) == pytest.approx(high.batch, rel=0.03)
     assert late_batch(chain, burst) == pytest.approx(low.batch, rel=0.03)
-
-
-def test_a_queue_that_grows_has_no_stable_batch(h100: Server) -> None:
-    load = Requests(np.arange(10) / 100, np.full(10, 512), np.full(10, 400))
-    found = self_consistent(None, load, server=h100)
-    assert found.points == ()
-    assert found.reached_from(1) is None
