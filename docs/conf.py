@@ -11,7 +11,7 @@ sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent)]
 import spectheory  # noqa: E402  (from the checkout)
 
 if not (CLAIMS_PAGE := HERE / "claims.md").exists():  # `make claims` writes it with the results of the checks
-    from proofs_check.markdown import unchecked_markdown
+    from proofs_check.checked import unchecked_markdown
 
     CLAIMS_PAGE.write_text(unchecked_markdown(), encoding="utf-8")
 

@@ -11,7 +11,6 @@ printed is the predicate that is evaluated: a sentence whose formula is false fa
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,16 +62,9 @@ class Formula:
     @property
     def names(self) -> set[str]:
         """The names that a case has to give values for."""
-        nodes = (node for part in (self.premise, self.conclusion) if part for node in ast.walk(_parsed(part)))
-        return {node.id for node in nodes if isinstance(node, ast.Name)} - set(FUNCTIONS)
-
-    def applies(self, case: Values) -> bool:
-        """Whether the case satisfies the premise."""
-        return not self.premise or bool(_value(self.premise, case))
-
-    def concludes(self, case: Values) -> bool:
-        """Whether the case satisfies the conclusion."""
-        return bool(_value(self.conclusion, case))
+        return {name for part in (self.premise or "0", self.conclusion) for name in _compiled(part).co_names} - set(
+            FUNCTIONS
+        )
 
     def told(self, code: str = "") -> str:
         """The formula in a line of text, its symbols between two `code` marks."""
@@ -94,16 +86,14 @@ class Judged:
     against: Values | None = None
     witness: bool = False
 
-    def settles(self, formula: Formula, case: Values) -> bool:
-        """Look at one more case; whether no further case can change what is known."""
-        if not formula.applies(case):
-            return False
-        self.cases += 1
-        concluded = formula.concludes(case)
-        self.witness |= concluded
-        if formula.quantifier == "every" and not concluded:
-            self.against = case
-        return self.witness if formula.quantifier == "some" else self.against is not None
+    def look(self, formula: Formula, case: Values) -> None:
+        """Look at one more case."""
+        if not formula.premise or _value(formula.premise, case):
+            self.cases += 1
+            if _value(formula.conclusion, case):
+                self.witness = True
+            elif formula.quantifier == "every" and self.against is None:
+                self.against = case
 
     def is_true(self, formula: Formula) -> bool:
         """Whether the formula is true; an `every` without a case that satisfies its premise is not."""
@@ -123,9 +113,12 @@ def _formula(source: str) -> Formula:
     premise, implies, conclusion = rest.partition(" implies ")
     if not implies:
         premise, conclusion = "", rest
-    for part in filter(None, (premise, conclusion)):
-        _parsed(part)
-    return Formula(quantifier, over, premise.strip(), conclusion.strip())
+    found = Formula(quantifier, over, premise.strip(), conclusion.strip())
+    try:
+        _ = found.names
+    except SyntaxError as error:
+        raise InputError(f"a formula must be an expression: got {rest!r}") from error
+    return found
 
 
 def judged(given: Iterable[Formula], cases: Mapping[str, Iterable[Values]]) -> dict[Formula, Judged]:
@@ -134,12 +127,10 @@ def judged(given: Iterable[Formula], cases: Mapping[str, Iterable[Values]]) -> d
     for over in dict.fromkeys(formula.over for formula in found):
         if over not in cases:
             raise InputError(f"the check returns no cases {over}: it has {', '.join(cases) or 'none'}")
-        open_ones = {formula: so_far for formula, so_far in found.items() if formula.over == over}
+        about = [(formula, so_far) for formula, so_far in found.items() if formula.over == over]
         for case in cases[over]:
-            for formula in [formula for formula, so_far in open_ones.items() if so_far.settles(formula, case)]:
-                del open_ones[formula]
-            if not open_ones:
-                break
+            for formula, so_far in about:
+                so_far.look(formula, case)
     return found
 
 
@@ -167,16 +158,9 @@ def _begun(text: str, found: re.Match[str], words: str) -> str:
     return words[0].upper() + words[1:] if not before or before[-1] == "." else words
 
 
-def _parsed(part: str) -> ast.Expression:
-    try:
-        return ast.parse(part.strip(), mode="eval")
-    except SyntaxError as error:
-        raise InputError(f"a formula must be an expression: got {part!r}") from error
-
-
 @cache
 def _compiled(part: str) -> CodeType:
-    return compile(_parsed(part), "<formula>", "eval")
+    return compile(part, "<formula>", "eval")
 
 
 def _value(part: str, case: Values) -> Any:

@@ -1,4 +1,4 @@
-"""What the node solvers emit, and their acceptance rates (Section C) and how these depend on p and q."""
+"""What the node solvers emit, their acceptance rates (Section C) and branching probabilities (Section D)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
-from math import comb
+from math import comb, prod
 from typing import Any
 
 from proofs_check.claims import Finding, claim, smallest
@@ -27,6 +27,85 @@ def otlp_solvers(effort: int) -> Finding:
     return Finding(
         {"count": len(every_one), "over": printed.over(effort)},
         cases={"play": (play for setting in every_one for play in plays(*setting))},
+    )
+
+
+def hit(rest: Law, q: Law, k: int) -> Fraction:
+    """The probability that a token of `rest` is among k independent drafts of q."""
+    return sum((a * (1 - (1 - b) ** k) for a, b in zip(rest, q, strict=True)), ZERO)
+
+
+def spectr_acceptance(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
+    """Algorithm 8, with `rho` in place of the root."""
+    once = printed.smaller(p, q, rho)
+    p_acc = 1 - (1 - sum(once, ZERO)) ** k
+    p_res = normalised(excess(p, printed.KSeq(rho).placed(p, q, k)))
+    return p_acc + (1 - p_acc) * hit(p_res, normalised(excess(q, once)), k)
+
+
+def spec_infer_acceptance(p: Law, q: Law, k: int) -> tuple[Fraction, Fraction]:
+    """Algorithm 9: the acceptance, and its last term alone."""
+    p_rej, m = ONE, [ONE] * len(p)
+    for _ in range(k):
+        p_rej *= 1 - sum(printed.smaller(p, q), ZERO)
+        m = [kept * (1 - r) for kept, r in zip(m, normalised(excess(q, p)), strict=True)]
+        p = normalised(excess(p, q))
+    last = p_rej * sum((a * (1 - kept) for a, kept in zip(p, m, strict=True)), ZERO)
+    return 1 - p_rej + last, last
+
+
+@claim("D-ACC")
+def acceptance_rates(effort: int) -> Finding:
+    def rates(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
+        returned: list[tuple[printed.Rule, Fraction]] = [
+            (printed.nss, hit(p, q, k)),
+            (printed.naive, sum(printed.smaller(p, q), ZERO) + hit(excess(p, q), q, k - 1)),
+            *((printed.KSeq(rho), spectr_acceptance(p, q, k, rho)) for rho in printed.factors(p, q, k)),
+            (printed.spec_infer, sum(spec_infer_acceptance(p, q, k), ZERO)),  # so the last term has to be 0
+        ]
+        yield from ({"returned": one, "acceptance": printed.acceptance(rule, p, q, k)} for rule, one in returned)
+
+    def bounds(p: Law, q: Law, k: int) -> Iterator[dict[str, Fraction]]:
+        for one in printed.tournaments(len(p)):
+            bound = sum(printed.smaller(p, one.winner_law(q, k)), ZERO)
+            yield {"bound": bound, "acceptance": printed.acceptance(one, p, q, k)}
+
+    every_one = [*printed.settings(effort)]
+    return Finding(
+        {"count": len(every_one), "over": printed.over(effort)},
+        cases={
+            "play": (rate for case in every_one for rate in rates(*case)),
+            "tournament": (bound for case in every_one for bound in bounds(*case)),
+        },
+    )
+
+
+def spectr_branching(p: Law, q: Law, drafts: printed.Tokens, rho: Fraction) -> dict[int, Fraction]:
+    """Algorithm 13, with `rho` in place of the root."""
+    p_res = normalised(excess(p, printed.KSeq(rho).placed(p, q, len(drafts))))
+    a = [min(ONE, p[token] / (rho * q[token])) for token in drafts]
+    before = [prod((1 - chance for chance in a[:j]), start=ONE) for j in range(len(a) + 1)]
+    tried = {t: sum((a[j] * before[j] for j, drawn in enumerate(drafts) if drawn == t), ZERO) for t in drafts}
+    return {token: tried[token] + p_res[token] * before[-1] for token in drafts}
+
+
+@claim("D-BR")
+def branching_probabilities(effort: int) -> Finding:
+    def plays(p: Law, q: Law, drafts: printed.Tokens) -> Iterator[dict[str, Any]]:
+        a, p_res = min(ONE, p[drafts[0]] / q[drafts[0]]), normalised(excess(p, q))
+        returned: list[tuple[printed.Rule, dict[int, Fraction]]] = [
+            (printed.nss, {token: p[token] for token in drafts}),
+            (printed.naive, {token: (1 - a) * p_res[token] + a * (token == drafts[0]) for token in drafts}),
+            *((printed.KSeq(rho), spectr_branching(p, q, drafts, rho)) for rho in printed.factors(p, q, len(drafts))),
+        ]
+        for rule, one in returned:
+            emitted = printed.emission(rule, p, q, drafts)
+            yield {"returned": one, "branching": {token: emitted[token] for token in drafts}}
+
+    every_one = [(p, q, drafts) for p, q, k in printed.settings(effort) for drafts, _ in printed.drafted(q, k)]
+    return Finding(
+        {"count": len(every_one), "over": printed.over(effort)},
+        cases={"play": (play for case in every_one for play in plays(*case))},
     )
 
 

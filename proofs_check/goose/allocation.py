@@ -3,6 +3,8 @@
 The synergy term is a sum over k of w_k (1 - (1 - p_t)^b_k), w_k = p_s^{k-1} (1 - p_s), up to the factor 1 + E_ext.
 With p_s = r^j and 1 - p_t = r^q the slope ln p_s / ln(1 - p_t) of Eq. (2) is j/q, so everything stays rational:
 widths that are multiples of 1/q have rational values.
+
+The harmonic rule replaces Eq. (2) in Algorithm 1.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import sympy
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
-from proofs_check.goose.walks import rates
+from proofs_check.goose.walks import chains, rates, reached
 from spectheory import goose
 
 
@@ -136,3 +138,61 @@ def linear_again(case: Case) -> None:
     keep, rate = sympy.Rational(str(1 - t)), sympy.Rational(str(s))
     value = (1 - rate) * ((1 - keep**x) + rate * (1 - keep ** (case["branches"] - x)))
     assert sympy.simplify(sympy.diff(value, x).subs(x, first)).is_positive
+
+
+@claim("G-P2-HARM")
+def harmonic(effort: int) -> Finding:
+    rare = Fraction(1, 9), Fraction(1, 99)
+    grid = ((length, total - length, t) for total in range(2, 40) for length in range(2, total) for t in rare)
+
+    def share(length: int, branches: int, t: Fraction) -> Fraction:
+        """The harmonic rule's share of the best synergy, with p_s = 2 p_t."""
+        found = goose.allocate(2 * t, t, length, branches)
+        return found.synergy(goose.harmonic_widths(length, branches)) / found.synergy(found.widths)
+
+    length, branches, t = smallest(grid, lambda *case: share(*case) < Fraction(1, 2))
+    further = [share(n, n, Fraction(1, n**3)) for n in (10, 100, 400)]
+
+    def unrounded(case: SpineBudget) -> dict[str, Fraction | float]:
+        widths = best_widths(case)
+        most = max(width * k for k, width in enumerate(widths, start=1))
+        total = sum((Fraction(1, k) for k in range(1, case.length + 1)), Fraction(0))
+        rule = sum(
+            float(case.s) ** (k - 1) * (1 - float(1 - case.t) ** float(case.branches / (k * total)))
+            for k in range(1, case.length + 1)
+        )
+        best = float(case.synergy(widths) / (1 - case.s))
+        return {"n": case.branches, "largest_k_b_k": most, "H_L": float(total), "harmonic": rule + 1e-12, "best": best}
+
+    allocations = [*product(range(1, 21), range(61))]
+    each = [*cases(5 + effort, 4, spine_better=False)]
+    widths, best = goose.harmonic_widths(length, branches), goose.allocate(2 * t, t, length, branches).widths
+    return Finding(
+        {
+            "shapes": len(allocations),
+            "further_gaps": ", ".join(f"{float(one):.2f}" for one in further),
+            "count": len(each),
+        },
+        {"p_s": 2 * t, "p_t": t, "spine_length": length, "branches": branches, "harmonic": widths, "optimal": best}
+        | {"share": share(length, branches, t)},
+        cases={
+            "rates": [{"share": one} for one in (share(length, branches, t), *further)],
+            "shape": (
+                {"n": n, "widths": (w := goose.harmonic_widths(size, n)), "total": sum(w)} for size, n in allocations
+            ),
+            "spine": (unrounded(one) for one in each),
+        },
+    )
+
+
+@second("G-P2-HARM")
+def harmonic_again(case: Case) -> None:
+    """Second check: add up the nodes of the tree with these widths, and of the tree with the optimal widths."""
+    s, t, length = case["p_s"], case["p_t"], case["spine_length"]
+    spine = reached(chains((0,) * length, 1), s, t)
+    rule, best = (reached(chains(widths, 1), s, t) - spine for widths in (case["harmonic"], case["optimal"]))
+    shares = [Fraction(1, k) for k in range(1, length + 1)]
+    exact = [case["branches"] * one / sum(shares) for one in shares]
+    assert all(abs(width - one) < 1 for width, one in zip(case["harmonic"], exact, strict=True))
+    assert sum(case["harmonic"]) == sum(case["optimal"]) == case["branches"]
+    assert rule / best == case["share"] < Fraction(1, 2)

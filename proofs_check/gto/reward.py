@@ -12,8 +12,7 @@ import numpy as np
 import sympy
 
 from proofs_check.claims import Case, Finding, claim, second, smallest
-from proofs_check.gto.exponentials import sign, times
-from proofs_check.gto.trees import ETAS, drawn, leaves, lengths
+from proofs_check.gto.trees import ETAS, drawn, leaves, lengths, sign, times
 from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, texts, trees, worth
 from spectheory import Tree, gto
 
@@ -70,6 +69,17 @@ def tail_sum(effort: int) -> Finding:
         return {"sum_of_tails": total, "sum_over_nodes": by_nodes, "accepted": accepted(tree, target)}
 
     found = [values(*one) for one in planted(effort)]
+    return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
+
+
+@claim("T-BOUND")
+def bounds(effort: int) -> Finding:
+    def values(each: list[Fraction], eta: Fraction) -> dict[str, int]:
+        most, size = eta * max(each), len(each)
+        low, high = sign(times(each, eta), [most]), sign(times(each, eta), [most] * size)
+        return {"r_less_max": low, "r_less_bound": high, "N": size, "different": len(set(each))}
+
+    found = [values(*one) for one in branches(effort)]
     return Finding({"count": len(found), "cases": words(effort)}, cases={"tree": found})
 
 

@@ -78,6 +78,14 @@ def algorithm_1(law: Sequence[Fraction], n: int, delta: Fraction) -> tuple[list[
     return top(drafted), len(layer[0])
 
 
+@second("O-3.1")
+def not_strict(case: Case) -> None:
+    assert_is_a_draft(case["p_hat"])
+    assert case["v_i"] != case["v_j"]
+    assert case["v_i"].startswith(case["v_j"])
+    assert case["p_hat"][case["v_i"]] == case["p_hat"][case["v_j"]] > 0
+
+
 @second("O-SUB")
 def orphaned(case: Case) -> None:
     assert_is_a_draft(case["p_hat"])

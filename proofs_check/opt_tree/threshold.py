@@ -9,7 +9,8 @@ from itertools import chain, combinations_with_replacement, pairwise, product
 from typing import Any
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.opt_tree.algorithm import cases, falling, gains, shown_grids, steps, stop
+from proofs_check.opt_tree.optimum import cases, gains, shown_grids, steps, stop
+from proofs_check.sentences import falling
 from proofs_check.small_drafts import Hat, Law, accepted, laws, same_law, select
 
 Contexts = Sequence[Sequence[Fraction]]
@@ -87,7 +88,7 @@ def threshold(effort: int) -> Finding:
 
     n, law, mu = smallest(timed(), outside)
     inside, overall = fastest_greedy(n, law, mu)
-    count = every(cases(effort), lambda n, hat: falling(gains(steps(n, hat), n, hat)))
+    count = every(cases(effort), lambda n, hat: falling([Fraction(1), *gains(steps(n, hat), n, hat)]))
     mixed = [*mixtures()]
     return Finding(
         {"count": count, "grids": shown_grids(effort), "pairs": len(mixed)},

@@ -1,10 +1,10 @@
-"""Algorithm 2 without the threshold, and Appendix B: whether the search ends, and whether it finds the best tree."""
+"""Appendix B and Algorithm 2 without the threshold: when the search ends, what it finds, and for an ideal draft."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from math import isclose
 from typing import Any
 
@@ -26,13 +26,32 @@ from proofs_check.salf_talf.algorithm2 import (
     worth,
 )
 from proofs_check.salf_talf.threshold import library_draft
-from proofs_check.small_drafts import Path, is_tree, laws, letters
+from proofs_check.small_drafts import Law, Nodes, Path, drafts, grown, is_tree, laws, letters, select
 from spectheory.search import Salf
 
 
 def paths(nodes: list[Node]) -> list[Path]:
     """The token path of each node."""
     return [path for _, _, path in nodes]
+
+
+@claim("S-T2")
+def loop_invariant(effort: int) -> Finding:
+    grids = ((2, 2, 5), (2, 3, 3), (3, 2, 3)) if effort == 1 else ((2, 2, 6), (2, 3, 4), (3, 2, 4))
+
+    def steps() -> Iterator[dict[str, list[Fraction]]]:
+        for depth, hat in ((grid[0], hat) for grid in grids for hat in drafts(*grid)):
+            p = {(): Fraction(1)} | hat
+            for sign, n in product((1, -1), range(1, 6)):  # ties to the first path, or to the last
+                order = sorted(p, key=lambda path: (-p[path], [sign * token for token in path]))
+                kept: list[Path] = [()]
+                for i in range(1, depth + 1):
+                    kept = [path for path in order if path in kept or path[:-1] in kept][:n]
+                    yield {"T": [p[v] for v in kept], "Top_N": [p[v] for v in order if len(v) <= i][:n]}
+
+    found = [*steps()]
+    named = ", ".join(f"{depth} deep with {tokens} tokens and denominators to {most}" for depth, tokens, most in grids)
+    return Finding({"count": len(found), "named": named}, cases={"step": found})
 
 
 def repeats(draft: Markov, n: int, batch: int) -> int:
@@ -195,3 +214,53 @@ def _(cases: Case) -> None:
     assert worth(tree) == case["worth"] < case["best"] == sum(sorted(case["p_hat"])[-case["n"] :])
     found = Salf(case["n"] - 1, float(case["threshold"]), case["batch"], fill=True).grow(library_draft(model))
     assert isclose(found.expected, case["best"])
+
+
+INNER: list[Path] = [path for length in range(3) for path in product(range(2), repeat=length)]
+"""The nodes of a full tree of two tokens, 3 deep, that have children."""
+
+
+def beamed(laws: dict[Path, Law], k: int, n: int) -> Nodes:
+    """EAGLE-2: expand the k best nodes of each of three layers into k children each; then the n best nodes."""
+    layer, pool = [ROOT], []
+    for _ in range(3):
+        layer = sorted(child for node in layer for child in children(laws.__getitem__, node)[:k])
+        pool, layer = pool + layer, layer[:k]
+    return frozenset(path for _, _, path in sorted(pool)[:n])
+
+
+@claim("S-TALF")
+def ideal_draft(effort: int) -> Finding:
+    laws: list[Law] = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 19)]
+
+    def pairs() -> Iterator[dict[str, Nodes]]:
+        for chosen, n in product(product(laws, repeat=7), range(1, 2 + effort)):
+            target = dict(zip(INNER, chosen, strict=True))
+            hat, ordered = grown(target), sorted(grown(target).values(), reverse=True)
+            if ordered[n - 1] == ordered[n]:
+                continue
+            tree = select(frozenset(hat), n, hat)
+            free = [path for path in INNER if path and path not in tree]
+            for other in product(laws, repeat=len(free)):
+                drafted = grown(target | dict(zip(free, other, strict=True)))
+                yield {"drafted": select(frozenset(drafted), n, drafted), "G": tree}
+
+    def turned(by: int) -> dict[Path, Law]:
+        """A different distribution for each inner node, so that products are rarely equal."""
+        steep = [Fraction(w, 37) for w in (34, 33, 32, 19, 31, 29, 28)]
+        return {path: (steep[(i + by) % 7], 1 - steep[(i + by) % 7]) for i, path in enumerate(INNER)}
+
+    def beams() -> Iterator[dict[str, Nodes]]:
+        for one, other, n, k in product(range(7), range(7), range(1, 6), (1, 2)):
+            tree = beamed(turned(one), k, n)
+            mixed = {p: turned(one if not p or p in tree else other)[p] for p in INNER}
+            hats = [grown(turned(one)), grown(mixed)]
+            if len(tree) == n and all(len(set(hat.values())) == len(hat) for hat in hats):  # no ties
+                yield {"drafted": beamed(mixed, k, n), "G": tree}
+
+    by_value, by_beam = [*pairs()], [*beams()]
+    distributions = " and ".join(f"({a}, {b})" for a, b in laws)
+    return Finding(
+        {"count": len(by_value), "beamed": len(by_beam), "distributions": distributions, "largest": 1 + effort},
+        cases={"pair": by_value, "pair_of_beams": by_beam},
+    )

@@ -36,9 +36,8 @@ def check(
 ) -> None:
     """Check whether the claims of the papers are true. The exit status is 1 if a check fails."""
     from proofs_check import CLAIMS
-    from proofs_check.checked import check_claim
+    from proofs_check.checked import check_claim, claims_markdown
     from proofs_check.claims import in_order, named
-    from proofs_check.markdown import claims_markdown
 
     require_free([], report)
     chosen = [one for name in claims for one in named(name, CLAIMS)] if claims else in_order(CLAIMS)

@@ -37,7 +37,7 @@ INTERRUPTED = 130
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
     "hypothesis": "certify",
-    **dict.fromkeys(("cvxpy", "sympy"), "proofs"),
+    **dict.fromkeys(("cvxpy", "mpmath", "sympy"), "proofs"),
     **dict.fromkeys(("marimo", "altair"), "notebooks"),
 }
 """For each optional package, the extra of spectheory that installs it."""

@@ -7,9 +7,8 @@ import json
 from typer.testing import CliRunner
 
 from proofs_check import CLAIMS
-from proofs_check.checked import check_claim
+from proofs_check.checked import check_claim, claims_markdown
 from proofs_check.claims import RULE, named
-from proofs_check.markdown import claims_markdown
 from spectheory.cli import app
 from tests.refusals import refuses
 

@@ -17,9 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
-from proofs_check.checked import check_claim
+from proofs_check.checked import check_claim, section
 from proofs_check.claims import Case, claim, every, second, smallest
-from proofs_check.markdown import section
 from proofs_check.plain import plain
 from spectheory.cli import app
 from tests.refusals import refuses

@@ -1,0 +1,102 @@
+"""Replay: cycles given the text: a Markov chain, unless a drafter reads the target at rejected nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+from math import prod
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import spectheory as st
+from proofs_check.claims import Finding, claim
+from proofs_check.plays import ONE, ZERO, gathered
+from spectheory.core.world import Context, DrawPolicy, Levels
+from spectheory.verify import Block, TopDown, Traversal, Verifier
+
+LENGTH = 3
+"""Tokens of the texts."""
+
+
+@claim("R-CHAIN")
+def boundaries_given_the_text(effort: int) -> Finding:
+    two = Levels((2,), st.DrawRule.NO_REPLACEMENT)
+    decoders = (Levels((1, 1)), Block()), (two, TopDown(st.otlp.RRS())), (two, Traversal())
+    found = [run for seed in range(effort) for decoder in decoders for run in runs(seed, *decoder)]
+    return Finding({"cases": len(found)}, cases={"run": found})
+
+
+def runs(seed: int, shape: DrawPolicy, verifier: Verifier) -> Iterator[dict[str, Fraction]]:
+    """Every text of two tokens with its boundaries; the distributions depend on all of the context."""
+
+    @cache
+    def law(model: str, context: Context) -> np.ndarray:
+        choice = Random(f"{seed} {model} {context}").choice
+        weights = [choice((1, 2, 3, 5)) for _ in range(2)]
+        return np.array([Fraction(weight, sum(weights)) for weight in weights], dtype=object)
+
+    def emitted(text: Context, rng: Any) -> Context:
+        world = st.World(lambda context: law("p", text + context), lambda context: law("q", text + context))
+        draft = shape.grow(world, rng)
+        node, token = verifier.outcome(draft, world.target(draft)).sample(rng)
+        return (*draft.context(node), token)
+
+    def decoded(rng: Any) -> tuple[Context, tuple[int, ...]]:
+        text, starts = (), ()
+        while len(text) < LENGTH:
+            text, starts = text + emitted(text, rng), (*starts, len(text))
+        return text[:LENGTH], starts
+
+    @cache
+    def cycle(text: Context) -> dict[Context, Fraction]:
+        return gathered(st.branches(lambda rng: emitted(text, rng)))
+
+    def of_the_text(text: Context, start: int, end: int) -> Fraction:
+        return prod((law("p", text[:at])[text[at]] for at in range(start, end)), start=ONE)
+
+    def step(text: Context, start: int, end: int) -> Fraction:
+        """W of a cycle from one boundary to the next."""
+        return cycle(text[:start]).get(text[start:end], ZERO) / of_the_text(text, start, end)
+
+    for (text, starts), chance in gathered(st.branches(decoded)).items():
+        last = 1 - sum((step(text, starts[-1], end) for end in range(starts[-1] + 1, LENGTH)), ZERO)
+        steps = prod((step(text, *one) for one in pairwise(starts)), start=last)
+        yield {"probability": chance, "of_the_text": of_the_text(text, 0, LENGTH), "steps": steps}
+
+
+TEXT = (1, 1, 0, 2, 2, 2)
+"""What the target emits; after this text it goes on with token 2."""
+
+
+@claim("R-REJECTED")
+def read_at_rejected_nodes(effort: int) -> Finding:
+    pair = {
+        f"{name}_with_{kind}": starts(answer, rejected=kind == "rejected")
+        for name, answer in (("one", 0), ("other", 2))
+        for kind in ("rejected", "accepted")
+    }
+    told = {"first_starts": pair["one_with_rejected"], "second_starts": pair["other_with_rejected"]}
+    return Finding(told, cases={"pair": [pair]})
+
+
+def starts(answer: int, *, rejected: bool) -> list[int]:
+    """Where the cycles of token recycling start, each with a chain of two stored successors.
+
+    The target says `answer` at every node off the text; that is stored with `rejected`, else accepted nodes only.
+    """
+    successor, place, found = dict.fromkeys(range(3), 0), 1, []
+    while place < len(TEXT):
+        found.append(place)
+        last, ahead = TEXT[place - 1], [*TEXT[place:], 2, 2]
+        first = successor[last]
+        drafted = [first, successor[first]]
+        kept = next((at for at in (0, 1) if drafted[at] != ahead[at]), 2)
+        if rejected:
+            successor |= dict.fromkeys(drafted[kept:], answer)
+        successor |= dict(zip([last, *drafted[:kept]], ahead, strict=False))
+        place += kept + 1
+    return found
