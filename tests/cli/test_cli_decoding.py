@@ -27,9 +27,8 @@ def test_records_of_other_models_are_said(run: Run, pair: list[object]) -> None:
     times = st.Latency.constant(draft_seconds=0.1)
     replace(times, provenance=stamp.replace(target="big", draft="small")).save("latency.json")
     plan = ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6)
-    status, _, err = run(*plan, "--out", "plan.json")
-    said = f"the rates are for target {target} and draft elsewhere, while the times are for target big and draft small"
-    assert (status, said in " ".join(err.split())) == (0, True)
+    said = f"rates were measured with target {target} and draft elsewhere and are used with target big and draft small"
+    assert said in " ".join(printed(run(*plan, "--out", "plan.json")).split())
     out = printed(run("decode", *pair, *FEW, "--plan", "plan.json"))
     said = f"But the plan's rates were measured with draft elsewhere, while decoding uses draft {draft}."
     assert said in " ".join(out.split())
