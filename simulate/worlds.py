@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -86,10 +85,10 @@ class SimulatedWorld(ABC):
         by_depth = np.array([stop[tree.depth == depth].sum() for depth in range(tree.max_depth + 1)])
         return by_depth if stop.dtype == object else np.maximum(by_depth, 0) / np.maximum(by_depth, 0).sum()
 
-    def block_efficiency(self, tree: Tree) -> Any:
+    def block_efficiency(self, tree: Tree) -> float:
         """E[tau], the expected tokens per target call. Raises InputError as `walks` does."""
         probabilities = self.emitted_tokens(tree)
-        return probabilities @ np.arange(1, len(probabilities) + 1)
+        return float(probabilities @ np.arange(1, len(probabilities) + 1))
 
     def _require_tree(self, tree: Tree) -> None:
         if not isinstance(tree, Tree):
