@@ -20,10 +20,8 @@ def decoder_rows(record: Comparison) -> TextTable:
             (
                 str(one),
                 f"{one.temperature:g}",
-                _number(one.tau, "{:.3f}"),
-                _number(half, "{:.2f}"),
-                f"{tau[i]:.3f}",
-                _number(record.tau_half_width(i), "{:.2f}"),
+                _number(one.tau, "{:.2f}") + _number(half, " ±{:.2g}", ""),
+                f"{tau[i]:.2f}" + _number(record.tau_half_width(i), " ±{:.2g}", ""),
                 _number(_error(record, i), "{:+.1f}%"),
                 _number(one.speed, "{:.0f}"),
                 f"{speed[i]:.0f}",
@@ -34,7 +32,7 @@ def decoder_rows(record: Comparison) -> TextTable:
     return TextTable(
         title=f"Decoders on {prompts:,} prompt{'s' * (prompts > 1)} x {settings.get('new_tokens', '?')} tokens, "
         f"threads: {settings.get('threads', '?')}, {settings.get('cpu', '?')}, " + ", ".join(stamp.placement.values()),
-        header=("decoder", "T", "tau predicted", "±", "measured", "±", "error", "tok/s predicted", "measured", "equal"),
+        header=("decoder", "T", "tau\npredicted", "tau\nmeasured", "error", "tok/s\npred.", "tok/s\nmeas.", "equal"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(rows)) if degrees[i] != degrees[i - 1]),
         note="T: temperature. ±: half a 95% interval, with prompts as clusters. tok/s: tokens per second after the "
@@ -80,5 +78,5 @@ def _error(record: Comparison, decoder: int) -> float | None:
     return None if record.decoders[decoder].name == "plain" else record.error_percent(decoder)
 
 
-def _number(value: float | None, pattern: str) -> str:
-    return MISSING if value is None else pattern.format(value)
+def _number(value: float | None, pattern: str, missing: str = MISSING) -> str:
+    return missing if value is None else pattern.format(value)
