@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import joblib
 import numpy as np
-from filelock import FileLock, Timeout
 
 import spectheory
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+from spectheory.core.files import owned
 from spectheory.core.ratios import clusters, influence, ratio_half_width
 from spectheory.core.record import Record
 
@@ -241,14 +241,8 @@ def _kept(folder: Path | None, known: dict[str, dict[int, Totals]]) -> Iterator[
     if folder is None:
         yield lambda *_: None
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    file, lock = folder / "blocks.jsonl", FileLock(folder / "blocks.lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise InputError(f"another process writes to {folder}: wait for it, or name another folder") from None
-    with ExitStack() as stack, file.open("a+b") as lines:
-        stack.callback(lock.release)
+    file = folder / "blocks.jsonl"
+    with owned(folder, folder / "blocks.lock", "name another folder"), file.open("a+b") as lines:
         lines.seek(0)
         raw = lines.read()
         lines.truncate(raw.rfind(b"\n") + 1)

@@ -114,7 +114,7 @@ def test_a_killed_run_continues_to_the_same_result(tmp_path: Path) -> None:
 
 def test_two_writers_and_damaged_lines_are_refused(tmp_path: Path) -> None:
     with FileLock(tmp_path / "blocks.lock"):
-        refuses("another process writes to", collect, [NOISY], folder=tmp_path)
+        refuses("is in use by another process", collect, [NOISY], folder=tmp_path)
     (tmp_path / "blocks.jsonl").write_text("[1]\n")
     refuses("line 1 is damaged", collect, [NOISY], folder=tmp_path)
     refuses("tasks must be at least one and all different", collect, [NOISY, Task(noisy, {})])
