@@ -203,7 +203,7 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
         (["tests.certify.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be enumerated", False),
         (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY", True),
         (
-            ["tests.certify.certified:own_draws", "--shape", "1", "--tv", "0.6", "--alpha", "0.01"],
+            ["tests.certify.certified:own_draws", "--black-box", "--shape", "1", "--tv", "0.6", "--alpha", "0.01"],
             0,
             "Levels((1,)) by IID",
             False,
