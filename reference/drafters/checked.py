@@ -8,6 +8,7 @@ from typing import Any, cast
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.static import pruned
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
@@ -59,7 +60,10 @@ class _CheckedDrafting:
         self.drafting.commit(path, emitted, logits)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        draft = self.drafting.grow(room, rng)
+        grown = self.drafting.grow(room, rng)
+        draft = grown
+        if grown.rule is DrawRule.NO_REPLACEMENT and min(grown.tokens[1:], default=0) == -1:
+            draft, _ = pruned(grown, [token != -1 for token in grown.tokens])
         Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
         if draft.tokens[0] != self.root:
             raise InputError(f"tokens[0] is {draft.tokens[0]}, the root must be the last emitted token, {self.root}")
@@ -69,6 +73,6 @@ class _CheckedDrafting:
             if not 0 <= token < self.vocab_size or token != int(token):
                 raise InputError(
                     f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {self.vocab_size - 1}: leave "
-                    "the node out where no token is left to draw, with reference.drafters.static.pruned"
+                    "the node out where no token is left to draw, or give it the token -1"
                 )
-        return draft
+        return grown
