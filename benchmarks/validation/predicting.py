@@ -86,7 +86,7 @@ def _setup(
 ) -> TimedSetup:
     models = target_of(target, engine), draft_of(draft, target, engine)
     drafting = "at once" if drafts_at_once(draft) else "levels"
-    return TimedSetup(gpu_of(gpu), *models, gpus, PARALLEL[placement], None, drafting, curves)
+    return TimedSetup(gpu_of(gpu), *models, gpus, PARALLEL[placement], drafting, curves)
 
 
 def plain_of(row: Row) -> Step:
