@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from reference import tracing
 from reference.heads import Kind
 from reference.judge import LEVEL, DraftComparison, HeldOutTexts, compare_drafts
 from reference.library_sources import standard_library
-from reference.losses import Eagle, Eagle3, Gto, Hass, LkLambda, Loss, Talf
+from reference.losses import Eagle, Eagle3, Gto, Hass, Lk, Loss, Talf
 from reference.models import DRAFT, TARGET, Pair, load_pair, with_draft
 from reference.prompts import training_texts
 from reference.train.head import NEW_RATE, RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
@@ -51,7 +51,7 @@ class Row:
         name: name in the table.
         loss: the loss with its settings.
         steps: number of steps, chosen so that rows that are compared cost about the same CPU time.
-        start: the row from whose head of the same seed training starts; None for a new head.
+        start: the row, of a new head, from whose head of the same seed training starts; None for a new head.
         kind: kind of a new head.
         hidden: width of the MLP of a new head.
         rows: number of texts in a step.
@@ -81,7 +81,7 @@ ROWS = (
     Row("EAGLE-1", Eagle(), 700, START),
     Row("HASS", Hass(), 215, START, against="EAGLE-1"),
     Row(CHAIN, Eagle3(passes=3), 245, START, against="EAGLE-1"),
-    Row("LK, 3 passes", LkLambda(passes=3), 220, START, against=CHAIN),
+    Row("LK, 3 passes", Lk(passes=3), 220, START, against=CHAIN),
     Row("TALF k=4", Talf(k=4), 88, START, rows=8, against="HASS"),
     Row("GTO", GTO, 65, START, rows=8, trees=GROUPS, against="GTO without rewards"),
     Row("GTO without rewards", Eagle3(passes=4), 65, START, rows=8, against=CHAIN),
@@ -96,24 +96,26 @@ ROWS = (
     Row(f"{CHAIN}, MLP of 1536", Eagle3(passes=3), 245, WIDE, against=CHAIN),
     Row(f"{CHAIN}, MLP of 1536, 1,600 steps", Eagle3(passes=3), 1600, WIDE, against=f"{CHAIN}, MLP of 1536"),
 )  # fmt: skip
-"""All rows, in the order of their training; a start comes before the rows that train it on."""
+"""All rows; those of new heads are trained first."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Write the texts, train what is not trained, compare, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for texts, trainings and comparisons")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds with which each row is trained")
     parser.add_argument("--processes", type=int, default=2, help="trainings at the same time, one core each")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args()
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(given.processes, spawned, initializer=_one_thread) as pool:
         pool.submit(write_texts, given.work).result()
-        train_all(pool, given.work, given.seeds, given.processes)
+        for started in (False, True):
+            rows = [row for row in ROWS if (row.start is not None) == started]
+            tasks = [(row, seed) for seed in given.seeds for row in rows]
+            for (row, seed), _ in zip(tasks, pool.map(partial(train, given.work), tasks), strict=True):
+                print(f"trained {row.name}, seed {seed}", flush=True)
         trained = {row.name: [row.folder(given.work, seed) for seed in given.seeds] for row in ROWS}
         found = dict(zip(EVERY, pool.map(partial(compare, given.work, trained), EVERY), strict=True))
-    for one in found.values():
-        print(one.title)
     for table in tables(found, trained):
         print(markdown_table(table))
 
@@ -129,26 +131,9 @@ def write_texts(work: Path) -> None:
     write_own_texts(pair, training_texts(pair), TEXTS, work / "texts")
 
 
-def train_all(pool: ProcessPoolExecutor, work: Path, seeds: Sequence[int], processes: int) -> None:
-    """Train every row with every seed, each as soon as its start is trained."""
-    starts = {row.name: row for row in ROWS}
-    waiting, running = [(row, seed) for seed in seeds for row in ROWS], dict[Future[None], str]()
-    while waiting or running:
-        ready = [
-            (row, seed)
-            for row, seed in waiting
-            if row.start is None or (starts[row.start].folder(work, seed) / RECORD).exists()
-        ]
-        for task in ready[: processes - len(running)]:
-            waiting.remove(task)
-            running[pool.submit(train, work, *task)] = f"{task[0].name}, seed {task[1]}"
-        for done in wait(running, return_when=FIRST_COMPLETED).done:
-            done.result()
-            print(f"trained {running.pop(done)}; {len(waiting) + len(running)} left", flush=True)
-
-
-def train(work: Path, row: Row, seed: int) -> None:
-    """Train one row with one seed."""
+def train(work: Path, task: tuple[Row, int]) -> None:
+    """Train one row with one seed. The row that it starts from is trained."""
+    row, seed = task
     rate, starts = (NEW_RATE if row.start is None else STARTED_RATE), {one.name: one for one in ROWS}
     recipe = HeadRecipe(row.loss, row.steps, row.rows, seed, rate, roots=96, trees=row.trees)
     pair = load_pair() if row.start is None else load_pair(TARGET, starts[row.start].folder(work, seed))
