@@ -49,7 +49,6 @@ class Goose(Drafter):
         min_score: minimum probability of a branch.
         bypass_length: a match of at least this many tokens is trusted; a match with consensus always is. None: no
             match is trusted.
-        harvest_rejected: whether logits at rejected nodes are stored, too.
 
     Half of the branches are at the root, the others along the spine as 1 : 1/2 : 1/3 : ... `spectheory.goose.allocate`
     has the integer optimum of Eq. 1.
@@ -74,7 +73,6 @@ class Goose(Drafter):
     branch_depth: int = 6
     min_score: float = 0.01
     bypass_length: int | None = 8
-    harvest_rejected: bool = True
 
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
@@ -111,7 +109,7 @@ class GooseDrafting(Drafting):
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         """Logits are stored first, because their contexts need the text without `emitted`."""
         if self.draft is not None and logits is not None:
-            rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
+            rows = harvest_order(len(logits), path)
             self.table.harvest([self._context(self.draft, node) for node in rows], logits[rows])
             if self.spine:
                 self.kept += SMOOTHING * (sum(node <= self.spine for node in path) / self.spine - self.kept)
