@@ -14,21 +14,24 @@ from pathlib import Path
 import torch
 
 from benchmarks.training import held_out_texts
+from benchmarks.validation.page import fill
 from reference.judge import HeldOutTexts
 from reference.selector import LabelSettings, SelectorTraining, compare_selectors, selector_labels, train_selector
 from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
 from spectheory import Latency
 from spectheory.report.tables import markdown_table
 
+PAGE = Path(__file__).parents[1] / "docs" / "selector.md"
 MEASURED = Path(__file__).with_name("selector_latency.json")
 """Seconds of the shipped pair, by `spectheory profile`."""
+VERIFIERS = ("Naive", "SpecInfer")
+COMPARED = [*((SELECTOR, other) for other in (ROOTED, SAME, OTHER, CROSS)), (NAIVE, CROSS)]
 MOST = {"judged": 16, "trained": 350}
 """Greatest number of texts of one file, by half."""
-PAIRS = ((SELECTOR, ROOTED), (SELECTOR, SAME), (SELECTOR, OTHER), (SELECTOR, CROSS), (NAIVE, CROSS))
 
 
 def main() -> None:
-    """Compute the labels, train a selector for each verifier, latency and seed, compare, and print the tables."""
+    """Compute the labels, train a selector for each verifier, latency and seed, compare, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.selector", description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for texts")
     parser.add_argument("--seeds", type=int, default=3, help="number of trainings")
@@ -40,7 +43,8 @@ def main() -> None:
         "times of Qwen2.5-32B with Qwen2.5-0.5B on two A100": computed,
         "times of the shipped pair, measured on a CPU": Latency.load(MEASURED),
     }
-    for verifier in ("Naive", "SpecInfer"):
+    parts = []
+    for verifier in VERIFIERS:
         labels = {
             half: selector_labels(half_of(texts, half, most), LabelSettings(verifier)) for half, most in MOST.items()
         }
@@ -48,10 +52,12 @@ def main() -> None:
             trainings = [SelectorTraining(seed=seed) for seed in range(given.seeds)]
             selectors = [train_selector(labels["trained"], latency, one) for one in trainings]
             found = compare_selectors(selectors, labels["judged"], labels["trained"])
-            print(f"### {verifier}, {words}\n\n{markdown_table(found.table())}")
-            for one, other in PAIRS:
+            parts.append(f"### {verifier}, {words}\n\n{markdown_table(found.table())}")
+            for one, other in COMPARED:
                 paired = found.difference(one, other)
-                print(f"- {one} against {other}: {paired.percent:+.2f} ± {paired.half_width(LEVEL):.2f}%", flush=True)
+                parts.append(f"- {one} against {other}: {paired.percent:+.2f} ± {paired.half_width(LEVEL):.2f}%")
+            print("\n".join(parts[-6:]), flush=True)
+    fill(PAGE, "\n".join(parts))
 
 
 def half_of(texts: HeldOutTexts, half: str, most: int) -> HeldOutTexts:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from joblib import Parallel, delayed
 from transformers.utils import logging
 
 import spectheory as st
@@ -51,7 +49,7 @@ class Row:
         name: name in the table.
         loss: the loss with its settings.
         steps: number of steps, chosen so that rows that are compared cost about the same CPU time.
-        start: the row, of a new head, from whose head of the same seed training starts; None for a new head.
+        start: the row from whose head of the same seed training starts; None for a new head.
         kind: kind of a new head.
         hidden: width of the MLP of a new head.
         rows: number of texts in a step.
@@ -96,26 +94,27 @@ ROWS = (
     Row(f"{CHAIN}, MLP of 1536", Eagle3(passes=3), 245, WIDE, against=CHAIN),
     Row(f"{CHAIN}, MLP of 1536, 1,600 steps", Eagle3(passes=3), 1600, WIDE, against=f"{CHAIN}, MLP of 1536"),
 )  # fmt: skip
-"""All rows; those of new heads are trained first."""
+"""All rows; those without a start are trained before those that start from them."""
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the texts, train what is not trained, compare, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for texts, trainings and comparisons")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds with which each row is trained")
     parser.add_argument("--processes", type=int, default=2, help="trainings at the same time, one core each")
-    given = parser.parse_args()
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.processes, spawned, initializer=_one_thread) as pool:
-        pool.submit(write_texts, given.work).result()
-        for started in (False, True):
-            rows = [row for row in ROWS if (row.start is not None) == started]
-            tasks = [(row, seed) for seed in given.seeds for row in rows]
-            for (row, seed), _ in zip(tasks, pool.map(partial(train, given.work), tasks), strict=True):
-                print(f"trained {row.name}, seed {seed}", flush=True)
-        trained = {row.name: [row.folder(given.work, seed) for seed in given.seeds] for row in ROWS}
-        found = dict(zip(EVERY, pool.map(partial(compare, given.work, trained), EVERY), strict=True))
+    given = parser.parse_args(arguments)
+    _one_thread()
+    pair, run = load_pair(), Parallel(given.processes, verbose=10)
+    write_own_texts(pair, training_texts(pair), TEXTS, given.work / "texts")
+    for is_start in (True, False):
+        rows = [row for row in ROWS if (row.start is None) is is_start]
+        run(delayed(train)(given.work, row, seed) for seed in given.seeds for row in rows)
+    trained = {row.name: [row.folder(given.work, seed) for seed in given.seeds] for row in ROWS}
+    compared = run(delayed(compare)(given.work, trained, temperature) for temperature in EVERY)
+    found = dict(zip(EVERY, compared, strict=True))
+    for one in found.values():
+        print(one.title)
     for table in tables(found, trained):
         print(markdown_table(table))
 
@@ -125,15 +124,9 @@ def _one_thread() -> None:
     logging.disable_progress_bar()
 
 
-def write_texts(work: Path) -> None:
-    """Let the target write the texts that all rows are trained on."""
-    pair = load_pair()
-    write_own_texts(pair, training_texts(pair), TEXTS, work / "texts")
-
-
-def train(work: Path, task: tuple[Row, int]) -> None:
-    """Train one row with one seed. The row that it starts from is trained."""
-    row, seed = task
+def train(work: Path, row: Row, seed: int) -> None:
+    """Train one row with one seed."""
+    _one_thread()
     rate, starts = (NEW_RATE if row.start is None else STARTED_RATE), {one.name: one for one in ROWS}
     recipe = HeadRecipe(row.loss, row.steps, row.rows, seed, rate, roots=96, trees=row.trees)
     pair = load_pair() if row.start is None else load_pair(TARGET, starts[row.start].folder(work, seed))
@@ -160,6 +153,7 @@ def _pieces(pair: Pair, every: int) -> Iterator[tuple[str, list[int]]]:
 
 def compare(work: Path, trained: Mapping[str, list[Path]], temperature: float) -> DraftComparison:
     """All rows on the same held-out texts, with the tree that is best for the independent draft's measured rates."""
+    _one_thread()
     folder = work / f"texts-held-out-{temperature:g}"
     texts = held_out_texts(folder, temperature, EVERY[temperature], NEW_TOKENS[temperature])
     tree = st.best_tree(tracing.acceptance(folder), BUDGET)
