@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.heads import Head
+from reference.host_arrays import Array, numpy_on_host
 from reference.logits import Peaks
 from reference.random_streams import Uniforms
 from reference.row_cache import RowCache
@@ -117,6 +118,10 @@ class CachedModel:
         if logits.shape[2] > self.vocab_size:
             logits = logits[:, :, : self.vocab_size]
         return logits.squeeze(0) if logits.dtype is torch.float32 else logits.squeeze(0).float()
+
+    def most_probable(self, logits: Float32[Tensor, "n V"]) -> Array:
+        """The tokens (n,) of the largest logits of the last forward."""
+        return numpy_on_host(logits).argmax(-1)
 
     def keep(self, committed: int, offsets: list[int]) -> int:
         """Keep the first `committed` cached tokens and those at `committed + offsets`; return how many of the latter.

@@ -44,11 +44,11 @@ def child_tokens(q: Float[Array, "P V"], k: int, rule: DrawRule, rng: Uniforms |
 
 
 def largest(values: Float[Array, "P V"], k: int) -> tuple[Int[Array, "P k"], Float[Array, "P k"]]:
-    """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first."""
+    """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first on the host."""
     if isinstance(values, np.ndarray):
         return largest_on_host(values, k)
-    found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
-    return tokens[:, :k], found[:, :k]
+    found, tokens = values.topk(k)
+    return tokens, found
 
 
 def _most_probable(q: Array, k: int) -> Array:

@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import PreTrainedModel
 
 from reference.cached_model import CachedModel
+from reference.fused_forward import fused
 from reference.heads import Head
 from reference.random_streams import Uniforms
 from reference.row_cache import RowCache
@@ -32,30 +33,6 @@ MOST_TEXT = 9
 """The most tokens of a text in one graph. Longer pieces are prompts, which are read once."""
 WARM_UPS = 2
 """Runs before a graph is captured, in which libraries choose their kernels and take their memory."""
-ATTENTION = "each_key_once"
-
-
-def grouped_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    **_: Any,
-) -> tuple[Tensor, None]:
-    """Attention that reads each key once for all query heads that share it, as further rows of one head.
-
-    transformers' own SDPA repeats keys and values in memory as soon as there is a mask. This mask has a row for each of
-    these rows.
-    """
-    batch, heads, tokens, size = query.shape
-    rows = query.reshape(batch, key.shape[1], -1, size)
-    out = nn.functional.scaled_dot_product_attention(rows, key, value, attn_mask=attention_mask, scale=scaling)
-    return out.reshape(batch, heads, tokens, size).transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register(ATTENTION, grouped_attention)
 
 
 def cached(model: PreTrainedModel | Head, vocab_size: int, name: str) -> CachedModel:
@@ -68,7 +45,8 @@ class Space:
     """A cache of fixed size with the graphs over it. One text uses it at a time.
 
     Attributes:
-        where: the numbers of tokens before a tree, and before the next tokens: two numbers on the device.
+        inputs: what a forward is told, in one tensor on the device, `where` and then `tokens`.
+        where: the numbers of tokens before a tree, and before the next tokens.
         tokens: the next tokens, (1, n).
         depth: depths of these tokens in the tree, (1, n).
         mask: 0 where token i attends to node j of the tree, else the lowest number, (n, n).
@@ -80,8 +58,8 @@ class Space:
     def __init__(self, model: PreTrainedModel, room: int) -> None:
         most, device = SIZES[-1], model.device
         self.room, self.cache = room, RowCache(model.config.num_hidden_layers, room)
-        self.where = torch.zeros(2, dtype=torch.int64, device=device)
-        self.tokens = torch.zeros((1, most), dtype=torch.int64, device=device)
+        self.inputs = torch.zeros(2 + most, dtype=torch.int64, device=device)
+        self.where, self.tokens = self.inputs[:2], self.inputs[None, 2:]
         self.depth = torch.zeros((1, most), dtype=torch.int64, device=device)
         self.mask = torch.zeros((most, most), dtype=model.dtype, device=device)
         self.tree: Tensor | None = None
@@ -105,6 +83,7 @@ class GraphedModel(CachedModel):
         self.lowest = torch.finfo(self.dtype).min
         self.shared = config.num_attention_heads // getattr(config, "num_key_value_heads", config.num_attention_heads)
         self.positions = getattr(config, "max_position_embeddings", None) or 2**31
+        self.best: Tensor | None = None
         self.run_base: int | None = None
         self.run_highest: list[Tensor] = []
         self._use(FEWEST_ROWS)
@@ -139,6 +118,9 @@ class GraphedModel(CachedModel):
     def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
         return self._forward(tokens, committed, rows, first)
 
+    def most_probable(self, logits: Tensor) -> Tensor:
+        return logits.argmax(-1) if self.best is None else self.best
+
     def keep(self, committed: int, offsets: list[int]) -> int:
         if offsets != [*range(len(offsets))]:
             rows = torch.tensor(offsets, device=self.device) + committed
@@ -166,9 +148,8 @@ class GraphedModel(CachedModel):
             self.run_highest = []
             return work(fed, drawn_from), torch.cat(self.run_highest)
 
+        space.inputs[: 2 + len(tokens)].copy_(torch.tensor([base, base, *tokens]))
         try:
-            space.where.fill_(base)
-            fed.copy_(self.fed(tokens))
             graph = self._graph((*key, len(tokens), self.vocab_size), repeated, kept)
         finally:
             self.run_base = None
@@ -187,7 +168,7 @@ class GraphedModel(CachedModel):
         if self.run_base is not None:
             where = self.space.where[0]
             depth, mask = (None, None) if rows is None else rows.nodes(first, end)
-            logits, highest, _ = self._compute(
+            logits, highest, *_ = self._compute(
                 tokens, where + (base - self.run_base), where + (start - self.run_base), depth, mask
             )
             self.run_highest.append(highest)
@@ -203,8 +184,11 @@ class GraphedModel(CachedModel):
             )
             return self._call(tokens.to(self.device), **placed)
         space = self.space
-        space.where.copy_(torch.tensor([base, start]))
-        space.tokens[:, :count].copy_(tokens)
+        if tokens.is_cpu:
+            space.inputs[: 2 + count].copy_(torch.tensor([base, start, *tokens[0].tolist()]))
+        else:
+            space.where.copy_(torch.tensor([base, start]))
+            space.tokens[:, :count].copy_(tokens)
         depth = mask = None
         if rows is not None:
             own_depth, own_mask = rows.nodes(first, end)
@@ -216,17 +200,18 @@ class GraphedModel(CachedModel):
                 space.tree = own_mask
         key = size, width if rows is not None else 0, self.taps, self.vocab_size
         work = partial(self._compute, space.tokens[:, :size], *space.where, depth, mask)
-        logits, highest, states = self._replay(self._graph(key, work, None))
+        logits, highest, best, states = self._replay(self._graph(key, work, None))
         if states is not None:
             self.states = states[:count]
+        self.best = best[:count]
         self.cache.rows += count
         self.peaks.waiting.append((highest[:count].clone(), lambda row: f"in the tree after token {base + 1}"))
         return logits[:count]
 
     def _compute(
         self, tokens: Tensor, base: Tensor, start: Tensor, depth: Tensor | None, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Logits (n, V) of tokens (1, n), the largest of each row, and the hidden states of the taps.
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Logits (n, V) of tokens (1, n), the largest of each row and its token, and the hidden states of the taps.
 
         All that changes from run to run is in these tensors, and no number is read back.
 
@@ -248,17 +233,17 @@ class GraphedModel(CachedModel):
             positions, nodes = base + depth, columns - base
             seen = mask[:, nodes.clamp(0, mask.shape[1] - 1)]
             seen = seen.masked_fill(nodes < 0, 0).masked_fill(nodes >= mask.shape[1], self.lowest)
-        config, self.cache.slots = self.model.config, rows
-        before, config._attn_implementation = config._attn_implementation, ATTENTION
+        self.cache.slots = rows
         try:
-            logits = self._run(
-                tokens,
-                position_ids=positions.clamp_max(self.positions - 1),
-                attention_mask=seen.repeat(self.shared, 1)[None, None],
-            )
+            with fused(self.model):
+                logits = self._run(
+                    tokens,
+                    position_ids=positions.clamp_max(self.positions - 1),
+                    attention_mask=seen.repeat(self.shared, 1)[None, None],
+                )
         finally:
-            self.cache.slots, config._attn_implementation = None, before
-        return logits, logits.amax(1), self.states if self.taps else None
+            self.cache.slots = None
+        return logits, *logits.max(1), self.states if self.taps else None
 
     def _graph(self, key: Hashable, work: Callable[[], Any], kept: object) -> tuple[torch.cuda.CUDAGraph, Any, object]:
         graphs, generator = self.space.graphs, self.space.generator

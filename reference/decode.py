@@ -15,15 +15,16 @@ import torch
 from torch import Generator, Tensor
 
 from reference.cuda_graphs import cached
+from reference.device_verification import chosen_at_nodes
 from reference.drafters import Drafter, incompatibility
 from reference.drafters.static import pruned
-from reference.host_arrays import Array, concatenated, numpy_on_host
+from reference.host_arrays import Array, numpy_on_host
 from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.random_streams import Coins, Uniforms
 from reference.sampling import Sampling
 from reference.token_checks import check_tokens
-from spectheory import Draft, Tree
+from spectheory import Draft, DrawRule, Tree
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Solver
@@ -177,20 +178,23 @@ class Decoding:
         """Draft, verify, and keep the accepted path."""
         target, committed = self.target, self.target.length
         draft = self.drafting.grow(self.room, self.draft_rng)
-        tokens = torch.as_tensor(draft.tokens, device=target.device)
+        tokens = torch.as_tensor(draft.tokens)
         if draft.tree is not self.tree:
             self.tree = draft.tree
             self.rows.add(draft.tree.parent.tolist())
-        row = tokens.clamp_min(0).unsqueeze(0)
+        row = tokens[None].clamp_min(0) if draft.rule is DrawRule.NO_REPLACEMENT else tokens[None]
         logits = target.forward_tree(row, committed, self.rows) if draft.tree.budget else target.forward(row)
-        best = [numpy_on_host(logits).argmax(-1)] if self.sampling.greedy else []
-        known = fetch(concatenated([numpy_on_host(tokens), *best]), self.peaks)
-        draft, nodes = _on_host(draft, known[: len(tokens)])
-        p = None
-        if best:
-            path, following = walk(draft.draws, draft.tokens, known[len(tokens) :].__getitem__)
+        if self.sampling.greedy:
+            chosen = [target.most_probable(logits)]
         else:
-            p = TargetDistributions(logits[nodes] if nodes else logits, self.sampling)
+            chosen = chosen_at_nodes(self.verifier, draft, logits, self.sampling, self.rng)
+        listed, *chosen = fetch([numpy_on_host(tokens), *chosen], self.peaks)
+        draft, nodes = _on_host(draft, listed)
+        p = None if self.sampling.greedy else TargetDistributions(logits[nodes] if nodes else logits, self.sampling)
+        if chosen:
+            at_node = [chosen[0][node] for node in nodes] if nodes else chosen[0]
+            path, following = walk(draft.draws, draft.tokens, at_node.__getitem__)
+        else:
             node, following = self.verifier._sample(draft, p, self.rng)  # type: ignore[arg-type]
             path, parent = [], draft.tree.parent
             while node:

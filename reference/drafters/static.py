@@ -150,7 +150,7 @@ class StaticDrafting(ModelDrafting):
             )
             self.committed = self.model.length - drafted
         else:
-            tokens, drawn_from = torch.as_tensor(self.pending[-1:], device=self.model.device), []
+            tokens, drawn_from = torch.tensor(self.pending[-1:]), []
         places = self.q_rows[: tree.budget + 1]
         q = [drawn_from[place] if place < len(drawn_from) else None for place in places]
         return Draft._unchecked(tree, tokens, q, tree.child_lists, self.rule)

@@ -140,7 +140,7 @@ class Play(TorchDispatchMode):
         generator = kwargs.get("generator")  # operators take it by this name alone
         if generator is not None and PlayedGenerator.is_on_gpu(generator) != to_gpu:
             raise RuntimeError(f"{func}: the generator is on the other device")
-        if there != to_gpu and (there or tensors):
+        if func in COPIES and (there != to_gpu or any(type(one) is not OnGpu for one in tensors)):
             PlayedGraph.refuse(func)
         held = [_held(one) for one in args], {name: _held(value) for name, value in kwargs.items()}
         found = func(*held[0], **held[1])
