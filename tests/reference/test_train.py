@@ -33,7 +33,7 @@ from spectheory import Latency, Tree
 from tests.reference.sampled_text import TINY
 from tests.reference.train_heads import config, head, own_texts
 from tests.refusals import refuses
-from tests.replay.inputs import prompts
+from tests.replay.enumerated import prompts
 
 LOSSES: list[Loss] = [Eagle(), Hass(), Eagle3(passes=2), Talf(k=2, depth=2), Gto(group=2, passes=2)]
 KIND = {"eagle": "eagle1", "hass": "eagle1"}
