@@ -134,7 +134,7 @@ def measure(
     plainly = verifier_at(sampling.temperature)
     verifier = verifier or plainly
     speculative, plain = (
-        Decoder(pair, PlannedTree(drafted), sampling, how, stop_tokens=pair.stop_tokens)
+        Decoder(pair, PlannedTree(drafted), sampling, how)
         for drafted, how in ((tree, verifier), (Tree.chain(0), plainly))
     )
     stamp = Provenance.now(

@@ -44,7 +44,7 @@ def measured_plan(
 
     Args:
         pair: target and draft.
-        prompts: prompts to trace, as token ids, all of one length.
+        prompts: prompts to trace, as token ids.
         new_tokens: number of tokens of text after each prompt.
         temperature: temperature of the trace and of the measured overheads.
         top_k: top-k of both, see `Sampling`.
@@ -59,11 +59,11 @@ def measured_plan(
             same numbers for the rounds of the profile.
 
     Raises:
-        InputError: the prompts differ in length, or do not fit the models' context with the text; or the sampling is
-            none, see `Sampling`.
+        InputError: the prompts do not fit the models' context with the text, or the sampling is none, see `Sampling`.
         ForeignFolderError: `folder` holds a trace with other models, prompts or settings.
     """
-    length = len(prompts[0])
+    lengths = sorted(map(len, prompts))
+    longest = lengths[-1] + new_tokens
     with nullcontext(folder) if folder else TemporaryDirectory() as name:
         kept = Path(name)
         drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -75,8 +75,8 @@ def measured_plan(
         elif latency is None:
             latency = profile(
                 pair,
-                tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - length - new_tokens)),
-                contexts=(length, length + new_tokens),
+                tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - longest)),
+                contexts=(lengths[0], longest),
                 rounds=rounds,
                 **drawing,
                 seed=seed,
@@ -85,7 +85,7 @@ def measured_plan(
         elif latency.provenance.sampling != str(settings.sampling):
             latency = with_overheads(pair, latency, settings.sampling, seed)
         latency.save(kept / LATENCY)
-        limits = {"max_budget": MAX_BUDGET, "context": length + new_tokens // 2}
+        limits = {"max_budget": MAX_BUDGET, "context": lengths[len(lengths) // 2] + new_tokens // 2}
         seconds = latency.smoothed()
         first = plan(acceptance(kept / TRACE).smoothed(), seconds, **limits)
         rates = acceptance(kept / TRACE, policy=first.tree)

@@ -19,7 +19,7 @@ from reference.losses.checks import (
     chosen,
 )
 from reference.losses.passes import Pass
-from spectheory.core.arrays import SUM_TOLERANCE
+from spectheory.core.arrays import sum_tolerance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -153,7 +153,7 @@ class ChainLoss(Loss):
         check_rows(passes[0].logits, target, mask)
         if coverage is not None:
             check_shape("coverage", coverage, mask.shape, "the shape of the mask")
-            wrong = mask & ~((coverage > 0) & (coverage <= 1 + SUM_TOLERANCE))
+            wrong = mask & ~((coverage > 0) & (coverage <= 1 + sum_tolerance(target.shape[-1])))
             if wrong.any():
                 raise InputError(
                     f"coverage must be above 0 and at most 1, got {float(coverage[wrong][0]):g}: leave out of the mask "

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from spectheory.core.arrays import SUM_TOLERANCE
+from spectheory.core.arrays import sum_tolerance
 from spectheory.core.errors import InputError
 
 
@@ -42,7 +42,7 @@ def check_rows(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"
 def check_distributions(name: str, rows: Float[Tensor, "*rows V"], kept: Bool[Tensor, "*rows"]) -> None:
     """Refuse rows that are not distributions; only rows that are `kept` are read."""
     lowest, sums = rows.amin(-1), rows.sum(-1)
-    wrong = kept & ~((lowest >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
+    wrong = kept & ~((lowest >= 0) & ((sums - 1).abs() <= sum_tolerance(rows.shape[-1])))  # NaN as well
     if wrong.any():
         place = tuple(int(one) for one in wrong.nonzero()[0])
         raise InputError(
