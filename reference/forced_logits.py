@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from reference.losses.passes import unroll
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
-from spectheory.core.errors import InputError
-from spectheory.replay import TargetText
+from spectheory.replay import GreedyText, TargetText
 
 BATCH = 4
 """Texts per forward: the logits of a batch are what needs the most memory."""
@@ -34,80 +32,34 @@ STEPS = 6
 """How often the change of the logits is doubled, up to the rounding error, until the text's token is kept."""
 
 
-class ForcedBatch:
-    """A few prompts with their texts, as one forward reads them. The target reads them once for all drafts.
-
-    Args:
-        pair: the target, and any draft of its vocabulary.
-        requests: prompts with their texts.
-        first: number of the first request, for error messages.
-        features: whether a draft reads the target's hidden states.
-
-    Attributes:
-        tokens: (B, T) prompts and texts, padded on the right.
-    """
-
-    def __init__(
-        self, pair: Pair, requests: Sequence[tuple[list[int], list[int]]], first: int, *, features: bool = False
-    ) -> None:
-        self.pair, self.requests, self.first, self.features = pair, requests, first, features
-        self.tokens = padded(requests).to(pair.device)
-
-    def span(self, place: int) -> slice:
-        """The positions of a row of logits that predict the text of a request."""
-        prompt, text = self.requests[place]
-        return slice(len(prompt) - 1, len(prompt) + len(text) - 1)
-
-    @cached_property
-    def target_logits(self) -> Float32[Tensor, "B T V"]:
-        """The target's logits after each token."""
-        return self._target[0]
-
-    @cached_property
-    def hidden_states(self) -> tuple[Tensor, ...]:
-        """The target's hidden states (B, T, hidden size): the embeddings, then the output of each layer.
-
-        They are there if a draft reads `features`.
-        """
-        found = self._target[1]
-        assert found is not None
-        return found
-
-    @cached_property
-    def _target(self) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        model: Any = self.pair.target
-        out = model(self.tokens, output_hidden_states=self.features)
-        logits = out.logits[..., : self.pair.vocab_size].float()
-        check_rows(logits, f"target {self.pair.names[0]}", model.dtype, self.first)
-        return logits, out.hidden_states
-
-
-def draft_logits(pair: Pair, batch: ForcedBatch, depths: int) -> Float32[Tensor, "D B T V"]:
+def draft_logits(
+    pair: Pair, tokens: Int64[Tensor, "B T"], hidden: Sequence[Tensor], depths: int, first: int
+) -> Float32[Tensor, "D B T V"]:
     """The draft's logits after each token of a batch, by depth in the cycle.
 
-    Entry [d, b, t] is for the token after `batch.tokens[b, t]` where the cycle has drafted the last d of these tokens.
+    Entry [d, b, t] is for the token after `tokens[b, t]` where the cycle has drafted the last d of these tokens.
     A draft model has D = 1, because its logits do not depend on the depth. A draft head's features of drafted tokens
-    are its own outputs, as in decoding; before them it reads the target's states. Its D is `depths`. Where a text has
-    too few tokens before a position, the entry of a head is that of the depth above; after the first token of all
-    nothing can be drafted, and its logits are 0.
+    are its own outputs, as in decoding; before them it reads the target's `hidden` states. Its D is `depths`. Where a
+    text has too few tokens before a position, the entry of a head is that of the depth above; after the first token of
+    all nothing can be drafted, and its logits are 0. `first` is the number of the first request, for error messages.
 
     Raises:
         LogitsError: they are not distributions.
     """
     name, draft = f"draft {pair.names[1]}", pair.draft
     if not isinstance(draft, Head):
-        logits = draft(batch.tokens).logits[..., : pair.vocab_size].float()
-        check_rows(logits, name, draft.dtype, batch.first)
+        logits = draft(tokens).logits[..., : pair.vocab_size].float()
+        check_rows(logits, name, draft.dtype, first)
         return logits[None]
-    states = torch.cat([batch.hidden_states[tap] for tap in draft.taps], -1)
-    features, tokens, length = draft.fuse(states)[:, :-1], batch.tokens[:, 1:], batch.tokens.shape[1]
-    found = states.new_zeros((pair.depths_of(depths), *batch.tokens.shape, pair.vocab_size), dtype=torch.float32)
-    for depth, one in enumerate(unroll(HeadStep(draft), features, tokens, len(found))):
+    states = torch.cat([hidden[tap] for tap in draft.taps], -1)
+    features, drafted, length = draft.fuse(states)[:, :-1], tokens[:, 1:], tokens.shape[1]
+    found = states.new_zeros((pair.depths_of(depths), *tokens.shape, pair.vocab_size), dtype=torch.float32)
+    for depth, one in enumerate(unroll(HeadStep(draft), features, drafted, len(found))):
         if depth:
             found[depth] = found[depth - 1]
-        drafted = draft.on_vocabulary(one.logits)[..., : pair.vocab_size]
-        found[depth, :, depth + 1 :] = drafted[:, : max(0, length - 1 - depth)]
-        check_rows(found[depth], name, draft.dtype, batch.first)
+        logits = draft.on_vocabulary(one.logits)[..., : pair.vocab_size]
+        found[depth, :, depth + 1 :] = logits[:, : max(0, length - 1 - depth)]
+        check_rows(found[depth], name, draft.dtype, first)
     return found
 
 
@@ -133,8 +85,10 @@ def check_rows(logits: Float[Tensor, "B T V"], name: str, dtype: torch.dtype, fi
 
 def forced_texts(
     pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling, depths: int = DEPTHS
-) -> Iterator[TargetText]:
+) -> Iterator[TargetText | GreedyText]:
     """Each text with p and q at its positions, in order; one batch of texts is in memory at a time.
+
+    At temperature 0 a text has the ranks of its tokens in the draft's whole vocabulary.
 
     The forward of a whole text rounds differently from the forwards that generated it. Near the boundary of top-k or
     top-p, or far down at a low temperature, its p may be 0 at a token that was sampled. There p is taken from the
@@ -145,21 +99,19 @@ def forced_texts(
         pair: target and draft.
         prompts: the tokens before each text.
         texts: tokens that the target generated under `sampling`.
-        sampling: temperature, top-k and top-p of the texts, above temperature 0.
+        sampling: temperature, top-k and top-p of the texts.
         depths: at how many depths of a cycle q of a draft head is computed; see `draft_logits`.
 
     Raises:
-        InputError: temperature 0, prompts and texts are not those of this pair (see `check_continued`), or the target
-            gives a token probability 0, even after a change of its logits within their rounding error.
+        InputError: prompts and texts are not those of this pair (see `check_continued`), or the target gives a token
+            probability 0, even after a change of its logits within their rounding error.
         LogitsError: a model returns logits that are not a distribution.
     """
-    if sampling.greedy:
-        raise InputError("temperature must be above 0 for texts with probabilities, got 0: replay greedy text by ranks")
     check_continued(pair, prompts, texts)
     read = forced_rows(pair, list(zip(prompts, texts, strict=True)), sampling, depths)
     return (
-        TargetText(np.array(text), p, normalised(sampling.distribution(offered)))
-        for text, (p, offered) in zip(texts, read, strict=True)
+        GreedyText(draft_ranks(q, text)) if p is None else TargetText(np.array(text), p, normalised(q))
+        for text, (p, q) in zip(texts, read, strict=True)
     )
 
 
@@ -167,18 +119,37 @@ def forced_texts(
 def forced_rows(
     pair: Pair, requests: Sequence[tuple[list[int], list[int]]], sampling: Sampling, depths: int, first: int = 0
 ) -> Iterator[tuple[Any, Float32[Tensor, "D n V"]]]:
-    """For each prompt with its text of n tokens: p (n, V) at the positions of the text, and the draft's logits there.
+    """For each prompt with its text of n tokens: p (n, V) at the positions of the text, and the draft's q there.
 
     p is None at temperature 0. `first` is the number of the first request, for error messages.
     """
+    target: Any = pair.target
+    is_head = isinstance(pair.draft, Head)
     for start in range(0, len(requests), BATCH):
-        batch = ForcedBatch(pair, requests[start : start + BATCH], first + start, features=isinstance(pair.draft, Head))
-        offered = draft_logits(pair, batch, depths)
-        for place, (_, text) in enumerate(batch.requests):
-            p, span = None, batch.span(place)
-            if not sampling.greedy:
-                p = target_rows(batch.target_logits[place, span], text, sampling, pair.target.dtype)
-            yield p, offered[:, place, span]
+        batch, number = requests[start : start + BATCH], first + start
+        tokens = padded(batch).to(pair.device)
+        logits, hidden = torch.empty(0), ()
+        if is_head or not sampling.greedy:
+            out = target(tokens, output_hidden_states=is_head)
+            logits, hidden = out.logits[..., : pair.vocab_size].float(), out.hidden_states
+            check_rows(logits, f"target {pair.names[0]}", target.dtype, number)
+        offered = draft_logits(pair, tokens, hidden, depths, number)
+        for place, (prompt, text) in enumerate(batch):
+            span = slice(len(prompt) - 1, len(prompt) + len(text) - 1)
+            p = None if sampling.greedy else target_rows(logits[place, span], text, sampling, target.dtype)
+            yield p, sampling.draft_distribution(offered[:, place, span])
+
+
+def draft_ranks(q: Float[Tensor, "*depths n V"], text: list[int]) -> Int64[np.ndarray, "*depths n"]:
+    """The ranks of the tokens of a text in the draft's distributions; -1 for a token of probability 0.
+
+    Ties: lower token first, as in `reference.candidates`.
+    """
+    tokens = torch.tensor(text, device=q.device)
+    own = q.gather(-1, tokens.expand(q.shape[:-1])[..., None])
+    lower = torch.arange(q.shape[-1], device=q.device) < tokens[:, None]
+    ranks = ((q > own) | ((q == own) & lower)).sum(-1)
+    return ranks.masked_fill(own[..., 0] == 0, -1).cpu().numpy()
 
 
 def target_rows(

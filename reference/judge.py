@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
-from reference.forced_logits import BATCH, ForcedBatch, draft_logits, normalised, target_rows
-from reference.heads import Head
+from reference.forced_logits import forced_texts
 from reference.models import Pair, weights_hash
 from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
 from reference.tracing import by_request, traced_pair, traced_prompts
-from spectheory import DrawRule, GreedyText, TargetText, Tree
+from spectheory import DrawRule, Tree
 from spectheory.core.errors import InputError
 from spectheory.replay.cycle import Cycle, OneText
 from spectheory.replay.text import CycleChain
@@ -45,8 +42,8 @@ class HeldOutTexts:
             prompts that are cut from one file are not independent; None means that texts of equal prompts are.
 
     Raises:
-        InputError: the prompts and texts do not belong to this pair (see `check_continued`), there is not a source for
-            each prompt, or fewer than 2 prompts or sources differ.
+        InputError: the prompts and texts do not belong to this pair (see `check_continued`), or there is not a source
+            for each prompt.
     """
 
     pair: Pair
@@ -59,10 +56,6 @@ class HeldOutTexts:
         check_continued(self.pair, self.prompts, self.texts)
         if self.sources is not None and len(self.sources) != len(self.prompts):
             raise InputError(f"sources must name one for each of {len(self.prompts)} prompts, got {len(self.sources)}")
-        if len(set(self.hashes)) < 2:
-            raise InputError(
-                "texts must be of at least 2 different prompts or sources: an interval needs more than one"
-            )
 
     @classmethod
     def of_trace(cls, folder: Path, pair: Pair | None = None) -> Self:
@@ -93,26 +86,15 @@ class HeldOutTexts:
 
 @dataclass(frozen=True, eq=False)
 class DraftRun:
-    """One draft on the texts, by cluster.
+    """One draft on the texts.
 
     Attributes:
-        name: folder of the draft.
-        weights: hash of its weights.
-        emitted: expected tokens of the cycles in the texts of each cluster.
-        cycles: expected number of these cycles.
+        ratio: expected tokens over expected cycles, by cluster.
         accepted: expected number of cycles in all texts together that keep 0..L drafted tokens.
     """
 
-    name: str
-    weights: str
-    emitted: Float[np.ndarray, " clusters"]
-    cycles: Float[np.ndarray, " clusters"]
+    ratio: Ratio
     accepted: Float[np.ndarray, " lengths"]
-
-    @property
-    def ratio(self) -> Ratio:
-        """Expected tokens over expected cycles."""
-        return Ratio(self.emitted, self.cycles)
 
     @property
     def acceptance(self) -> Float[np.ndarray, " depths"]:
@@ -166,7 +148,6 @@ def compare_drafts(
     rule: DrawRule | None = None,
     *,
     seed: int = 0,
-    done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> DraftComparison:
     """E[tau] and acceptance of drafts on the same texts, by replay at every position.
 
@@ -180,30 +161,26 @@ def compare_drafts(
         verifier: None means Greedy at temperature 0, else block verification for a chain and Traversal for a tree.
         rule: how children are drawn; None means independently for a chain, else without replacement.
         seed: seed of the drawn siblings of the tokens of a text. All drafts share the random numbers.
-        done: callback with the number of texts that are read, and of all.
 
     Raises:
-        InputError: a draft has another target, is twice in a row, is too shallow or has too short a context for the
-            texts, no cycle fits into them, or the verifier does not suit them.
+        InputError: a draft has another target or too short a context for the texts, no cycle fits into them, or the
+            verifier does not suit them.
         LogitsError: a model returns logits that are not distributions.
     """
     cycle = usual_cycle(tree, texts.sampling, verifier, rule)
-    _check(texts, drafts, tree)
-    pairs = {weights_hash(one.draft): one for runs in drafts.values() for one in runs}
-    found = _replayed(texts, pairs, cycle, seed, done)
-    _, clusters = np.unique(texts.hashes, return_inverse=True)
+    target = weights_hash(texts.pair.target)
+    for name, pairs in drafts.items():
+        if any(pair.target is not texts.pair.target and weights_hash(pair.target) != target for pair in pairs):
+            raise InputError(f"{name} has another target than the texts: load it with `with_draft(texts.pair, ...)`")
+    if not texts.roots(tree.max_depth):
+        raise InputError(f"texts must be longer than a cycle of depth {tree.max_depth} and one token: give longer ones")
     words = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
     title = (
-        f"{texts.roots(tree.max_depth):,} roots in texts of {clusters.max() + 1:,} prompts or sources, "
+        f"{texts.roots(tree.max_depth):,} roots in texts of {len(set(texts.hashes)):,} prompts or sources, "
         f"{texts.sampling}: {words}, {name_of(cycle.verifier)}"
     )
-    return DraftComparison(
-        title,
-        {
-            name: tuple(_run(pair, found[weights_hash(pair.draft)], clusters) for pair in runs)
-            for name, runs in drafts.items()
-        },
-    )
+    runs = {name: tuple(_run(texts, pair, cycle, tree, seed) for pair in pairs) for name, pairs in drafts.items()}
+    return DraftComparison(title, runs)
 
 
 def usual_cycle(
@@ -222,69 +199,15 @@ def usual_cycle(
     return Cycle(tree, by, rule or (drawn if drawn in by.rules else by.rules[0]))
 
 
-def _check(texts: HeldOutTexts, drafts: Mapping[str, Sequence[Pair]], tree: Tree) -> None:
-    """Refuse what cannot be compared, before any model runs."""
-    if not drafts or not all(drafts.values()):
-        raise InputError("drafts must name at least one draft, each with at least one pair")
-    longest = max(len(prompt) + len(text) for prompt, text in zip(texts.prompts, texts.texts, strict=True))
-    target = weights_hash(texts.pair.target)
-    for name, runs in drafts.items():
-        if len({weights_hash(one.draft) for one in runs}) < len(runs):
-            raise InputError(f"drafts of {name} must differ, got the same one twice: it would hide how seeds differ")
-        for one in runs:
-            if one.target is not texts.pair.target and weights_hash(one.target) != target:
-                raise InputError(
-                    f"{name} has another target than the texts: load it with `with_draft(texts.pair, ...)`"
-                )
-            if longest > one.context:
-                raise InputError(f"{name} has a context of {one.context}, a prompt with its text has {longest} tokens")
-    if not texts.roots(tree.max_depth):
-        raise InputError(f"texts must be longer than a cycle of depth {tree.max_depth} and one token: give longer ones")
-
-
-@torch.inference_mode()
-def _replayed(
-    texts: HeldOutTexts, pairs: Mapping[str, Pair], cycle: Cycle, seed: int, done: Callable[[int, int], None]
-) -> dict[str, list[np.ndarray]]:
-    """`accepted` of each draft on each text. The target reads each text once for all of them."""
-    found: dict[str, list[np.ndarray]] = {weights: [] for weights in pairs}
-    requests = list(zip(texts.prompts, texts.texts, strict=True))
-    features = any(isinstance(pair.draft, Head) for pair in pairs.values())
-    assert isinstance(cycle.shape, Tree)
-    for first in range(0, len(requests), BATCH):
-        batch = ForcedBatch(texts.pair, requests[first : first + BATCH], first, features=features)
-        for weights, pair in pairs.items():
-            offered = draft_logits(pair, batch, cycle.shape.max_depth)
-            for place, text in enumerate(_texts(batch, offered, texts.sampling)):
-                kept = cycle.kept(OneText(text, [seed, first + place], 1))
-                chain = CycleChain(kept[: max(0, len(kept) - kept.shape[1] + 1)])
-                found[weights].append(chain.starts @ chain.ends)
-        done(first + len(batch.requests), len(requests))
-    return found
-
-
-def _texts(
-    batch: ForcedBatch, offered: Float[Tensor, "D B T V"], sampling: Sampling
-) -> Iterator[GreedyText | TargetText]:
-    """Each text of a batch as it is replayed."""
-    size = min(batch.pair.vocab_size, offered.shape[-1])
-    for place, (_, tokens) in enumerate(batch.requests):
-        span = batch.span(place)
-        logits = offered[:, place, span, :size]
-        if sampling.greedy:
-            own = logits.gather(2, torch.tensor(tokens, device=logits.device).expand(len(logits), -1)[..., None])
-            before = torch.arange(size, device=logits.device) < torch.tensor(tokens, device=logits.device)[:, None]
-            ranks = ((logits > own) | ((logits == own) & before)).sum(-1)
-            ranks = ranks.masked_fill(own[..., 0].isinf(), -1).cpu().numpy()  # not in the draft vocabulary
-            yield GreedyText(ranks)
-            continue
-        p = target_rows(batch.target_logits[place, span, :size], tokens, sampling, batch.pair.target.dtype)
-        yield TargetText(np.array(tokens), p, normalised(sampling.distribution(logits)))
-
-
-def _run(pair: Pair, rows: list[np.ndarray], clusters: np.ndarray) -> DraftRun:
-    """The sums over the texts of each cluster."""
-    accepted = np.array(rows)
-    emitted = np.bincount(clusters, accepted @ np.arange(1, accepted.shape[1] + 1))
-    cycles = np.bincount(clusters, accepted.sum(1))
-    return DraftRun(pair.names[1], weights_hash(pair.draft), emitted, cycles, accepted.sum(0))
+def _run(texts: HeldOutTexts, pair: Pair, cycle: Cycle, tree: Tree, seed: int) -> DraftRun:
+    """One draft, replayed on each text."""
+    rows = []
+    read = forced_texts(pair, texts.prompts, texts.texts, texts.sampling, tree.max_depth)
+    for number, text in enumerate(read):
+        kept = cycle.kept(OneText(text, [seed, number], 1))
+        chain = CycleChain(kept[: max(0, len(kept) - tree.max_depth)])
+        rows.append(chain.starts @ chain.ends)
+    accepted, lengths = np.array(rows), np.arange(1, tree.max_depth + 2)
+    _, clusters = np.unique(texts.hashes, return_inverse=True)
+    ratio = Ratio(np.bincount(clusters, accepted @ lengths), np.bincount(clusters, accepted.sum(1)))
+    return DraftRun(ratio, accepted.sum(0))

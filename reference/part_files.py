@@ -24,8 +24,6 @@ KEPT = "*.parquet", "*.safetensors", "*.pt"
 """Files of results. A folder that has some, and no provenance, is not taken for one of this package."""
 LOCK = "writer.lock"
 """Name of the file that exists while a process writes to a folder."""
-RUN = b"spectheory run"
-"""Key of the metadata of a Parquet file that names the run it is a part of."""
 
 
 class ForeignFolderError(InputError):
@@ -135,29 +133,18 @@ def stamp_of(folder: Path) -> Provenance:
 
 
 def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
-    """Write `rows` to a file that appears only once it is complete. It names the run that its folder belongs to."""
-    table = pa.Table.from_pylist(list(rows), schema=columns).replace_schema_metadata({RUN: _run_of(part.parent)})
+    """Write `rows` to a file that appears only once it is complete."""
+    table = pa.Table.from_pylist(list(rows), schema=columns)
     with whole_file(part) as partial:
         pq.write_table(table, partial, write_page_checksum=True)
 
 
 def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a table that `write_part` wrote, or some of its columns.
-
-    Raises:
-        InputError: the file is damaged, or belongs to another run than the folder that it is in.
-    """
-    run = _run_of(part.parent)
+    """Read a table that `write_part` wrote, or some of its columns. Raises InputError if the file is damaged."""
     try:
-        table = pq.read_table(part, columns=columns, page_checksum_verification=True)
+        return pq.read_table(part, columns=columns, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error
-    if (table.schema.metadata or {}).get(RUN) != run:
-        raise InputError(
-            f"{part} does not belong to the run that {STAMP} describes: remove {part.name} and record again to have "
-            "it rewritten"
-        )
-    return table
 
 
 def resumed_rows(
@@ -180,9 +167,3 @@ def resumed_rows(
         found += read_part(part).to_pylist()
         done(numbers.stop, total)
     return found
-
-
-def _run_of(folder: Path) -> bytes:
-    """A hash of what decides the results in a folder."""
-    stamp = stamp_of(folder)
-    return short_hash([stamp.source, stamp.identity]).encode()

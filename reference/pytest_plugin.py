@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures, a marker, one level for all statistical assertions of a session, stored certificates.
+"""The pytest plugin: fixtures, a marker, and one level for all statistical assertions of a session.
 
 pytest loads it in every session, so it imports nothing of this project until a test uses it. It is in this package,
 because importing `reference` loads nothing else.
@@ -6,9 +6,7 @@ because importing `reference` loads nothing else.
 - Fixtures `assert_lossless` and `assert_step`: the functions of `spectheory.certify.testing`.
 - Marker `certify(**options)`: options of `assert_step` for the test; `-m certify` selects the tests.
 - Settings `certify_false_alarms_a_day` and `certify_sessions_a_day`: a right step fails in a session with a
-  probability of at most their quotient. A worker of pytest-xdist, number k from 0, has 1 / ((k + 1) (k + 2)) of
-  it.
-- Setting `certify_folder`, option `--certify-folder`: where each certificate is stored as JSON.
+  probability of at most their quotient. Each worker of pytest-xdist has an equal share of it.
 """
 
 from __future__ import annotations
@@ -16,14 +14,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 MODULE = "spectheory.certify.testing"
 SESSION = pytest.StashKey[Any]()
-OF_WORKERS = pytest.StashKey[list[tuple[int, float]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,9 +27,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "certify_false_alarms_a_day", "chance of a false alarm of assert_step a day, at most", default="0.001"
     )
     parser.addini("certify_sessions_a_day", "number of sessions a day over which it is divided", default="100")
-    parser.addini("certify_folder", "folder in which certificates are stored as JSON", default="")
-    group = parser.getgroup("spectheory")
-    group.addoption("--certify-folder", default=None, help="folder in which certificates are stored as JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,32 +58,14 @@ def assert_step(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return _testing().assert_step
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send what a worker of pytest-xdist has done to the main process."""
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None and SESSION in session.config.stash:
-        output["certify"] = _done(session.config)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Keep what a worker of pytest-xdist has done."""
-    done = getattr(node, "workeroutput", {}).get("certify")
-    if done:
-        node.config.stash.setdefault(OF_WORKERS, []).append(done)
-
-
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Write how many certificates there are, and at which level."""
-    done = list(config.stash.get(OF_WORKERS, []))
-    if SESSION in config.stash:
-        done.append(_done(config))
-    certificates, level = (sum(of) for of in zip(*done, strict=True)) if done else (0, 0.0)
-    if certificates:
+    session = config.stash[SESSION][0] if SESSION in config.stash else None
+    if session is not None and session.certificates:
         terminalreporter.section("spectheory")
         terminalreporter.write_line(
-            f"{certificates} certificates; a false alarm in this session has probability at most {level:.3g} "
-            f"({_session_level(config):.3g} allowed)"
+            f"{session.certificates} certificates; a false alarm in this session has probability at most "
+            f"{sum(session.levels):.3g} ({_session_level(config):.3g} allowed)"
         )
 
 
@@ -100,27 +75,22 @@ def _begin(session: pytest.Session) -> None:
     if SESSION in config.stash:
         return
     testing = _testing()
-    folder = config.getoption("--certify-folder") or config.getini("certify_folder")
     marked = ((item.nodeid, item.get_closest_marker("certify")) for item in session.items)
     options = {name: marker.kwargs for name, marker in marked if marker}
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-    share = 1 / ((worker + 1) * (worker + 2)) if "PYTEST_XDIST_WORKER" in os.environ else 1.0
-    begun = testing.TestSession(
-        share * _session_level(config), config.rootpath / Path(folder) if folder else None, options
-    )
+    begun = testing.TestSession(_session_level(config), options)
     config.stash[SESSION] = (begun, testing.session)
     testing.session = begun
 
 
 def _session_level(config: pytest.Config) -> float:
-    """The probability of a false alarm in one session, from the settings."""
+    """The probability of a false alarm in one session, from the settings; the share of a worker of pytest-xdist."""
     alarms, sessions = (_number(config, name) for name in ("certify_false_alarms_a_day", "certify_sessions_a_day"))
     if not 0 < alarms < 1 <= sessions:
         raise pytest.UsageError(
             "certify_false_alarms_a_day must be between 0 and 1 and certify_sessions_a_day at least 1, got "
             f"{alarms:g} and {sessions:g}"
         )
-    return alarms / sessions
+    return alarms / sessions / int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 def _number(config: pytest.Config, name: str) -> float:
@@ -128,12 +98,6 @@ def _number(config: pytest.Config, name: str) -> float:
         return float(config.getini(name))
     except ValueError:
         raise pytest.UsageError(f"{name} must be a number, got {config.getini(name)!r}") from None
-
-
-def _done(config: pytest.Config) -> tuple[int, float]:
-    """Number of certificates, and the sum of the levels of the statistical ones."""
-    session = config.stash[SESSION][0]
-    return session.certificates, sum(session.levels)
 
 
 def _testing() -> Any:

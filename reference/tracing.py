@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -24,12 +24,11 @@ from torch import Generator, Tensor
 from transformers import DynamicCache
 
 from reference.candidates import child_tokens
-from reference.forced_logits import DEPTHS, forced_rows, forced_texts, normalised
+from reference.forced_logits import DEPTHS, draft_ranks, forced_rows, forced_texts, normalised
 from reference.heads import Head
-from reference.host_arrays import to_host
 from reference.logits import Peaks, settle
 from reference.models import Attention, Pair, load_pair
-from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
+from reference.part_files import STAMP, claimed, read_part, require_kind, short_hash, stamp_of, write_part
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling, require_drawing
 from spectheory import Acceptance, DrawRule, Provenance, Tree
@@ -40,19 +39,10 @@ from spectheory.replay import GreedyText, Replays
 
 PROMPTS = "prompts.json"
 """File of the prompts, a list of token ids for each request."""
-COLUMNS = pa.schema(
-    [
-        ("request_id", pa.int32()),
-        ("pos", pa.int32()),
-        ("target_token", pa.int32()),
-        ("target_rank", pa.int16()),
-        ("target_top_rank", pa.int16()),
-    ]
-)
-"""One row per position. `target_rank` is the rank of the token among the k candidates, and `target_top_rank` its rank
-among the draft's k most probable tokens; -1 if it is not one of them."""
-DEEPER = {"target_rank": "deeper_ranks", "target_top_rank": "deeper_top_ranks"}
-"""Columns of draft heads only: the same ranks where the cycle has drafted the last 1, 2, ... tokens."""
+COLUMNS = {"request_id": pa.int32(), "pos": pa.int32(), "target_token": pa.int32()}
+"""The first columns, one row for each position. The last one, `target_ranks`, has the ranks of the token among the k
+candidates, -1 if it is none of them: the rank where it is drafted first in a cycle, and for draft heads also the ranks
+where the cycle has drafted the last 1, 2, ... tokens."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +75,13 @@ class TraceSettings:
         """How the text is sampled."""
         return Sampling(self.temperature, self.top_k, self.top_p)
 
-    def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
-        """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
-        settings = {**asdict(self), **inputs, "depths": pair.depths_of(self.depths)}
-        for name in ("temperature", "top_k", "top_p", "seed", *(() if isinstance(pair.draft, Head) else ("depths",))):
-            del settings[name]
+    def provenance(self, pair: Pair, prompts: list[list[int]]) -> dict[str, Any]:
+        """The fields of a provenance that identify a trace of `pair` after these prompts."""
+        settings = {name: getattr(self, name) for name in ("dataset", "candidates", "new_tokens", "batch")}
+        settings |= {"prompts": short_hash(prompts), "weights": pair.fingerprint}
+        if isinstance(pair.draft, Head):
+            settings["depths"] = self.depths
         return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}
-
-
-def _columns_of(depths: int) -> pa.Schema:
-    """The columns of a trace with candidates at some depths."""
-    deeper = pa.list_(pa.int16(), depths - 1)
-    return pa.schema([*COLUMNS, *((name, deeper) for name in DEEPER.values())]) if depths > 1 else COLUMNS
 
 
 def record_trace(
@@ -130,10 +115,9 @@ def record_trace(
         )
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
-    inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
-    columns = _columns_of(pair.depths_of(settings.depths))
-    with claimed(folder, "trace", **settings.provenance(pair, inputs)):
-        if not (folder / PROMPTS).exists() or (folder / PROMPTS).read_text() != json.dumps(prompts):
+    ranks = pa.list_(pa.int16(), pair.depths_of(settings.depths))
+    with claimed(folder, "trace", **settings.provenance(pair, prompts)):
+        if not (folder / PROMPTS).exists():
             write_whole(folder / PROMPTS, json.dumps(prompts))
         firsts = range(0, len(prompts), settings.batch)
         lacking = [first for first in firsts if not (folder / _part_name(first)).exists()]
@@ -145,7 +129,8 @@ def record_trace(
             def tell(tokens: int, finished: int = finished) -> None:
                 done(finished + tokens, total)
 
-            write_part(folder / _part_name(first), _rows(pair, rows, settings, first, tell), columns)
+            found = _rows(pair, rows, settings, first, tell)
+            write_part(folder / _part_name(first), found, pa.schema({**COLUMNS, "target_ranks": ranks}))
             finished += settings.new_tokens * len(rows)
 
 
@@ -163,13 +148,11 @@ def _rows(
     texts = _continued(pair, prompts, settings, first, rng, lambda step: done(len(prompts) * step // 2))
     requests, uniforms = list(zip(prompts, texts, strict=True)), Uniforms(candidates)
     read = forced_rows(pair, requests, settings.sampling, settings.depths, first)
-    for number, (text, (p, offered)) in enumerate(zip(texts, read, strict=True)):
-        found = np.array([_ranks(p, logits, text, settings, uniforms) for logits in offered])
+    for number, (text, (p, q)) in enumerate(zip(texts, read, strict=True)):
+        found = _ranks(p, q, text, settings.candidates, uniforms)
         for step, token in enumerate(text):
             row = {"request_id": first + number, "pos": step, "target_token": token}
-            for column, ranks_of_token in zip(DEEPER, found[:, :, step].T.tolist(), strict=True):
-                row |= {column: ranks_of_token[0], DEEPER[column]: ranks_of_token[1:]}
-            yield row
+            yield {**row, "target_ranks": found[:, step].tolist()}
         done(settings.new_tokens * (len(texts) + number + 1) // 2)
 
 
@@ -209,27 +192,16 @@ def _continued(
 
 
 def _ranks(
-    p: Float[np.ndarray, "n V"] | None,
-    offered: Float[Tensor, "n V"],
-    text: list[int],
-    settings: TraceSettings,
-    rng: Uniforms,
-) -> Int[np.ndarray, "2 n"]:
-    """The ranks of the tokens of a text among the candidates, and among as many of the draft's most probable tokens.
-
-    `p` is None at temperature 0.
-    """
-    q, tokens, k = normalised(settings.sampling.draft_distribution(offered)), np.array(text), settings.candidates
-    drawn = child_tokens(q, k, DrawRule.TOP_K, None) if p is None else candidates_given(p, q, tokens, k, rng)
-    among, logits = drawn == tokens[:, None], to_host(offered)
-    own = logits[np.arange(len(text)), tokens]
-    above = (logits > own[:, None]).sum(1)
-    return np.stack(
-        [
-            np.where(among.any(1), among.argmax(1), -1),
-            np.where((above < drawn.shape[1]) & np.isfinite(own), above, -1),
-        ]
-    )
+    p: Float[np.ndarray, "n V"] | None, q: Float[Tensor, "depths n V"], text: list[int], k: int, rng: Uniforms
+) -> Int[np.ndarray, "depths n"]:
+    """The ranks of the tokens of a text among k candidates of the draft; `p` is None at temperature 0."""
+    if p is None:
+        ranks = draft_ranks(q, text)
+        return np.where(ranks < k, ranks, -1)
+    tokens = np.array(text)
+    drawn = np.array([candidates_given(p, rows, tokens, k, rng) for rows in normalised(q)])
+    among = drawn == tokens[:, None]
+    return np.where(among.any(-1), among.argmax(-1), -1)
 
 
 def candidates_given(
@@ -259,54 +231,35 @@ def candidates_given(
     return np.column_stack([first, others])[:, :candidates]
 
 
-def acceptance(
-    folder: Path,
-    *,
-    max_depth: int = 16,
-    min_trials: int = 100,
-    policy: Tree | None = None,
-    top: bool = False,
-) -> Acceptance:
+def acceptance(folder: Path, *, min_trials: int = 100, policy: Tree | None = None) -> Acceptance:
     """Rates by depth and rank from a recorded trace, with their counts; see `Acceptance.from_ranks`.
 
     Args:
         folder: folder that holds the trace.
-        max_depth: maximum depth with rates of its own.
         min_trials: minimum number of visits that a depth needs to have rates of its own.
         policy: tree whose cycles decide which positions are counted: those where a cycle starts; None counts all.
-        top: whether the candidates are the draft's most probable tokens, see `ranks`.
 
     Raises:
         InputError: the folder holds no trace, or a part of it is damaged.
     """
-    texts, stamp = ranks(folder, top=top), stamp_of(folder)
+    texts, stamp = ranks(folder), stamp_of(folder)
+    counted = "at every position" if policy is None else f"where cycles of {policy} start"
     return Acceptance.from_ranks(
         texts,
         ranks=int(str(stamp.settings["candidates"])),
-        max_depth=max_depth,
         min_trials=min_trials,
         policy=policy,
-        provenance=stamp.replace(
-            settings=stamp.settings
-            | {"counted": "at every position" if policy is None else f"where cycles of {policy} start"}
-        ),
+        provenance=stamp.replace(settings=stamp.settings | {"counted": counted}),
     )
 
 
-def ranks(folder: Path, *, top: bool = False) -> list[Int[np.ndarray, "*depths n"]]:
+def ranks(folder: Path) -> list[Int[np.ndarray, "*depths n"]]:
     """For each request the ranks of the target's tokens among the candidates, one per position; -1 for no candidate.
 
-    A trace of a draft head has a row of ranks for each depth. With `top` the candidates are the draft's most probable
-    tokens, for the rates of sample and match; else they are the drawn tokens. At temperature 0 both are the same.
-    Raises InputError as `acceptance` does.
+    A trace of a draft head has a row of ranks for each depth. Raises InputError as `acceptance` does.
     """
-    column = "target_top_rank" if top else "target_rank"
-    found = by_request(folder, column)
-    if stamp_of(folder).settings.get("depths", 1) == 1:
-        return found
-    return [
-        np.column_stack([own, *below.T]).T for own, below in zip(found, by_request(folder, DEEPER[column]), strict=True)
-    ]
+    found = by_request(folder, "target_ranks")
+    return [rows.T if rows.shape[1] > 1 else rows[:, 0] for rows in found]
 
 
 def by_request(folder: Path, column: str) -> list[Int[np.ndarray, "n ..."]]:
@@ -314,9 +267,8 @@ def by_request(folder: Path, column: str) -> list[Int[np.ndarray, "n ..."]]:
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
         raise InputError(f"{folder} holds no trace: record one with `spectheory trace`")
-    batch = stamp_of(folder).settings.get("batch")
-    if not isinstance(batch, int):
-        raise InputError(f"{folder / STAMP} is not of a trace: record the trace again")
+    require_kind(folder, "trace")
+    batch = int(str(stamp_of(folder).settings["batch"]))
     texts: list[np.ndarray] = []
     for part, first in zip(parts, count(0, batch), strict=False):
         if part.name != (name := _part_name(first)):
@@ -330,9 +282,7 @@ def by_request(folder: Path, column: str) -> list[Int[np.ndarray, "n ..."]]:
     return texts
 
 
-def replays(
-    folder: Path, pair: Pair | None = None, *, rates: Acceptance | None = None, seed: int = 0, samples: int = 1
-) -> Replays:
+def replays(folder: Path, pair: Pair | None = None, *, rates: Acceptance | None = None, seed: int = 0) -> Replays:
     """The texts of a trace, ready to replay any tree and verifier on them.
 
     At temperature 0 they are replayed by their ranks, otherwise by p and q from one forward of each text.
@@ -342,7 +292,6 @@ def replays(
         pair: the pair that the trace was recorded with. If None, it is loaded as it was recorded where it is needed.
         rates: acceptance rates that are used with these texts.
         seed: seed of the drafts that are drawn in addition to the tokens of a text.
-        samples: see `Replays`.
 
     Raises:
         InputError: the folder holds no trace or a damaged one; `rates` were counted with another sampling than that of
@@ -363,7 +312,7 @@ def replays(
     prompts = traced_prompts(folder, pair)[: len(texts)]
     depths = int(str(stamp.settings.get("depths", 1)))
     forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp), depths)
-    return Replays(forced, seed=seed, samples=samples)
+    return Replays(forced, seed=seed)
 
 
 def traced_pair(stamp: Provenance) -> Pair:

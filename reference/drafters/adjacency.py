@@ -15,15 +15,14 @@ Successors = list[tuple[int, float]]
 """(token, probability), most probable first."""
 
 
-def harvest_order(nodes: int, path: Sequence[int], rejected: bool) -> list[int]:
-    """The nodes whose logits are stored, in order: rejected nodes if `rejected`, then the root and the accepted `path`.
+def harvest_order(nodes: int, path: Sequence[int]) -> list[int]:
+    """The nodes of a draft in the order in which their logits are stored: rejected nodes, the root, the `path`.
 
     Of two rows for one token the later one is kept, and a row from accepted text is the better guess. `nodes` is the
     number of nodes of the draft, the root included.
     """
     accepted = [0, *path]
-    known = set(accepted)
-    return [node for node in range(nodes) if rejected and node not in known] + accepted
+    return [node for node in range(nodes) if node not in accepted] + accepted
 
 
 class DenseTable:

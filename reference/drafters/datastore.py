@@ -73,47 +73,33 @@ class SuffixArray:
     def longest(self, context: Sequence[int], least: int, most: int) -> tuple[int, range]:
         """The longest ending of `context` that the corpus has: its number of tokens and its entries of `order`.
 
-        The ending has `least` to `most` tokens; if there is none in the corpus, the number is 0. A corpus that has an
-        ending has every shorter one, so the length is found by bisection.
+        The ending has `least` to `most` tokens; if there is none in the corpus, the number is 0.
         """
-        found = {0: range(0)}
-
-        def missing(length: int) -> bool:
-            found[length] = self.find(context[-length:])
-            return not found[length]
-
-        known = bisect_left(range(least, min(most, len(context)) + 1), True, key=missing)
-        length = least + known - 1 if known else 0
-        return length, found[length]
+        for length in range(min(most, len(context)), least - 1, -1):
+            if found := self.find(context[-length:]):
+                return length, found
+        return 0, range(0)
 
 
-def frequent(rows: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The `budget` most frequent nodes of the trie of `rows`: arrays (n + 1,) of parents, tokens, counts; root first.
+def frequent(rows: np.ndarray, budget: int) -> tuple[list[int], list[int]]:
+    """The `budget` most frequent nodes of the trie of `rows`: parents and tokens of the drafted nodes.
 
-    `rows` are sorted continuations (m, depth); END and the tokens after it are ignored. Nodes are in descending
-    order of count, those of equal counts in the order of depth and then of rank, so a parent is before its children.
-    Siblings of equal counts are ranked by token.
+    `rows` are sorted continuations (m, depth); END and the tokens after it are ignored. Nodes are in descending order
+    of count; those of equal counts in the order of depth, then of their path. So a parent is before its children.
     """
-    rows = np.ascontiguousarray(rows.T)
-    depth, m = rows.shape
-    begins = np.ones((depth, m), bool)
-    begins[:, 1:] = np.logical_or.accumulate(rows[:, 1:] != rows[:, :-1], axis=0)
-    number = np.cumsum(begins).reshape(depth, m)  # of the node at each depth of each row; 0 is the root
-    count = np.bincount(number.ravel(), minlength=1)
-    level, first = np.nonzero(begins & np.logical_and.accumulate(rows != END, axis=0))
-    node = number[level, first]
-    if len(node) > budget:  # nodes that cannot be kept need no sort
-        often = count[node] >= np.partition(count[node], -budget)[-budget]
-        level, first, node = level[often], first[often], node[often]
-    parent = np.where(level > 0, number[level - 1, first], 0)
-    siblings = np.lexsort((rows[level, first], -count[node], parent))
-    rank = np.empty_like(siblings)
-    rank[siblings] = np.arange(len(siblings)) - np.searchsorted(parent[siblings], parent[siblings])
-    kept = np.lexsort((rank, level, -count[node]))[:budget]
-    new = np.zeros(len(count), np.int64)
-    new[node[kept]] = np.arange(1, len(kept) + 1)
-    token = rows[level[kept], first[kept]]
-    return np.append(-1, new[parent[kept]]), np.append(END, token), np.append(m, count[node[kept]])
+    begins, goes_on = np.zeros(len(rows), bool), np.ones(len(rows), bool)
+    begins[:1] = True
+    found = []
+    for depth, column in enumerate(rows.T, start=1):
+        begins[1:] |= column[1:] != column[:-1]
+        goes_on &= column != END
+        first = np.flatnonzero(begins)
+        count = np.diff(first, append=len(rows)) * goes_on[first]
+        often = np.argsort(-count, kind="stable")[:budget]
+        found += [(-count[i], depth, rows[first[i], :depth].tolist()) for i in often if count[i]]
+    paths = [tuple(path) for _, _, path in sorted(found)[:budget]]
+    nodes = {path: node for node, path in enumerate([(), *paths])}
+    return [nodes[path[:-1]] for path in paths], [path[-1] for path in paths]
 
 
 @dataclass(frozen=True)
@@ -170,9 +156,8 @@ class DatastoreDrafting(Drafting):
         self.text = [*self.text, *emitted][-self.settings.longest :]
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        parent, tokens, _ = frequent(self.continuations(room), self.settings.budget)
-        tokens[0] = self.text[-1]
-        return undrawn(Tree(parent), torch.as_tensor(tokens, dtype=torch.long, device=self.device))
+        parents, tokens = frequent(self.continuations(room), self.settings.budget)
+        return undrawn(Tree([-1, *parents]), torch.tensor([self.text[-1], *tokens], device=self.device))
 
     def continuations(self, room: int) -> np.ndarray:
         """Continuations (m, depth) of the longest ending of the text that the corpus has, sorted."""

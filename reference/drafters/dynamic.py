@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -17,20 +16,10 @@ from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from spectheory import Draft
-from spectheory.search import Drafted, DraftModel, Eagle2, OptTree, Salf, SpecExec
+from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 
-
-class Search(Protocol):
-    """Interface of the policies of `spectheory.search`, such as `Eagle2`."""
-
-    @property
-    def budget(self) -> int:
-        """Maximum number of drafted nodes."""
-        ...
-
-    def grow(self, draft: DraftModel) -> Drafted:
-        """Draft one tree with the probabilities that `draft` returns."""
-        ...
+Search = Eagle2 | OptTree | Salf | SpecExec
+"""A policy of `spectheory.search`; any other class with `budget` and `grow` works as well."""
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,8 @@ class Goose(Drafter):
     """Drafts spine trees from the text itself and from earlier logits; the defaults are those of Appendix C.3.
 
     A match is an earlier occurrence of the end of the text. If it is trusted, the cycle drafts its continuation as a
-    chain (bypass), else the spine tree of Algorithm 1. Without a match the tree has no spine, without stored successors
-    no branches; without both it is the root alone. The greedy walk with source priority (Algorithm 3) needs no code:
-    the spine child is the first of its siblings and a branch with the same token is left out, so the decoder's own walk
-    is this walk.
+    chain (bypass), else the spine tree of Algorithm 1. The greedy walk with source priority (Algorithm 3) needs no
+    code: the spine child is the first of its siblings and a branch with the same token is left out.
 
     Attributes:
         budget: maximum number of drafted nodes.
@@ -49,7 +47,6 @@ class Goose(Drafter):
         min_score: minimum probability of a branch.
         bypass_length: a match of at least this many tokens is trusted; a match with consensus always is. None: no
             match is trusted.
-        harvest_rejected: whether logits at rejected nodes are stored, too.
 
     Half of the branches are at the root, the others along the spine as 1 : 1/2 : 1/3 : ... `spectheory.goose.allocate`
     has the integer optimum of Eq. 1.
@@ -74,7 +71,6 @@ class Goose(Drafter):
     branch_depth: int = 6
     min_score: float = 0.01
     bypass_length: int | None = 8
-    harvest_rejected: bool = True
 
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
@@ -111,7 +107,7 @@ class GooseDrafting(Drafting):
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         """Logits are stored first, because their contexts need the text without `emitted`."""
         if self.draft is not None and logits is not None:
-            rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
+            rows = harvest_order(len(logits), path)
             self.table.harvest([self._context(self.draft, node) for node in rows], logits[rows])
             if self.spine:
                 self.kept += SMOOTHING * (sum(node <= self.spine for node in path) / self.spine - self.kept)
@@ -132,56 +128,30 @@ class GooseDrafting(Drafting):
         return self.draft
 
     def _branched(self, root: int, spine: list[int], room: int) -> Draft:
-        """The spine tree of Algorithm 1."""
-        settings = self.settings
+        """The spine tree of Algorithm 1; a queue of (node, width, depth below the spine, depth) grows the branches."""
+        settings, tokens, parent = self.settings, [root, *spine], list(range(-1, len(spine)))
         branches = settings.budget - len(spine)
         at_root = branches // 2 if spine else branches
         widths = [at_root, *_harmonic_widths(len(spine), branches - at_root)]
-        growing = _Growing(self.index.text[-2], root, spine)
-        growing.branch([min(width, settings.top_k) for width in widths], self.table, settings, room)
-        return growing.draft()
+        waiting = deque((node, min(width, settings.top_k), 0, node) for node, width in enumerate(widths) if width)
+        while waiting:
+            node, width, below, depth = waiting.popleft()
+            if below == settings.branch_depth or depth == room:
+                continue
+            before = tokens[parent[node]] if node else self.index.text[-2]
+            copied = tokens[node + 1] if node < len(spine) else None
+            row = [found for found in self.table.successors(before, tokens[node]) if found[0] != copied][:width]
+            for (token, _), share in zip(row, _shares(width, [score for _, score in row]), strict=True):
+                if len(tokens) > settings.budget:
+                    break
+                waiting.append((len(tokens), share, below + 1, depth + 1))
+                tokens.append(token)
+                parent.append(node)
+        return undrawn(Tree(parent), tokens)
 
     def _context(self, draft: Draft, node: int) -> tuple[int, int]:
         before = draft.tokens[draft.tree.parent[node]] if node else self.index.text[-2]
         return before, draft.tokens[node]
-
-
-class _Growing:
-    """A spine tree while it grows. Node 0 is the root, which follows the token `before`; then comes the spine."""
-
-    def __init__(self, before: int, root: int, spine: list[int]) -> None:
-        self.before = before
-        self.tokens = [root, *spine]
-        self.parent = list(range(-1, len(spine)))
-        self.depth = list(range(len(spine) + 1))
-        self.draws = [[node] for node in range(1, len(spine) + 1)] + [[]]
-
-    def branch(self, widths: Sequence[int], table: TwoTierTable, settings: Goose, room: int) -> None:
-        """Add `widths` branches to the spine's nodes and extend them breadth first: steps 2 to 4 of Algorithm 1."""
-        waiting = deque((node, width, 0) for node, width in enumerate(widths) if width)
-        while waiting:
-            node, width, below = waiting.popleft()
-            if below == settings.branch_depth or self.depth[node] == room:
-                continue
-            before = self.tokens[self.parent[node]] if node else self.before
-            known = [self.tokens[child] for child in self.draws[node]]
-            row = [found for found in table.successors(before, self.tokens[node]) if found[0] not in known][:width]
-            for (token, _), share in zip(row, _shares(width, [score for _, score in row]), strict=True):
-                if len(self.tokens) > settings.budget:
-                    return
-                waiting.append((self._add(node, token), share, below + 1))
-
-    def _add(self, node: int, token: int) -> int:
-        child = len(self.tokens)
-        self.tokens.append(token)
-        self.parent.append(node)
-        self.depth.append(self.depth[node] + 1)
-        self.draws[node].append(child)
-        self.draws.append([])
-        return child
-
-    def draft(self) -> Draft:
-        return undrawn(Tree(self.parent), self.tokens)
 
 
 def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:

@@ -44,14 +44,12 @@ class TokenRecycling(Drafter):
 
     Attributes:
         tree: shape of the drafts. For each token, as many successors are stored as the widest node has children.
-        harvest_rejected: whether logits at rejected nodes are stored, too.
 
     Source: Turning Trash into Treasure (Luo et al., 2025). Here unknown tokens have the successors 0 to k - 1, not
     zeros, and each text starts with a new table; the source keeps its table from text to text.
     """
 
     tree: Tree = PUBLISHED_TREE
-    harvest_rejected: bool = True
 
     def start(self, pair: Pair, sampling: Sampling) -> RecyclingDrafting:
         widest = require_width(self.tree, pair)
@@ -80,7 +78,7 @@ class RecyclingDrafting(Drafting):
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         self.root = emitted[-1]
         if logits is not None:
-            rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
+            rows = harvest_order(len(logits), path)
             self.table.harvest(self.drafted[rows], logits[rows])
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from spectheory.certify.certificate import Certificate, StepCertificate, Verdict
@@ -15,12 +12,6 @@ from spectheory.certify.exact import certify_verifier
 from spectheory.certify.play import Play
 from spectheory.certify.step import certify_in_worlds, certify_step
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
-from spectheory.core.json_values import to_json
-from spectheory.core.provenance import Provenance
-
-PACKAGES = ("numpy", "torch", "triton", "vllm", "sglang", "transformers")
-"""The versions of those that are loaded are stored with a certificate."""
 
 
 @dataclass
@@ -32,7 +23,6 @@ class TestSession:
 
     Attributes:
         level: probability at most of a false alarm in this session.
-        folder: where certificates are stored; None for nowhere.
         options: options of `assert_step` by name of a test, which the marker `certify` gives.
         levels: level of each statistical assertion so far.
         certificates: number of certificates so far.
@@ -41,7 +31,6 @@ class TestSession:
     __test__ = False
 
     level: float
-    folder: Path | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     levels: list[float] = field(default_factory=list)
     certificates: int = 0
@@ -50,24 +39,6 @@ class TestSession:
         """The level of the next statistical assertion."""
         self.levels.append(self.level / ((len(self.levels) + 1) * (len(self.levels) + 2)))
         return self.levels[-1]
-
-    def keep(self, test: str, certificate: Certificate | StepCertificate) -> None:
-        """Count a certificate, and store it if there is a folder."""
-        self.certificates += 1
-        if self.folder is None:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        loaded = [name for name in PACKAGES if name in sys.modules]
-        stored = {
-            "kind": "stored_certificate",
-            "schema": 1,
-            "test": test,
-            "session_level": self.level,
-            "provenance": Provenance.now("pytest", packages=loaded).to_dict(),
-            "certificate": certificate.to_json(),
-        }
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-")[:150] or "certificate"
-        write_whole(self.folder / f"{name}.{self.certificates}.json", to_json(stored))
 
 
 session: TestSession | None = None
@@ -84,7 +55,7 @@ def assert_lossless(given: Any, **options: Any) -> Certificate:
     """
     __tracebackhide__ = True
     certificate = certify_verifier(given, **options)
-    _keep(certificate)
+    _count()
     if certificate.verdict is not Verdict.LOSSLESS:
         raise AssertionError("\n".join(certificate.lines()))
     return certificate
@@ -118,7 +89,7 @@ def assert_step(step: Any, target: Any = None, **options: Any) -> StepCertificat
         certificate = certify_step(step, target, **options)
     else:
         certificate = certify_in_worlds([step] if isinstance(step, Play) else step, **options)
-    _keep(certificate)
+    _count()
     if certificate.verdict is not Verdict.WITHIN:
         raise AssertionError("\n".join(certificate.lines()))
     return certificate
@@ -129,6 +100,6 @@ def current_test() -> str:
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
 
 
-def _keep(certificate: Certificate | StepCertificate) -> None:
+def _count() -> None:
     if session is not None:
-        session.keep(current_test(), certificate)
+        session.certificates += 1

@@ -14,17 +14,18 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.train.head import RECORD
 from spectheory.core.ratios import ratio_half_width
+from spectheory.results.paired_difference import Ratio
 
 
-def run(name: str, factor: float) -> DraftRun:
+def run(factor: float) -> DraftRun:
     emitted = factor * np.array([20.0, 50.0, 30.0])
-    return DraftRun(name, name, emitted, np.array([10.0, 20, 10]), np.array([20.0, 20]))
+    return DraftRun(Ratio(emitted, np.array([10.0, 20, 10])), np.array([20.0, 20]))
 
 
 def test_the_tables_have_every_row_and_its_differences(tmp_path: Path) -> None:
     names = [row.name for row in ROWS]
-    runs = {name: tuple(run(name, 1 + place / 10) for _ in range(2)) for place, name in enumerate(names, start=1)}
-    comparison = DraftComparison("three prompts", {INDEPENDENT: (run(INDEPENDENT, 1.0),), **runs})
+    runs = {name: tuple(run(1 + place / 10) for _ in range(2)) for place, name in enumerate(names, start=1)}
+    comparison = DraftComparison("three prompts", {INDEPENDENT: (run(1.0),), **runs})
     (tmp_path / RECORD).write_text(json.dumps({"steps": 5, "texts": 80, "cpu_seconds": 12.4}))
     taus, pairs = tables({0.0: comparison, 1.0: comparison}, {name: [tmp_path] * 2 for name in names})
     assert [row[0] for row in taus.rows] == [INDEPENDENT, *names]

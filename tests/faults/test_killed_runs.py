@@ -58,7 +58,7 @@ def trace(pair: Pair, folder: Path, seed: int) -> object:
 
 
 def trace_of(folder: Path) -> object:
-    return [ranks.tolist() for column in ("target_token", "target_rank") for ranks in by_request(folder, column)]
+    return [ranks.tolist() for column in ("target_token", "target_ranks") for ranks in by_request(folder, column)]
 
 
 def texts(pair: Pair, folder: Path, seed: int) -> None:

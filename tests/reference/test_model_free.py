@@ -24,9 +24,7 @@ from tests.refusals import refuses
 
 DRAFTERS = [
     *(drafter for kind in ALL for drafter in kind.greedy() if not isinstance(drafter, PlannedTree | Searched)),
-    TokenRecycling(Tree.k_ary(3, 3), harvest_rejected=False),
     Goose(bypass_length=None),
-    Goose(harvest_rejected=False),
     Goose(budget=1),
 ]
 
@@ -127,8 +125,7 @@ def row_of(seed: int, vocab_size: int) -> torch.Tensor:
 
 
 def test_accepted_nodes_are_harvested_last() -> None:
-    assert harvest_order(5, [2, 4], rejected=True) == [1, 3, 0, 2, 4]
-    assert harvest_order(5, [2, 4], rejected=False) == [0, 2, 4]
+    assert harvest_order(5, [2, 4]) == [1, 3, 0, 2, 4]
 
 
 def test_the_published_tree_favours_high_ranks() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,10 +24,8 @@ from reference.part_files import STAMP
 from reference.random_streams import Uniforms, streams
 from reference.sampling import Sampling
 from reference.tracing import (
-    PROMPTS,
     TraceSettings,
     acceptance,
-    by_request,
     candidates_given,
     ranks,
     record_trace,
@@ -78,28 +75,12 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
         for row in mine:
             likeliest = offered[len(prompt) + row["pos"] - 1].topk(4).indices.tolist()
             token = row["target_token"]
-            assert (
-                row["target_rank"] == row["target_top_rank"] == (likeliest.index(token) if token in likeliest else -1)
-            )
+            assert row["target_ranks"] == [likeliest.index(token) if token in likeliest else -1]
     rates = acceptance(tmp_path, min_trials=10)
     assert rates.trials is not None
     assert rates.trials[0] == len(rows)
-    assert rates.table[0, 0] == np.mean([row["target_rank"] == 0 for row in rows])
+    assert rates.table[0, 0] == np.mean([row["target_ranks"] == [0] for row in rows])
     assert rates.provenance.settings["dataset"] == "numbers"
-
-
-def test_a_sampled_trace_knows_the_rank_among_the_most_probable_tokens(tiny: Pair, tmp_path: Path) -> None:
-    record_trace(tiny, TEXTS, replace(SETTINGS, temperature=1.0), tmp_path)
-    rows = rows_of(tmp_path)
-    for row in rows[::7]:
-        mine = [other for other in rows if other["request_id"] == row["request_id"] and other["pos"] < row["pos"]]
-        text = TEXTS[row["request_id"]] + [other["target_token"] for other in mine]
-        with torch.inference_mode():
-            top = tiny.draft(torch.tensor([text])).logits[0, -1].topk(4).indices.tolist()
-        assert row["target_top_rank"] == (top.index(row["target_token"]) if row["target_token"] in top else -1)
-    rates = acceptance(tmp_path, min_trials=10, top=True)
-    assert rates.table[0, 0] == np.mean([row["target_top_rank"] == 0 for row in rows])
-    assert any(row["target_top_rank"] != row["target_rank"] for row in rows)
 
 
 def test_candidates_given_a_text_are_those_that_the_naive_solver_saw() -> None:
@@ -181,8 +162,6 @@ def trace(recorded: Path, tmp_path: Path) -> Path:
 
 def test_parts_and_prompts_belong_to_their_provenance(recorded: Path, trace: Path, tiny: Pair, tmp_path: Path) -> None:
     part = trace / "part-000002.parquet"
-    shutil.copy(recorded / "other" / part.name, part)
-    refuses("part-000002.parquet does not belong to the run that .* record again", ranks, trace)
     part.unlink()
     refuses("lacks part-000002.parquet: repeat `spectheory trace`", ranks, trace)
     record_trace(tiny, TEXTS, SHORT, trace)
@@ -192,10 +171,6 @@ def test_parts_and_prompts_belong_to_their_provenance(recorded: Path, trace: Pat
     (trace / STAMP).unlink()
     refuses("holds no trace", ranks, trace)
     refuses("without its provenance.json: name an empty folder", record_trace, tiny, TEXTS, SHORT, trace)
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / PROMPTS).write_text("[[1]]")
-    record_trace(tiny, TEXTS, SHORT, tmp_path / "new")
-    assert json.loads((tmp_path / "new" / PROMPTS).read_text()) == TEXTS
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"source": 3}', "[" * 100_000, '{"source": "\\ud800"}', "null"])
@@ -246,13 +221,11 @@ def test_sampled_cycles_of_a_head_are_as_many_as_replay_expects() -> None:
 def test_a_trace_of_a_head_has_ranks_by_depth_and_continues(temperature: float, tmp_path: Path) -> None:
     pair, settings = small("eagle1"), replace(OF_HEADS, temperature=temperature)
     record_trace(pair, AFTER, settings, tmp_path)
-    before = [ranks(tmp_path, top=top) for top in (False, True)]
-    assert [text.shape for text in before[0]] == [(4, 16)] * 5
+    before = ranks(tmp_path)
+    assert [text.shape for text in before] == [(4, 16)] * 5
     (tmp_path / "part-000002.parquet").unlink()
     record_trace(pair, AFTER, settings, tmp_path)
-    for one, other in zip(before, (ranks(tmp_path, top=top) for top in (False, True)), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert all(texts.min() >= -1 for texts in by_request(tmp_path, "deeper_ranks"))
+    np.testing.assert_array_equal(before, ranks(tmp_path))
     shallower = replace(settings, depths=3)
     refuses("another depths \\(4, here 3\\)|other depths", record_trace, pair, AFTER, shallower, tmp_path)
     record_trace(pair, AFTER, replace(settings, depths=1), tmp_path / "one")
