@@ -7,7 +7,6 @@ compared, since a busy machine only adds.
 
 from __future__ import annotations
 
-from heapq import nsmallest
 from time import process_time
 from typing import Any
 
@@ -16,15 +15,11 @@ import pytest
 from baselines import Beside
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from spectheory.search import DraftModel, MarkovDraft, OptTree, Salf, SpecExec
+from spectheory.search import MarkovDraft, OptTree, Salf, SpecExec
+from tests.plain_searches import ROOT, Children, Node, plain_opt_tree, plain_salf
 
 BUDGET, VOCABULARY = 60, 1_000
 BATCH, THRESHOLD = 10, 0.6
-
-Node = tuple[float, int, int, tuple[int, ...]]
-"""(-probability, depth, rank, path of tokens)."""
-
-ROOT: Node = (-1.0, 0, 0, ())
 
 
 def measured_like() -> MarkovDraft:
@@ -34,36 +29,16 @@ def measured_like() -> MarkovDraft:
     return MarkovDraft(rng.permuted(distribution / distribution.sum(1, keepdims=True), axis=1))
 
 
-def children(draft: DraftModel, nodes: list[Node], n: int) -> list[Node]:
-    tokens, distribution = draft.expand([node[3] for node in nodes])
-    rows = zip(nodes, tokens[:, :n].tolist(), distribution[:, :n].tolist(), strict=True)
-    return [
-        (value * q, depth + 1, rank, (*path, token))
-        for (value, depth, _, path), row, probabilities in rows
-        for rank, (token, q) in enumerate(zip(row, probabilities, strict=True))
-    ]
+def children_of(draft: MarkovDraft, most: int) -> Children:
+    """The most probable children of a node, from a table."""
+    rows = [rows[:, :most].tolist() for rows in draft.expand([(token,) for token in range(VOCABULARY)])]
 
+    def children(node: Node) -> list[Node]:
+        last = draft.start if node is ROOT else node[4]
+        ranked = enumerate(zip(*(of[last] for of in rows), strict=True))
+        return [(node[0] * q, node[1] + 1, rank, node, token) for rank, (token, q) in ranked]
 
-def opt_tree(draft: DraftModel, n: int) -> list[Node]:
-    layer = nsmallest(n, children(draft, [ROOT], n))
-    tree, before, depth = layer, 0.0, 1
-    while depth < n and -sum(node[0] for node in nsmallest(n, tree)) - before > 0:
-        before = -sum(node[0] for node in nsmallest(n, tree))
-        layer = nsmallest(n, children(draft, layer, n))
-        tree, depth = tree + layer, depth + 1
-    return nsmallest(n, tree)
-
-
-def salf(draft: DraftModel, n: int, threshold: float, batch: int) -> list[Node]:
-    tree, queue = [], [ROOT]
-    while True:
-        popped, queue = queue[:batch], queue[batch:]
-        tree = nsmallest(n + 1, tree + popped)
-        epsilon = -tree[-1][0] if len(tree) > n else 0.0
-        chosen = [node for node in popped if -node[0] > epsilon]
-        if not chosen or -sum(node[0] for node in chosen) < threshold:
-            return tree[1:]
-        queue = nsmallest(n + 1, queue + children(draft, chosen, n))
+    return children
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +49,10 @@ def draft() -> MarkovDraft:
 
 
 CASES: list[tuple[Any, Any, tuple[Any, ...]]] = [
-    (OptTree(BUDGET), opt_tree, (BUDGET,)),
-    (Salf(BUDGET, THRESHOLD, BATCH), salf, (BUDGET, THRESHOLD, BATCH)),
-    (SpecExec(BUDGET, BATCH), salf, (BUDGET, 0, BATCH)),
-    (SpecExec(1024, 32), salf, (1024, 0, 32)),
+    (OptTree(BUDGET), plain_opt_tree, (BUDGET, 0.0)),
+    (Salf(BUDGET, THRESHOLD, BATCH), plain_salf, (BUDGET, THRESHOLD, BATCH)),
+    (SpecExec(BUDGET, BATCH), plain_salf, (BUDGET, 0.0, BATCH)),
+    (SpecExec(1024, 32), plain_salf, (1024, 0.0, 32)),
 ]
 """A policy, its plain rendering, and its settings; that of SpecExec is Algorithm 2 of SALF & TALF without its stop."""
 pytestmark = pytest.mark.benchmark(timer=process_time, max_time=0.5, min_rounds=20)
@@ -87,7 +62,7 @@ pytestmark = pytest.mark.benchmark(timer=process_time, max_time=0.5, min_rounds=
 def test_policy(
     benchmark: BenchmarkFixture, beside: Beside, draft: MarkovDraft, policy: Any, plain: Any, settings: Any
 ) -> None:
-    baseline = f"plain {policy!r}"
-    nodes = beside.baseline(baseline, lambda: plain(draft, *settings), 20)
+    baseline, children = f"plain {policy!r}", children_of(draft, settings[0])
+    nodes, *_ = beside.baseline(baseline, lambda: plain(children, *settings), 20)
     found = beside.time(benchmark, repr(policy), lambda: policy.grow(draft), baseline)
     assert found.probability[1:].tolist() == [-node[0] for node in nodes]

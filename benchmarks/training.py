@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from joblib import Parallel, delayed
 from transformers.utils import logging
 
 import spectheory as st
@@ -25,7 +23,7 @@ from reference import tracing
 from reference.heads import Kind
 from reference.judge import LEVEL, DraftComparison, HeldOutTexts, compare_drafts
 from reference.library_sources import standard_library
-from reference.losses import Eagle, Eagle3, Gto, Hass, LkLambda, Loss, Talf
+from reference.losses import Eagle, Eagle3, Gto, Hass, Lk, Loss, Talf
 from reference.models import DRAFT, TARGET, Pair, load_pair, with_draft
 from reference.prompts import training_texts
 from reference.train.head import NEW_RATE, RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
@@ -81,7 +79,7 @@ ROWS = (
     Row("EAGLE-1", Eagle(), 700, START),
     Row("HASS", Hass(), 215, START, against="EAGLE-1"),
     Row(CHAIN, Eagle3(passes=3), 245, START, against="EAGLE-1"),
-    Row("LK, 3 passes", LkLambda(passes=3), 220, START, against=CHAIN),
+    Row("LK, 3 passes", Lk(passes=3), 220, START, against=CHAIN),
     Row("TALF k=4", Talf(k=4), 88, START, rows=8, against="HASS"),
     Row("GTO", GTO, 65, START, rows=8, trees=GROUPS, against="GTO without rewards"),
     Row("GTO without rewards", Eagle3(passes=4), 65, START, rows=8, against=CHAIN),
@@ -96,7 +94,7 @@ ROWS = (
     Row(f"{CHAIN}, MLP of 1536", Eagle3(passes=3), 245, WIDE, against=CHAIN),
     Row(f"{CHAIN}, MLP of 1536, 1,600 steps", Eagle3(passes=3), 1600, WIDE, against=f"{CHAIN}, MLP of 1536"),
 )  # fmt: skip
-"""All rows, in the order of their training; a start comes before the rows that train it on."""
+"""All rows; those without a start are trained before those that start from them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -106,12 +104,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds with which each row is trained")
     parser.add_argument("--processes", type=int, default=2, help="trainings at the same time, one core each")
     given = parser.parse_args(arguments)
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.processes, spawned, initializer=_one_thread) as pool:
-        pool.submit(write_texts, given.work).result()
-        train_all(pool, given.work, given.seeds, given.processes)
-        trained = {row.name: [row.folder(given.work, seed) for seed in given.seeds] for row in ROWS}
-        found = dict(zip(EVERY, pool.map(partial(compare, given.work, trained), EVERY), strict=True))
+    _one_thread()
+    pair, run = load_pair(), Parallel(given.processes, verbose=10)
+    write_own_texts(pair, training_texts(pair), TEXTS, given.work / "texts")
+    for is_start in (True, False):
+        rows = [row for row in ROWS if (row.start is None) is is_start]
+        run(delayed(train)(given.work, row, seed) for seed in given.seeds for row in rows)
+    trained = {row.name: [row.folder(given.work, seed) for seed in given.seeds] for row in ROWS}
+    compared = run(delayed(compare)(given.work, trained, temperature) for temperature in EVERY)
+    found = dict(zip(EVERY, compared, strict=True))
     for one in found.values():
         print(one.title)
     for table in tables(found, trained):
@@ -123,32 +124,9 @@ def _one_thread() -> None:
     logging.disable_progress_bar()
 
 
-def write_texts(work: Path) -> None:
-    """Let the target write the texts that all rows are trained on."""
-    pair = load_pair()
-    write_own_texts(pair, training_texts(pair), TEXTS, work / "texts")
-
-
-def train_all(pool: ProcessPoolExecutor, work: Path, seeds: Sequence[int], processes: int) -> None:
-    """Train every row with every seed, each as soon as its start is trained."""
-    starts = {row.name: row for row in ROWS}
-    waiting, running = [(row, seed) for seed in seeds for row in ROWS], dict[Future[None], str]()
-    while waiting or running:
-        ready = [
-            (row, seed)
-            for row, seed in waiting
-            if row.start is None or (starts[row.start].folder(work, seed) / RECORD).exists()
-        ]
-        for task in ready[: processes - len(running)]:
-            waiting.remove(task)
-            running[pool.submit(train, work, *task)] = f"{task[0].name}, seed {task[1]}"
-        for done in wait(running, return_when=FIRST_COMPLETED).done:
-            done.result()
-            print(f"trained {running.pop(done)}; {len(waiting) + len(running)} left", flush=True)
-
-
 def train(work: Path, row: Row, seed: int) -> None:
     """Train one row with one seed."""
+    _one_thread()
     rate, starts = (NEW_RATE if row.start is None else STARTED_RATE), {one.name: one for one in ROWS}
     recipe = HeadRecipe(row.loss, row.steps, row.rows, seed, rate, roots=96, trees=row.trees)
     pair = load_pair() if row.start is None else load_pair(TARGET, starts[row.start].folder(work, seed))
@@ -175,6 +153,7 @@ def _pieces(pair: Pair, every: int) -> Iterator[tuple[str, list[int]]]:
 
 def compare(work: Path, trained: Mapping[str, list[Path]], temperature: float) -> DraftComparison:
     """All rows on the same held-out texts, with the tree that is best for the independent draft's measured rates."""
+    _one_thread()
     folder = work / f"texts-held-out-{temperature:g}"
     texts = held_out_texts(folder, temperature, EVERY[temperature], NEW_TOKENS[temperature])
     tree = st.best_tree(tracing.acceptance(folder), BUDGET)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from reference.measuring import decoded
@@ -22,6 +20,7 @@ TRACE, RATES, LATENCY = "trace", "acceptance.json", "latency.json"
 def measured_plan(
     pair: Pair,
     prompts: list[list[int]],
+    folder: Path,
     *,
     new_tokens: int,
     temperature: float = 0.0,
@@ -31,7 +30,6 @@ def measured_plan(
     rounds: int = 15,
     dataset: str = "prompts before those decoded",
     latency: Latency | None = None,
-    folder: Path | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> tuple[Schedule, Replays]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
@@ -45,6 +43,7 @@ def measured_plan(
     Args:
         pair: target and draft.
         prompts: prompts to trace, as token ids.
+        folder: folder that keeps the trace, the rates and the latency. What is there is not measured again.
         new_tokens: number of tokens of text after each prompt.
         temperature: temperature of the trace and of the measured overheads.
         top_k: top-k of both, see `Sampling`.
@@ -54,7 +53,6 @@ def measured_plan(
         dataset: name of the prompts, for the record.
         latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Its
             overheads are measured again if it has them for another sampling than that of the trace.
-        folder: folder that keeps the trace, the rates and the latency. What is there is not measured again.
         done: callback with the number of tokens that were traced in this call, and of all that it traces, then with the
             same numbers for the rounds of the profile.
 
@@ -63,35 +61,32 @@ def measured_plan(
         ForeignFolderError: `folder` holds a trace with other models, prompts or settings.
     """
     lengths = sorted(map(len, prompts))
-    longest = lengths[-1] + new_tokens
-    with nullcontext(folder) if folder else TemporaryDirectory() as name:
-        kept = Path(name)
-        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        most = min(TraceSettings.candidates, pair.vocab_size)
-        settings = TraceSettings(dataset, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
-        record_trace(pair, prompts, settings, kept / TRACE, done)
-        if (kept / LATENCY).exists():
-            latency = Latency.load(kept / LATENCY)
-        elif latency is None:
-            latency = profile(
-                pair,
-                tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - longest)),
-                contexts=(lengths[0], longest),
-                rounds=rounds,
-                **drawing,
-                seed=seed,
-                done=done,
-            )
-        elif latency.provenance.sampling != str(settings.sampling):
-            latency = with_overheads(pair, latency, settings.sampling, seed)
-        latency.save(kept / LATENCY)
-        limits = {"max_budget": MAX_BUDGET, "context": lengths[len(lengths) // 2] + new_tokens // 2}
-        seconds = latency.smoothed()
-        first = plan(acceptance(kept / TRACE).smoothed(), seconds, **limits)
-        rates = acceptance(kept / TRACE, policy=first.tree)
-        rates.save(kept / RATES)
-        texts = replays(kept / TRACE, pair, seed=seed)
-        return plan(rates.smoothed(), seconds, **limits, replays=texts), texts
+    longest, drawing = lengths[-1] + new_tokens, {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    most = min(TraceSettings.candidates, pair.vocab_size)
+    settings = TraceSettings(dataset, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
+    record_trace(pair, prompts, settings, folder / TRACE, done)
+    if (folder / LATENCY).exists():
+        latency = Latency.load(folder / LATENCY)
+    elif latency is None:
+        latency = profile(
+            pair,
+            tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - longest)),
+            contexts=(lengths[0], longest),
+            rounds=rounds,
+            **drawing,
+            seed=seed,
+            done=done,
+        )
+    elif latency.provenance.sampling != str(settings.sampling):
+        latency = with_overheads(pair, latency, settings.sampling, seed)
+    latency.save(folder / LATENCY)
+    limits = {"max_budget": MAX_BUDGET, "context": lengths[len(lengths) // 2] + new_tokens // 2}
+    seconds = latency.smoothed()
+    first = plan(acceptance(folder / TRACE).smoothed(), seconds, **limits)
+    rates = acceptance(folder / TRACE, policy=first.tree)
+    rates.save(folder / RATES)
+    texts = replays(folder / TRACE, pair, seed=seed)
+    return plan(rates.smoothed(), seconds, **limits, replays=texts), texts
 
 
 def loop(
@@ -112,6 +107,6 @@ def loop(
     `measured_plan`.
     """
     settings = {"new_tokens": new_tokens, "seed": seed}
-    chosen, _ = measured_plan(pair, traced, temperature=temperature, folder=folder, done=done, **settings, **measuring)
+    chosen, _ = measured_plan(pair, traced, folder, temperature=temperature, done=done, **settings, **measuring)
     chosen.save(folder / "plan.json")
     return chosen, decoded(pair, chosen, prompts, out=folder / "measured.json", skip=len(traced), done=done, **settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +10,10 @@ from pathlib import Path
 
 from benchmarks.validation.calibrating import calibrated
 from benchmarks.validation.cost_table import fit_to
+from benchmarks.validation.errors import Fit, classes_text, left_out, predicted
 from benchmarks.validation.fitting import fit
-from benchmarks.validation.measures import classes_text
-from benchmarks.validation.page import Judged, class_tables, document, unread_table
+from benchmarks.validation.page import Judged, class_tables, document, fill, unread_table
 from benchmarks.validation.predicting import Seconds, predict, shipped
-from benchmarks.validation.protocol import Fit, Prediction, class_of, left_out, predicted
 from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
 from spectheory import InputError
 from spectheory.core.files import write_whole
@@ -36,9 +34,8 @@ def judge(*files: Path, leave_one_source_out: bool = False, fit: Fit = fit) -> J
     """
     found, without = predicted(_rows(files), shipped)
     rows = [one.row for one in found]
-    again = calibrated(rows, lambda row: EngineCosts.of(row.engine_version))
-    columns = {LIBRARY: found, LIBRARY_CALIBRATED: again.found}
-    judged = Judged(columns, without, again.refused)
+    again, refused = calibrated(rows, lambda row: EngineCosts.of(row.engine_version))
+    judged = Judged({LIBRARY: found, LIBRARY_CALIBRATED: again}, without, refused)
     return _with_left_out(judged, rows, fit) if leave_one_source_out else judged
 
 
@@ -53,34 +50,14 @@ def _with_left_out(judged: Judged, rows: Sequence[Row], fit: Fit) -> Judged:
     def of_source(row: Row) -> Seconds:
         return predict(row, costs_of(row))
 
-    again = calibrated(rows, costs_of)
-    columns = {**judged.columns, LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: again.found}
-    refused = {(one.file, one.number): one for one in (*judged.refused, *again.refused)}
-    return replace(judged, columns=columns, refused=list(refused.values()), fitted=(parameters, known))
+    again, refused = calibrated(rows, costs_of)
+    columns = {**judged.columns, LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: again}
+    every = {(one.file, one.number): one for one in (*judged.refused, *refused)}
+    return replace(judged, columns=columns, refused=list(every.values()), fitted=(parameters, known))
 
 
 def _rows(files: Sequence[Path]) -> list[Row]:
     return [row for file in files for row in read(file)]
-
-
-def as_json(judged: Judged) -> str:
-    """Every prediction of every column, and the rows without one."""
-    columns = {title: [_fields(one) for one in found] for title, found in judged.columns.items()}
-    return json.dumps({"columns": columns, "not_predicted": [vars(one) for one in judged.unread]}, indent=1)
-
-
-def _fields(one: Prediction) -> dict[str, object]:
-    return {
-        "line": one.row.number,
-        "class": class_of(one.row),
-        "group": one.row.group,
-        "source": one.row.source,
-        "plain_seconds": one.seconds.plain,
-        "cycle_seconds": one.seconds.cycle,
-        "speedup": one.seconds.gain(one.row.tau),
-        "plain_error": one.plain_error,
-        "speedup_error": one.gain_error,
-    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,8 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="CSV files with the columns of published.csv, the default"
     )
-    parser.add_argument("--json", action="store_true", help="print every prediction as JSON")
-    parser.add_argument("--out", type=Path, help="write the page here")
+    parser.add_argument("--out", type=Path, help="page whose measured section is written")
     parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
     parser.add_argument(
         "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to FILE, write them here"
@@ -107,15 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         judged = judge(*files, leave_one_source_out=left_one_out)
         if options.out:
-            write_whole(options.out, document(judged))
+            fill(options.out, document(judged))
         if options.classes_to:
             write_whole(options.classes_to, classes_text(judged.columns[LEFT_OUT], judged.columns[CALIBRATED]))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if options.json:
-        print(as_json(judged))
-        return 0
     from rich import print as show
 
     for table in (*class_tables(judged), *([unread_table(judged.unread)] if judged.unread else [])):

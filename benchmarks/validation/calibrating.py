@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.validation.errors import Prediction
 from benchmarks.validation.predicting import cycle_of, plain_of, predict, setup_of
-from benchmarks.validation.protocol import Prediction
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError, calibrate
 from spectheory.hardware.engine_costs import EngineCosts
@@ -71,21 +71,11 @@ class Chosen:
         return replace(one, plain_used=_plain_run(one.row) in used, gain_used=spec, beyond=beyond)
 
 
-@dataclass(frozen=True)
-class Calibrated:
-    """What calibrations give.
+def calibrated(rows: Iterable[Row], start: Callable[[Row], EngineCosts]) -> tuple[list[Prediction], list[Unread]]:
+    """The predictions after each deployment was calibrated, from the costs `start`.
 
-    Attributes:
-        found: the predictions of the rows after each deployment was calibrated.
-        refused: the deployments that `spectheory.calibrate` refuses, by their first rows.
+    And the deployments that `spectheory.calibrate` refuses, by their first rows.
     """
-
-    found: list[Prediction]
-    refused: list[Unread]
-
-
-def calibrated(rows: Iterable[Row], start: Callable[[Row], EngineCosts]) -> Calibrated:
-    """The predictions after each deployment was calibrated, from the costs `start`."""
     found: list[Prediction] = []
     refused: list[Unread] = []
     for machine in _divided(rows, lambda row: (row.machine, row.kind == "forward")):
@@ -97,7 +87,7 @@ def calibrated(rows: Iterable[Row], start: Callable[[Row], EngineCosts]) -> Cali
                 refused.append(Unread(first.file, first.number, f"{first.source}: {first.target}", str(error)))
                 continue
             found += [chosen.marked(Prediction(row, predict(row, costs))) for row in deployment]
-    return Calibrated(sorted(found, key=lambda one: (one.row.file, one.row.number)), refused)
+    return sorted(found, key=lambda one: (one.row.file, one.row.number)), refused
 
 
 def _calibrated(runs: Sequence[Run], row: Row, start: EngineCosts) -> EngineCosts:

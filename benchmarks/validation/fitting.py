@@ -19,10 +19,9 @@ from benchmarks.validation.parameters import (
     variant_of,
     width,
 )
-from benchmarks.validation.predicting import Curves, Seconds, curves_from, cycle_of, predict, prefill_tokens, setup_of
+from benchmarks.validation.predicting import Curves, Seconds, curves_from, predict
 from benchmarks.validation.robust import Linear
 from benchmarks.validation.rows import Row
-from spectheory.hardware.model_config import ModelConfig
 
 SHARED = {"plain": (0.05, 0.10), "speedup": (0.05, 0.08)}
 """Standard deviations of the error that all rows of a source share, and of the one that those of a deployment share."""
@@ -32,18 +31,6 @@ BELOW = 2e-4
 """The logarithms of shares stay at least this far below their largest values, so that derivatives exist."""
 STEPS, CLOSE, SHARES = 30, 1e-4, (1.0, 0.5, 0.25, 0.125)
 """Largest number of steps of a fit, the least relative fall of the loss in one, and the shares of a step to try."""
-DRAFTING = ("spec_step_seconds", "spec_sequence_seconds", "level_seconds", "tree_mask_seconds")
-"""Numbers on which only speculative steps depend."""
-OF_EXPERTS = ("expert_share", "text_share", "batch_share", "expert_seconds", "moe_layer_seconds")
-"""Numbers on which only mixtures of experts depend."""
-OF_PACKED = (
-    "eight_bit_share",
-    "four_bit_share",
-    "packed_flops_share",
-    "packed_large_share",
-    "low_precision_share",
-)
-"""Numbers on which only models with packed weights depend."""
 
 
 def logarithms(row: Row, seconds: Seconds) -> list[float]:
@@ -106,19 +93,6 @@ class Problem:
         sources = {row.source for row in self.rows}
         return [curves_from(row.engine, sources) for row in self.rows]
 
-    @cached_property
-    def concerned(self) -> list[list[int]]:
-        """For each parameter, the places of the rows that it can change."""
-        engines = [variant_of(row) for row in self.rows]
-        return [
-            [
-                place
-                for place, (of, row) in enumerate(zip(engines, self.rows, strict=True))
-                if engine in (None, ALL, of) and concerns(name, row)
-            ]
-            for engine, name in self.which
-        ]
-
     def optimum(self, start: np.ndarray | None = None) -> np.ndarray:
         """The logarithms of the factors of the parameters, by Gauss-Newton steps to the optima of linear problems.
 
@@ -156,35 +130,15 @@ class Problem:
     def derivatives(self, x: np.ndarray) -> np.ndarray:
         """The derivatives of all errors by each parameter, (errors, parameters)."""
         found, now = np.zeros((len(self.labels), len(x))), self.errors(x, range(len(self.rows)))
+        engines = [variant_of(row) for row in self.rows]
         owners = np.array([place for place, _ in self.labels])
-        for column, places in enumerate(self.concerned):
+        for column, (engine, _) in enumerate(self.which):
             moved = x.copy()
             moved[column] += STEP
+            places = [place for place, of in enumerate(engines) if engine in (None, ALL, of)]
             of = np.isin(owners, places)
             found[of, column] = (self.errors(moved, places) - now[of]) / STEP
         return found
-
-
-def concerns(name: str, row: Row) -> bool:
-    """Whether the seconds of a row can depend on a number. False saves the fit a derivative that is 0."""
-    if name.startswith("exchange_"):
-        return row.placement == "expert parallel"
-    if name.startswith("reduce_"):
-        return row.placement == "tensor parallel"
-    if name == "prefill_share":
-        return prefill_tokens(row) > 0
-    if name in DRAFTING:
-        return cycle_of(row) is not None
-    models = [model for model in (setup_of(row).target, setup_of(row).draft) if model is not None]
-    if name in OF_EXPERTS:
-        return any(model.shape.moe_layers > 0 for model in models)
-    if name in OF_PACKED:
-        return any(_is_packed(model) for model in models)
-    return True
-
-
-def _is_packed(model: ModelConfig) -> bool:
-    return model.arithmetic != "bf16" or min(model.linear_bytes, model.expert_bytes, model.other_bytes) < 2
 
 
 def _measured(row: Row) -> list[str]:

@@ -6,9 +6,13 @@ from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
 
-from benchmarks.validation.names import draft_of, drafts_at_once, gpu_of, target_of
-from benchmarks.validation.rows import Placement, Row, sources_at
+from benchmarks.validation.rows import Row, sources_at
+from spectheory import InputError, ModelConfig
 from spectheory.hardware.engine_costs import EngineCosts, KernelCurve, Parallel, kernel_curves
+from spectheory.hardware.gpus import gpu
+from spectheory.hardware.hf_config import AT_ONCE
+from spectheory.hardware.models import draft_of as library_draft_of
+from spectheory.hardware.models import draft_of_kind, kind_and_target, kind_named, model
 from spectheory.hardware.runs import Step
 from spectheory.hardware.timed_setup import TimedSetup
 
@@ -16,12 +20,9 @@ Curves = tuple[KernelCurve, ...]
 
 PROMPT = 300
 """Tokens of a prompt in the plain steps in serving; their `context` is 300 and half the mean output."""
-PARALLEL: dict[Placement, Parallel] = {
-    "one GPU": "tensor",
-    "tensor parallel": "tensor",
-    "expert parallel": "expert",
-    "layer split": "layers",
-}
+HEAD_PACKED = ("trt-edge",)
+"""Engines whose models in NVFP4 have packed output heads: the public rows of TensorRT Edge-LLM are measured with
+`lm_head_quantization` (its issue 95), and with heads in 16 bits they would need more than the peak bandwidth."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def setup_of(row: Row, curves: Curves | None = None) -> TimedSetup:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
     known = curves_of_others(row) if curves is None else curves
-    return _setup(row.engine, row.gpu, row.gpus, row.placement, row.target, row.draft, known)
+    return _setup(row.engine, row.gpu, row.gpus, row.parallel, row.target, row.draft, known)
 
 
 def curves_of_others(row: Row) -> Curves:
@@ -82,11 +83,49 @@ def _curves(engine: str, without: frozenset[str]) -> Curves:
 
 @cache
 def _setup(
-    engine: str, gpu: str, gpus: int, placement: Placement, target: str, draft: str, curves: Curves
+    engine: str, gpu_name: str, gpus: int, parallel: Parallel, target: str, draft: str, curves: Curves
 ) -> TimedSetup:
     models = target_of(target, engine), draft_of(draft, target, engine)
-    drafting = "at once" if drafts_at_once(draft) else "levels"
-    return TimedSetup(gpu_of(gpu), *models, gpus, PARALLEL[placement], None, drafting, curves)
+    drafting = "at once" if _kind(draft) in (*AT_ONCE, "pard") else "levels"
+    return TimedSetup(gpu(gpu_name), *models, gpus, parallel, None, drafting, curves)
+
+
+@cache
+def target_of(name: str, engine: str = "") -> ModelConfig:
+    """The target of this name, with the bytes of its format in an engine.
+
+    Raises:
+        InputError: the library has no model of this name.
+    """
+    return model(_stored(name, engine))
+
+
+@cache
+def draft_of(name: str, target: str, engine: str = "") -> ModelConfig | None:
+    """The draft of this name for `target`, None if the drafter has no model.
+
+    A head of another target, such as `eagle3-nobody`, is taken to have the sizes of a head of its kind for `target`.
+
+    Raises:
+        InputError: the library has no model of this name, and it names no kind of head.
+    """
+    whole, kind = target_of(target, engine), _kind(name)
+    try:
+        return library_draft_of(whole, _stored(name, engine))
+    except InputError:
+        if kind is None:
+            raise
+        return draft_of_kind(whole, kind)
+
+
+def _kind(name: str) -> str | None:
+    found = kind_and_target(name)
+    return found[0] if found else kind_named(name)
+
+
+def _stored(name: str, engine: str) -> str:
+    """The name, with the format that the engine gives to NVFP4."""
+    return f"{name}-lm-head" if engine in HEAD_PACKED and name.endswith("nvfp4") else name
 
 
 def plain_of(row: Row) -> Step:

@@ -12,13 +12,13 @@ from typing import Literal
 
 from spectheory import InputError
 from spectheory.core.files import read_text
+from spectheory.hardware.engine_costs import Parallel
 
 COLUMNS = (
     *("group", "source", "url", "engine", "gpu", "gpus", "target", "draft", "shape", "batch", "context"),
     *("acceptance_tau", "acceptance_kind", "measured_plain_tok_s", "measured_spec_tok_s", "measured_speedup", "note"),
 )
 Kind = Literal["plain", "forward", "chain", "tree"]
-Placement = Literal["one GPU", "tensor parallel", "expert parallel", "layer split"]
 
 SHAPES: dict[Kind, str] = {
     "plain": r"none|",
@@ -50,7 +50,7 @@ class Row:
         file, number: the name of the CSV file, and the line in it, the header being line 1.
         group, source, url, engine, gpu, gpus, target, draft, note: as in the CSV.
         version: the version of the engine, from the note or from `versions.csv`; empty if it is unknown.
-        placement: how the model lies on the GPUs, by the note (`TP 1 EP 8`, `layers split`) and the engine.
+        parallel: how several GPUs share the models, by the note (`TP 1 EP 8`, `layers split`) and the engine.
         kind: a plain step, a forward without step overhead, or a step that verifies a chain or a tree.
         depth: drafted levels.
         nodes: drafted tokens that are verified, the root excluded; in a forward, its tokens.
@@ -70,7 +70,7 @@ class Row:
     gpus: int
     target: str
     draft: str
-    placement: Placement
+    parallel: Parallel
     kind: Kind
     depth: int
     nodes: int
@@ -104,7 +104,7 @@ class Row:
     @property
     def deployment(self) -> tuple[str, ...]:
         """What rows have in common that one calibration serves: source, engine, GPUs, placement and the two models."""
-        return self.source, self.engine, self.gpu, str(self.gpus), self.placement, self.target, self.draft
+        return self.source, self.engine, self.gpu, str(self.gpus), self.parallel, self.target, self.draft
 
     @property
     def machine(self) -> tuple[str, ...]:
@@ -194,7 +194,7 @@ def _row(file: str, number: int, cells: Mapping[str, str]) -> Row:
         gpus=gpus,
         target=cells["target"].lower(),
         draft=cells["draft"].lower() or "none",
-        placement=_placement(gpus, engine, cells["note"]),
+        parallel=_parallel(gpus, engine, cells["note"]),
         kind=kind,
         depth=depth,
         nodes=nodes,
@@ -253,11 +253,9 @@ def _versions() -> dict[tuple[str, str], str]:
         return {(line["source"], line["engine"]): line["version"] for line in csv.DictReader(file)}
 
 
-def _placement(gpus: int, engine: str, note: str) -> Placement:
-    if gpus == 1:
-        return "one GPU"
+def _parallel(gpus: int, engine: str, note: str) -> Parallel:
     found = re.search(r"\bTP ?(\d+)\b(?:.*?\bEP ?(\d+)\b)?", note)
-    if found and int(found[1]) == 1 and int(found[2] or 1) > 1:
-        return "expert parallel"
+    if gpus > 1 and found and int(found[1]) == 1 and int(found[2] or 1) > 1:
+        return "expert"
     split = "layers split" in note or (engine in LAYER_SPLIT and not found)
-    return "layer split" if split else "tensor parallel"
+    return "layers" if gpus > 1 and split else "tensor"

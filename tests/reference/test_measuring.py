@@ -16,11 +16,10 @@ from transformers import PreTrainedModel
 from reference import tracing
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
-from reference.measuring import measure
+from reference.measuring import decoded
 from reference.models import Pair, PairError, load_pair
 from reference.prompts import encode_prompts, load_prompts
-from reference.sampling import Sampling
-from spectheory import Tree
+from spectheory import Acceptance, Latency, Provenance, Tree, evaluate
 from tests.refusals import refuses
 
 SETTINGS = tracing.TraceSettings(dataset="numbers", candidates=4, new_tokens=40, batch=2)
@@ -29,15 +28,15 @@ PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_measurement_counts_what_was_decoded(tiny: Pair, temperature: float) -> None:
-    tree = Tree.k_ary(2, 2)
-    sampling = Sampling(temperature)
-    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=16, sampling=sampling)
+    rates = replace(Acceptance.by_rank([0.6, 0.2]), provenance=Provenance("made here", temperature=temperature))
+    plan = evaluate(Tree.k_ary(2, 2), rates, Latency.constant())
+    total = decoded(tiny, plan, PROMPTS[:3], new_tokens=16)
     assert len(total.cycles) == 3
     assert (total.compared, total.identical) == ((3, 3) if temperature == 0 else (0, 0))
     assert total.seconds > total.target_seconds + total.draft_seconds > 0
     assert total.speedup is not None
     assert total.fourgrams > 0
-    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=16, sampling=sampling)
+    again = decoded(tiny, plan, PROMPTS[:3], new_tokens=16)
     assert again.emitted.tolist() == total.emitted.tolist()
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.validation.__main__ import judge
 from benchmarks.validation.calibrating import Chosen, calibrated
+from benchmarks.validation.errors import predicted
 from benchmarks.validation.page import document
 from benchmarks.validation.predicting import predict, shipped
-from benchmarks.validation.protocol import predicted
 from benchmarks.validation.rows import Row, parse
 from spectheory import InputError, calibrate
 from spectheory.engines import Run
@@ -24,10 +24,6 @@ STARTED = replace(SHIPPED, spec_step_seconds=0.25e-3)
 """Costs whose speculative step is the same after every fit of the table."""
 TRUE = replace(SHIPPED, step_seconds=2e-3, sequence_seconds=50e-6, spec_step_seconds=1.5e-3, level_seconds=5e-4)
 """The costs with which the rows are computed."""
-
-
-def start(row: Row) -> EngineCosts:
-    return SHIPPED
 
 
 def rows(batches: tuple[int, ...], **cells: str) -> list[Row]:
@@ -59,9 +55,8 @@ def test_rows_are_chosen_by_their_batch() -> None:
 
 def test_rows_of_the_calibration_are_reproduced_and_not_judged_and_others_become_better() -> None:
     machine = plain(8, 32, 64)
-    again = calibrated(machine, start)
-    found = again.found
-    assert again.refused == []
+    found, refused = calibrated(machine, lambda row: SHIPPED)
+    assert refused == []
     assert [one.plain_used for one in found] == [True, False, True]
     assert [one.plain_error for one in found[::2]] == [None, None]
     assert not any(one.beyond for one in found)
@@ -81,7 +76,7 @@ def test_the_costs_are_those_of_calibrate_on_the_same_runs() -> None:
 def test_a_speedup_alone_moves_the_costs_of_a_cycle_only() -> None:
     """One speedup at batch 16 improves the one at batch 8 and leaves the plain steps where they were."""
     deployment = speculative(8, 16)
-    found = calibrated(deployment, lambda row: STARTED).found
+    found, _ = calibrated(deployment, lambda row: STARTED)
     assert [one.gain_used for one in found] == [False, True]
     judged, used = found
     (before, _), _ = predicted(deployment, lambda row: predict(row, STARTED))

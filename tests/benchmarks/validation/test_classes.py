@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.validation.measures import class_errors, classes_text
+from benchmarks.validation.errors import Prediction, class_errors, classes_text
 from benchmarks.validation.predicting import Seconds
-from benchmarks.validation.protocol import Prediction
 from benchmarks.validation.rows import Row, parse
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
 from tests.benchmarks.validation.test_validation import GOOD

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,11 @@ import numpy as np
 import pytest
 
 from benchmarks.validation.__main__ import PUBLISHED, judge, main
+from benchmarks.validation.errors import Errors, Prediction, class_of, left_out, predicted, worst
 from benchmarks.validation.fitting import fit
-from benchmarks.validation.measures import Errors, worst
+from benchmarks.validation.page import BEGIN, END
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
 from benchmarks.validation.predicting import Seconds, predict, shipped
-from benchmarks.validation.protocol import Prediction, class_of, left_out, predicted
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
 from spectheory.hardware.engine_costs import NAMES, parsed
@@ -169,11 +168,11 @@ def test_fit_recovers_a_planted_overhead() -> None:
 
 def test_placements_and_classes() -> None:
     experts = row(target="qwen3-30b-a3b", gpus="8", note="TP 1 EP 8")
-    assert experts.placement == "expert parallel"
-    assert row(gpus="4", note="layers split over 4 GPUs").placement == "layer split"
-    assert row(gpus="2").placement == "tensor parallel"
-    assert row(gpus="2", engine="llama.cpp").placement == "layer split"
-    assert row(gpus="2", engine="hf", note="TP 2").placement == "tensor parallel"
+    assert experts.parallel == "expert"
+    assert row(gpus="4", note="layers split over 4 GPUs").parallel == "layers"
+    assert row(gpus="2").parallel == "tensor"
+    assert row(gpus="2", engine="llama.cpp").parallel == "layers"
+    assert row(gpus="2", engine="hf", note="TP 2").parallel == "tensor"
     assert class_of(experts) == "several GPUs"
     assert class_of(row(target="llama-3.1-8b q4_0")) == "4-bit kernels"
     assert class_of(row(target="gpt-oss-20b", draft="none")) == "MoE, one GPU"
@@ -183,12 +182,16 @@ def test_placements_and_classes() -> None:
     assert class_of(replace(plain, gpus=4)) == "several GPUs"
 
 
-def test_page_json_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write(tmp_path / "rows.csv", GOOD, GOOD | {"shape": "chain 4"}, GOOD | {"gpu": "abacus"})
-    assert main([str(file), "--json", "--out", str(tmp_path / "page.md")]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert [one["line"] for one in printed["columns"]["library as shipped"]] == [2, 3]
-    assert printed["not_predicted"][0]["number"] == 4
-    page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "dense 16-bit, one request" in page
-    assert "abacus" in page
+def test_the_measured_section_of_a_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, page = write(tmp_path / "rows.csv", GOOD, GOOD | {"gpu": "abacus"}), tmp_path / "page.md"
+    page.write_text(f"above\n\n{BEGIN}\nold\n\n{END}\nbelow\n", encoding="utf-8")
+    assert main([str(file), "--out", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert (text.startswith(f"above\n\n{BEGIN}"), text.endswith(f"{END}\nbelow\n"), "old" in text) == (
+        True,
+        True,
+        False,
+    )
+    for words in ("1 rows of 1 sources in `rows.csv`", "dense 16-bit, one request", "abacus"):
+        assert words in text
+    assert "dense 16-bit, one request" in capsys.readouterr().out

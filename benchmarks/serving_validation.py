@@ -1,28 +1,32 @@
-"""Published serving curves: calibrated on their first and last point, and simulated at the others."""
+"""Judge the serving simulator on published curves: python -m benchmarks.serving_validation fills in docs/serving.md."""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
-from benchmarks.validation.names import target_of
-from benchmarks.validation.predicting import PARALLEL
-from benchmarks.validation.rows import Row, read
+from benchmarks.validation.page import fill
+from benchmarks.validation.predicting import target_of
+from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
 from simulate import Requests, Server, StepTimes, Tier, serve
 from spectheory import Acceptance, CalibratedCosts, Deployment, InputError, Latency, Tree, calibrate
 from spectheory.engines import Run
+from spectheory.report.tables import MISSING, TextTable, markdown_table
 from spectheory.results.serving import ServingRun
 
-FILES = tuple(Path(__file__).parents[1] / "validation" / name for name in ("published.csv", "more.csv"))
+PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
+AIM = 0.1
+"""The largest median error of the published curves with which the command exits with 0."""
 LEAST = 3
 """A curve needs this many points: two are calibrated on."""
-PROMPT = 300
-"""Tokens of a prompt where the source does not state them; `context` is then a prompt and half of an answer."""
 UNLIMITED = 2**40
 """Tokens of KV memory: the published numbers of sequences are those that ran at a time."""
 MOST_STEPS = 0.5
@@ -38,13 +42,13 @@ class Family:
     Attributes:
         name: what is plotted against the number of sequences.
         source: the source of the rows.
-        prompt: tokens of each prompt.
+        prompt: tokens of each prompt; `context` in the rows is a prompt and half of an answer.
         median_step: whether the source states the median of the steps, which has no prompt in it unless most steps do.
     """
 
     name: str
     source: str
-    prompt: int = PROMPT
+    prompt: int = 300
     median_step: bool = False
 
 
@@ -56,22 +60,6 @@ FAMILIES = (
 
 
 @dataclass(frozen=True)
-class Point:
-    """A point of a curve: seconds of a step, or a speedup, as published and as simulated."""
-
-    row: Row
-    published: float
-    simulated: float
-    calibrated_on: bool
-
-    @property
-    def error(self) -> float:
-        """Predicted rate or speedup divided by the published one, minus 1."""
-        gain = self.row.kind != "plain"
-        return self.simulated / self.published - 1 if gain else self.published / self.simulated - 1
-
-
-@dataclass(frozen=True)
 class Curve:
     """The rows of one deployment and task, by rising number of sequences.
 
@@ -80,12 +68,16 @@ class Curve:
         task: the task that the source names; empty without one.
         rows: the points.
         too_large: points whose sequences do not all fit into memory by the library, so that they cannot run at a time.
+        errors: predicted / published rate or speedup - 1 by number of sequences, at all points but the first and last.
+        reason: why the curve has no errors.
     """
 
     family: Family
     task: str
     rows: tuple[Row, ...]
     too_large: tuple[Row, ...] = ()
+    errors: dict[int, float] = field(default_factory=dict)
+    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -105,7 +97,7 @@ class Curve:
             draft=None if first.kind == "plain" else first.draft,
             gpus=first.gpus,
             engine=first.engine_version,
-            parallel=PARALLEL[first.placement],
+            parallel=first.parallel,
         )
 
     def _runs(self, row: Row) -> list[Run]:
@@ -116,27 +108,14 @@ class Curve:
             rare = self.family.median_step and row.batch / output < MOST_STEPS
             return [Run("plain", row.batch, row.context, row.plain_seconds, prefill_tokens=0.0 if rare else read)]
         assert row.gain
-        plain = self._plain_as_shipped(row, output)
+        latency = _place(row, "ngram", prompt_tokens=self.family.prompt, output_tokens=output).latency(row.batch)
+        plain = latency.plain(row.context) + float(latency.prompts(1.0, drafted=False))
         cycle = row.tau * plain / row.gain
         shape = {"tokens": row.nodes + 1, "depth": row.depth, "tau": row.tau, "prefill_tokens": row.tau * read}
         return [
             Run("plain", row.batch, row.context, plain, prefill_tokens=read),
             Run("speculative", row.batch, row.context, cycle, **shape),
         ]
-
-    def _plain_as_shipped(self, row: Row, output: int) -> float:
-        """Seconds of a plain step with the shipped costs, and of the prompts that are read beside it."""
-        place = Deployment(
-            row.gpu,
-            row.target,
-            "ngram",
-            gpus=row.gpus,
-            engine=row.engine_version,
-            prompt_tokens=self.family.prompt,
-            output_tokens=output,
-        )
-        latency = place.latency(row.batch)
-        return latency.plain(row.context) + float(latency.prompts(1.0, drafted=False))
 
     def _output(self, row: Row) -> int:
         """Tokens of an answer."""
@@ -146,35 +125,21 @@ class Curve:
     def times(self) -> StepTimes:
         """The times of the steps with the calibrated costs, at the contexts of the curve."""
         row, prompt = self.rows[0], self.family.prompt
-        place = Deployment(
-            row.gpu,
-            row.target,
-            "ngram" if row.kind == "plain" else row.draft,
-            gpus=row.gpus,
-            engine=row.engine_version,
-            parallel=PARALLEL[row.placement],
-            costs=self.costs.costs,
-        )
+        place = _place(row, "ngram" if row.kind == "plain" else row.draft, costs=self.costs.costs)
         longest = prompt + max(map(self._output, self.rows))
         return StepTimes.computed(place, most_sequences=self.rows[-1].batch, contexts=[0, prompt, longest])
 
-    def points(self) -> list[Point]:
-        """Every point, simulated in a closed loop of as many requests as the source had sequences."""
-        ends = (self.rows[0], self.rows[-1])
-        return [Point(row, *self._compared(row), row in ends) for row in self.rows]
-
-    def _compared(self, row: Row) -> tuple[float, float]:
-        """The figure of the source and of the simulation."""
+    def error(self, row: Row) -> float:
+        """Predicted rate or speedup / published - 1, simulated with as many requests as the source had sequences."""
         plain = self._simulated(row, Tier.off())
-        if row.kind == "plain":
-            assert row.plain_seconds
-            assert plain.step_seconds is not None
-            steps = np.diff(plain.step_seconds)
-            late = steps[len(steps) // 2 :]
-            return row.plain_seconds, float(np.median(late) if self.family.median_step else late.mean())
-        assert row.gain
-        drafted = self._simulated(row, Tier.of(Tree.chain(row.depth), Acceptance.by_rank([rate_of(row)])))
-        return row.gain, _rate(drafted) / _rate(plain)
+        if row.gain is not None:
+            drafted = self._simulated(row, Tier.of(Tree.chain(row.depth), Acceptance.by_rank([rate_of(row)])))
+            return _rate(drafted) / _rate(plain) / row.gain - 1
+        assert row.plain_seconds
+        assert plain.step_seconds is not None
+        steps = np.diff(plain.step_seconds)
+        late = steps[len(steps) // 2 :]
+        return row.plain_seconds / float(np.median(late) if self.family.median_step else late.mean()) - 1
 
     def _simulated(self, row: Row, tier: Tier) -> ServingRun:
         """A closed loop. The first answers end at different times, so that the loop is steady from the start."""
@@ -187,6 +152,11 @@ class Curve:
         step = self.costs.setup.latency(batch, row.context, self.costs.costs, row.engine_version).plain(row.context)
         until = (GENERATIONS - 0.5) * output * step / float(tier.tau[0])
         return serve(tier, requests, server=server, until_seconds=until, keep_steps=True)
+
+
+def _place(row: Row, draft: str, **given: Any) -> Deployment:
+    setup = {"gpus": row.gpus, "engine": row.engine_version, "parallel": row.parallel}
+    return Deployment(row.gpu, row.target, draft, **setup, **given)
 
 
 def rate_of(row: Row) -> float:
@@ -204,28 +174,25 @@ def _rate(run: ServingRun) -> float:
 
 def curves(families: Iterable[Family] = FAMILIES) -> Iterator[Curve]:
     """The curves of the published rows, of at least `LEAST` different numbers of sequences."""
-    rows = [row for file in FILES for row in read(file)]
+    rows = [*read(PUBLISHED), *read(MORE)]
     for family in families:
         groups: dict[tuple[str, ...], dict[int, Row]] = {}
         for row in rows:
             if row.source == family.source:
-                key = (*row.deployment, task_of(row), *([] if family.median_step else [str(row.context)]))
+                key = (*row.deployment, _task(row), *([] if family.median_step else [str(row.context)]))
                 groups.setdefault(key, {}).setdefault(row.batch, row)
         for by_batch in groups.values():
             if len(by_batch) >= LEAST:
                 ordered = [by_batch[batch] for batch in sorted(by_batch)]
-                inside = [fits(row) for row in ordered]
-                known, apart = (
-                    tuple(row for row, inner in zip(ordered, inside, strict=True) if inner is wanted)
-                    for wanted in (True, False)
-                )
-                yield Curve(family, task_of(ordered[0]), known, apart)
+                rows_inside = tuple(row for row in ordered if fits(row))
+                too_large = tuple(row for row in ordered if row not in rows_inside)
+                yield Curve(family, _task(ordered[0]), rows_inside, too_large)
 
 
 def fits(row: Row) -> bool:
     """Whether the models and the caches of all sequences of a row fit into memory by the library."""
-    parallel, draft = PARALLEL[row.placement], None if row.kind == "plain" else row.draft
-    setup = {"batch": row.batch, "context": row.context, "gpus": row.gpus, "parallel": parallel}
+    draft = None if row.kind == "plain" else row.draft
+    setup = {"batch": row.batch, "context": row.context, "gpus": row.gpus, "parallel": row.parallel}
     try:
         Latency.roofline(gpu=row.gpu, target=row.target, draft=draft, engine=row.engine_version, **setup)
     except InputError:
@@ -233,40 +200,74 @@ def fits(row: Row) -> bool:
     return True
 
 
-def task_of(row: Row) -> str:
+def _task(row: Row) -> str:
     """The task that the note of a row names; empty if it names none."""
     parts = row.note.split(", ")
     return parts[1] if row.source == "ML.ENERGY leaderboard v3" and len(parts) > 1 else ""
 
 
-@dataclass(frozen=True)
-class JudgedCurve:
-    """A curve with its simulated points, or the reason why it has none."""
-
-    curve: Curve
-    points: tuple[Point, ...]
-    reason: str = ""
-
-    @property
-    def errors(self) -> list[float]:
-        """The errors at the points that were not calibrated on."""
-        return [point.error for point in self.points if not point.calibrated_on]
-
-
-def judged(found: Iterable[Curve]) -> list[JudgedCurve]:
-    """Every curve, calibrated and simulated."""
+def judged(found: Iterable[Curve]) -> list[Curve]:
+    """Every curve, calibrated on its first and last point and simulated at the others."""
     results = []
     for curve in found:
-        if len(curve.rows) < LEAST:
-            results.append(JudgedCurve(curve, (), f"{len(curve.rows)} of its points fit into memory"))
-            continue
-        try:
-            results.append(JudgedCurve(curve, tuple(curve.points())))
-        except InputError as error:
-            results.append(JudgedCurve(curve, (), str(error)))
+        errors, reason = {}, f"{len(curve.rows)} of its points fit into memory"
+        if len(curve.rows) >= LEAST:
+            try:
+                errors, reason = {row.batch: curve.error(row) for row in curve.rows[1:-1]}, ""
+            except InputError as error:
+                reason = str(error)
+        results.append(replace(curve, errors=errors, reason=reason))
     return results
 
 
-def median_error(found: Sequence[JudgedCurve]) -> float:
+def median_error(found: Iterable[Curve]) -> float:
     """The median of the sizes of the errors."""
-    return median(abs(error) for one in found for error in one.errors)
+    return median(abs(error) for one in found for error in one.errors.values())
+
+
+def document(found: Sequence[Curve]) -> str:
+    """The tables of the page."""
+    parts = [_family_table(found)]
+    for family in FAMILIES:
+        parts += [f"## {family.name.capitalize()}", _curve_table(one for one in found if one.family == family)]
+    if refused := [f"- {one.name}: {one.reason}." for one in found if one.reason]:
+        parts += ["## Curves that were not judged", "\n".join(refused)]
+    return "\n\n".join(parts)
+
+
+def _family_table(found: Sequence[Curve]) -> str:
+    rows = []
+    groups = {family.name: [one for one in found if one.family == family] for family in FAMILIES}
+    for name, own in {**groups, "all": found}.items():
+        if errors := [abs(error) for one in own for error in one.errors.values()]:
+            counted = (str(sum(bool(one.errors) for one in own)), str(len(errors)))
+            rows.append((name, *counted, f"{median(errors):.1%}", f"{max(errors):.0%}"))
+    header = ("curves of", "curves", "points", "median error", "largest")
+    return markdown_table(TextTable("", header, tuple(rows))).strip()
+
+
+def _curve_table(found: Iterable[Curve]) -> str:
+    rows = []
+    for one in found:
+        if one.errors:
+            shown = (f"{one.errors[row.batch]:+.0%}" for row in one.rows[1:-1])
+            words = ("calibrated", *shown, "calibrated")
+            errors = "; ".join(f"{row.batch}: {word}" for row, word in zip(one.rows, words, strict=True))
+            left_out = ", ".join(str(row.batch) for row in one.too_large) or MISSING
+            rows.append((one.name, f"{median_error([one]):.0%}", errors, left_out))
+    header = ("curve", "median error", "error by number of sequences", "do not fit")
+    return markdown_table(TextTable("", header, tuple(rows))).strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status is 1 if the curves are off by more than the aim."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving_validation", description=__doc__)
+    parser.add_argument("--out", type=Path, default=PAGE, help="page whose measured section is written")
+    out, found = parser.parse_args(arguments).out, judged(curves())
+    fill(out, document(found))
+    print(_family_table(found))
+    return int(median_error(found) > AIM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

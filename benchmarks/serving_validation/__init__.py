@@ -1,1 +1,0 @@
-"""The judge of the serving simulator: queueing theory, another simulator, and published serving curves."""
