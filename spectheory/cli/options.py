@@ -5,23 +5,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import re
 import typing
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from spectheory.cli.output import loaded
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.json_values import parse
-from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.planning.schedule_record import Schedule
 
@@ -45,14 +40,6 @@ Smooth = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-RatesFile = Annotated[
-    Path,
-    typer.Option(
-        "--acceptance",
-        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input. Or the rates "
-        "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
-    ),
-]
 GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
 TargetModel = Annotated[
     str,
@@ -75,16 +62,9 @@ Quant = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
 
 
-def rates_of(source: Path) -> Acceptance:
-    """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
-    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
-    with suppress(OSError):  # a long list is too long for a file name
-        listed = listed and not source.exists()
-    if not listed:
-        return loaded(Acceptance, source)
-    rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
-    stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
-    return replace(rates, provenance=stamp)
+def names_of(option: str | None) -> list[str]:
+    """The names that an option lists, with commas between them."""
+    return [] if option is None else [name.strip() for name in option.split(",")]
 
 
 def shape_in(option: str, text: str) -> tuple[int, int]:

@@ -97,7 +97,7 @@ def test_own_data_plans_with_what_is_pasted() -> None:
     rates, said = app("own_data").of_text(REPORTS["llama.cpp-log"][0])
     assert (rates.table[0, 0], said) == (70 / 87, "Read as llama.cpp-log, 2.92 tokens per target call")
     assert app("own_data").of_text(json.dumps(rates.to_dict()))[0].table.tolist() == rates.table.tolist()
-    assert "cannot run this plan" in app("own_data").settings(planned, place, "mlx-lm")
+    assert "cannot run this plan" in app("own_data").settings(planned, "mlx-lm")
 
 
 def test_own_data_says_what_it_cannot_use(tmp_path: Path) -> None:
