@@ -42,7 +42,7 @@ def measured_plan(
 
     Args:
         pair: target and draft.
-        prompts: prompts to trace, as token ids, all of one length.
+        prompts: prompts to trace, as token ids.
         folder: folder that keeps the trace, the rates and the latency. What is there is not measured again.
         new_tokens: number of tokens of text after each prompt.
         temperature: temperature of the trace and of the measured overheads.
@@ -57,11 +57,11 @@ def measured_plan(
             same numbers for the rounds of the profile.
 
     Raises:
-        InputError: the prompts differ in length, or do not fit the models' context with the text; or the sampling is
-            none, see `Sampling`.
+        InputError: the prompts do not fit the models' context with the text, or the sampling is none, see `Sampling`.
         ForeignFolderError: `folder` holds a trace with other models, prompts or settings.
     """
-    length, drawing = len(prompts[0]), {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    lengths = sorted(map(len, prompts))
+    longest, drawing = lengths[-1] + new_tokens, {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     most = min(TraceSettings.candidates, pair.vocab_size)
     settings = TraceSettings(dataset, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
     record_trace(pair, prompts, settings, folder / TRACE, done)
@@ -70,8 +70,8 @@ def measured_plan(
     elif latency is None:
         latency = profile(
             pair,
-            tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - length - new_tokens)),
-            contexts=(length, length + new_tokens),
+            tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - longest)),
+            contexts=(lengths[0], longest),
             rounds=rounds,
             **drawing,
             seed=seed,
@@ -80,7 +80,7 @@ def measured_plan(
     elif latency.provenance.sampling != str(settings.sampling):
         latency = with_overheads(pair, latency, settings.sampling, seed)
     latency.save(folder / LATENCY)
-    limits = {"max_budget": MAX_BUDGET, "context": length + new_tokens // 2}
+    limits = {"max_budget": MAX_BUDGET, "context": lengths[len(lengths) // 2] + new_tokens // 2}
     seconds = latency.smoothed()
     first = plan(acceptance(folder / TRACE).smoothed(), seconds, **limits)
     rates = acceptance(folder / TRACE, policy=first.tree)

@@ -14,7 +14,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
 from spectheory.core.provenance import model_name
 
-PROMPT_TOKENS, NEW_TOKENS = 64, 128
+NEW_TOKENS = 128
 
 
 def demo(
@@ -39,7 +39,7 @@ def demo(
     require_free([], out / "index.html", force=True)
     started, models, runs, latency = time.perf_counter(), pair.load(), [], None
     console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
-    prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(models, 0, traced + count)
+    prompts = PromptOptions().encoded(models, 0, traced + count)
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": NEW_TOKENS, "seed": seed}
     for temperature in (0.0, 1.0):
         folder = out / f"temperature-{temperature:g}"
