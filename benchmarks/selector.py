@@ -2,14 +2,12 @@
 
 python -m benchmarks.selector --work FOLDER
 
-The 36 held-out files are in two halves: one for the choices, one that is judged. After an interruption the same command
-continues.
+The 36 held-out files are in two halves: one for the choices, one that is judged.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +16,7 @@ import torch
 from benchmarks.training import held_out_texts
 from benchmarks.validation.page import fill
 from reference.judge import HeldOutTexts
-from reference.selector import (
-    LabelSettings,
-    SelectorTraining,
-    compare_selectors,
-    selector_labels,
-    train_selector,
-)
+from reference.selector import LabelSettings, SelectorTraining, compare_selectors, selector_labels, train_selector
 from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
 from spectheory import Latency
 from spectheory.report.tables import markdown_table
@@ -38,12 +30,12 @@ MOST = {"judged": 16, "trained": 350}
 """Greatest number of texts of one file, by half."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Compute the labels, train a selector for each verifier, latency and seed, compare, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.selector", description=__doc__)
-    parser.add_argument("--work", type=Path, required=True, help="folder for texts and labels")
+    parser.add_argument("--work", type=Path, required=True, help="folder for texts")
     parser.add_argument("--seeds", type=int, default=3, help="number of trainings")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args()
     torch.set_num_threads(1)
     texts = held_out_texts(given.work / "texts", 1.0, every=192, new_tokens=96)
     computed = Latency.roofline(gpu="a100_80_sxm", gpus=2, target="qwen2.5-32b", draft="qwen2.5-0.5b", context=256)
@@ -53,10 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     parts = []
     for verifier in VERIFIERS:
-        labels = {}
-        for half, most in MOST.items():
-            folder = given.work / f"{verifier}-{half}"
-            labels[half] = selector_labels(half_of(texts, half, most), LabelSettings(verifier), folder)
+        labels = {
+            half: selector_labels(half_of(texts, half, most), LabelSettings(verifier)) for half, most in MOST.items()
+        }
         for words, latency in latencies.items():
             trainings = [SelectorTraining(seed=seed) for seed in range(given.seeds)]
             selectors = [train_selector(labels["trained"], latency, one) for one in trainings]

@@ -23,7 +23,7 @@ from reference import tracing
 from reference.heads import Kind
 from reference.judge import LEVEL, DraftComparison, HeldOutTexts, compare_drafts
 from reference.library_sources import standard_library
-from reference.losses import Eagle, Eagle3, Gto, Hass, LkLambda, Loss, Talf
+from reference.losses import Eagle, Eagle3, Gto, Hass, Lk, Loss, Talf
 from reference.models import DRAFT, TARGET, Pair, load_pair, with_draft
 from reference.prompts import training_texts
 from reference.train.head import NEW_RATE, RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
@@ -79,7 +79,7 @@ ROWS = (
     Row("EAGLE-1", Eagle(), 700, START),
     Row("HASS", Hass(), 215, START, against="EAGLE-1"),
     Row(CHAIN, Eagle3(passes=3), 245, START, against="EAGLE-1"),
-    Row("LK, 3 passes", LkLambda(passes=3), 220, START, against=CHAIN),
+    Row("LK, 3 passes", Lk(passes=3), 220, START, against=CHAIN),
     Row("TALF k=4", Talf(k=4), 88, START, rows=8, against="HASS"),
     Row("GTO", GTO, 65, START, rows=8, trees=GROUPS, against="GTO without rewards"),
     Row("GTO without rewards", Eagle3(passes=4), 65, START, rows=8, against=CHAIN),

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
-from reference import hugging_face, tracing
+from reference import hugging_face
 from reference.decode import Decoder, Generation
 from reference.drafters import Drafter, PlannedTree, SuffixArray, drafters, incompatibility
 from reference.heads import Head
@@ -24,14 +24,13 @@ from reference.part_files import check_same, only_writer, short_hash
 from reference.planning_loop import TRACE, measured_plan
 from reference.prompts import training_texts
 from reference.random_streams import streams
-from reference.replaying import OffTextError, replay_drafter
+from reference.replaying import replay_drafter
 from reference.sampling import Sampling
+from reference.tracing import by_request
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
-from spectheory.core.world import DrawPolicy
 from spectheory.otlp import solvers
-from spectheory.replay import Replayed, can_replay
 from spectheory.results.comparison import Compared, Comparison
 from spectheory.verify import Greedy, TopDown, Verifier, name_of, verifiers
 
@@ -50,7 +49,7 @@ class CompareSettings:
 
     Attributes:
         temperatures: temperatures at which each decoder runs; 0 is greedy decoding.
-        new_tokens: number of tokens of each text, at least 2; stop tokens are ignored.
+        new_tokens: maximum number of tokens of each text, at least 2.
         rounds: how often each decoder decodes each prompt; the median time counts.
         seed: seed of all random streams and of the order of the decoders.
         only: decode only, beside plain decoding, decoders whose name contains this text.
@@ -94,10 +93,9 @@ def entrants(pair: Pair, plan: Schedule, sampling: Sampling, corpus: SuffixArray
 
     Assisted generation of transformers needs a draft model, and is left out if the draft is a head.
     """
-    assisted = [] if isinstance(pair.draft, Head) else [{"chain": ASSISTED_CHAIN}]
-    theirs = [{}, *assisted, {"lookup": hugging_face.LOOKUP_TOKENS}]
-    names = ["HF plain", *[f"HF assisted, {ASSISTED_CHAIN}"] * len(assisted), "HF prompt lookup"]
-    found = [_theirs(pair, *one, sampling, seed) for one in zip(names, theirs, strict=True)]
+    assisted = {} if isinstance(pair.draft, Head) else {f"HF assisted, {ASSISTED_CHAIN}": {"chain": ASSISTED_CHAIN}}
+    theirs = {"HF plain": {}, **assisted, "HF prompt lookup": {"lookup": hugging_face.LOOKUP_TOKENS}}
+    found = [_theirs(pair, name, options, sampling, seed) for name, options in theirs.items()]
     plain = PlannedTree(Tree.chain(0))
     found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
     for kind in drafters():
@@ -122,60 +120,36 @@ def _theirs(pair: Pair, name: str, options: dict[str, int], sampling: Sampling, 
 
 
 def _ours(pair: Pair, name: str, drafter: Drafter, verifier: Verifier, sampling: Sampling, seed: int) -> Entrant:
-    decoder, key = Decoder(pair, drafter, sampling, verifier), crc32(f"{name} {verifier}".encode())
+    decoder = Decoder(pair, drafter, sampling, verifier)
 
     def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
-        return decoder.generate(prompt, new_tokens, *streams(pair, seed, request, key))
+        return decoder.generate(prompt, new_tokens, *streams(pair, seed, request))
 
     return Entrant(name, sampling, decode, drafter, verifier)
 
 
-@dataclass(frozen=True)
-class Traced:
-    """The plan of one sampling, and the texts that the target generated after the traced prompts."""
-
-    pair: Pair
-    plan: Schedule
-    texts: Replays
-    prompts: list[list[int]]
-    tokens: list[list[int]]
-
-    def predicted(self, one: Entrant) -> Compared:
-        """A decoder with its predictions."""
-        plan, drafter, verifier = self.plan, one.drafter, one.verifier
-        if drafter is None or verifier is None:
-            return Compared(one.name, None, one.sampling.temperature)
-        known = Compared(one.name, name_of(verifier), one.sampling.temperature)
-        tree = drafter.shape if isinstance(drafter.shape, Tree) else None
-        if tree is not None and not tree.budget:
-            return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds)
-        found = self._replayed(drafter, verifier, one.sampling)
-        if found is None:
-            return known
-        low, high = found.tau_interval() if clusters(found.cycles) > 1 else (None, None)
-        speed = None
-        if tree is not None:
-            speed = plan.latency.speedup(tree, found.tau, plan.context, name_of(verifier)) / plan.plain_seconds
-        return replace(known, tau=found.tau, tau_low=low, tau_high=high, speed=speed)
-
-    def _replayed(self, drafter: Drafter, verifier: Verifier, sampling: Sampling) -> Replayed | None:
-        """The cycles of a decoder on the traced texts; None if replay cannot follow it there."""
-        shape = drafter.shape
+def _predicted(
+    one: Entrant, pair: Pair, plan: Schedule, texts: Replays, prompts: list[list[int]], tokens: list[list[int]]
+) -> Compared:
+    """A decoder with its predictions, from the plan of its sampling and the texts `tokens` after some `prompts`."""
+    drafter, verifier = one.drafter, one.verifier
+    if drafter is None or verifier is None:
+        return Compared(one.name, None, one.sampling.temperature)
+    known, shape = Compared(one.name, name_of(verifier), one.sampling.temperature), drafter.shape
+    if isinstance(shape, Tree) and not shape.budget:
+        return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds)
+    try:
         if shape is None:
-            try:
-                return replay_drafter(self.pair, drafter, self.prompts, self.tokens, sampling)
-            except OffTextError:
-                return None
-        if not can_replay(verifier) or depth_of(shape) > self.texts.deepest:
-            return None
-        return self.texts.replay(shape, verifier, None if sampling.greedy else drafter.rule(sampling))
-
-
-def depth_of(shape: Tree | DrawPolicy) -> int:
-    """Depth of the deepest node that a shape can have."""
+            found = replay_drafter(pair, drafter, prompts, tokens, one.sampling)
+        else:
+            found = texts.replay(shape, verifier, None if one.sampling.greedy else drafter.rule(one.sampling))
+    except InputError:  # replay cannot follow it, or the texts are too short for it
+        return known
+    low, high = found.tau_interval() if clusters(found.cycles) > 1 else (None, None)
+    speed = None
     if isinstance(shape, Tree):
-        return shape.max_depth
-    return next(depth for depth in count() if not shape.draws(depth, 1))
+        speed = plan.latency.speedup(shape, found.tau, plan.context, known.verifier) / plan.plain_seconds
+    return replace(known, tau=found.tau, tau_low=low, tau_high=high, speed=speed)
 
 
 def compare(
@@ -196,7 +170,7 @@ def compare(
     Args:
         folder: empty folder, or the folder of the same comparison.
         pair: target and draft.
-        traced: prompts of one length that are traced at each temperature, as token ids.
+        traced: prompts that are traced at each temperature, as token ids.
         prompts: other prompts, which every decoder decodes.
         settings: temperatures, length of the texts, rounds, seed, and the choice of decoders.
         corpus: corpus of the datastore drafter; by default the files that the shipped pair was trained on.
@@ -215,13 +189,26 @@ def compare(
     file = folder / RECORD
     with only_writer(folder):
         running = list(_running(folder, pair, traced, settings, corpus or SuffixArray.build(training_texts(pair))))
-        here = _stamp(pair, traced, prompts, [one for _, one in running], settings)
+        every = [one for one, _ in running]
+        here = Provenance.now(
+            "spectheory compare",
+            packages=("torch", "transformers", "numpy"),
+            seed=settings.seed,
+            **pair.stamp,
+            settings={
+                "new_tokens": settings.new_tokens,
+                "rounds": settings.rounds,
+                "weights": pair.fingerprint,
+                "prompts": short_hash([traced, prompts]),
+                "decoders": short_hash([f"{one} {one.sampling} {one.drafter}" for one in every]),
+                **processor(),
+            },
+        )
         record = Comparison.load(file) if file.exists() else None
         if record is not None:
             check_same(record.provenance, here)
         first = 0 if record is None else len(record.cycles)
-        decoders = record.decoders if record else tuple(known.predicted(one) for known, one in running)
-        every = [one for _, one in running]
+        decoders = record.decoders if record else tuple(predict() for _, predict in running)
         for one in every if first < len(prompts) else ():
             one.decode(prompts[-1], min(settings.new_tokens, WARM_UP_TOKENS), len(prompts))
         total, counted = settings.rounds * len(every) * (len(prompts) - first), count(1)
@@ -236,48 +223,21 @@ def compare(
 
 def _running(
     folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings, corpus: SuffixArray
-) -> Iterator[tuple[Traced, Entrant]]:
-    """The chosen decoders, each with what is known for its temperature."""
+) -> Iterator[tuple[Entrant, Callable[[], Compared]]]:
+    """The chosen decoders, each with the function that predicts it."""
     latency, names = None, []
     for temperature in settings.temperatures:
         sampling, kept = Sampling(temperature), folder / f"temperature-{temperature:g}"
         drawing = {"new_tokens": settings.new_tokens, "temperature": temperature, "seed": settings.seed}
-        plan, texts = measured_plan(pair, traced, **drawing, latency=latency, folder=kept)
+        plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
         latency = plan.latency
-        tokens = [text.tolist() for text in tracing.by_request(kept / TRACE, "target_token")]
-        known = Traced(pair, plan, texts, traced, tokens)
+        tokens = [text.tolist() for text in by_request(kept / TRACE, "target_token")]
         for one in entrants(pair, plan, sampling, corpus, settings.seed):
             names.append(str(one))
             if settings.only.lower() in str(one).lower() or one.name == PLAIN:
-                yield known, one
+                yield one, partial(_predicted, one, pair, plan, texts, traced, tokens)
     if not any(settings.only.lower() in name.lower() for name in names):
         raise InputError(f"no decoder's name contains {settings.only!r:.80}: a valid name is {names[-1]!r}")
-
-
-def _stamp(
-    pair: Pair,
-    traced: list[list[int]],
-    prompts: list[list[int]],
-    running: Sequence[Entrant],
-    settings: CompareSettings,
-) -> Provenance:
-    shapes = [one.drafter.shape if one.drafter else None for one in running]
-    shapes = [shape.identity if isinstance(shape, Tree) else shape for shape in shapes]
-    decoders = [f"{one} {one.sampling} {one.drafter} {shape}" for one, shape in zip(running, shapes, strict=True)]
-    return Provenance.now(
-        "spectheory compare",
-        packages=("torch", "transformers", "numpy"),
-        seed=settings.seed,
-        **pair.stamp,
-        settings={
-            "new_tokens": settings.new_tokens,
-            "rounds": settings.rounds,
-            "weights": pair.fingerprint,
-            "prompts": short_hash([traced, prompts]),
-            "decoders": short_hash(decoders),
-            **processor(),
-        },
-    )
 
 
 def _row(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
-from reference.models import TARGET, Pair, load_target
+from reference.models import TARGET, load_target
+from reference.token_checks import check_tokens
 from spectheory.core.errors import InputError
 
 SLACK = 2.0
@@ -42,20 +42,12 @@ class Divergence:
 
 
 @torch.inference_mode()
-def first_divergence(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Divergence | None:
+def first_divergence(target: PreTrainedModel, prompt: list[int], one: list[int], other: list[int]) -> Divergence | None:
     """Where the texts `one` and `other` first differ; None if one is a prefix of the other."""
-    position = _first_difference(one, other)
+    position = next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
     if position is None:
         return None
-    logits = pair.target(torch.tensor([prompt + one[:position]], device=pair.device)).logits[0, -1].float()
-    return _divergence(position, one, other, logits)
-
-
-def _first_difference(one: list[int], other: list[int]) -> int | None:
-    return next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
-
-
-def _divergence(position: int, one: list[int], other: list[int], logits: torch.Tensor) -> Divergence:
+    logits = target(torch.tensor([prompt + one[:position]], device=target.device)).logits[0, -1].float()
     tokens = one[position], other[position]
     return Divergence(position, tokens, (float(logits[tokens[0]]), float(logits[tokens[1]])))
 
@@ -69,13 +61,11 @@ class TextComparison:
         shortfall: by how much the logit of a token of a text is below the largest logit there, at most; 0 if every
             token is the greedy choice.
         rounding: largest change of such differences between logits, from float32 to the server's type.
-        places: for each text, the position of its largest shortfall; None if every token is the greedy choice.
     """
 
     divergence: Divergence | None
     shortfall: float
     rounding: float
-    places: tuple[int | None, int | None]
 
     @property
     def verdict(self) -> Verdict:
@@ -85,10 +75,11 @@ class TextComparison:
         return "equal" if self.divergence is None else "rounding"
 
 
+@torch.inference_mode()
 def compare_texts(
-    prompt: str | Sequence[int],
-    one: str | Sequence[int],
-    other: str | Sequence[int],
+    prompt: list[int],
+    one: list[int],
+    other: list[int],
     *,
     target: str | Path = TARGET,
     dtype: torch.dtype = torch.bfloat16,
@@ -101,9 +92,9 @@ def compare_texts(
     of the same model on the same texts.
 
     Args:
-        prompt: the prompt with its chat template, as text or as token ids.
-        one: the first text, such as the one without speculation. Token ids are exact; a text is tokenised again.
-        other: the second text, such as the one with speculation.
+        prompt: token ids of the prompt with its chat template.
+        one: token ids of the first text, such as the one without speculation.
+        other: token ids of the second text, such as the one with speculation.
         target: local folder of the target.
         dtype: the type in which the server computes.
         device: device for the target.
@@ -113,44 +104,19 @@ def compare_texts(
     """
     if dtype not in OTHER_TYPES:
         raise InputError(f"dtype must be one of {', '.join(map(str, OTHER_TYPES))}, got {dtype}")
-    model, tokenizer = load_target(target, device=device)
-    given = {"prompt": prompt, "one": one, "other": other}
-    start, first, second = (_tokens(name, text, tokenizer, model.config.vocab_size) for name, text in given.items())
-    texts = first, second
-    exact = [_logits(model, start, text) for text in texts]
-    del model
-    rounded_model, _ = load_target(target, device=device, dtype=OTHER_TYPES[dtype])
-    judged = [
-        _judged(text, logits, _logits(rounded_model, start, text)) for text, logits in zip(texts, exact, strict=True)
-    ]
-    shortfalls, roundings, places = zip(*judged, strict=True)
-    position = _first_difference(first, second)
-    divergence = None if position is None else _divergence(position, first, second, exact[0][position])
-    return TextComparison(divergence, max(shortfalls), max(roundings), (places[0], places[1]))
-
-
-def _judged(tokens: Sequence[int], exact: torch.Tensor, rounded: torch.Tensor) -> tuple[float, float, int | None]:
-    """The largest shortfall of a text, the largest rounding seen on it, and the position of the shortfall."""
-    best = exact.topk(2).indices
-    candidates = torch.cat([best[:, 1:], torch.tensor(tokens)[:, None]], 1)
-    gaps = [logits.gather(1, best[:, :1]) - logits.gather(1, candidates) for logits in (exact, rounded)]
-    shortfall, place = gaps[0][:, 1].max(0)
-    return float(shortfall), float((gaps[0] - gaps[1]).abs().max()), int(place) if shortfall > 0 else None
-
-
-@torch.inference_mode()
-def _logits(model: PreTrainedModel, prompt: list[int], text: list[int]) -> torch.Tensor:
-    """The logits from which each token of the text is chosen, in float64: tokens x vocabulary."""
-    ids = torch.tensor([prompt + text[:-1]], device=model.device)
-    return model(ids).logits[0, len(prompt) - 1 :].double().cpu()
-
-
-def _tokens(name: str, given: str | Sequence[int], tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> list[int]:
-    special = name == "prompt"
-    ids = tokenizer(given, add_special_tokens=special)["input_ids"] if isinstance(given, str) else list(given)
-    if not ids:
-        raise InputError(f"{name} must have at least one token, got none: give a text")
-    wrong = [token for token in ids if not isinstance(token, int) or not 0 <= token < vocabulary]
-    if wrong:
-        raise InputError(f"{name} must be text or token ids from 0 to {vocabulary - 1}, got {wrong[0]!r:.60}")
-    return ids
+    exact, _ = load_target(target, device=device)
+    for name, tokens in {"prompt": prompt, "one": one, "other": other}.items():
+        check_tokens(name, tokens, exact.config.vocab_size)
+        if not tokens:
+            raise InputError(f"{name} must have at least one token, got none: give a text")
+    rounded, _ = load_target(target, device=device, dtype=OTHER_TYPES[dtype])
+    shortfall = rounding = 0.0
+    for text in (one, other):
+        ids = torch.tensor([prompt + text], device=exact.device)
+        logits = [model(ids).logits[0, len(prompt) - 1 : -1].double() for model in (exact, rounded)]
+        best = logits[0].topk(2).indices
+        candidates = torch.cat([best[:, 1:], ids[0, len(prompt) :, None]], 1)
+        gaps = [rows.gather(1, best[:, :1]) - rows.gather(1, candidates) for rows in logits]
+        shortfall = max(shortfall, float(gaps[0][:, 1].max()))
+        rounding = max(rounding, float((gaps[0] - gaps[1]).abs().max()))
+    return TextComparison(first_divergence(exact, prompt, one, other), shortfall, rounding)

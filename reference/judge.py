@@ -74,11 +74,6 @@ class HeldOutTexts:
         """A hash of the source of each text, or of its prompt."""
         return [short_hash(one) for one in self.sources or self.prompts]
 
-    @cached_property
-    def identity(self) -> str:
-        """A hash of all prompts and texts, and of the weights of the target."""
-        return short_hash([self.prompts, self.texts, weights_hash(self.pair.target)])
-
     def roots(self, deepest: int) -> int:
         """Number of positions at which a whole cycle of this depth fits after the first token."""
         return sum(max(0, len(text) - deepest - 1) for text in self.texts)

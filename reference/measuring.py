@@ -1,9 +1,9 @@
-"""Measured decoding of many prompts, with a tree and plainly: `measure`, and `decoded` for a plan."""
+"""`decoded`: measured decoding of many prompts, with a plan and plainly."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +16,11 @@ from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import check_same, short_hash
 from reference.random_streams import streams
-from reference.sampling import Sampling, require_drawing
+from reference.sampling import Sampling
 from spectheory import Provenance, Schedule, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
-from spectheory.verify import Greedy, TopDown, Verifier, verifier_of
-
-
-def verifier_at(temperature: float, plan: Schedule | None = None) -> Verifier:
-    """The verifier of `decoded`, lossless for a `PlannedTree`.
-
-    Above temperature 0 it is the plan's. A plan that names none, or was made for greedy decoding, gets the naive
-    solver, because traces record the naive solver's acceptance.
-    """
-    if not temperature:
-        return Greedy()
-    chosen = verifier_of(plan.verifier) if plan and plan.verifier else Greedy()
-    return TopDown(Naive()) if isinstance(chosen, Greedy) else chosen
+from spectheory.verify import Greedy, TopDown, verifier_of
 
 
 def require_cycle(new_tokens: int) -> None:
@@ -45,16 +33,10 @@ def require_cycle(new_tokens: int) -> None:
 
 def processor() -> dict[str, str | int]:
     """The settings of a provenance that name the processor and the number of threads."""
-    return {"threads": torch.get_num_threads(), "cpu": _cpu()}
-
-
-def _cpu() -> str:
-    """The name of the processor, if the system has it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {"threads": torch.get_num_threads(), "cpu": names[0] if names else platform.processor()}
 
 
 def count_fourgrams(tokens: list[int]) -> tuple[int, int]:
@@ -63,78 +45,49 @@ def count_fourgrams(tokens: list[int]) -> tuple[int, int]:
     return len(runs), len(runs) - len(set(runs))
 
 
-GREEDY = Sampling()
-Watch = Callable[[int, Generation, Divergence | None], None]
-"""Callback of a measurement, see `measure`."""
-
-
 def decoded(
     pair: Pair,
     plan: Schedule,
     prompts: list[list[int]],
     *,
-    out: Path | None = None,
-    watch: Watch = lambda request, text, divergence: None,
-    done: Callable[[int, int], None] = lambda finished, total: None,
-    **settings: int,
-) -> Tally:
-    """Decode prompts with a plan at the sampling of its rates, and plainly; `settings` as in `measure`.
-
-    The tally is saved to `out` after each prompt; one that is there already is continued. `done` is called with the
-    number of prompts that this call has decoded, and of all that it decodes.
-    """
-    so_far = Tally.load(out) if out is not None and out.exists() else None
-    first = 0 if so_far is None else len(so_far.cycles)
-    sampling = Sampling.of(plan.acceptance.provenance)
-    options = {"sampling": sampling, "verifier": verifier_at(sampling.temperature, plan), "so_far": so_far}
-    for so_far in measure(pair, plan.tree, prompts, **options, watch=watch, **settings):  # type: ignore[arg-type]
-        if out is not None:
-            so_far.save(out)
-        done(len(so_far.cycles) - first, len(prompts) - first)
-    assert so_far is not None
-    return so_far
-
-
-def measure(
-    pair: Pair,
-    tree: Tree,
-    prompts: list[list[int]],
-    *,
     new_tokens: int = 128,
-    sampling: Sampling = GREEDY,
-    verifier: Verifier | None = None,
     seed: int = 0,
     skip: int = 0,
-    so_far: Tally | None = None,
-    watch: Watch = lambda request, text, divergence: None,
-) -> Iterator[Tally]:
-    """Decode each prompt plainly and with the tree; yields the tally of all prompts so far after each of them.
+    out: Path | None = None,
+    watch: Callable[[int, Generation, Divergence | None], None] = lambda request, text, divergence: None,
+    done: Callable[[int, int], None] = lambda finished, total: None,
+) -> Tally:
+    """Decode each prompt with a plan at the sampling of its rates, and plainly.
 
-    A text ends at one of the target's stop tokens. The provenance names the tree, the verifier and the number of all
-    requests, so that a tally of some prompts can be told from a complete one.
+    A text ends at one of the target's stop tokens. Above temperature 0 the verifier is the plan's. A plan that names
+    none, or was made for greedy decoding, gets the naive solver, because traces record the naive solver's acceptance.
+    The provenance names the tree, the verifier and the number of all requests, so that a tally of some prompts can be
+    told from a complete one.
 
     Args:
         pair: target and draft.
-        tree: tree that is drafted in every cycle.
+        plan: the tree that is drafted in every cycle, its verifier and its rates.
         prompts: prompts as token ids.
         new_tokens: maximum number of tokens of each text, at least 2.
-        sampling: temperature, top-k and top-p of both decoders.
-        verifier: the verifier of the tree; None means the result of `verifier_at`.
         seed: seed of all random streams.
         skip: number of the first prompt in its file, counted from 0, for the provenance.
-        so_far: the tally of an interrupted call. Its prompts are not decoded again.
+        out: file to which the tally is saved after each prompt. A tally that is there already is continued.
         watch: callback, called for each request with its number, the text decoded with the tree and, at temperature 0,
             the first difference from the plain text.
+        done: callback with the number of prompts that this call has decoded, and of all that it decodes.
 
     Raises:
-        InputError: `new_tokens` is below 2, or `so_far` has other models, prompts, settings, versions or machine.
+        InputError: `new_tokens` is below 2, or the tally in `out` has other models, prompts, settings, versions or
+            machine.
     """
     require_cycle(new_tokens)
-    require_drawing(sampling)
-    plainly = verifier_at(sampling.temperature)
-    verifier = verifier or plainly
+    tree, sampling = plan.tree, Sampling.of(plan.acceptance.provenance)
+    plainly = Greedy() if sampling.greedy else TopDown(Naive())
+    verifier = verifier_of(plan.verifier) if plan.verifier else plainly
+    if sampling.greedy or isinstance(verifier, Greedy):
+        verifier = plainly
     speculative, plain = (
-        Decoder(pair, PlannedTree(drafted), sampling, how, stop_tokens=pair.stop_tokens)
+        Decoder(pair, PlannedTree(drafted), sampling, how)
         for drafted, how in ((tree, verifier), (Tree.chain(0), plainly))
     )
     stamp = Provenance.now(
@@ -154,6 +107,7 @@ def measure(
             **processor(),
         },
     )
+    so_far = Tally.load(out) if out is not None and out.exists() else None
     if so_far is not None:
         check_same(so_far.provenance, stamp)
     first = 0 if so_far is None else len(so_far.cycles)
@@ -164,10 +118,15 @@ def measure(
         with Meter(pair) as meter:
             reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
             text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
-        watch(request, text, first_divergence(pair, prompt, reference.tokens, text.tokens) if sampling.greedy else None)
+        differs = first_divergence(pair.target, prompt, reference.tokens, text.tokens) if sampling.greedy else None
+        watch(request, text, differs)
         tally = _tally(reference, text, meter, tree, stamp, greedy=sampling.greedy)
         so_far = tally if so_far is None else so_far + tally
-        yield so_far
+        if out is not None:
+            so_far.save(out)
+        done(request + 1 - first, len(prompts) - first)
+    assert so_far is not None
+    return so_far
 
 
 def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:

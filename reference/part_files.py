@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -145,25 +145,3 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
         return pq.read_table(part, columns=columns, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error
-
-
-def resumed_rows(
-    folder: Path,
-    total: int,
-    size: int,
-    rows: Callable[[int], Iterable[dict[str, Any]]],
-    columns: pa.Schema,
-    done: Callable[[int, int], None],
-) -> list[dict[str, Any]]:
-    """The rows of `total` items, from files of `size` items each; items without a file are computed by `rows`.
-
-    `done` is called with the number of items that are finished, and of all.
-    """
-    found = []
-    for first in range(0, total, size):
-        part, numbers = folder / f"part-{first:06d}.parquet", range(first, min(first + size, total))
-        if not part.exists():
-            write_part(part, (row for number in numbers for row in rows(number)), columns)
-        found += read_part(part).to_pylist()
-        done(numbers.stop, total)
-    return found

@@ -20,15 +20,11 @@ from spectheory.replay import Replayed
 from spectheory.verify import walk
 
 
-class OffTextError(InputError):
-    """The drafter reads logits of the target at drafted nodes, which a replay does not compute."""
-
-
 class _OffText:
     """Stands in for the target's logits at the nodes of a draft. Rejected nodes are not in the text, so nothing is."""
 
     def _refused(self, *_: object) -> Any:
-        raise OffTextError(
+        raise InputError(
             "drafter reads the target's logits at drafted nodes, which are not in the text: decode with it"
         )
 
@@ -55,8 +51,8 @@ def replay_drafter(
 
     Raises:
         InputError: the drafter draws its children, prompts and texts are not those of this pair (see
-            `check_continued`), or the texts are too short for a whole cycle.
-        OffTextError: the drafter reads the target's logits at drafted nodes.
+            `check_continued`), the texts are too short for a whole cycle, or the drafter reads the target's logits at
+            drafted nodes.
     """
     check_continued(pair, prompts, texts)
     if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:

@@ -130,7 +130,7 @@ def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders `target` and `draft` of a random pair; the draft is the target with noise, so it is often right."""
     import torch
 
-    from reference.train.pair import export, new_model, train_tokenizer
+    from reference.train.target import export, new_model, train_tokenizer
     from tests.reference.sampled_text import TINY, restless
 
     folder = tmp_path_factory.mktemp("tiny")
@@ -138,7 +138,7 @@ def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = train_tokenizer(text, TINY.vocab_size)
     for role, noise in (("target", 0.0), ("draft", 0.02)):
         torch.manual_seed(0)
-        model = new_model(TINY.target, TINY)
+        model = new_model(TINY)
         restless(model, seed=1, scale=0.15)
         restless(model, seed=2, scale=noise)
         export(model, tokenizer, folder / role)

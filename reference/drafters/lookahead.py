@@ -103,7 +103,7 @@ class LookaheadDrafting(Drafting):
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """Columns deeper than `room` are dropped, because the context has no room for them."""
-        trie = _Trie(self.root)
+        trie = Trie(self.root)
         for gram in reversed(self.pool.get(self.root, {})):
             trie.add(0, gram[:room])
         fitting = max(0, room + 2 - len(self.rows))
@@ -124,7 +124,7 @@ class LookaheadDrafting(Drafting):
             del known[next(iter(known))]
 
 
-class _Trie:
+class Trie:
     """A draft while it is built; paths share the nodes of their common prefix."""
 
     def __init__(self, root: int) -> None:

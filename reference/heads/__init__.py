@@ -1,4 +1,4 @@
-"""Draft heads: EAGLE-1, EAGLE-2, EAGLE-3 and EAGLE-3.1; the files of checkpoints."""
+"""Draft heads: EAGLE-1, EAGLE-2 and EAGLE-3; the files of checkpoints."""
 
 from reference.heads.config import HeadConfig, Kind
 from reference.heads.files import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,54 +12,44 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from reference.heads.config import HeadConfig
-from reference.heads.layouts import LAYOUTS, Fields, Layout, layout_named
+from reference.heads.layouts import LAYOUTS, layout_named
 from reference.heads.modules import Eagle3Head, Head, new_head
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_json, whole_file, write_whole
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-EMBEDDINGS = "embed_tokens.weight"
-MAPS = {"d2t": ("I64", "I32"), "t2d": ("BOOL",)}
-"""Names of the tensors of a draft vocabulary, and the types that they may have."""
 FLOATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 
 
 @dataclass(frozen=True)
 class HeadFile:
-    """A checkpoint of a head, checked, without its weights in memory.
+    """A checkpoint of a head, checked, without its weights in memory: its layout by name, and the type of its weights.
 
-    Attributes:
-        folder: the folder.
-        layout: name of the layout.
-        config: sizes and options of the head, and its target.
-        dtype: type of the weights.
+    `config` has the sizes and options of the head, and its target.
     """
 
-    folder: Path
     layout: str
     config: HeadConfig
     dtype: torch.dtype
 
 
 def holds_head(folder: str | Path) -> bool:
-    """Whether a folder holds a draft head rather than a model.
+    """Whether a folder holds a draft head rather than a model; a config.json that cannot be read counts as a model.
 
-    The config.json of a head names the architecture of a head. Or it names a model with one layer, and the weights
-    have a tensor `fc.weight`, which no such model has. A config.json that cannot be read counts as a model.
+    A head has a draft vocabulary, an architecture of SGLang's heads, or one layer and a tensor `fc.weight`.
     """
     folder = Path(folder)
     try:
         config = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-        owners = [layout for layout in LAYOUTS if layout.owns(config)]
-        if "draft_vocab_size" in config or any(layout.certain for layout in owners):
+        if "draft_vocab_size" in config or "Eagle" in str(config.get("architectures")):
             return True
-        return bool(owners) and config.get("num_hidden_layers") == 1 and "fc.weight" in _tensors(folder)
+        return config.get("num_hidden_layers") == 1 and "fc.weight" in _tensors(folder)
     except InputError:
         return False
 
 
 def inspect_head(folder: str | Path) -> HeadFile:
-    """Read what a folder of a head says, and check names, shapes and types of all tensors.
+    """Read what a folder of a head says, and check names and shapes of all tensors.
 
     Raises:
         InputError: the folder holds no head of a known layout, a field or tensor is missing, unknown or of another
@@ -75,20 +64,28 @@ def inspect_head(folder: str | Path) -> HeadFile:
             f"architectures are {config.get('architectures')!r:.80}"
         )
     found = _tensors(folder)
-    head = layout.read(Fields(config, folder / CONFIG), own_embedding=EMBEDDINGS in found)
-    _check_shapes(folder, {name: shape for name, (shape, _) in found.items()}, expected_shapes(head, layout.name))
-    return HeadFile(folder, layout.name, head, _common_type(folder, {name: kind for name, (_, kind) in found.items()}))
+    head = layout.read(config, own_embedding="embed_tokens.weight" in found)
+    expected = expected_shapes(head, layout.name)
+    wrong = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
+    wrong += [f"{name} is unknown" for name in sorted(found.keys() - expected.keys())]
+    wrong += [
+        f"{name} has shape {found[name][0]}, config.json gives {shape}"
+        for name, shape in expected.items()
+        if name in found and found[name][0] != shape
+    ]
+    if wrong:
+        raise InputError(f"{folder} does not hold the tensors of this head: {'; '.join(wrong[:5])}")
+    if (kind := found["fc.weight"][1]) not in FLOATS:
+        raise InputError(f"the weights in {folder} must be of one of the types {', '.join(FLOATS)}, got {kind}")
+    return HeadFile(layout.name, head, FLOATS[kind])
 
 
 def expected_shapes(config: HeadConfig, layout: str) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor in the file of a head, under its name in this layout."""
-    place = layout_named(layout)
     with torch.device("meta"):
         state = new_head(config).state_dict()
-    expected = {place.tensor_name(name, config): tuple(tensor.shape) for name, tensor in state.items()}
-    if _identity_map(config, place):
-        expected |= {"d2t": (config.vocab_size,), "t2d": (config.vocab_size,)}
-    return expected
+    names = layout_named(layout).tensor_names(state, config)
+    return {stored: tuple(state[name].shape) for name, stored in names.items()}
 
 
 def read_head(
@@ -103,16 +100,13 @@ def read_head(
     Raises:
         InputError: see `inspect_head`; or `d2t` and `t2d` contradict each other.
     """
-    file = inspect_head(folder)
-    layout, tensors = layout_named(file.layout), load_file(file.folder / WEIGHTS)
+    file, tensors = inspect_head(folder), load_file(Path(folder) / WEIGHTS)
     head = new_head(file.config, attention).to(dtype or file.dtype)
-    head.load_state_dict({name: tensors[layout.tensor_name(name, file.config)] for name in head.state_dict()})
+    state = head.state_dict()
+    names = layout_named(file.layout).tensor_names(state, file.config)
+    head.load_state_dict(state | {name: tensors[stored] for name, stored in names.items()})
     if isinstance(head, Eagle3Head):
         head.check_vocabulary()
-    if _identity_map(file.config, layout) and (tensors["d2t"].any() or not tensors["t2d"].all()):
-        raise InputError(
-            f"d2t and t2d in {folder} must map every token to itself: draft_vocab_size is the whole vocabulary"
-        )
     return head.to(device).eval().requires_grad_(False)
 
 
@@ -128,10 +122,9 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
     files = folder / WEIGHTS, folder / CONFIG
     if not overwrite and (taken := next((file for file in files if file.exists()), None)):
         raise InputError(f"{taken} already exists: name another folder, or replace it with overwrite=True")
-    tensors = {place.tensor_name(name, config): one.contiguous().cpu() for name, one in head.state_dict().items()}
-    if _identity_map(config, place):
-        size = config.vocab_size
-        tensors |= {"d2t": torch.zeros(size, dtype=torch.int64), "t2d": torch.ones(size, dtype=torch.bool)}
+    state = head.state_dict()
+    names = place.tensor_names(state, config)
+    tensors = {stored: state[name].contiguous().cpu() for name, stored in names.items()}
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(files[0]) as partial:
         save_file(tensors, partial, metadata={"format": "pt"})
@@ -144,11 +137,6 @@ def convert_head(source: str | Path, layout: str, folder: str | Path, *, overwri
     if Path(source).resolve() == Path(folder).resolve():
         raise InputError(f"{folder} is the folder of the head itself: name another folder")
     return write_head(read_head(source), folder, layout, overwrite=overwrite)
-
-
-def _identity_map(config: HeadConfig, layout: Layout) -> bool:
-    """Whether the file has a map of a draft vocabulary that is the whole vocabulary."""
-    return layout.whole_map and config.kind == "eagle3" and config.draft_vocab_size is None
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -173,26 +161,3 @@ def _tensors(folder: Path) -> dict[str, tuple[tuple[int, ...], str]]:
         raise InputError(
             f"{folder / WEIGHTS} cannot be read as safetensors: {error}; fetch or convert it anew"
         ) from error
-
-
-def _check_shapes(folder: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    wrong = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
-    wrong += [f"{name} is unknown" for name in sorted(found.keys() - expected.keys())]
-    wrong += [
-        f"{name} has shape {found[name]}, config.json gives {shape}"
-        for name, shape in expected.items()
-        if found.get(name, shape) != shape
-    ]
-    if wrong:
-        raise InputError(f"{folder} does not hold the tensors of this head: {'; '.join(wrong[:5])}")
-
-
-def _common_type(folder: Path, kinds: dict[str, str]) -> torch.dtype:
-    """The type of all weights; raises InputError if they differ or are not floating-point numbers."""
-    for name, allowed in MAPS.items():
-        if name in kinds and kinds[name] not in allowed:
-            raise InputError(f"{name} in {folder} must be of type {allowed[0]}, got {kinds[name]}")
-    floats = sorted({kind for name, kind in kinds.items() if name not in MAPS})
-    if len(floats) != 1 or floats[0] not in FLOATS:
-        raise InputError(f"the weights in {folder} must have one type of {', '.join(FLOATS)}, got {', '.join(floats)}")
-    return FLOATS[floats[0]]

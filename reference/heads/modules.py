@@ -193,48 +193,31 @@ class Eagle3Head(Head):
     The output head may have a draft vocabulary: logit i is for token `i + d2t[i]` of the target, and `t2d` is true at
     these tokens. They rise with i, so that the target's probabilities at `t2d` are in the order of the logits.
 
-    What the sources leave open: EAGLE-3 feeds back the output before the last norm, EAGLE-3.1 after it
-    (`norm_output`); the norms before `fc` are one for all states in speculators' `norm_before_fc` and one for each
-    state in `fc_norm`.
-
     Source: EAGLE-3 (Li et al., 2025), Section 3; SafeAILab/EAGLE, model/cnets.py; vllm-project/speculators,
     models/eagle3.
     """
 
-    fc: nn.Linear
     d2t: Tensor
     t2d: Tensor
 
     def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
         super().__init__(config, attention)
-        width = config.states * config.feature_size
-        eps = config.rms_norm_eps
-        self.fc = nn.Linear(width, config.hidden_size, bias=config.fc_bias)
+        self.fc = nn.Linear(config.states * config.hidden_size, config.hidden_size, bias=False)
         self.layer = Eagle3Layer(config, attention)
-        self.norm = LlamaRMSNorm(config.hidden_size, eps=eps)
+        self.norm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.outputs, bias=False)
-        if config.norm_before_fc:
-            self.input_norm = LlamaRMSNorm(width, eps=eps)
-        if config.fc_norm:
-            self.fc_norm = nn.ModuleList(LlamaRMSNorm(config.feature_size, eps=eps) for _ in range(config.states))
-        if config.draft_vocab_size is not None:
-            self.register_buffer("d2t", torch.zeros(config.outputs, dtype=torch.int64))
-            self.register_buffer("t2d", torch.arange(config.vocab_size) < config.outputs)
+        self.register_buffer("d2t", torch.zeros(config.outputs, dtype=torch.int64))
+        self.register_buffer("t2d", torch.arange(config.vocab_size) < config.outputs)
 
     def fuse(self, states: Tensor) -> Tensor:
-        if self.config.norm_before_fc:
-            states = self.input_norm(states)
-        if self.config.fc_norm:
-            parts = states.split(self.config.feature_size, -1)
-            states = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
         return self.fc(states)
 
     def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
-        outputs = self.layer(embedded, features, **attention)
-        return self.norm(outputs) if self.config.norm_output else outputs
+        """The output before the last norm, which the next row reads."""
+        return self.layer(embedded, features, **attention)
 
     def logits(self, outputs: Tensor) -> Tensor:
-        return self.lm_head(outputs if self.config.norm_output else self.norm(outputs))
+        return self.lm_head(self.norm(outputs))
 
     @property
     def token_ids(self) -> Tensor | None:
@@ -244,13 +227,12 @@ class Eagle3Head(Head):
 
     def check_vocabulary(self) -> None:
         """Raise InputError if `d2t` and `t2d` do not name the same tokens in the same order."""
-        tokens, size = self.token_ids, self.config.vocab_size
-        if tokens is None:
-            return
+        tokens = torch.arange(self.config.outputs, device=self.d2t.device) + self.d2t
         if not torch.equal(tokens, self.t2d.nonzero().flatten()):
             raise InputError(
                 f"d2t and t2d contradict each other: the {self.config.outputs} numbers i + d2t[i] must increase with i "
-                f"and be the tokens below {size} at which t2d is true: sort the tokens with their rows of lm_head"
+                f"and be the tokens below {self.config.vocab_size} at which t2d is true: sort the tokens with their "
+                "rows of lm_head"
             )
 
     def set_vocabulary(self, tokens: Tensor) -> Self:
@@ -259,9 +241,7 @@ class Eagle3Head(Head):
         Raises:
             InputError: there are not `draft_vocab_size` tokens, they do not increase, or are not tokens of the target.
         """
-        count, size = self.config.draft_vocab_size, self.config.vocab_size
-        if count is None:
-            raise InputError("this head drafts all tokens of its target: set draft_vocab_size for a draft vocabulary")
+        count, size = self.config.outputs, self.config.vocab_size
         if tokens.shape != (count,) or (tokens.diff() <= 0).any() or tokens[0] < 0 or tokens[-1] >= size:
             raise InputError(
                 f"tokens must be {count} rising token ids below {size}, the draft vocabulary, got shape "

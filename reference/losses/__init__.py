@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields, replace
 
-from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, LkAlpha, LkLambda, Loss
+from reference.losses.chain import ChainLoss, Eagle, Eagle3, Hass, Lk, Loss
 from reference.losses.gto import Gto
 from reference.losses.passes import Pass, unroll
 from reference.losses.talf import BeamTrees, Talf, beam_trees, unroll_tree
@@ -19,8 +19,7 @@ __all__ = [
     "Eagle3",
     "Gto",
     "Hass",
-    "LkAlpha",
-    "LkLambda",
+    "Lk",
     "Loss",
     "Pass",
     "Talf",
@@ -30,7 +29,7 @@ __all__ = [
     "unroll_tree",
 ]
 
-ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), LkAlpha(), LkLambda(), Talf(), Gto())
+ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Lk(), Talf(), Gto())
 """Every loss, with the settings of its source."""
 
 

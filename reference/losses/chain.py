@@ -12,14 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
-from reference.losses.checks import (
-    check_rows,
-    check_shape,
-    check_weights,
-    chosen,
-)
+from reference.losses.checks import check_rows, check_shape, check_weights
 from reference.losses.passes import Pass
-from spectheory.core.arrays import SUM_TOLERANCE
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -41,35 +35,24 @@ class Loss(ABC):
 
 
 class Rows(NamedTuple):
-    """The rows of one pass that a loss reads, N of them or, where all are read, in a B x L grid.
+    """The N rows of one pass that a loss reads.
 
     Attributes:
         logits: the draft's logits.
-        target: the target's distribution of the same token.
+        target: the target's probabilities of the same tokens; with a draft vocabulary they sum to less than 1.
         features: the draft's features.
         target_features: the target's features at the same positions; None if the loss does not need them.
-        coverage: the target's probability of the draft's vocabulary; None if the draft has all tokens.
     """
 
-    logits: Float[Tensor, "*rows V"]
-    target: Float[Tensor, "*rows V"]
-    features: Float[Tensor, "*rows D"]
-    target_features: Float[Tensor, "*rows D"] | None
-    coverage: Float[Tensor, "*rows"] | None
-
-    @property
-    def covered(self) -> Float[Tensor, "*rows V"]:
-        """The target's probabilities of the draft's vocabulary; they sum to the coverage, not to 1."""
-        return self.target if self.coverage is None else self.target * self.coverage[..., None]
+    logits: Float[Tensor, "N V"]
+    target: Float[Tensor, "N V"]
+    features: Float[Tensor, "N D"]
+    target_features: Float[Tensor, "N D"] | None
 
 
 def kept_rows(mask: Bool[Tensor, "B L"], index: int) -> Bool[Tensor, "B rows"]:
     """The rows r of pass `index` for which the mask is true at r, r + 1, ..., r + index."""
-    length = mask.shape[1] - min(index, mask.shape[1])
-    kept = mask[:, :length]
-    for offset in range(1, index + 1):
-        kept = kept & mask[:, offset : offset + length]
-    return kept
+    return mask.unfold(1, index + 1, 1).all(-1) if index < mask.shape[1] else mask[:, :0]
 
 
 @dataclass(frozen=True)
@@ -98,7 +81,7 @@ class ChainLoss(Loss):
         check_weights(**{name: value for name, value in vars(self).items() if name not in ("passes", "top")})
 
     @abstractmethod
-    def of_rows(self, rows: Rows) -> Float[Tensor, "*rows"]:
+    def of_rows(self, rows: Rows) -> Float[Tensor, " N"]:
         """The loss of each row of one pass."""
 
     @final
@@ -109,70 +92,49 @@ class ChainLoss(Loss):
         mask: Bool[Tensor, "B L"],
         *,
         target_features: Float[Tensor, "B L D"] | None = None,
-        coverage: Float[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, ""]:
         """The loss of a batch of B rows of L positions, a scalar.
+
+        What the mask leaves out is not read at all, so padding may hold anything, and no gradient flows into it.
 
         Args:
             passes: what `unroll` returned.
             target: the target's distribution that row r of the first pass predicts, for each r, without gradient. If
-                the draft has a smaller vocabulary, the distribution given that vocabulary.
+                the draft has a smaller vocabulary, the probabilities of its tokens alone.
             mask: the positions from which the draft learns.
             target_features: the target's features at the positions whose features the first pass predicts.
-            coverage: the target's probability of the draft's vocabulary, above 0 where the mask is true; None if the
-                draft has all tokens.
 
         Raises:
-            InputError: shapes or precisions do not match, probabilities do not sum to 1, or the mask keeps nothing.
+            InputError: shapes do not match, rows are no distributions, or the mask keeps nothing.
         """
-        self._check(passes, target, mask, target_features, coverage)
+        if len(passes) != self.passes:
+            raise InputError(f"passes must be {self.passes}, as the loss {self.name} is set, got {len(passes)}")
+        check_rows(passes[0].logits, target, mask)
+        if not self.compares_features:
+            target_features = None
+        elif target_features is None:
+            raise InputError(f"target_features must be given: the loss {self.name} compares features")
+        else:
+            check_shape("target_features", target_features, passes[0].features.shape, "the shape of the features")
         total = target.new_zeros(())
         for index, one in enumerate(passes):
             kept = kept_rows(mask, index)
             rows, there = slice(None, kept.shape[1]), slice(mask.shape[1] - kept.shape[1], None)
-            read = Rows(
-                chosen(one.logits[:, rows], kept),
-                chosen(target[:, there], kept),
-                chosen(one.features[:, rows], kept),
-                None if target_features is None else chosen(target_features[:, there], kept),
-                None if coverage is None else chosen(coverage[:, there], kept),
-            )
+            features = None if target_features is None else target_features[:, there][kept]
+            read = Rows(one.logits[:, rows][kept], target[:, there][kept], one.features[:, rows][kept], features)
             total = total + self.decay**index * self.of_rows(read).sum()
         return total / mask.sum()
 
-    def _check(
-        self,
-        passes: Sequence[Pass],
-        target: Tensor,
-        mask: Tensor,
-        target_features: Tensor | None,
-        coverage: Tensor | None,
-    ) -> None:
-        if len(passes) != self.passes:
-            raise InputError(f"passes must be {self.passes}, as the loss {self.name} is set, got {len(passes)}")
-        check_rows(passes[0].logits, target, mask)
-        if coverage is not None:
-            check_shape("coverage", coverage, mask.shape, "the shape of the mask")
-            wrong = mask & ~((coverage > 0) & (coverage <= 1 + SUM_TOLERANCE))
-            if wrong.any():
-                raise InputError(
-                    f"coverage must be above 0 and at most 1, got {float(coverage[wrong][0]):g}: leave out of the mask "
-                    "the positions where the target never emits a token of the draft's vocabulary"
-                )
-        if self.compares_features:
-            if target_features is None:
-                raise InputError(f"target_features must be given: the loss {self.name} compares features")
-            check_shape("target_features", target_features, passes[0].features.shape, "the shape of the features")
-
 
 def cross_entropy(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
-    """The cross-entropy -sum_v p(v) log q(v), where q is the softmax of the logits."""
-    return -(target * logits.log_softmax(-1)).sum(-1)
+    """The cross-entropy -sum_v p(v) log q(v), where q is the softmax of the logits and p the target, normalised."""
+    return -(target * logits.log_softmax(-1)).sum(-1) / target.sum(-1)
 
 
 def kl(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
-    """KL(p | q) = sum_v p(v) log(p(v) / q(v)): the cross-entropy minus the target's entropy."""
-    return cross_entropy(logits, target) - torch.special.entr(target).sum(-1)
+    """KL(p | q) = sum_v p(v) log(p(v) / q(v)): the cross-entropy minus the entropy of p, the target, normalised."""
+    coverage = target.sum(-1)
+    return cross_entropy(logits, target) - torch.special.entr(target).sum(-1) / coverage - coverage.log()
 
 
 def acceptance(p: Float[Tensor, "*rows V"], q: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows"]:
@@ -182,32 +144,6 @@ def acceptance(p: Float[Tensor, "*rows V"], q: Float[Tensor, "*rows V"]) -> Floa
     0.5
     """
     return torch.minimum(p, q).sum(-1)
-
-
-class OnDraftVocabulary(NamedTuple):
-    """The target's distributions on a smaller vocabulary.
-
-    Attributes:
-        target: the distributions given the draft's vocabulary; uniform where the coverage is 0.
-        coverage: the target's probability of the draft's vocabulary.
-        likeliest_inside: whether the target's likeliest token is in the draft's vocabulary.
-    """
-
-    target: Float[Tensor, "*rows M"]
-    coverage: Float[Tensor, "*rows"]
-    likeliest_inside: Bool[Tensor, "*rows"]
-
-
-def on_draft_vocabulary(target: Float[Tensor, "*rows V"], inside: Bool[Tensor, " V"]) -> OnDraftVocabulary:
-    """The target's distributions on a draft's vocabulary, the M true entries of `inside`.
-
-    EAGLE-3's published code leaves out the positions whose likeliest token is outside the vocabulary: pass
-    `mask & likeliest_inside` to do the same.
-    """
-    part = target[..., inside]
-    coverage = part.sum(-1)
-    share = torch.where(coverage[..., None] > 0, part / coverage[..., None], 1 / part.shape[-1])
-    return OnDraftVocabulary(share, coverage, inside[target.argmax(-1)])
 
 
 @dataclass(frozen=True)
@@ -272,7 +208,7 @@ class Hass(Eagle):
         check_whole("top", self.top, 1, most=rows.target.shape[-1])
         likely = rows.target.topk(self.top, dim=-1)
         crossed = -(likely.values * rows.logits.log_softmax(-1).gather(-1, likely.indices)).sum(-1)
-        return super().of_rows(rows) + self.top_weight * crossed
+        return super().of_rows(rows) + self.top_weight * crossed / rows.target.sum(-1)
 
 
 @dataclass(frozen=True)
@@ -298,28 +234,7 @@ class Eagle3(ChainLoss):
 
 
 @dataclass(frozen=True)
-class LkAlpha(ChainLoss):
-    """LK^alpha: the negative logarithm of the acceptance, -log sum_v min(p(v), q(v)).
-
-    What the source says: alpha = sum_v min(p(v), q(v)) is the acceptance of one draft, and the loss is -log alpha. Its
-    gradient is that of total variation divided by alpha, so it does not vanish where acceptance is low. For a target
-    with one possible token it is the cross-entropy. If the draft has a smaller vocabulary, alpha is taken with the
-    target's own probabilities, which sum to the coverage.
-
-    What it leaves open: alpha of 0. Public implementations add or clamp at a small number; here the logarithm of the
-    sum is computed from logarithms, so it is finite wherever the coverage is above 0.
-
-    Source: LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding (arXiv 2602.23881).
-    """
-
-    name: ClassVar[str] = "lk_alpha"
-
-    def of_rows(self, rows: Rows) -> Tensor:
-        return -torch.minimum(rows.covered.log(), rows.logits.log_softmax(-1)).logsumexp(-1)
-
-
-@dataclass(frozen=True)
-class LkLambda(ChainLoss):
+class Lk(ChainLoss):
     """LK^lambda: weight KL + (1 - weight) TV, where the weight falls as the acceptance rises.
 
     What the source says: the weight is exp(-eta alpha), with alpha the mean acceptance, through which no gradient
@@ -335,10 +250,10 @@ class LkLambda(ChainLoss):
     Source: LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding (arXiv 2602.23881).
     """
 
-    name: ClassVar[str] = "lk_lambda"
+    name: ClassVar[str] = "lk"
     eta: float = 3.0
 
     def of_rows(self, rows: Rows) -> Tensor:
-        accepted = acceptance(rows.covered, rows.logits.softmax(-1))
+        accepted = acceptance(rows.target, rows.logits.softmax(-1))
         weight = torch.exp(-self.eta * accepted.detach().mean())
         return weight * kl(rows.logits, rows.target) + (1 - weight) * (1 - accepted)

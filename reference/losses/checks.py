@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from spectheory.core.arrays import SUM_TOLERANCE
+from spectheory.core.arrays import sum_tolerance
 from spectheory.core.errors import InputError
 
 
@@ -28,32 +28,15 @@ def check_shape(name: str, tensor: Tensor, shape: Sequence[int], of: str) -> Non
 def check_rows(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"], mask: Bool[Tensor, "*rows"]) -> None:
     """Refuse logits and distributions that do not match, a mask that keeps nothing, and kept rows of no distribution.
 
-    In half precision a softmax does not sum to 1.
+    With a draft vocabulary, a row sums to less than 1. In half precision a softmax does not sum to 1.
     """
-    if logits.dtype not in (torch.float32, torch.float64) or target.dtype != logits.dtype:
-        raise InputError(f"logits and target must both be in float32 or float64, got {logits.dtype} and {target.dtype}")
     check_shape("target", target, logits.shape, "the shape of the logits")
     check_shape("mask", mask, logits.shape[:-1], "the rows of the logits")
     if mask.dtype != torch.bool or not mask.any():
         raise InputError("mask must be boolean and keep at least one position: leave out batches without any")
-    check_distributions("target", target, mask)
-
-
-def check_distributions(name: str, rows: Float[Tensor, "*rows V"], kept: Bool[Tensor, "*rows"]) -> None:
-    """Refuse rows that are not distributions; only rows that are `kept` are read."""
-    lowest, sums = rows.amin(-1), rows.sum(-1)
-    wrong = kept & ~((lowest >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
-    if wrong.any():
-        place = tuple(int(one) for one in wrong.nonzero()[0])
+    sums = target.sum(-1)[mask]
+    if (wrong := ~((sums > 0) & (sums <= 1 + sum_tolerance(target.shape[-1])))).any():  # NaN as well
         raise InputError(
-            f"{name} must be distributions: entries of at least 0 that sum to 1; row {place} has the sum "
-            f"{float(sums[place]):.6g} and the lowest entry {float(lowest[place]):.6g}: take softmax in float32"
+            f"target must be distributions, got a row of sum {float(sums[wrong][0]):.6g}: take softmax in float32, and "
+            "leave out of the mask where the target emits no token of the draft's vocabulary"
         )
-
-
-def chosen(rows: Tensor, kept: Tensor) -> Tensor:
-    """The rows (N, ...) that are kept, or, without a copy, all rows (..., ...) in their own shape if all are kept.
-
-    What is not kept is not read at all, so padding may hold anything, and no gradient flows into it.
-    """
-    return rows if kept.all() else rows[kept]

@@ -3,54 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from reference.losses.chain import Eagle3, Loss
 from reference.losses.checks import check_shape, check_weights
-from spectheory import Tree
+from reference.losses.talf import BeamTrees
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
 
-def adjacent_groups(mask: Bool[Tensor, "B L"], size: int) -> Int64[Tensor, "G size"]:
-    """The non-overlapping groups of adjacent positions of a mask, Eq. (6) and (7).
+def accepted_tokens(trees: BeamTrees, text: Int64[Tensor, "R T"]) -> Bool[Tensor, "R T"]:
+    """Which of the T tokens that follow each root of trees with T + 1 levels are accepted: they are a path of the tree.
 
-    A position is row * L + column. Each run of kept positions of a row is cut into groups from its start; what is left
-    at its end, fewer than `size` positions, is in no group.
-
-    >>> adjacent_groups(torch.tensor([[True, True, True, False, True, True]]), 2).tolist()
-    [[0, 1], [4, 5]]
+    So the accepted tokens are the longest accepted sequence if the target emits this text.
     """
-    groups: list[list[int]] = []
-    for row, kept in enumerate(mask.tolist()):
-        run: list[int] = []
-        for column, one in enumerate(kept):
-            run = [*run, row * len(kept) + column] if one else []
-            if len(run) == size:
-                groups.append(run)
-                run = []
-    return torch.tensor(groups, dtype=torch.int64).reshape(-1, size)
-
-
-def longest_accepted(tree: Tree, accepted: Any) -> list[int]:
-    """The nodes of the longest accepted sequence, from the first drafted node on; empty if no node is accepted.
-
-    Args:
-        tree: the draft tree.
-        accepted: (n + 1,) bool, whether the token of each node is the one that the target emits there; the entry of the
-            root is not read. A node counts only if its ancestors do.
-    """
-    emitted = np.asarray(accepted, dtype=bool)
-    paths: list[list[int]] = [[]]
-    for node in range(1, len(tree.parent)):
-        above = paths[tree.parent[node]]
-        paths.append([*above, node] if emitted[node] and len(above) == tree.depth[node] - 1 else [])
-    return max(paths, key=len)
+    node, alive = torch.zeros_like(text[:, :1]), torch.ones_like(text[:, :1], dtype=torch.bool)
+    found = []
+    for depth in range(1, len(trees.widths)):
+        level = trees.level(depth)
+        same = alive & (trees.parent[:, level] == node) & (trees.token[:, level] == text[:, depth - 1 : depth])
+        node, alive = level.start + same.int().argmax(1, keepdim=True), same.any(1, keepdim=True)
+        found.append(alive)
+    return torch.cat(found, 1)
 
 
 def advantages(
@@ -99,7 +77,7 @@ class Gto(Loss):
     that was read, so the defaults for eta, group, clip, epsilon and weight are choices made here. Two readings of
     Eq. (11) are possible: the ratio to the draft that grew T, or to the frozen start. `base` decides; in the first
     reading, with a tree grown for each update, s is 1 in value and the clip never acts. Which sequence is the longest
-    accepted one if the target samples: `longest_accepted` follows one text of the target.
+    accepted one if the target samples: `accepted_tokens` follows one text of the target.
 
     Where it is wrong: the reward depends on the draft only through the tokens of the tree, so no gradient flows through
     it. While each tree is that of the frozen start, all advantages are 0 and so is the gradient (claim T-START): only

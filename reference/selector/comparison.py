@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reference.selector.labels import Labels
 from reference.selector.selector import Selector
-from reference.selector.trees import best_by_root, best_static
+from reference.selector.trees import best_static
 from spectheory.core.errors import InputError
 from spectheory.report.tables import TextTable
 from spectheory.results.paired_difference import PairedDifference, Ratio, mean_half_width, paired_difference
@@ -26,16 +27,14 @@ class SelectorComparison:
     """Tokens per second of policies that choose a tree at each root, on the same roots.
 
     Attributes:
-        title: what was compared, in words.
+        note: the trees that were chosen, in words.
         runs: the throughput of each policy: tokens over seconds, by prompt or source; the selector has one run a seed.
-        taus: mean E[tau] of each policy over the roots.
-        shares: share of the roots at which the selectors choose each tree, the most frequent first.
+        roots: number of roots.
     """
 
-    title: str
+    note: str
     runs: dict[str, list[Ratio]]
-    taus: dict[str, float]
-    shares: dict[str, float]
+    roots: int
 
     def throughput(self, name: str) -> float:
         """Tokens per second of a policy."""
@@ -52,10 +51,10 @@ class SelectorComparison:
             found = self.difference(name, OTHER)
             against = "" if name == OTHER else f"{found.percent:+.2f} ± {found.half_width(LEVEL):.2f}%"
             rate = f"{self.throughput(name):.2f} ± {mean_half_width(runs, LEVEL):.2f}"
-            rows.append((name, f"{self.taus[name]:.3f}", rate, against))
-        most = ", ".join(f"{tree} at {share:.0%}" for tree, share in list(self.shares.items())[:5] if share > 0)
+            tau = np.mean([run.numerators.sum() for run in runs]) / self.roots
+            rows.append((name, f"{tau:.3f}", rate, against))
         header = ("choice of the tree", "E[tau]", "tokens per second", "against the static tree of other text")
-        return TextTable(self.title, header, tuple(rows), note=f"The selector takes {most} of the roots.")
+        return TextTable(f"{self.roots:,} roots", header, tuple(rows), note=self.note)
 
 
 def compare_selectors(selectors: Sequence[Selector], labels: Labels, other: Labels) -> SelectorComparison:
@@ -79,9 +78,14 @@ def compare_selectors(selectors: Sequence[Selector], labels: Labels, other: Labe
         InputError: labels are of another pair, other actions, another sampling or another verifier; or prompts are
             judged on which a choice was made.
     """
-    first = selectors[0]
-    _check(selectors, labels, other)
-    space, draws = labels.space, labels.tokens.astype(float)
+    first, space, draws = selectors[0], labels.space, labels.tokens.astype(float)
+    for one in selectors:
+        for found in (labels, other):
+            one.require(found.weights, found.sampling)
+            if (found.space, found.verifier) != (one.space, one.verifier):
+                raise InputError(f"labels must have the actions and the verifier of the selector, got {found.verifier}")
+    if set(labels.prompts) & {*other.prompts, *(prompt for one in selectors for prompt in one.prompts)}:
+        raise InputError("labels must be of prompts on which nothing was trained or chosen: give labels of other texts")
     seconds, tokens = space.seconds(first.latency, labels.contexts), draws.mean(1)
     clusters, place = np.unique(labels.prompts, return_inverse=True)
     roots = np.arange(len(place))
@@ -105,25 +109,25 @@ def compare_selectors(selectors: Sequence[Selector], labels: Labels, other: Labe
     for name, parts in folds.items():
         means = (np.mean([getattr(one, side) for one in parts], 0) for side in ("numerators", "denominators"))
         runs[name] = [Ratio(*means)]
-    counts = np.bincount(np.concatenate(choices), minlength=len(space.trees)) / len(choices) / len(roots)
-    trees = [str(space.trees[fixed[name]]) for name in (ROOTED, SAME, OTHER)]
-    title = (
-        f"{labels.verifier}, {len(roots):,} roots of {len(clusters)} prompts or sources. Best static tree (K, L1, L2): "
-        f"{trees[0]} without a trunk and {trees[1]} on the text that is judged, {trees[2]} on other text"
-    )
-    taus = {name: float(np.mean([one.numerators.sum() for one in many]) / len(roots)) for name, many in runs.items()}
-    return SelectorComparison(
-        title, runs, taus, {str(space.trees[i]): float(counts[i]) for i in (-counts).argsort(kind="stable")}
-    )
+    shares = np.bincount(np.concatenate(choices), minlength=len(space.trees)) / len(choices) / len(roots)
+    most = (f"{space.trees[tree]} at {shares[tree]:.0%}" for tree in (-shares).argsort()[:5] if shares[tree] > 0)
+    static = ", ".join(f"{name}: {space.trees[fixed[name]]}" for name in (ROOTED, SAME, OTHER))
+    note = f"Trees (K, L1, L2): {static}. The selector takes {', '.join(most)} of the roots."
+    return SelectorComparison(note, runs, len(roots))
 
 
-def _check(selectors: Sequence[Selector], labels: Labels, other: Labels) -> None:
-    for one in selectors:
-        for found in (labels, other):
-            one.require(found.weights, found.sampling)
-            if (found.space, found.verifier) != (one.space, one.verifier):
-                raise InputError(f"labels must have the actions and the verifier of the selector, got {found.verifier}")
-        if one.prompts & set(labels.prompts.tolist()):
-            raise InputError("labels must be of prompts on which the selector was not trained: give other texts")
-    if set(labels.prompts.tolist()) & set(other.prompts.tolist()):
-        raise InputError("other must be labels of prompts that are not in labels: give the labels of the training")
+def best_by_root(
+    tokens: Float[np.ndarray, "roots trees"], seconds: Float[np.ndarray, "roots trees"]
+) -> Int[np.ndarray, " roots"]:
+    """The trees that together have the highest throughput, sum of tokens over sum of seconds.
+
+    They are not the trees of the highest ratio at each root. With r the throughput that is reached, each root takes
+    the tree of the highest tokens - r seconds (Dinkelbach's algorithm, which ends after finitely many rounds).
+    """
+    roots, chosen = np.arange(len(tokens)), np.full(len(tokens), best_static(tokens, seconds))
+    while True:
+        worth = tokens - tokens[roots, chosen].sum() / seconds[roots, chosen].sum() * seconds
+        better = worth.argmax(1)
+        if (worth[roots, better] <= worth[roots, chosen]).all():
+            return chosen
+        chosen = better

@@ -1,40 +1,32 @@
-"""Labels of a selector: E[tau] of each tree at roots of recorded texts, kept in files, with the features there."""
+"""Labels of a selector: E[tau] of each tree at roots of recorded texts, with the features there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from jaxtyping import Float32, Float64, Int
 from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
 from reference.candidates import child_tokens
+from reference.drafters.lookahead import Trie
 from reference.forced_logits import normalised
 from reference.host_arrays import numpy_on_host
 from reference.judge import HeldOutTexts
 from reference.models import Pair
-from reference.part_files import claimed, resumed_rows, short_hash
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from reference.selector.network import KNOWN, Features, known_scalars
-from reference.selector.shared_draws import SharedDraws, Trie
+from reference.selector.shared_draws import SharedDraws
 from reference.selector.trees import ActionSpace
 from spectheory import DrawRule
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.verify import TopDown, verifier_of
-
-PART = 8
-"""Texts in a file: at most these are computed again after an interruption."""
-ARRAYS = ("target", "draft", "root", "scalars", "tokens")
-COLUMNS = pa.schema([("prompt", pa.string()), *((name, pa.list_(pa.float32())) for name in ARRAYS)])
-"""One row per root: hash of the source of its text or of its prompt, the features, and E[tau] by draw and tree."""
 
 
 @dataclass(frozen=True)
@@ -98,23 +90,20 @@ class Labels:
         return self.features.scalars[:, KNOWN - 1].numpy().astype(np.int64)
 
 
+@torch.no_grad()
 def selector_labels(
-    texts: HeldOutTexts,
-    settings: LabelSettings,
-    folder: Path,
-    done: Callable[[int, int], None] = lambda finished, total: None,
+    texts: HeldOutTexts, settings: LabelSettings, done: Callable[[int, int], None] = lambda finished, total: None
 ) -> Labels:
-    """Labels at roots of texts, which are kept in `folder`: a call after an interruption continues.
+    """Labels at roots of texts.
 
     Args:
         texts: texts of the target, sampled above temperature 0.
         settings: roots, draws, verifier and actions.
-        folder: empty folder, or folder of the same labels.
         done: callback with the number of texts that are finished, and of all.
 
     Raises:
-        InputError: the texts are greedy, the draft is a draft head, no text has a root, a tree does not fit the
-            context, or `folder` holds something else.
+        InputError: the texts are greedy, the draft is a draft head, no text has a root, or a tree does not fit the
+            context.
         LogitsError: a model returns logits that give no probabilities.
     """
     pair, space = texts.pair, settings.space
@@ -125,39 +114,30 @@ def selector_labels(
     longest = max(len(prompt) + len(text) for prompt, text in zip(texts.prompts, texts.texts, strict=True))
     if (needed := longest + space.deepest) > pair.context:
         raise InputError(f"texts and trees need a context of {needed}, these models have {pair.context}: shorten texts")
-    how = {"verifier": settings.verifier, "every": settings.every, "draws": settings.draws, **asdict(space)}
-    what = {"texts": texts.identity, "clusters": short_hash(texts.hashes), "weights": pair.fingerprint}
-    stamp = {**pair.stamp, **texts.sampling.stamp, "seed": settings.seed, "settings": what | how}
-    with claimed(folder, "selector labels", **stamp):
-        rows = resumed_rows(
-            folder, len(texts.texts), PART, lambda number: _rows(texts, settings, number), COLUMNS, done
-        )
-    column = {name: np.array([row[name] for row in rows], np.float32) for name in ARRAYS}
-    tokens = column.pop("tokens").reshape(len(rows), settings.draws, len(space.trees))
-    features = Features(**{name: torch.from_numpy(values) for name, values in column.items()})
-    prompts = np.array([row["prompt"] for row in rows])
-    return Labels(space, texts.sampling, settings.verifier, prompts, features, tokens, pair.fingerprint)
-
-
-@torch.inference_mode()
-def _rows(texts: HeldOutTexts, settings: LabelSettings, number: int) -> Iterator[dict[str, Any]]:
-    """The rows of the roots of one text."""
-    prompt, text = texts.prompts[number], texts.texts[number]
-    roots = [len(prompt) + place for place in range(settings.every - 1, len(text), settings.every)]
-    if not roots:
-        return
-    reader = _Reader(texts.pair, texts.sampling, [*prompt, *text])
-    seed = np.random.SeedSequence([settings.seed, number]).generate_state(1)[0]
-    rng = Uniforms(Generator().manual_seed(int(seed)))
-    verifier, found = verifier_of(settings.verifier), []
+    verifier = verifier_of(settings.verifier)
     assert isinstance(verifier, TopDown)
-    solver = verifier.solver
-    for root in reversed(roots):
-        shared = reader.draws(root, settings, rng)
-        p = reader.target_rows(root, shared.trie)
-        tokens = np.array(shared.expected_tokens(solver, p), np.float32).ravel()
-        found.append({"prompt": texts.hashes[number], **reader.features(root), "tokens": tokens})
-    yield from reversed(found)
+    prompts, features, tokens = [], [], []
+    for number, (prompt, text) in enumerate(zip(texts.prompts, texts.texts, strict=True)):
+        roots = range(len(prompt) + settings.every - 1, len(prompt) + len(text), settings.every)
+        reader = _Reader(pair, texts.sampling, [*prompt, *text])
+        seed = np.random.SeedSequence([settings.seed, number]).generate_state(1)[0]
+        rng = Uniforms(Generator().manual_seed(int(seed)))
+        for root in reversed(roots):
+            shared = reader.draws(root, settings, rng)
+            prompts.append(texts.hashes[number])
+            features.append(reader.features(root))
+            tokens.append(shared.expected_tokens(verifier.solver, reader.target_rows(root, shared.trie)))
+        done(number + 1, len(texts.texts))
+    known = Features(*(torch.cat(rows).float().cpu() for rows in zip(*features, strict=True)))
+    return Labels(
+        space,
+        texts.sampling,
+        settings.verifier,
+        np.array(prompts),
+        known,
+        np.array(tokens, np.float32),
+        pair.fingerprint,
+    )
 
 
 class _Reader:
@@ -177,13 +157,12 @@ class _Reader:
         for model in self.models:
             model.taps = ()
 
-    def features(self, root: int) -> dict[str, list[float]]:
-        """The features of the root `tokens[root]`, as columns."""
+    def features(self, root: int) -> tuple[Tensor, ...]:
+        """The features of the root `tokens[root]`."""
         before, here = slice(root - 1, root), slice(root, root + 1)
         target, draft = self.states
         scalars = known_scalars(self.p[before], self.q[before], self.q[here], [root])
-        columns = {"target": target[before], "draft": draft[before], "root": draft[here], "scalars": scalars}
-        return {name: rows[0].float().tolist() for name, rows in columns.items()}
+        return target[before], draft[before], draft[here], scalars
 
     def draws(self, root: int, settings: LabelSettings, rng: Uniforms) -> SharedDraws:
         """Paths that the draft draws after the root."""
@@ -192,7 +171,7 @@ class _Reader:
         tree, trie = model.rows(), Trie(self.tokens[root])
 
         def rows(first: int, end: int) -> list[Any]:
-            tree.add(trie.parents[first:end], first)
+            tree.add(trie.parent[first:end], first)
             logits = model.forward_tree(self._fed(trie, first, end), root, tree, first)
             return list(numpy_on_host(self.sampling.distribution(logits)))
 
@@ -209,8 +188,8 @@ class _Reader:
         model = self.models[0]
         model.keep(root, [])
         tree = model.rows()
-        tree.add(trie.parents)
-        logits = model.forward_tree(self._fed(trie, 0, len(trie)), root, tree)
+        tree.add(trie.parent)
+        logits = model.forward_tree(self._fed(trie, 0, len(trie.tokens)), root, tree)
         return list(normalised(self.sampling.distribution(logits)))
 
     def _fed(self, trie: Trie, first: int, end: int) -> Tensor:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from json import dumps, loads
-from math import cos, pi
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -114,9 +112,7 @@ class SelectorTraining:
         dropout: dropout probability.
         penalty: lambda of Eq. (12).
         worst: alpha of Eq. (12).
-        held: share of the prompts that are held back to choose the best step; 0 means that the last step is used.
-        every: number of updates between two computations of the throughput on the held-back prompts.
-        seed: seed of the first weights, the batches, the dropout and the choice of the held-back prompts.
+        seed: seed of the first weights, the batches and the dropout.
     """
 
     steps: int = 300
@@ -126,15 +122,13 @@ class SelectorTraining:
     dropout: float = 0.1
     penalty: float = 1.0
     worst: float = 0.1
-    held: float = 0.2
-    every: int = 20
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "every"):
-            check_whole(name, getattr(self, name), 1)
+        check_whole("steps", self.steps, 1)
+        check_whole("batch", self.batch, 1)
         check_whole("seed", self.seed, 0, most=LARGEST_SEED)
-        for name in ("dropout", "held", "worst"):
+        for name in ("dropout", "worst"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
 
@@ -148,7 +142,7 @@ def train_selector(labels: Labels, latency: Latency, settings: SelectorTraining)
         settings: see `SelectorTraining`.
 
     Raises:
-        InputError: the latency charges prompts, or too few prompts are left to choose the best step.
+        InputError: the latency charges prompts.
     """
     if latency.prompt_seconds or latency.draft_prompt_seconds:
         raise InputError(
@@ -158,58 +152,28 @@ def train_selector(labels: Labels, latency: Latency, settings: SelectorTraining)
     scalars = all_scalars(labels.features.scalars, labels.sampling, latency).double()
     means, scales = scalars.mean(0), scalars.std(0, unbiased=False)
     scales = torch.where(scales > 1e-6 * means.abs(), scales, 1.0)  # a constant is not scaled
+    expected, spent = labels.tokens.mean(1), labels.space.seconds(latency, labels.contexts)
+    static = best_static(expected, spent)
+    rows = expected, spent, expected[:, static] / spent[:, static]
+    tokens, seconds, base = (torch.from_numpy(values).float() for values in rows)
+    hidden = labels.features.target.shape[1], labels.features.draft.shape[1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        hidden = labels.features.target.shape[1], labels.features.draft.shape[1]
         network = SelectorNetwork(*hidden, len(labels.space.trees), settings.dropout)
-    found = Selector(
-        labels.space, labels.verifier, labels.weights, labels.sampling, latency, means.float(), scales.float(),
-        frozenset(labels.prompts.tolist()), network,
-    )  # fmt: skip
-    tokens, seconds = labels.tokens.mean(1), labels.space.seconds(latency, labels.contexts)
-    static = best_static(tokens, seconds)
-    rows = tokens, seconds, tokens[:, static] / seconds[:, static]
-    mean, spent, base = (torch.from_numpy(values).float() for values in rows)
-    _fit(network, found.standardised(labels.features), mean, spent, base, labels.prompts, settings)
-    return found
-
-
-def _fit(
-    network: SelectorNetwork,
-    features: Features,
-    tokens: Tensor,
-    seconds: Tensor,
-    base: Tensor,
-    prompts: np.ndarray,
-    settings: SelectorTraining,
-) -> None:
-    """Train the network at all roots but those of held-back prompts, and keep the weights that do best on these."""
-    order = np.random.default_rng([settings.seed, 1]).permutation(np.unique(prompts))
-    back = np.isin(prompts, order[: round(settings.held * len(order))])
-    if back.all() or (settings.held and not back.any()):
-        raise InputError(
-            f"held={settings.held:g} of {len(order)} prompts leaves none on one side: give labels of more prompts"
-        )
-    kept, held = (torch.from_numpy(np.flatnonzero(side)) for side in (~back, back))
-    optimizer = torch.optim.AdamW(network.parameters(), settings.rate, weight_decay=settings.decay)
-    highest, best = -1.0, network.state_dict()
-    for step in range(settings.steps):
-        rng = np.random.default_rng([settings.seed, step])
-        batch = kept[torch.from_numpy(rng.integers(len(kept), size=settings.batch))]
-        for group in optimizer.param_groups:
-            group["lr"] = settings.rate * (1 + cos(pi * step / settings.steps)) / 2
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(rng.integers(2**62)))
-            logits = network.train()(features.at(batch))
-        loss = objective(logits, tokens[batch], seconds[batch], base[batch], settings.penalty, settings.worst)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        if len(held) and ((step + 1) % settings.every == 0 or step + 1 == settings.steps):
-            with torch.inference_mode():
-                chosen = network.eval()(features.at(held)).argmax(-1, keepdim=True)
-            reached = float(tokens[held].gather(1, chosen).sum() / seconds[held].gather(1, chosen).sum())
-            if reached > highest:
-                highest, best = reached, {name: weight.clone() for name, weight in network.state_dict().items()}
-    network.load_state_dict(best)
+        found = Selector(
+            labels.space, labels.verifier, labels.weights, labels.sampling, latency, means.float(), scales.float(),
+            frozenset(labels.prompts.tolist()), network,
+        )  # fmt: skip
+        features = found.standardised(labels.features)
+        optimizer = torch.optim.AdamW(network.parameters(), settings.rate, weight_decay=settings.decay)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.steps)
+        for _ in range(settings.steps):
+            batch = torch.randint(len(base), (settings.batch,))
+            logits = network(features.at(batch))
+            loss = objective(logits, tokens[batch], seconds[batch], base[batch], settings.penalty, settings.worst)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
     network.eval().requires_grad_(False)
+    return found

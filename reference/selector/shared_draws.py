@@ -11,10 +11,12 @@ root alone would not do, because after the first differing token they have no tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from reference.drafters.lookahead import Trie
 from reference.selector.trees import ActionSpace
 from spectheory.core.arrays import Vector
 from spectheory.otlp import Solver
@@ -23,35 +25,6 @@ Rows = Callable[[int, int], Sequence[Vector]]
 """Function that returns the draft's distributions at the nodes from one number to another."""
 Children = Callable[[Sequence[Vector], Sequence[int]], list[list[int]]]
 """Function that draws as many tokens from each distribution as the second list says."""
-
-
-@dataclass
-class Trie:
-    """Drafted tokens by context: nodes with equal contexts are one node. The root, the last token, is node 0.
-
-    Attributes:
-        parents: parent of each node, -1 for the root.
-        tokens: token of each node.
-    """
-
-    root: int = 0
-    parents: list[int] = field(default_factory=lambda: [-1])
-    tokens: list[int] = field(init=False)
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.tokens = [self.root]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def child(self, node: int, token: int) -> int:
-        """The child of `node` with `token`, which is added if it is new."""
-        found = self._known.setdefault((node, token), len(self.tokens))
-        if found == len(self.tokens):
-            self.parents.append(node)
-            self.tokens.append(token)
-        return found
 
 
 @dataclass(frozen=True)
@@ -80,7 +53,7 @@ class SharedDraws:
         first = 0
         for depth in range(space.deepest):
             shared._branch(depth)
-            end = len(trie)
+            end = len(trie.tokens)
             shared.q.extend(rows(first, end))
             growing = shared._growing(depth) if depth < space.deepest - 1 else []
             ends = [path[-1] for path in growing]
@@ -88,7 +61,7 @@ class SharedDraws:
             tokens = children([shared.q[node] for node in nodes], [ends.count(node) for node in nodes])
             drawn = dict(zip(nodes, map(iter, tokens), strict=True))
             for path in growing:
-                path.append(trie.child(path[-1], next(drawn[path[-1]])))
+                path.append(trie.add(path[-1], (next(drawn[path[-1]]),)))
             first = end
         return shared
 
@@ -117,8 +90,8 @@ class SharedDraws:
             solver: a solver that is lossless for i.i.d. draws.
             p: the target's distribution (V,) at each node.
         """
-        exact = _Solved(self.trie, solver, p, self.q)
-        return [self._of_draw(draw, exact) for draw in range(len(self.trunks))]
+        solved = _Solved(self.trie.tokens, solver, p, self.q)
+        return [self._of_draw(draw, solved) for draw in range(len(self.trunks))]
 
     def _of_draw(self, draw: int, solved: _Solved) -> list[Any]:
         space, trunk = self.space, self.trunks[draw]
@@ -126,7 +99,8 @@ class SharedDraws:
         found: dict[tuple[int, int], list[Any]] = {}
         reach = [1]
         for parent, node in pairwise(trunk):
-            reach.append(reach[-1] * solved.emitted(parent, (self.trie.tokens[node],))[0])
+            token = self.trie.tokens[node]
+            reach.append(reach[-1] * solved.distribution(parent, (token,))[token])
         for start, branches in enumerate(self.branches[draw]):
             for paths in range(2, space.paths + 1):
                 drawn = [trunk[start : start + space.length], *branches[: paths - 1]]
@@ -140,40 +114,29 @@ class SharedDraws:
 
 
 class _Solved:
-    """What a node solver does at the nodes of a trie; each is computed once."""
+    """What a node solver does at the nodes of a trie; each is computed once.
 
-    def __init__(self, trie: Trie, solver: Solver, p: Sequence[Vector], q: Sequence[Vector]) -> None:
-        self.trie, self.solver, self.p, self.q = trie, solver, p, q
-        self.acceptances: dict[tuple[int, int], Any] = {}
-        self.distributions: dict[tuple[int, tuple[int, ...]], list[Any]] = {}
+    `acceptance(node, drafts)` is the probability that the token emitted at a node is among so many drafts, before they
+    are drawn; `distribution(node, drafts)` is the distribution of this token, given the drafts.
+    """
 
-    def acceptance(self, node: int, drafts: int) -> Any:
-        """Probability that the token emitted at a node is among a given number of drafts, before they are drawn."""
-        key = node, drafts
-        if key not in self.acceptances:
-            self.acceptances[key] = self.solver._acceptance(self.p[node], self.q[node], drafts)
-        return self.acceptances[key]
-
-    def emitted(self, node: int, drafts: tuple[int, ...]) -> list[Any]:
-        """Probability that each of some drafts at a node is emitted there."""
-        key = node, drafts
-        if key not in self.distributions:
-            found = self.solver._distribution(self.p[node], self.q[node], drafts)
-            self.distributions[key] = [found[token] for token in drafts]
-        return self.distributions[key]
+    def __init__(self, tokens: list[int], solver: Solver, p: Sequence[Vector], q: Sequence[Vector]) -> None:
+        self.tokens = tokens
+        self.acceptance = cache(lambda node, drafts: solver._acceptance(p[node], q[node], drafts))
+        self.distribution = cache(lambda node, drafts: solver._distribution(p[node], q[node], drafts))
 
     def levels(self, paths: list[list[int]]) -> list[Any]:
         """Expected number of accepted tokens at each depth of some paths from one node, if this node is reached."""
-        tokens, found = self.trie.tokens, []
-        level = {paths[0][0]: (1, paths)}
+        found, level = [], {paths[0][0]: (1, paths)}
         for depth in range(1, len(paths[0]) + 1):
             found.append(sum(reach * self.acceptance(node, len(there)) for node, (reach, there) in level.items()))
             if depth == len(paths[0]):
                 return found
             below: dict[int, tuple[Any, list[list[int]]]] = {}
             for node, (reach, there) in level.items():
-                chances = self.emitted(node, tuple(tokens[path[depth]] for path in there))
-                for path, chance in zip(there, chances, strict=True):
+                drafts = tuple(self.tokens[path[depth]] for path in there)
+                for path, token in zip(there, drafts, strict=True):
+                    chance = self.distribution(node, drafts)[token]
                     below.setdefault(path[depth], (reach * chance, []))[1].append(path)
             level = {node: one for node, one in below.items() if one[0]}
         raise AssertionError("paths have at least one node")

@@ -1,4 +1,4 @@
-"""`ActionSpace`, the delayed trees that a selector chooses from, their seconds, and the best choices at many roots."""
+"""`ActionSpace`, the delayed trees that a selector chooses from, their seconds, and the best tree for all roots."""
 
 from __future__ import annotations
 
@@ -24,17 +24,6 @@ class Action(NamedTuple):
     length: int
 
     @property
-    def tree(self) -> Action:
-        """The action that represents all actions with this tree.
-
-        Without tokens after the trunk the number of paths does not matter, and one path after a trunk is a longer
-        chain. A chain is written as one path without a trunk.
-        """
-        if self.paths == 1 or self.length == 0:
-            return Action(1, 0, self.trunk + self.length)
-        return self
-
-    @property
     def policy(self) -> Paths:
         """The policy that draws the tree."""
         return Paths(self.paths, self.length, self.trunk)
@@ -47,14 +36,16 @@ class Action(NamedTuple):
 class ActionSpace:
     """All actions (K, L1, L2) with 1 <= K <= `paths`, 0 <= L1 <= `trunk` and 0 <= L2 <= `length`.
 
-    The source counts 4 x 9 x 9 = 324 actions, of which only 233 are different trees: 17 chains and 216 trees of 2 to 4
-    paths. A network with one output for each action splits the probability of a tree among its equal actions, so that
-    its largest output may belong to a worse tree. Here each different tree has one label, one time and one output.
+    The source counts 4 x 9 x 9 = 324 actions, of which only 233 are different trees: without tokens after the trunk the
+    number of paths does not matter, and one path after a trunk is a longer chain. So there are 17 chains and 216 trees
+    of 2 to 4 paths. A network with one output for each action splits the probability of a tree among its equal actions,
+    so that its largest output may belong to a worse tree. Here each different tree has one label, one time and one
+    output. A chain is written as one path without a trunk.
 
     Source: Dynamic Delayed Tree Expansion, Section 6 and Eq. (8).
 
-    >>> len(ActionSpace().actions), len(ActionSpace().trees)
-    (324, 233)
+    >>> len(ActionSpace().trees)
+    233
     """
 
     paths: int = 4
@@ -66,15 +57,10 @@ class ActionSpace:
             check_whole(name, getattr(self, name), 1)
 
     @cached_property
-    def actions(self) -> tuple[Action, ...]:
-        """Every action, in the order of Eq. (8)."""
-        ranges = range(1, self.paths + 1), range(self.trunk + 1), range(self.length + 1)
-        return tuple(Action(*numbers) for numbers in product(*ranges))
-
-    @cached_property
     def trees(self) -> tuple[Action, ...]:
         """The different trees: the chains by length, then the trees of 2 and more paths in the order of Eq. (8)."""
-        return tuple(sorted({action.tree for action in self.actions}))
+        branching = product(range(2, self.paths + 1), range(self.trunk + 1), range(1, self.length + 1))
+        return (*(Action(1, 0, length) for length in range(self.deepest + 1)), *(Action(*one) for one in branching))
 
     @property
     def deepest(self) -> int:
@@ -99,20 +85,3 @@ class ActionSpace:
 def best_static(tokens: np.ndarray, seconds: np.ndarray) -> int:
     """The tree of the highest throughput if all roots (R, trees) take it: the ratio of the sums."""
     return int((tokens.sum(0) / seconds.sum(0)).argmax())
-
-
-def best_by_root(
-    tokens: Float[np.ndarray, "roots trees"], seconds: Float[np.ndarray, "roots trees"]
-) -> Int[np.ndarray, " roots"]:
-    """The trees that together have the highest throughput, sum of tokens over sum of seconds.
-
-    They are not the trees of the highest ratio at each root. With r the throughput that is reached, each root takes
-    the tree of the highest tokens - r seconds (Dinkelbach's algorithm, which ends after finitely many rounds).
-    """
-    roots, chosen = np.arange(len(tokens)), np.full(len(tokens), best_static(tokens, seconds))
-    while True:
-        worth = tokens - tokens[roots, chosen].sum() / seconds[roots, chosen].sum() * seconds
-        better = worth.argmax(1)
-        if (worth[roots, better] <= worth[roots, chosen]).all():
-            return chosen
-        chosen = better

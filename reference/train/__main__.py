@@ -1,15 +1,15 @@
-"""Train the shipped models, draft heads on a target's own texts, and selectors: `python -m reference.train`.
+"""Train the shipped target, draft heads on a target's own texts, and selectors: `python -m reference.train`.
 
-Every command continues after an interruption, also after `kill -9`, if it is repeated.
+Every command but `selector` continues after an interruption, also after `kill -9`, if it is repeated.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Annotated
+
+import typer
 
 from reference.heads import Kind
 from reference.judge import HeldOutTexts
@@ -18,131 +18,113 @@ from reference.models import TARGET, Pair, load_pair
 from reference.prompts import load_prompts, training_texts
 from reference.selector import LabelSettings, SelectorTraining, selector_labels, train_selector
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
+from reference.train.loop import said
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
-from reference.train.pair import build_pair, said
+from reference.train.target import Recipe, build_target
 from spectheory import Latency
 from spectheory.core.errors import InputError
 
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+Out = Annotated[Path, typer.Option(help="Folder to write.")]
+Target = Annotated[Path, typer.Option(help="Folder of the target; by default the shipped one.")]
+LOSSES = ", ".join(loss.name for loss in ALL)
 
-def pair(given: argparse.Namespace) -> None:
-    """Train the shipped models from scratch on the standard library's source: three hours on two cores."""
-    build_pair(given.out, given.work)
+
+@app.command()
+def target(out: Out, work: Annotated[Path, typer.Option(help="Folder for checkpoints.")]) -> None:
+    """Train the shipped target from scratch on the standard library's source: an hour on two cores."""
+    with said("target") as done:
+        build_target(out, work, Recipe(), done)
 
 
-def texts(given: argparse.Namespace) -> None:
+@app.command()
+def texts(
+    out: Out,
+    target: Target = TARGET,
+    device: str = "cpu",
+    corpus: Annotated[Path | None, typer.Option(help="JSON Lines with a field 'text', from which prompts are cut; "
+        "default: the files that the shipped pair was trained on.")] = None,
+    rows: Annotated[int, typer.Option(help="Number of texts.")] = 10_240,
+    prompt_tokens: int = 64,
+    new_tokens: Annotated[int, typer.Option(help="Tokens that the target generates after each prompt.")] = 192,
+    temperatures: Annotated[str, typer.Option(help="Sampling temperatures, which the files use in turn.")] = "0,1",
+    layers: Annotated[str, typer.Option(help="Layers whose inputs are stored; default: 2, n/2 and n-3.")] = "",
+    seed: int = 0,
+) -> None:  # fmt: skip
     """Let the target continue prompts, and store its tokens and hidden states, on which heads are trained."""
     settings = TextSettings(
-        rows=given.rows,
-        prompt_tokens=given.prompt_tokens,
-        new_tokens=given.new_tokens,
-        temperatures=tuple(map(float, given.temperatures.split(","))),
-        layers=None if given.layers is None else tuple(map(int, given.layers.split(","))),
-        seed=given.seed,
+        rows=rows,
+        prompt_tokens=prompt_tokens,
+        new_tokens=new_tokens,
+        temperatures=tuple(map(float, temperatures.split(","))),
+        layers=tuple(map(int, layers.split(","))) if layers else None,
+        seed=seed,
     )
-    corpus, loaded = None if given.corpus is None else load_prompts(given.corpus), _pair(given, None)
-    pieces = training_texts(loaded)
-    if corpus is not None:
-        pieces = [list(row) for row in loaded.tokenizer(corpus, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]
+    loaded = _pair(target, device)
+    if corpus is None:
+        pieces = training_texts(loaded)
+    else:
+        pieces = loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
     with said("texts") as done:
-        write_own_texts(loaded, pieces, settings, given.out, done)
+        write_own_texts(loaded, pieces, settings, out, done)  # type: ignore[arg-type]
 
 
-def head(given: argparse.Namespace) -> None:
+@app.command()
+def head(
+    out: Out,
+    loss: Annotated[str, typer.Option(help=f"One of {LOSSES}.")],
+    texts: Annotated[Path, typer.Option(help="Folder of the target's own texts.")],
+    target: Target = TARGET,
+    device: str = "cpu",
+    setting: Annotated[list[str], typer.Option("--set", help="Setting of the loss, such as passes=3.")] = [],  # noqa: B006
+    kind: Annotated[Kind | None, typer.Option(help="Kind of a new head; default: as the loss was made for.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Folder of a head that is trained on; gto needs it.")] = None,
+    intermediate: Annotated[int, typer.Option(help="Width of a new head's MLP.")] = 512,
+    vocabulary: Annotated[int | None, typer.Option(help="Draft vocabulary of a new EAGLE-3 head.")] = None,
+    steps: Annotated[int, typer.Option(help="Updates of the weights.")] = 1200,
+    rows: Annotated[int, typer.Option(help="Texts in each step.")] = 16,
+    roots: Annotated[int, typer.Option(help="For talf: roots in each text at which trees are built.")] = 64,
+    rate: Annotated[float | None, typer.Option(help="Learning rate; default: 0.02, or 0.003 with --start.")] = None,
+    seed: int = 0,
+) -> None:
     """Train a draft head for a target by one of the papers' losses, and write it in half precision."""
-    loss = loss_of(given.loss, given.set)
-    rate = given.rate or (NEW_RATE if given.start is None else STARTED_RATE)
-    recipe = HeadRecipe(loss, given.steps, given.rows, given.seed, rate, given.roots)
-    stored, loaded, config = OwnTexts(given.texts), _pair(given, given.start), None
-    if given.start is None:
-        config = head_config(
-            loaded.target,
-            given.kind or loss.head,
-            intermediate_size=given.intermediate,
-            draft_vocab_size=given.vocabulary,
-            name=loaded.names[0],
-        )
+    chosen, loaded, config = loss_of(loss, setting), _pair(target, device, start), None
+    rate = rate or (NEW_RATE if start is None else STARTED_RATE)
+    if start is None:
+        sizes = {"intermediate_size": intermediate, "draft_vocab_size": vocabulary}
+        config = head_config(loaded.target, kind or chosen.head, **sizes, name=loaded.names[0])
     with said("steps") as done:
-        train_head(loaded, stored, given.out, recipe, config, done)
+        train_head(loaded, OwnTexts(texts), out, HeadRecipe(chosen, steps, rows, seed, rate, roots), config, done)
 
 
-def selector(given: argparse.Namespace) -> None:
+@app.command()
+def selector(
+    out: Out,
+    trace: Annotated[Path, typer.Option(help="Trace above temperature 0.")],
+    latency: Annotated[Path, typer.Option(help="Latency record of the machine.")],
+    verifier: Annotated[str, typer.Option(help="Verifier of i.i.d. drafts.")] = "SpecInfer",
+    every: Annotated[int, typer.Option(help="Tokens from one root to the next.")] = 16,
+    draws: Annotated[int, typer.Option(help="Independent draws of the paths at each root.")] = 4,
+    steps: Annotated[int, typer.Option(help="Updates of the weights.")] = 300,
+    seed: int = 0,
+) -> None:
     """Train the neural selector of delayed trees: which tree to draft in each cycle.
 
     First the expected tokens of all trees are computed at every 16th token of the trace, which takes the time.
     """
-    measured = Latency.load(given.latency)
-    asked = LabelSettings(given.verifier, every=given.every, draws=given.draws, seed=given.seed)
+    asked = LabelSettings(verifier, every=every, draws=draws, seed=seed)
     with said("texts") as done:
-        labels = selector_labels(HeldOutTexts.of_trace(given.trace), asked, given.out / "labels", done)
-    train_selector(labels, measured, SelectorTraining(steps=given.steps, seed=given.seed)).save(given.out)
+        labels = selector_labels(HeldOutTexts.of_trace(trace), asked, done)
+    train_selector(labels, Latency.load(latency), SelectorTraining(steps=steps, seed=seed)).save(out)
 
 
-def _pair(given: argparse.Namespace, draft: Path | None) -> Pair:
+def _pair(target: Path, device: str, draft: Path | None = None) -> Pair:
     """The target with a draft; with itself in place of a draft if there is none, which gives it the vocabulary."""
-    return load_pair(given.target, draft or given.target, device=given.device)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m reference.train", description=__doc__.partition("\n\n")[0])
-    commands = parser.add_subparsers(required=True)
-    kept = "folder to write; repeat the command to continue an interrupted run"
-    one = commands.add_parser("pair", help=pair.__doc__)
-    one.add_argument("--work", type=Path, required=True, help="folder for checkpoints")
-    one.set_defaults(run=pair)
-
-    many = commands.add_parser("texts", help=texts.__doc__)
-    many.add_argument("--corpus", type=Path, help="JSON Lines file with a field 'text', from which prompts are cut; "
-        "default: the files that the shipped pair was trained on")  # fmt: skip
-    many.add_argument("--rows", type=int, default=10_240, help="number of texts")
-    many.add_argument("--prompt-tokens", type=int, default=64)
-    many.add_argument("--new-tokens", type=int, default=192, help="tokens that the target generates after each prompt")
-    many.add_argument("--temperatures", default="0,1", help="sampling temperatures, which the files use in turn")
-    many.add_argument("--layers", help="layers whose inputs are stored, such as 2,9,15; default: 2, n/2 and n-3")
-    many.set_defaults(run=texts)
-
-    own = commands.add_parser("head", help=head.__doc__)
-    own.add_argument("--loss", required=True, help=", ".join(loss.name for loss in ALL))
-    own.add_argument("--set", action="append", default=[], help="setting of the loss, such as passes=3")
-    own.add_argument("--texts", type=Path, required=True, help="folder of the target's own texts")
-    own.add_argument("--kind", choices=get_args(Kind), help="kind of a new head; default: as the loss was made for")
-    own.add_argument("--start", type=Path, help="folder of a head that is trained on; gto needs it")
-    own.add_argument("--intermediate", type=int, default=512, help="width of a new head's MLP")
-    own.add_argument("--vocabulary", type=int, help="size of the draft vocabulary of a new EAGLE-3 head")
-    own.add_argument("--steps", type=int, default=1200, help="updates of the weights")
-    own.add_argument("--rows", type=int, default=16, help="texts in each step")
-    own.add_argument("--roots", type=int, default=64, help="for talf: roots in each text at which trees are built")
-    own.add_argument("--rate", type=float, help="learning rate of the matrices; default: 0.02, or 0.003 with --start")
-    own.set_defaults(run=head)
-
-    tree = commands.add_parser("selector", help=selector.__doc__)
-    tree.add_argument("--trace", type=Path, required=True, help="trace above temperature 0")
-    tree.add_argument("--latency", type=Path, required=True, help="latency record of the machine")
-    tree.add_argument("--verifier", default="SpecInfer", help="verifier of i.i.d. drafts")
-    tree.add_argument("--every", type=int, default=16, help="tokens from one root to the next")
-    tree.add_argument("--draws", type=int, default=4, help="independent draws of the paths at each root")
-    tree.add_argument("--steps", type=int, default=300, help="updates of the weights")
-    tree.set_defaults(run=selector)
-    for command in (one, many, own, tree):
-        command.add_argument("--out", type=Path, required=True, help=kept)
-    for command in (many, own):
-        command.add_argument(
-            "--target", type=Path, default=TARGET, help="folder of the target; default: the shipped one"
-        )
-        command.add_argument("--device", default="cpu")
-    for command in (many, own, tree):
-        command.add_argument("--seed", type=int, default=0)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one of the commands."""
-    given = _parser().parse_args(arguments)
-    try:
-        given.run(given)
-    except InputError as error:
-        sys.exit(f"error: {error}")
-    print(f"wrote {given.out}")
+    return load_pair(target, draft or target, device=device)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        app()
+    except InputError as error:
+        sys.exit(f"error: {error}")

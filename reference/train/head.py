@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_head
-from reference.losses import Gto, Loss
+from reference.losses import Loss
 from reference.models import Pair, weights_hash
 from reference.part_files import claimed
 from reference.train.loop import Done, LearningRates, fit
@@ -64,10 +64,9 @@ class HeadRecipe:
     @property
     def stamp(self) -> dict[str, Any]:
         """The settings as a provenance holds them."""
-        loss = json.dumps({"name": self.loss.name} | asdict(self.loss))
-        trees = json.dumps(asdict(self.trees)) if isinstance(self.loss, Gto) else ""
-        sizes = {name: getattr(self, name) for name in ("steps", "rows", "roots")}
-        return sizes | {"matrix_rate": self.rate, "loss": loss, "trees": trees}
+        stated = {name: value for name, value in asdict(self).items() if name not in ("seed", "loss", "trees")}
+        loss = {"name": self.loss.name, **asdict(self.loss)}
+        return stated | {"loss": json.dumps(loss), "trees": json.dumps(asdict(self.trees))}
 
 
 def head_config(
@@ -94,7 +93,6 @@ def head_config(
         own_embedding=False,
         draft_vocab_size=draft_vocab_size,
         target=name or None,
-        target_architectures=tuple(theirs.architectures or ()),
     )
 
 
@@ -107,18 +105,18 @@ def fresh_head(config: HeadConfig, target: PreTrainedModel, texts: OwnTexts, see
     head = new_head(config)
     if isinstance(head, Eagle3Head):
         output: Any = target.get_output_embeddings()
-        rows = output.weight.data.float()
+        rows = output.weight.data.float().cpu()
         if config.draft_vocab_size is not None:
             kept = frequent_tokens(texts, config.vocab_size, config.draft_vocab_size)
             head.set_vocabulary(kept)
             rows = rows[kept]
         head.lm_head.weight.data.copy_(rows)
-    return head.to(target.dtype).attach(target)
+    return head.to(target.device, target.dtype).attach(target)
 
 
-def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int, most: int = 1024) -> Tensor:
-    """The `count` most frequent tokens of the target's own part of the first `most` texts, sorted by id."""
-    batch = texts.batch(range(min(most, texts.rows)))
+def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int) -> Tensor:
+    """The `count` most frequent tokens of the target's own part of the first 1,024 texts, sorted by id."""
+    batch = texts.batch(range(min(1024, texts.rows)))
     places = torch.arange(batch.tokens.shape[1])
     own = batch.tokens[(places >= batch.prompt) & (places < batch.lengths[:, None])]
     return own.bincount(minlength=vocabulary).argsort(descending=True, stable=True)[:count].sort().values
@@ -145,10 +143,8 @@ def train_head(
     head = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
     begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
     start = pair.draft if config is None and isinstance(pair.draft, Head) else None
-    batching = Batching(texts, recipe.rows, recipe.seed)
-    objective = objective_of(
-        recipe.loss, head, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees
-    )
+    batching, trees = Batching(texts, recipe.rows, recipe.seed), recipe.trees
+    objective = objective_of(recipe.loss, head, pair.target, batching, start=start, roots=recipe.roots, trees=trees)
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
     rates = LearningRates(recipe.steps, recipe.rate, recipe.rate / 10)
     with claimed(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings):
@@ -167,7 +163,7 @@ def _copy(pair: Pair) -> Head:
         raise InputError(
             f"the draft to train on must be a head, {pair.names[1]} is a draft model: name a head's folder"
         )
-    head = new_head(pair.draft.config).to(pair.draft.dtype)
+    head = new_head(pair.draft.config).to(pair.device, pair.draft.dtype)
     head.load_state_dict(pair.draft.state_dict())
     if head.embed_tokens is not None:
         head.embed_tokens.requires_grad_(False)

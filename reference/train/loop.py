@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, process_time
@@ -19,6 +20,20 @@ Done = Callable[[int, int], None]
 """A callback with the numbers of finished steps and of all."""
 CHECKPOINT_SECONDS = 15.0
 """Time between two checkpoints: what an interrupted training computes again."""
+
+
+@contextmanager
+def said(stage: str) -> Iterator[Done]:
+    """Context with a callback that prints how far a stage is, once a minute and at its end."""
+    begun, last = monotonic(), monotonic()
+
+    def done(finished: int, total: int) -> None:
+        nonlocal last
+        if monotonic() - last > 60 or finished == total:
+            last = monotonic()
+            print(f"{stage}: {finished:,} of {total:,}, {last - begun:.0f} s", flush=True)
+
+    yield done
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ def fit(
         The CPU time of all steps in seconds, those before an interruption included.
     """
     optimizers = _optimizers(model, schedule)
-    step, seconds = _resume(model, optimizers, schedule, checkpoint) if checkpoint.exists() else (0, 0.0)
+    step, seconds = _resume(model, optimizers, checkpoint) if checkpoint.exists() else (0, 0.0)
     first, saved_at = step, monotonic()
     model.train()
     while step < schedule.steps:
@@ -89,7 +104,7 @@ def fit(
             with checkpoint.with_suffix(".jsonl").open("a") as log:
                 log.write(json.dumps({"step": step, "loss": round(value.item(), 4)}) + "\n")
         if monotonic() - saved_at > CHECKPOINT_SECONDS or step == schedule.steps:
-            state = {"step": step, "steps": schedule.steps, "seconds": seconds, "model": model.state_dict()}
+            state = {"step": step, "seconds": seconds, "model": model.state_dict()}
             with whole_file(checkpoint) as partial:
                 torch.save(state | {"optimizers": [one.state_dict() for one in optimizers]}, partial)
             saved_at = monotonic()
@@ -98,19 +113,12 @@ def fit(
     return seconds
 
 
-def _resume(
-    model: nn.Module, optimizers: list[torch.optim.Optimizer], schedule: LearningRates, checkpoint: Path
-) -> tuple[int, float]:
+def _resume(model: nn.Module, optimizers: list[torch.optim.Optimizer], checkpoint: Path) -> tuple[int, float]:
     """Load a checkpoint; return the number of its steps and their seconds."""
     try:
         state: dict[str, Any] = torch.load(checkpoint, weights_only=True)
     except Exception as error:  # whatever the unpickler stumbles over
         raise InputError(f"{checkpoint} is damaged: remove it to start this model anew") from error
-    if state["steps"] != schedule.steps:
-        raise InputError(
-            f"{checkpoint} belongs to a run of {state['steps']} steps, this one has {schedule.steps}: remove the file "
-            "to start anew"
-        )
     model.load_state_dict(state["model"])
     for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
         optimizer.load_state_dict(saved)

@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 
 from reference.heads import Head, HeadStep
 from reference.losses import BeamTrees, ChainLoss, Gto, Loss, Pass, Talf, beam_trees, unroll, unroll_tree
-from reference.losses.chain import on_draft_vocabulary
-from reference.losses.gto import adjacent_groups, longest_accepted
+from reference.losses.gto import accepted_tokens
 from reference.train.forests import HeadForest, TargetForest, at_rows, softmax
 from reference.train.own_texts import OwnTexts, TextBatch
 from spectheory import Tree
@@ -46,13 +45,7 @@ class Lesson(NamedTuple):
 
 @dataclass(frozen=True)
 class Batching:
-    """Which texts each step reads.
-
-    Attributes:
-        texts: the target's own texts.
-        rows: texts in a step.
-        seed: seed of their order, which changes each time all texts have been read.
-    """
+    """Which `texts` each step reads: `rows` of them, in an order that changes each time all texts have been read."""
 
     texts: OwnTexts
     rows: int
@@ -65,11 +58,11 @@ class Batching:
         """The random numbers of a step, apart from those that order the texts."""
         return np.random.default_rng([self.seed, 1, step])
 
-    def numbers(self, step: int) -> list[int]:
-        """The numbers of the texts of a step."""
+    def batch(self, step: int, device: torch.device) -> TextBatch:
+        """The texts of a step."""
         epoch, place = divmod(step, self.texts.rows // self.rows)
         order = np.random.default_rng([self.seed, 0, epoch]).permutation(self.texts.rows)
-        return order[place * self.rows : (place + 1) * self.rows].tolist()
+        return self.texts.batch(order[place * self.rows : (place + 1) * self.rows].tolist(), device)
 
 
 @dataclass(frozen=True)
@@ -88,10 +81,6 @@ class DraftTrees:
     groups: int = 4
     shuffled: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("k", "depth", "groups"):
-            check_whole(name, getattr(self, name), 1)
-
 
 class ChainObjective:
     """A loss that follows the text, pass by pass, of a head that is attached to its target."""
@@ -100,22 +89,16 @@ class ChainObjective:
         batching.texts.require_target(target)
         self.head, self.target, self.batching, self.loss = head, target, batching, loss
         self.columns = batching.texts.columns(head)
-        tokens, inside = head.token_ids, torch.zeros(head.config.vocab_size, dtype=torch.bool)
-        self.inside = None if tokens is None else inside.index_fill(0, tokens, True)
 
     def __call__(self, step: int) -> Tensor:
-        lesson = self.lesson(self.batch(step))
+        lesson = self.lesson(self.batching.batch(step, self.head.device))
         return self.of_passes(self.passes(self.head, lesson), lesson)
-
-    def batch(self, step: int) -> TextBatch:
-        """The texts of a step."""
-        return self.batching.texts.batch(self.batching.numbers(step))
 
     def lesson(self, batch: TextBatch) -> Lesson:
         """A batch as the losses read it."""
         states = batch.states.to(self.head.dtype)
         following = states[:, 1:, -1]
-        predicted = torch.arange(2, batch.tokens.shape[1] + 1)
+        predicted = torch.arange(2, batch.tokens.shape[1] + 1, device=batch.tokens.device)
         mask = (predicted >= batch.prompt) & (predicted < batch.lengths[:, None])
         output: Any = self.target.get_output_embeddings()
         with torch.no_grad():
@@ -129,12 +112,17 @@ class ChainObjective:
 
     def of_passes(self, passes: Sequence[Pass], lesson: Lesson) -> Tensor:
         """The loss of one batch, of which the passes are known."""
-        following = lesson.following if self.loss.compares_features else None
-        if self.inside is None:
-            return self.loss(passes, lesson.target, lesson.mask, target_features=following)
-        target, coverage, likeliest_inside = on_draft_vocabulary(lesson.target, self.inside)
-        mask = lesson.mask & likeliest_inside
-        return self.loss(passes, target, mask, target_features=following, coverage=coverage)
+        target, counts = self.drafted(lesson.target)
+        return self.loss(passes, target, lesson.mask & counts, target_features=lesson.following)
+
+    def drafted(self, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The target's probabilities of the draft's vocabulary, and where its likeliest token is in this vocabulary.
+
+        As in EAGLE-3's published code, only these positions count.
+        """
+        if (tokens := self.head.token_ids) is None:
+            return target, torch.ones_like(target[..., 0], dtype=torch.bool)
+        return target[..., tokens], torch.isin(target.argmax(-1), tokens)
 
 
 class TreeObjective(ChainObjective):
@@ -145,17 +133,15 @@ class TreeObjective(ChainObjective):
         self.tree_loss, self.roots = loss, roots
 
     def __call__(self, step: int) -> Tensor:
-        batch, loss = self.batch(step), self.tree_loss
+        batch, loss = self.batching.batch(step, self.head.device), self.tree_loss
         lesson = self.lesson(batch)
-        places, kept = chosen_roots(lesson.mask, self.roots, self.batching.rng(step))
+        places, kept = chosen_places(lesson.mask, self.roots, self.batching.rng(step))
         forest = HeadForest(self.head, self.head.fuse(lesson.states), lesson.tokens, places)
         expand = TargetForest(self.target, batch.tokens, places + 1, at_rows(lesson.target, places))
         trees = beam_trees(expand, forest.root_tokens, loss.k, loss.depth)
         logits = unroll_tree(forest, trees)
-        if self.inside is not None:  # nodes whose likeliest token is outside the draft vocabulary do not count
-            found = on_draft_vocabulary(trees.target, self.inside)
-            trees = replace(trees, target=found.target, present=trees.present & found.likeliest_inside)
-        return loss(logits, trees, kept.flatten())
+        target, counts = self.drafted(trees.target)
+        return loss(logits, replace(trees, target=target, present=trees.present & counts), kept.flatten())
 
 
 class GroupObjective(ChainObjective):
@@ -173,62 +159,65 @@ class GroupObjective(ChainObjective):
         self.group_loss, self.trees, self.start = loss, trees, start.requires_grad_(False)
 
     def __call__(self, step: int) -> Tensor:
-        batch, rng, loss = self.batch(step), self.batching.rng(step), self.group_loss
+        batch, rng, loss = self.batching.batch(step, self.head.device), self.batching.rng(step), self.group_loss
         lesson = self.lesson(batch)
         passes = self.passes(self.head, lesson)
-        groups, token_level = self.groups(lesson.mask, rng), self.of_passes(passes, lesson)
-        if not len(groups):
+        token_level = self.of_passes(passes, lesson)
+        roots, kept = self.groups(lesson.mask, rng)
+        if not kept.any():
             return token_level
-        rewards, accepted = self.grown(self.head, batch, lesson, groups)
-        reference_rewards, _ = self.grown(self.start, batch, lesson, groups)
+        following = roots[..., None] + torch.arange(1, self.trees.depth + 1, device=roots.device)
+        text = lesson.tokens.gather(1, following.flatten(1)).view(following.shape)
+        rewards, accepted = self.grown(self.head, batch, lesson, roots, text)
+        reference_rewards, _ = self.grown(self.start, batch, lesson, roots, text)
         with torch.no_grad():
             base = self.passes(self.start, lesson)
-        now, then = (self._on_text(one, lesson, groups) for one in (passes, base))
+        rows = (
+            self.on_text(passes, roots, text),
+            self.on_text(base, roots, text),
+            accepted,
+            rewards,
+            reference_rewards,
+        )
+        now, then, accepted, rewards, reference_rewards = (
+            one.unflatten(1, (-1, loss.group)).flatten(0, 1)[kept.flatten()] for one in rows
+        )
         if self.trees.shuffled:
-            order = torch.from_numpy(rng.permuted(np.tile(np.arange(loss.group), (len(groups), 1)), axis=1))
+            order = torch.from_numpy(rng.permuted(np.tile(np.arange(loss.group), (len(rewards), 1)), axis=1))
+            order = order.to(rewards.device)
             rewards, reference_rewards = (one.gather(1, order) for one in (rewards, reference_rewards))
         return token_level + loss.weight * loss(now, then, accepted, rewards, reference_rewards)
 
-    def groups(self, mask: Tensor, rng: np.random.Generator) -> Tensor:
-        """(G, m) places, in the rows of the lesson, of groups whose trees end before the text does."""
-        fitting = mask.clone()
-        fitting[:, : -self.trees.depth] &= mask[:, self.trees.depth :]
-        fitting[:, -self.trees.depth :] = False
-        groups = adjacent_groups(fitting, self.group_loss.group)
-        most = self.trees.groups * len(mask)
-        return groups[torch.from_numpy(np.sort(rng.permutation(len(groups))[:most]))]
+    def groups(self, mask: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """(B, G m) adjacent rows of G groups in each text, and (B, G) whether their trees end before the text does.
 
-    def grown(self, head: Head, batch: TextBatch, lesson: Lesson, groups: Tensor) -> tuple[Tensor, Tensor]:
-        """Rewards (G, m) of a head's trees, and which of the `depth` tokens of the text they hold (G, m, depth)."""
-        length, depth = lesson.mask.shape[1], self.trees.depth
-        texts, places = groups.flatten() // length, groups.flatten() % length
-        roots, spread = by_text(texts, places, len(lesson.mask))
+        The groups of Eq. (6) and (7) do not overlap.
+        """
+        size, needed = self.group_loss.group, self.group_loss.group + self.trees.depth
+        if mask.shape[1] < needed:
+            raise InputError(f"texts must have more than {needed} tokens for these groups, got {mask.shape[1] + 1}")
+        windows, kept = chosen_places(mask.unfold(1, needed, size).all(-1), self.trees.groups, rng)
+        return (windows[..., None] * size + torch.arange(size, device=mask.device)).flatten(1), kept
+
+    def grown(self, head: Head, batch: TextBatch, lesson: Lesson, roots: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
+        """Rewards (B, R) of a head's trees, and which of the tokens after each root they hold (B, R, depth)."""
         with torch.no_grad():
             forest = HeadForest(head, head.fuse(lesson.states), lesson.tokens, roots)
-            grown = beam_trees(forest.distributions, forest.root_tokens, self.trees.k, depth + 1)
+            grown = beam_trees(forest.distributions, forest.root_tokens, self.trees.k, self.trees.depth + 1)
         expand = TargetForest(self.target, batch.tokens, roots + 1, at_rows(lesson.target, roots))
-        p = target_probabilities(expand, grown)[spread].numpy()
-        shapes = [Tree(parent) for parent in grown.parent[spread].tolist()]
-        ahead = batch.tokens[texts[:, None], places[:, None] + torch.arange(2, depth + 2)]
-        held = []
-        for tree, tokens, following in zip(shapes, grown.token[spread].tolist(), ahead.tolist(), strict=True):
-            same = [
-                level > 0 and token == following[level - 1] for token, level in zip(tokens, tree.depth, strict=True)
-            ]
-            held.append(torch.arange(depth) < len(longest_accepted(tree, same)))
-        rewards = [draft_tree_reward(tree, row, self.group_loss.eta) for tree, row in zip(shapes, p, strict=True)]
-        return torch.tensor(rewards, dtype=torch.float64).view(groups.shape), torch.stack(held).view(*groups.shape, -1)
+        p, eta = target_probabilities(expand, grown).cpu().numpy(), self.group_loss.eta
+        rewards = [draft_tree_reward(Tree(one), row, eta) for one, row in zip(grown.parent.tolist(), p, strict=True)]
+        accepted = accepted_tokens(grown, text.flatten(0, 1))
+        values = torch.tensor(rewards, dtype=torch.float64, device=roots.device)
+        return values.view(roots.shape), accepted.view(text.shape)
 
-    def _on_text(self, passes: Sequence[Pass], lesson: Lesson, groups: Tensor) -> Tensor:
-        """(G, m, depth) log-probabilities of the tokens of the text after each root."""
-        length = lesson.mask.shape[1]
-        texts, places = groups.flatten() // length, groups.flatten() % length
+    def on_text(self, passes: Sequence[Pass], roots: Tensor, text: Tensor) -> Tensor:
+        """(B, R, depth) log-probabilities of the tokens of the text after each root."""
         found = []
-        for depth in range(self.trees.depth):
-            logits = self.head.on_vocabulary(passes[depth].logits[texts, places])
-            ahead = lesson.tokens[texts, places + depth + 1]
-            found.append(logits.log_softmax(-1).gather(1, ahead[:, None])[:, 0])
-        return torch.stack(found, -1).view(*groups.shape, -1)
+        for one, tokens in zip(passes, text.unbind(-1), strict=False):
+            logits = self.head.on_vocabulary(at_rows(one.logits, roots))
+            found.append(logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0])
+        return torch.stack(found, -1)
 
 
 def objective_of(
@@ -256,32 +245,20 @@ def objective_of(
     return GroupObjective(head, target, batching, loss, start, trees or DraftTrees())
 
 
-def chosen_roots(mask: Tensor, count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """(B, R) rows drawn without replacement from those that the mask (B, L) keeps, in order, and which are to be read.
+def chosen_places(mask: Tensor, count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """(B, R) places drawn without replacement from those that the mask (B, L) keeps, in order, and which are kept.
 
-    Where a text has too few rows, rows that the mask does not keep fill the places.
+    Where a text has too few, places that the mask does not keep fill the row.
     """
     count = min(count, mask.shape[1])
-    scores = torch.from_numpy(rng.random(mask.shape)) + mask
-    rows = scores.topk(count, dim=1).indices.sort(1).values
-    return rows, mask.gather(1, rows)
-
-
-def by_text(texts: Tensor, places: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The places (N,) of roots as rows (count, R), one for each text, and the number of each root among these.
-
-    Texts with fewer roots have place 0 in addition. `texts` rises.
-    """
-    first = torch.searchsorted(texts, torch.arange(count))
-    column = torch.arange(len(texts)) - first[texts]
-    rows = torch.zeros((count, int(column.max()) + 1), dtype=torch.int64)
-    rows[texts, column] = places
-    return rows, texts * rows.shape[1] + column
+    scores = torch.from_numpy(rng.random(mask.shape)).to(mask.device) + mask
+    places = scores.topk(count, dim=1).indices.sort(1).values
+    return places, mask.gather(1, places)
 
 
 def target_probabilities(expand: TargetForest, trees: BeamTrees) -> Tensor:
     """(R, N) float64, the target's probability of the token of each node of trees that a draft grew; 1 at the root."""
     rows = unroll_tree(expand, trees, len(trees.widths) - 1)
-    each = torch.arange(len(rows))[:, None]
+    each = torch.arange(len(rows), device=rows.device)[:, None]
     found = rows[each, trees.parent[:, 1:], trees.token[:, 1:]].double()
     return torch.cat([torch.ones_like(found[:, :1]), found], 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from reference.heads import Head
-from reference.logits import Peaks, settle
+from reference.heads.config import tapped_layers
 from reference.models import Pair, weights_hash
 from reference.part_files import STAMP, claimed, require_kind, short_hash, stamp_of
 from reference.sampling import Sampling
@@ -25,8 +25,6 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
 
 WHAT = "texts of a target"
-STORED = torch.float16
-"""Type of the stored hidden states."""
 
 
 @dataclass(frozen=True)
@@ -58,21 +56,6 @@ class TextSettings:
         check_whole("seed", self.seed, 0)
         if not self.temperatures:
             raise InputError("temperatures must be at least one, got none")
-
-    def states(self, target: PreTrainedModel) -> tuple[int, ...]:
-        """The numbers of the stored hidden states of a target; the last one is after its norm.
-
-        Raises:
-            InputError: the target lacks one of the layers, or a text does not fit its context.
-        """
-        layers = target.config.num_hidden_layers
-        inner = self.layers or (2, layers // 2, layers - 3)
-        if len(set(inner)) < len(inner) or not 0 <= min(inner) <= max(inner) < layers:
-            raise InputError(f"layers must be different layers of the target, which has {layers}, got {inner}")
-        context = getattr(target.config, "max_position_embeddings", None) or 2**31
-        if (length := self.prompt_tokens + self.new_tokens) > context:
-            raise InputError(f"prompts and new tokens need a context of {length}, the target has {context}")
-        return (*inner, layers)
 
 
 class TextBatch(NamedTuple):
@@ -112,12 +95,13 @@ def write_own_texts(
     Raises:
         InputError: `folder` holds something else, no text of the corpus is long enough, a text does not fit the
             target's context, or hidden states overflow half precision.
-        LogitsError: the target's logits are not distributions.
     """
-    states, prompts = settings.states(pair.target), _prompts(corpus, settings)
-    stated: dict[str, Any] = {
-        name: getattr(settings, name) for name in ("rows", "prompt_tokens", "new_tokens", "batch")
-    }
+    layers = pair.target.config.num_hidden_layers
+    states, prompts = (*tapped_layers(settings.layers, layers), layers), _prompts(corpus, settings)
+    context = getattr(pair.target.config, "max_position_embeddings", None) or 2**31
+    if (length := settings.prompt_tokens + settings.new_tokens) > context:
+        raise InputError(f"prompts and new tokens need a context of {length}, the target has {context}")
+    stated = {name: value for name, value in asdict(settings).items() if name not in ("seed", "layers")}
     stated |= {"temperatures": str(settings.temperatures), "states": " ".join(map(str, states))}
     stated |= {"corpus": short_hash(corpus), "weights": weights_hash(pair.target)}
     target = {"target": pair.names[0], "dtype": str(pair.target.dtype)}
@@ -126,8 +110,10 @@ def write_own_texts(
             part, these = _part(folder, first), prompts[first : first + settings.batch]
             if not part.exists():
                 sampling = Sampling(settings.temperatures[number % len(settings.temperatures)])
+                seed = np.random.SeedSequence([settings.seed, 1, first]).generate_state(1)[0]
+                written = _generate(pair, these, settings.new_tokens, states, sampling, int(seed))
                 with whole_file(part) as partial:
-                    save_file(_generate(pair, these, settings, states, sampling, first), partial)
+                    save_file(written, partial)
             done(first + len(these), settings.rows)
 
 
@@ -152,32 +138,25 @@ def _prompts(corpus: Sequence[list[int]], settings: TextSettings) -> Tensor:
 
 @torch.inference_mode()
 def _generate(
-    pair: Pair, prompts: Tensor, settings: TextSettings, states: tuple[int, ...], sampling: Sampling, first: int
+    pair: Pair, prompts: Tensor, new_tokens: int, states: tuple[int, ...], sampling: Sampling, seed: int
 ) -> dict[str, Tensor]:
-    """The tensors of one file; its first text has the number `first`."""
+    """The tensors of one file: the hidden states are of one forward of the whole texts."""
     model: Any = pair.target
-    seed = np.random.SeedSequence([settings.seed, 1, first]).generate_state(1)[0]
-    rng = Generator(pair.device).manual_seed(int(seed))
-    rows, prompt, width = len(prompts), settings.prompt_tokens, settings.prompt_tokens + settings.new_tokens
-    tokens = torch.zeros((rows, width), dtype=torch.int64)
-    stored = torch.zeros((rows, width, len(states), model.config.hidden_size), dtype=STORED)
-    tokens[:, :prompt] = prompts
-    cache, peaks, fed, place = DynamicCache(), Peaks(f"target {pair.names[0]}", model.dtype), prompts, 0
-    while place < width:
-        out = model(fed.to(pair.device), past_key_values=cache, output_hidden_states=True, logits_to_keep=1)
-        reached = place + fed.shape[1]
-        stored[:, place:reached] = torch.stack([out.hidden_states[state] for state in states], 2).to(STORED)
-        logits, place = out.logits[:, -1, : pair.vocab_size].float(), reached
-        peaks.see(logits, lambda row, after=reached: f"after token {after} of text {first + row}")
-        settle(peaks)
-        if place < width:
-            chosen = sampling.draft_distribution(logits)
-            fed = chosen.argmax(-1, keepdim=True) if sampling.greedy else torch.multinomial(chosen, 1, generator=rng)
-            tokens[:, place] = fed[:, 0]
+    rng = Generator(pair.device).manual_seed(seed)
+    tokens, prompt, cache = prompts.to(pair.device), prompts.shape[1], DynamicCache()
+    fed = tokens
+    for _ in range(new_tokens):
+        logits = model(fed, past_key_values=cache, logits_to_keep=1).logits[:, -1, : pair.vocab_size].float()
+        chosen = sampling.draft_distribution(logits)
+        fed = chosen.argmax(-1, keepdim=True) if sampling.greedy else torch.multinomial(chosen, 1, generator=rng)
+        tokens = torch.cat([tokens, fed], 1)
+    hidden = model(tokens, output_hidden_states=True, logits_to_keep=1).hidden_states
+    stored = torch.stack([hidden[state] for state in states], 2).half().cpu()
     if not stored.isfinite().all():
-        raise InputError(f"hidden states after prompt {first} and the following overflow half precision: set layers")
+        raise InputError("hidden states of these texts overflow half precision: set layers")
+    tokens = tokens.cpu()
     ends = torch.isin(tokens[:, prompt:], torch.tensor(sorted(pair.stop_tokens), dtype=torch.int64))
-    lengths = prompt + torch.where(ends.any(1), ends.int().argmax(1) + 1, ends.shape[1])
+    lengths = prompt + torch.where(ends.any(1), ends.int().argmax(1) + 1, new_tokens)
     return {"tokens": tokens.int(), "lengths": lengths.int(), "states": stored}
 
 
@@ -241,14 +220,14 @@ class OwnTexts:
             )
         return [stored.index(tap) for tap in head.taps]
 
-    def batch(self, numbers: Sequence[int]) -> TextBatch:
+    def batch(self, numbers: Sequence[int], device: torch.device | str = "cpu") -> TextBatch:
         """The texts of these numbers.
 
         Raises:
             InputError: a file is damaged.
         """
         rows = [self._row(number) for number in numbers]
-        tokens, lengths, states = (torch.cat(parts) for parts in zip(*rows, strict=True))
+        tokens, lengths, states = (torch.cat(parts).to(device) for parts in zip(*rows, strict=True))
         return TextBatch(tokens.long(), lengths.long(), states.float(), self._held["prompt_tokens"])
 
     def _row(self, number: int) -> list[Tensor]:

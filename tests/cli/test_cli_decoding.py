@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import reference.measuring
 import spectheory as st
 from reference.decode import Decoder
 from tests.cli.test_cli import Run, pair, printed, records, run
@@ -63,20 +61,20 @@ def test_an_interrupted_decode_keeps_the_finished_prompts_and_goes_on(
     run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records(run)
-    whole = reference.measuring.measure
+    save = st.Tally.save
 
-    def interrupted(*given: object, **settings: object) -> Iterator[object]:
-        yield next(iter(whole(*given, **settings)))  # type: ignore[arg-type]
+    def interrupted(tally: st.Tally, file: Path) -> None:
+        save(tally, file)
         raise KeyboardInterrupt
 
     decode = ("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json")
-    monkeypatch.setattr(reference.measuring, "measure", interrupted)
+    monkeypatch.setattr(st.Tally, "save", interrupted)
     status, out, err = run(*decode)
     assert (status, out) == (130, "")
     assert "interrupted: all files written so far are complete" in err
     tally = st.Tally.load("measured.json")
     assert (len(tally.cycles), tally.wanted) == (1, 2)
-    monkeypatch.setattr(reference.measuring, "measure", whole)
+    monkeypatch.setattr(st.Tally, "save", save)
     assert "text equal to plain" in printed(run(*decode))
     assert st.Tally.load("measured.json").emitted[0] == tally.emitted[0]
 

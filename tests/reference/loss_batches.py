@@ -14,18 +14,17 @@ from reference.losses import ChainLoss, Pass
 
 
 class Batch(NamedTuple):
-    """Input of a chain loss: B = 3 rows of L = 5 positions, V = 6 tokens, width 4."""
+    """Input of a chain loss: B = 3 rows of L = 5 positions, V = 6 tokens of a larger vocabulary, width 4."""
 
     logits: list[Tensor]
     features: list[Tensor]
     target: Tensor
     mask: Tensor
     target_features: Tensor
-    coverage: Tensor
 
     def by(self, loss: ChainLoss) -> Tensor:
         passes = [Pass(*both) for both in zip(self.features, self.logits, strict=True)]
-        return loss(passes, self.target, self.mask, target_features=self.target_features, coverage=self.coverage)
+        return loss(passes, self.target, self.mask, target_features=self.target_features)
 
     def through(self, change: Callable[[Tensor], Tensor]) -> Batch:
         logits, features = ([change(one) for one in many] for many in (self.logits, self.features))
@@ -44,10 +43,9 @@ def batch(passes: int = 2, seed: int = 0) -> Batch:
     return Batch(
         [drawn(6) for _ in range(passes)],
         [drawn(4) for _ in range(passes)],
-        drawn(6).softmax(-1),
+        drawn(6).softmax(-1) * drawn(1).sigmoid(),
         mask,
         drawn(4),
-        drawn().sigmoid(),
     )
 
 

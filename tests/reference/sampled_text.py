@@ -17,10 +17,10 @@ from transformers import LlamaForCausalLM
 from reference.decode import Decoder
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.train.pair import LayerSizes, Recipe, new_model
+from reference.train.target import Recipe, new_model
 from tests.reference.remembered import remembered
 
-TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128))
+TINY = Recipe(vocab_size=300, length=1024, layers=2, width=64, hidden=128)
 TOKENS, LENGTH = 6, 3
 many_texts = pytest.mark.parametrize("samples", [600, pytest.param(1500, marks=pytest.mark.deep)])
 
@@ -40,7 +40,7 @@ def small_vocabulary() -> Pair:
     models = []
     for noise in (0.0, 0.2):
         torch.manual_seed(0)
-        model = new_model(recipe.target, recipe)
+        model = new_model(recipe)
         restless(model, seed=1, scale=0.3)
         restless(model, seed=2, scale=noise)
         models.append(model.eval().double())

@@ -66,7 +66,7 @@ def folder(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_decoder_writes_the_same_greedy_texts(folder: Path) -> None:
     record = Comparison.load(folder / RECORD)
     assert (record.equal == 1).all()
-    assert (record.tokens == 15).all()
+    assert (record.tokens <= 15).all()
     greedy = [str(one) for one in record.decoders if one.temperature == 0]
     assert greedy[:5] == ["HF plain", "HF assisted, 5", "HF prompt lookup", "plain, Greedy", "chain of 5, Greedy"]
     assert {f"{name}, Greedy" for name in ("OPT-Tree", "prompt lookup", "Goose", "datastore")} <= set(greedy)
@@ -202,7 +202,7 @@ def test_numbers_are_medians_and_ratios(tmp_path: Path) -> None:
 
 def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: Pair, tmp_path: Path) -> None:
     drawing = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
-    given = {"new_tokens": 48, "latency": FLAT, "folder": tmp_path}
+    given = {"folder": tmp_path, "new_tokens": 48, "latency": FLAT}
     chosen, _ = measured_plan(tiny, MANY, **drawing, **given)
     for record in (chosen.acceptance, chosen.latency):
         assert record.provenance.sampling == "temperature 0.8 and top-k 5 and top-p 0.9"

@@ -80,7 +80,7 @@ def test_every_search_drafts_as_with_the_slow_rendering(search: Any) -> None:
         assert_searched(search, SlowHead(pair, text), draft)
 
 
-@pytest.mark.parametrize("kind", ["eagle1", "eagle3.1"])
+@pytest.mark.parametrize("kind", ["eagle1", "chosen layers"])
 def test_drawn_drafts_have_the_distributions_of_the_slow_rendering(kind: str) -> None:
     pair, compared, kept = headed(CONFIGS[kind]), 0, 0
     for drafter in SAMPLED:

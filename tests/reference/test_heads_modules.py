@@ -70,12 +70,7 @@ def written_out(head: Head, target: Any, tokens: Tensor, states: Tensor) -> tupl
         inputs = torch.cat([embedded, features], -1) @ weights["fc.weight"].T + bias
         residual = inputs
     else:
-        if config.norm_before_fc:
-            states = normed(states, weights["input_norm.weight"])
-        if config.fc_norm:
-            pieces = states.chunk(config.states, -1)
-            states = torch.cat([normed(p, weights[f"fc_norm.{i}.weight"]) for i, p in enumerate(pieces)], -1)
-        features = states @ weights["fc.weight"].T + bias
+        features = states @ weights["fc.weight"].T
         inner = normed(features, weights["layer.hidden_norm.weight"])
         inputs = torch.cat([normed(embedded, weights["layer.input_layernorm.weight"]), inner], -1)
         residual = inner if config.norm_before_residual else features
@@ -83,8 +78,7 @@ def written_out(head: Head, target: Any, tokens: Tensor, states: Tensor) -> tupl
     outputs = middle + mlp(normed(middle, weights["layer.post_attention_layernorm.weight"]), part("layer.mlp."))
     if config.kind == "eagle1":
         return features, outputs, outputs @ borrowed
-    last = normed(outputs, weights["norm.weight"])
-    return features, last if config.norm_output else outputs, last @ weights["lm_head.weight"].T
+    return features, outputs, normed(outputs, weights["norm.weight"]) @ weights["lm_head.weight"].T
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
@@ -94,7 +88,7 @@ def test_a_head_computes_the_equations_of_its_paper(kind: str) -> None:
     head.attach(target)
     torch.manual_seed(2)
     tokens = torch.randint(0, 40, (LENGTH,))
-    states = torch.randn(LENGTH, head.config.states * head.config.feature_size, dtype=torch.float64)
+    states = torch.randn(LENGTH, head.config.states * head.config.hidden_size, dtype=torch.float64)
     features, outputs, logits = written_out(head, target, tokens, states)
     torch.testing.assert_close(head.fuse(states), features, rtol=1e-5, atol=1e-5)
     found = head(tokens[None], head.fuse(states)[None])[0]
@@ -118,7 +112,7 @@ def test_the_draft_vocabulary_is_a_set_of_tokens_of_the_target() -> None:
 def with_head(tiny_folders: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     """The tiny target of the other tests with a head, loaded from folders."""
     folder = tmp_path_factory.mktemp("head")
-    config = HeadConfig("eagle3", 32, 48, 300, 4, 2, 8, target_hidden_size=64, draft_vocab_size=100, layers=(0, 1))
+    config = HeadConfig("eagle3", 64, 48, 300, 4, 2, 8, draft_vocab_size=100, layers=(0, 1))
     write_head(random_head(config), folder, "speculators")
     return load_pair(tiny_folders / "target", folder, dtype=torch.float64)
 

@@ -12,10 +12,9 @@ import pytest
 import torch
 
 from reference.heads import LAYOUTS, HeadConfig, expected_shapes, holds_head, read_head
-from reference.heads.layouts import Fields
 from spectheory.core.errors import InputError
 from tests.reference.head_folders import edited, retensored, written
-from tests.reference.tiny_heads import EAGLE1, EAGLE3, EAGLE31, WHOLE
+from tests.reference.tiny_heads import EAGLE1, EAGLE3, LAYERS3, WHOLE
 from tests.refusals import refuses
 
 
@@ -25,15 +24,10 @@ from tests.refusals import refuses
         (lambda t: t.pop("fc.weight"), "fc.weight is missing"),
         (lambda t: t.update({"layers.1.mlp.up_proj.weight": torch.zeros(3)}), "layers.1.mlp.up_proj.weight is unknown"),
         (lambda t: t.update({"fc.weight": torch.zeros(3, 4)}), r"fc.weight has shape \(3, 4\), .* gives \(32, 96\)"),
-        (lambda t: t.update({"t2d": t["t2d"].float()}), "t2d in .* must be of type BOOL, got F32"),
         (lambda t: t.update({"t2d": ~t["t2d"]}), "d2t and t2d contradict each other"),
         (
             lambda t: t["d2t"].copy_(t["d2t"].flip(0) + 23 - 2 * torch.arange(24)),
             "must increase with i and be the tokens below 40 at which t2d is true: sort the tokens",
-        ),
-        (
-            lambda t: t.update({"fc.weight": t["fc.weight"].half()}),
-            "must have one type of F16, BF16, F32, F64, got F16",
         ),
         (lambda t: t.update({k: v.int() for k, v in t.items() if k not in ("d2t", "t2d")}), "got I32"),
     ],
@@ -46,17 +40,17 @@ def test_tensors_that_are_not_the_heads_are_refused_by_name(
 
 def test_a_map_of_the_whole_vocabulary_maps_every_token_to_itself(tmp_path: Path) -> None:
     folder = retensored(written(tmp_path, WHOLE, "sglang"), lambda t: t["d2t"][0].fill_(1))
-    refuses("must map every token to itself", read_head, folder)
+    refuses("d2t and t2d contradict each other", read_head, folder)
 
 
 @pytest.mark.parametrize(
     ("layout", "change", "message"),
     [
-        ("speculators", {"mystery": 1}, "fields that are unknown for this layout: mystery"),
-        ("sglang", {"qk_norm": True}, "fields that are unknown for this layout: qk_norm"),
-        ("sglang", {"model_type": "qwen3"}, "model_type in .* must be llama for these heads"),
-        ("sglang", {"fc_norm": "yes"}, "fc_norm must be true or false, got 'yes'"),
-        ("sglang", {"hidden_size": None}, "hidden_size in .* must be a whole number, got None"),
+        ("speculators", {"norm_before_fc": True}, "norm_before_fc must be False for these heads, got True"),
+        ("sglang", {"model_type": "qwen3"}, "model_type must be llama for these heads, got 'qwen3'"),
+        ("sglang", {"norm_output": True}, "norm_output must be False for these heads"),
+        ("sglang", {"target_hidden_size": 64}, "target_hidden_size must be the width of the head, got 64"),
+        ("sglang", {"hidden_size": None}, "hidden_size and num_attention_heads must be whole numbers"),
         ("sglang", {"hidden_size": 48}, "has shape .*, config.json gives"),
         ("sglang", {"architectures": ["MambaForCausalLM"]}, "is of no known layout of heads"),
         ("speculators", {"speculators_model_type": "dflash"}, "speculators_model_type must be eagle3, got 'dflash'"),
@@ -83,7 +77,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("layout", "config"),
-    [("speculators", EAGLE31), ("sglang", EAGLE31), ("eagle", EAGLE1)],
+    [("speculators", LAYERS3), ("sglang", LAYERS3), ("eagle", EAGLE1)],
     ids=["speculators", "sglang", "eagle"],
 )
 def test_no_field_of_another_type_ends_in_a_traceback(tmp_path: Path, layout: str, config: HeadConfig) -> None:
@@ -97,7 +91,7 @@ def test_no_field_of_another_type_ends_in_a_traceback(tmp_path: Path, layout: st
                 inner = inner[key]
             inner[place[-1]] = wrong
             try:
-                read = head.read(Fields(changed, "config.json"), own_embedding=True)
+                read = head.read(changed, own_embedding=True)
             except InputError:
                 refused += 1
             else:
@@ -128,13 +122,11 @@ def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"kind": "medusa"}, "kind must be one of eagle1, eagle3, got 'medusa'"),
-        ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads, got 4 and 3"),
+        ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads .* got 4, 3"),
         ({"layers": (1, 1, 2)}, r"layers must be different layers of the target, at least one, got \(1, 1, 2\)"),
         ({"rms_norm_eps": "small"}, "rms_norm_eps must be a number between 0 and 1, such as 1e-6, got 'small'"),
-        ({"hidden_act": "sine"}, "hidden_act must be an activation of transformers, such as silu, got 'sine'"),
         ({"rope": {"rope_type": "spiral", "rope_theta": 1e4}}, "rope must be parameters of a rotary embedding"),
-        ({"target_hidden_size": 64, "own_embedding": False}, "own_embedding must be True for a head of width 32"),
-        ({"kind": "eagle1"}, "draft_vocab_size is an option of eagle3 heads, a head of kind eagle1 has none, got 24"),
+        ({"kind": "eagle1"}, "draft_vocab_size is an option of the other kind, a head of kind eagle1 has none: 24"),
     ],
 )
 def test_sizes_that_contradict_each_other_are_refused(change: dict[str, Any], message: str) -> None:

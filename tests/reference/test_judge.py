@@ -130,7 +130,7 @@ def small(kind: str) -> Pair:
     return Pair(target, head.attach(target), tokenizer, ("the target", "the head"))
 
 
-@pytest.mark.parametrize("kind", ["eagle1", "eagle3.1"])
+@pytest.mark.parametrize("kind", ["eagle1", "chosen layers"])
 @pytest.mark.parametrize("tree", [CHAIN, st.Tree([-1, 0, 0, 0, 1, 1, 2, 4])], ids=["chain", "tree"])
 def test_a_tree_of_a_head_makes_the_cycles_of_decoding(kind: str, tree: st.Tree) -> None:
     """Greedy: what the judge replays on a text is what the decoder did, cycle by cycle."""

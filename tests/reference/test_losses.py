@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference.losses import ALL, ChainLoss, Eagle, Eagle3, Gto, Hass, LkLambda, Talf, loss_of, unroll
+from reference.losses import ALL, ChainLoss, Eagle, Eagle3, Gto, Hass, Lk, Talf, loss_of, unroll
 from reference.losses.chain import Rows, acceptance, kept_rows, kl
 from tests.reference.loss_batches import Batch, batch, dyadic, one_row, tensor
 from tests.refusals import refuses
@@ -28,20 +28,19 @@ def test_gradients_agree_with_finite_differences(loss: ChainLoss) -> None:
     def value(*tensors: Tensor) -> Tensor:
         return given._replace(logits=list(tensors[:2]), features=list(tensors[2:])).by(loss)
 
-    if isinstance(loss, LkLambda):  # its weight carries no gradient, so differences must hold the weight fixed
+    if isinstance(loss, Lk):  # its weight carries no gradient, so differences must hold the weight fixed
         value = fixed_weights(loss, given)
     assert torch.autograd.gradcheck(value, inputs)
 
 
-def fixed_weights(loss: LkLambda, given: Batch) -> Callable[..., Tensor]:
+def fixed_weights(loss: Lk, given: Batch) -> Callable[..., Tensor]:
     """LK^lambda written as KL and TV with weights that are computed once, whose value and gradient must be its own."""
     rows = [kept_rows(given.mask, index) for index in range(2)]
 
     def parts(logits: Tensor, index: int) -> tuple[Tensor, Tensor]:
         kept, width = rows[index], rows[index].shape[1]
         p, q = given.target[:, -width:][kept], logits[:, :width][kept]
-        covered = p * given.coverage[:, -width:][kept][:, None]
-        return kl(q, p), acceptance(covered, q.softmax(-1))
+        return kl(q, p), acceptance(p, q.softmax(-1))
 
     weights = [exp(-3 * float(parts(given.logits[index].detach(), index)[1].mean())) for index in range(2)]
 
@@ -91,7 +90,7 @@ def test_padding_changes_neither_the_loss_nor_its_gradient(loss: ChainLoss, left
 @EACH
 def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -> None:
     """Row by row with loops; LK^lambda is left to the gradient test, because its weight joins the rows of a pass."""
-    if isinstance(loss, LkLambda):
+    if isinstance(loss, Lk):
         return
     given = batch()
     total = 0.0
@@ -106,16 +105,13 @@ def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -
                     given.target[b, there][None],
                     features[b, r][None],
                     given.target_features[b, there][None],
-                    given.coverage[b, there][None],
                 )
                 total += loss.decay**index * float(loss.of_rows(row))
     assert float(given.by(loss)) == pytest.approx(total / int(given.mask.sum()), rel=1e-13)
 
 
 def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:
-    assert [loss.name for loss in ALL] == [
-        "eagle", "hass", "eagle3", "lk_alpha", "lk_lambda", "talf", "gto"
-    ]  # fmt: skip
+    assert [loss.name for loss in ALL] == ["eagle", "hass", "eagle3", "lk", "talf", "gto"]
     assert all(loss_of(loss.name) == loss for loss in ALL)
     assert loss_of("hass", ["passes=2", "decay=0.5"]) == Hass(passes=2, decay=0.5)
     assert loss_of("talf", ["k=2"]) == Talf(k=2)
@@ -127,14 +123,13 @@ def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:
 
 WRONG: list[tuple[str, ChainLoss, Callable[[Batch], Batch]]] = [
     ("passes must be 3, as the loss hass is set, got 2", Hass(), lambda one: one),
-    ("target must have shape \\(3, 5, 6\\), the shape of the logits, got \\(3, 5, 5\\)", LkLambda(2, eta=0),
+    ("target must have shape \\(3, 5, 6\\), the shape of the logits, got \\(3, 5, 5\\)", Lk(2, eta=0),
      lambda one: one._replace(target=one.target[..., :5])),
-    ("both be in float32 or float64, got torch.float64 and torch.float32", LkLambda(2),
-     lambda one: one._replace(target=one.target.float())),
-    ("target must be distributions.* has the sum 2", LkLambda(2), lambda one: one._replace(target=one.target * 2)),
-    ("target must be distributions.* has the sum nan", LkLambda(2),
+    ("target must be distributions, got a row of sum 5", Lk(2),
+     lambda one: one._replace(target=5 * one.target / one.target.sum(-1, keepdim=True))),
+    ("target must be distributions, got a row of sum nan", Lk(2),
      lambda one: one._replace(target=one.target * torch.nan)),
-    ("mask must be boolean and keep at least one position", LkLambda(2),
+    ("mask must be boolean and keep at least one position", Lk(2),
      lambda one: one._replace(mask=one.mask & False)),
     ("target_features must have shape \\(3, 5, 4\\), the shape of the features, got \\(3, 5, 3\\)", Eagle(2),
      lambda one: one._replace(target_features=one.target_features[..., :3])),
@@ -152,7 +147,7 @@ def test_unusable_settings_and_missing_features_are_refused() -> None:
     refuses("target_features must be given: the loss eagle compares features", Eagle(), **row)
     refuses("passes must be at least 1, got 0", Eagle3, passes=0)
     refuses("decay must be a finite number of at least 0, got -1", Eagle3, decay=-1)
-    refuses("eta must be a finite number of at least 0, got nan", LkLambda, eta=float("nan"))
+    refuses("eta must be a finite number of at least 0, got nan", Lk, eta=float("nan"))
 
 
 def test_unroll_feeds_the_drafts_features_and_later_tokens() -> None:

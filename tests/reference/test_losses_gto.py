@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from proofs_check.gto import surrogate as exact
-from reference.losses import Gto
-from reference.losses.gto import advantages, likelihood_ratio, longest_accepted, surrogate
-from spectheory import Tree
+from reference.losses import BeamTrees, Gto
+from reference.losses.gto import accepted_tokens, advantages, likelihood_ratio, surrogate
 from tests.refusals import refuses
 
 LOSS = Gto(group=3)
@@ -100,11 +99,13 @@ def test_places_without_a_token_and_the_order_of_groups_change_nothing() -> None
     assert turned.item() == pytest.approx(value, rel=1e-14)
 
 
-def test_the_longest_accepted_sequence_needs_accepted_ancestors() -> None:
-    tree = Tree([-1, 0, 0, 1, 2, 4])
-    assert longest_accepted(tree, [False, True, False, True, True, True]) == [1, 3]
-    assert longest_accepted(tree, [False, False, True, True, True, True]) == [2, 4, 5]
-    assert longest_accepted(tree, [True, False, False, True, True, True]) == []
+def test_tokens_are_accepted_while_the_text_is_a_path_of_the_tree() -> None:
+    """The tree of tokens 1 and 2 below the root, 3 and 4 below 2, and 5 below 4."""
+    parent, token = torch.tensor([-1, 0, 0, 2, 2, 3, 4]), torch.tensor([0, 1, 2, 3, 4, 4, 5])
+    texts = torch.tensor([[2, 4, 5], [2, 3, 4], [2, 3, 5], [1, 3, 4], [3, 4, 5]])
+    many = [one.expand(len(texts), -1) for one in (parent, token)]
+    trees = BeamTrees(*many, target=torch.empty(0), present=torch.empty(0), widths=(1, 2, 2, 2))
+    assert accepted_tokens(trees, texts).sum(1).tolist() == [3, 3, 2, 1, 0]
 
 
 def test_unusable_arguments_are_refused() -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from reference.losses import Eagle, Eagle3, Hass, LkAlpha, LkLambda, Pass
-from reference.losses.chain import acceptance, cross_entropy, kl, on_draft_vocabulary
-from spectheory.core.errors import InputError
+from reference.losses import Eagle, Eagle3, Hass, Lk, Pass
+from reference.losses.chain import acceptance, cross_entropy, kl
 from spectheory.otlp.naive import Naive
 from tests.reference.loss_batches import batch, dyadic, one_row, tensor
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("steps", [1, 3, 7])
@@ -50,13 +50,12 @@ def test_losses_on_dyadic_values_against_fractions(p: list[Fraction]) -> None:
     uniform = [Fraction(1, 4)] * 4
     row = one_row(torch.zeros(4, dtype=torch.float64), tensor(p))
     exact = Naive().acceptance(np.array(p, dtype=object), np.array(uniform, dtype=object), 1)
-    assert Fraction(LkLambda(eta=1e6)(**row).item()) == 1 - exact
-    assert LkAlpha()(**row).item() == pytest.approx(-log(exact), abs=1e-15)
+    assert Fraction(Lk(eta=1e6)(**row).item()) == 1 - exact
     bits = 2 + sum(float(one) * log2(one) for one in p if one)
-    assert LkLambda(eta=0)(**row).item() == pytest.approx(bits * log(2), abs=1e-15)
+    assert Lk(eta=0)(**row).item() == pytest.approx(bits * log(2), abs=1e-15)
     weight = exp(-3 * exact)
     both = weight * bits * log(2) + (1 - weight) * float(1 - exact)
-    assert LkLambda()(**row).item() == pytest.approx(both, abs=1e-15)
+    assert Lk()(**row).item() == pytest.approx(both, abs=1e-15)
 
 
 def test_kl_and_cross_entropy_have_the_same_gradient() -> None:
@@ -64,23 +63,6 @@ def test_kl_and_cross_entropy_have_the_same_gradient() -> None:
     logits = given.logits[0].requires_grad_()
     grads = [torch.autograd.grad(loss(logits, given.target).sum(), logits)[0] for loss in (kl, cross_entropy)]
     torch.testing.assert_close(*grads, rtol=1e-12, atol=1e-15)
-
-
-def test_lk_alpha_has_the_gradient_of_tv_divided_by_the_acceptance() -> None:
-    given = batch(1)
-    logits, target = given.logits[0][0, :1].requires_grad_(), given.target[0, :1]
-    row = one_row(logits[0], target[0])
-    far, near = (
-        torch.autograd.grad(loss(**row), logits, retain_graph=True)[0] for loss in (LkAlpha(), LkLambda(eta=1e6))
-    )
-    torch.testing.assert_close(far, near / acceptance(target, logits.softmax(-1)), rtol=1e-12, atol=1e-15)
-
-
-def test_lk_alpha_of_a_sure_target_is_the_cross_entropy_even_where_the_draft_rounds_to_0() -> None:
-    logits = torch.tensor([0.0, 2000.0], dtype=torch.float64, requires_grad=True)
-    value = LkAlpha()(**one_row(logits, torch.tensor([1.0, 0.0], dtype=torch.float64)))
-    assert value.item() == 2000
-    assert torch.autograd.grad(value, logits)[0].tolist() == [-1, 1]
 
 
 def test_hass_adds_a_top_k_cross_entropy_to_eagle() -> None:
@@ -112,23 +94,16 @@ def test_eagle_weighs_smooth_l1_and_cross_entropy_1_and_0_1() -> None:
 
 
 def test_a_draft_vocabulary_keeps_the_acceptance_of_the_whole_vocabulary() -> None:
+    """KL is of the distribution given the vocabulary."""
     p, inside = tensor(dyadic(3, 1, 2, 2)), torch.tensor([True, False, True, False])
-    part = on_draft_vocabulary(p[None, None], inside)
-    assert part.coverage.item() == 5 / 8
-    assert part.target.flatten().tolist() == [3 / 5, 2 / 5]
-    assert part.likeliest_inside.item()
-    q = torch.tensor([0.5, 0.5], dtype=torch.float64)
-    whole = torch.zeros(4, dtype=torch.float64)
+    q, whole = torch.tensor([0.5, 0.5], dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
     whole[inside] = q
-    row = one_row(torch.zeros(2, dtype=torch.float64), part.target[0, 0])
-    assert 1 - LkLambda(eta=1e6)(**row, coverage=part.coverage).item() == acceptance(p, whole).item() == 5 / 8
-    assert LkAlpha()(**row, coverage=part.coverage).item() == pytest.approx(-log(5 / 8), rel=1e-15)
+    row = one_row(torch.zeros(2, dtype=torch.float64), p[inside])
+    assert 1 - Lk(eta=1e6)(**row).item() == acceptance(p, whole).item() == 5 / 8
+    given = 3 / 5 * log(3 / 5) + 2 / 5 * log(2 / 5) + log(2)
+    assert Lk(eta=0)(**row).item() == pytest.approx(given, rel=1e-14)
 
 
-def test_a_position_without_draft_tokens_is_refused_until_it_is_masked() -> None:
-    p, inside = tensor(dyadic(0, 1, 0, 3)), torch.tensor([True, False, True, False])
-    part = on_draft_vocabulary(p[None, None], inside)
-    assert part.target.flatten().tolist() == [0.5, 0.5]
-    assert not part.likeliest_inside.item()
-    with pytest.raises(InputError, match="coverage must be above 0 and at most 1, got 0: leave out of the mask"):
-        LkAlpha()(**one_row(torch.zeros(2, dtype=torch.float64), part.target[0, 0]), coverage=part.coverage)
+def test_a_position_without_draft_tokens_is_refused() -> None:
+    row = one_row(torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64))
+    refuses("row of sum 0: .* leave out of the mask where the target emits no token of the", Lk(), **row)

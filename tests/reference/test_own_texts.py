@@ -71,7 +71,7 @@ def test_other_texts_targets_and_layers_are_refused(tiny: Pair, texts: OwnTexts,
     refuses("holds no texts of a target: write them with `python -m reference.train texts`", OwnTexts, tmp_path)
     refuses("corpus has no text of 8 tokens", write_own_texts, tiny, [[1, 2, 3]], SETTINGS, tmp_path)
     refuses("need a context of", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, new_tokens=10**6), tmp_path)
-    with pytest.raises(ValueError, match="layers must be different layers of the target"):
+    with pytest.raises(ValueError, match="layers 0, 99, which must be different layers"):
         write_own_texts(tiny, corpus(tiny), replace(SETTINGS, layers=(0, 99)), tmp_path)
     refuses("temperatures must be at least one", TextSettings, temperatures=())
 

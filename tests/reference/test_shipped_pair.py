@@ -58,7 +58,7 @@ def test_greedy_text_is_generates(
     for prompt, wanted in zip(prompts, expected(count, new_tokens), strict=True):
         text = decoder.generate(prompt, new_tokens).tokens
         assert len(text) == new_tokens
-        where = first_divergence(pair, prompt, wanted, text)
+        where = first_divergence(pair.target, prompt, wanted, text)
         if where is not None:
             print(where)
             record_property("tie", str(where))

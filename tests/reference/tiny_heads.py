@@ -13,18 +13,16 @@ from reference.heads import Eagle3Head, Head, HeadConfig, new_head
 LAYERS, VOCABULARY = 4, 40
 EAGLE1 = HeadConfig("eagle1", 32, 48, VOCABULARY, 4, 2, 8, fc_bias=True)
 EAGLE3 = HeadConfig("eagle3", 32, 48, VOCABULARY, 4, 2, 8, draft_vocab_size=24)
-NARROW = replace(EAGLE3, hidden_size=16, target_hidden_size=32, head_dim=6, own_embedding=True)
 WHOLE = replace(EAGLE3, draft_vocab_size=None, own_embedding=False)
-EAGLE31 = replace(EAGLE3, fc_norm=True, norm_output=True, layers=(1, 2, 3))
-NORMED = replace(EAGLE3, norm_before_fc=True, norm_before_residual=True, layers=(0, 1, 2, 3))
+LAYERS3 = replace(EAGLE3, layers=(1, 2, 3))
+NORMED = replace(EAGLE3, norm_before_residual=True, layers=(0, 1, 2, 3))
 CONFIGS = {
     "eagle1": EAGLE1,
     "eagle1 without bias": replace(EAGLE1, fc_bias=False, own_embedding=False),
     "eagle3": EAGLE3,
-    "narrow": NARROW,
     "whole vocabulary": WHOLE,
-    "eagle3.1": EAGLE31,
-    "other norms": NORMED,
+    "chosen layers": LAYERS3,
+    "other residual": NORMED,
 }
 
 
