@@ -15,7 +15,7 @@ from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET, ByRates, Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.confidence import confidence_of, spans
 from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, fastest, planned_verifiers
-from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches
+from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches, other_models
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, name_of
 from spectheory.yields.request_classes import ASSUMED
@@ -194,7 +194,13 @@ def _schedule(
     def highest(latency: Latency) -> float:
         return max(option.speedup(rates, latency, context) for option in drafted)
 
-    made = Schedule(
+    stamp = Provenance.merged([latency.provenance for latency in latencies])
+    said = []
+    for sentence in _assumptions(rates, latencies, options, chosen):
+        holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
+        partly = holds.any() and not holds.all() and sentence not in rates.acceptance.provenance.assumptions
+        said.append(f"at batch {spans(np.array(batches), holds)}: {sentence}" if partly else sentence)
+    return Schedule(
         acceptance=rates.acceptance,
         context=context,
         batches=np.array(batches),
@@ -203,27 +209,23 @@ def _schedule(
         choice=choice,
         chain_choice=chain_choice,
         limits=limits,
-        provenance=Provenance.merged([latency.provenance for latency in latencies]),
+        provenance=stamp.replace(assumptions=tuple(dict.fromkeys(said))),
         confidence=confidence_of(latencies, highest if drafted else None),
     )
-    said = []
-    for sentence in _assumptions(made, chosen):
-        holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
-        partly = holds.any() and not holds.all() and sentence not in rates.acceptance.provenance.assumptions
-        said.append(f"at batch {spans(made.batches, holds)}: {sentence}" if partly else sentence)
-    return replace(made, provenance=made.provenance.replace(assumptions=tuple(dict.fromkeys(said))))
 
 
-def _assumptions(made: Schedule, chosen: Sequence[Option]) -> Iterator[str]:
+def _assumptions(
+    rates: ByRates, latencies: Sequence[Latency], options: Sequence[Option], chosen: Sequence[Option]
+) -> Iterator[str]:
     """What the predictions assume about the rates and about the times, one sentence each.
 
     Of the rates, replayed predictions assume nothing: they only propose trees.
     """
-    rates, latencies, stamp = made.rates, made.latencies, made.acceptance.provenance
-    if made.other_models:
-        yield made.other_models
-    if not made.is_replayed:
-        deepest, known = max(option.tree.max_depth for option in chosen), made.acceptance.depths
+    stamp = rates.acceptance.provenance
+    if other := other_models(stamp, latencies[0].provenance):
+        yield other
+    if not any(option.replayed for option in options):
+        deepest, known = max(option.tree.max_depth for option in chosen), rates.acceptance.depths
         yield from stamp.assumptions
         if deepest and rates.unfit:
             yield f"tau is a product of rates, because no classes of contexts fit their counts: {rates.unfit}"
@@ -240,7 +242,7 @@ def _assumptions(made: Schedule, chosen: Sequence[Option]) -> Iterator[str]:
     for timed in dict.fromkeys(latency.provenance.sampling for latency in latencies):
         if stamp.sampling and timed and timed != stamp.sampling:
             yield f"the overheads were measured at {timed}, and are used for decoding at {stamp.sampling}"
-    sampled = sorted({option.verifier for option in made.options if option.verifier} - {name_of(Greedy())})
+    sampled = sorted({option.verifier for option in options if option.verifier} - {name_of(Greedy())})
     names = [name for name in sampled if any(name not in latency.verifier_seconds for latency in latencies)]
     if names:
         yield (

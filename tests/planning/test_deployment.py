@@ -42,7 +42,6 @@ def test_a_kind_names_the_draft_for_the_target(kind: str) -> None:
     assert place(draft=kind).draft_name == at.provenance.draft == KINDS[kind]
     assert at.drafts_at_once == (kind in AT_ONCE)
     assert place(draft=kind, quant="fp8").draft_name == KINDS[kind]
-    assert not place(draft=kind, drafting="levels").latency(2).drafts_at_once
 
 
 @pytest.mark.parametrize("name", NO_MODEL)
