@@ -133,7 +133,7 @@ class Deployment:
             draft=self.draft,
             gpus=self.gpus,
             batch=batch,
-            context=self.context if self._lengths else self.planned_context,
+            context=self.planned_context,
             lengths=self._lengths,
             engine=self.timed_engine,
             costs=calibrated.costs if calibrated else self.costs,

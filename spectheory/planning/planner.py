@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET, ByRates, Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.confidence import confidence_of, spans
-from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, fastest, planned_verifiers
+from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, fastest
 from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches, other_models
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, name_of
@@ -123,7 +122,6 @@ def evaluate(
     *,
     context: int | None = None,
     replays: Replays | None = None,
-    verifier: str | None = None,
 ) -> Schedule:
     """A plan with your own tree, for its predictions, and with the fastest chain that is not larger.
 
@@ -132,21 +130,17 @@ def evaluate(
         acceptance: rates by depth and rank.
         latency: forward times.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
-        replays: texts of a trace, on which the tree is replayed; None predicts tau from the rates, as in `plan`.
-        verifier: the name of the verifier that is replayed; None means the fastest one.
+        replays: texts of a trace, on which the tree is replayed with the fastest verifier; None predicts tau from the
+            rates, as in `plan`.
 
     Raises:
-        InputError: `context` is outside the measured contexts, the tree cannot be replayed on the texts or with this
-            verifier, or a verifier is named without texts or for a tree without drafted nodes.
+        InputError: `context` is outside the measured contexts, or the tree cannot be replayed on the texts.
 
     >>> rates, times = Acceptance.by_rank([0.6, 0.2]), Latency.constant(draft_seconds=0.1)
     >>> round(evaluate(Tree.chain(2), rates, times).speedup, 3)
     1.633
     """
     context, limits = latency.context_of(context), Limits(max(1, tree.budget))
-    if verifier is not None and (replays is None or not tree.budget):
-        needs = "replays: rates alone do not tell verifiers apart" if replays is None else "a tree with drafted nodes"
-        raise InputError(f"verifier {verifier!r:.60} needs {needs}, got {tree}")
     if replays is None:
         rates = ByRates.of(acceptance)
         own, chains = Option(tree), [Option(Tree.chain(length)) for length in range(1, limits.longest_chain + 1)]
@@ -154,10 +148,7 @@ def evaluate(
         rates = ByRates(acceptance)
         replayed = ReplayedOptions(replays, rates)
         chains = replayed.chains(limits.longest_chain)
-        options = replayed.of(tree, verifier) if tree.budget else [OFF]
-        if not options:
-            known = ", ".join(name_of(one) for one, _ in planned_verifiers(replays, tree))
-            raise InputError(f"verifier must be one that a plan replays for {tree}, {known}, got {verifier!r:.60}")
+        options = replayed.of(tree) if tree.budget else [OFF]
         own = replayed.with_reach(fastest(options, rates, latency, context))
     chain = own if tree.is_chain else fastest([OFF, *chains], rates, latency, context)
     rows = [(own, chain)]
