@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, process_time
@@ -20,20 +19,6 @@ Done = Callable[[int, int], None]
 """A callback with the numbers of finished steps and of all."""
 CHECKPOINT_SECONDS = 15.0
 """Time between two checkpoints: what an interrupted training computes again."""
-
-
-@contextmanager
-def said(stage: str) -> Iterator[Done]:
-    """Context with a callback that prints how far a stage is, once a minute and at its end."""
-    begun, last = monotonic(), monotonic()
-
-    def done(finished: int, total: int) -> None:
-        nonlocal last
-        if monotonic() - last > 60 or finished == total:
-            last = monotonic()
-            print(f"{stage}: {finished:,} of {total:,}, {last - begun:.0f} s", flush=True)
-
-    yield done
 
 
 @dataclass(frozen=True)

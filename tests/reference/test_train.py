@@ -18,9 +18,7 @@ from reference.heads import Head, read_head
 from reference.library_sources import standard_library
 from reference.losses import Eagle, Eagle3, Gto, Hass, Loss, Talf, beam_trees, unroll_tree
 from reference.losses.gto import accepted_tokens
-from reference.models import Pair, load_pair, with_draft
-from reference.selector import Selector
-from reference.tracing import TraceSettings, record_trace
+from reference.models import Pair, with_draft
 from reference.train import __main__ as commands
 from reference.train import head as training
 from reference.train import loop
@@ -30,11 +28,9 @@ from reference.train.head import HeadRecipe, frequent_tokens, train_head
 from reference.train.objectives import Batching, DraftTrees, GroupObjective, Lesson, TreeObjective, objective_of
 from reference.train.own_texts import OwnTexts
 from reference.train.target import Recipe, build_target
-from spectheory import Latency
 from spectheory.core.errors import InputError
 from tests.reference.train_heads import config, head, own_texts
 from tests.refusals import refuses
-from tests.replay.inputs import prompts
 
 LOSSES: list[Loss] = [Eagle(), Hass(), Eagle3(passes=2), Talf(k=2, depth=2), Gto(group=2, passes=2)]
 KIND = {"eagle": "eagle1", "hass": "eagle1"}
@@ -253,16 +249,6 @@ def test_a_head_is_trained_by_two_commands(tiny_folders: Path, corpus_file: Path
     assert rates == [0.02, 0.003]  # the rate of a new head makes a trained one worse
     with pytest.raises(InputError, match="another seed"):
         train("head", *learning, "--loss", "eagle", "--out", first, "--seed", 1)
-
-
-def test_a_selector_is_trained_from_a_trace(tiny_folders: Path, tmp_path: Path) -> None:
-    pair = load_pair(tiny_folders / "target", tiny_folders / "draft")
-    record_trace(pair, prompts(6), TraceSettings("numbers", 1.0, new_tokens=34), tmp_path / "trace")
-    Latency.constant(draft_seconds=0.1).save(tmp_path / "latency.json")
-    inputs = "--trace", str(tmp_path / "trace"), "--latency", str(tmp_path / "latency.json")
-    options = "--draws", "2", "--steps", "2", "--out", str(tmp_path / "selector")
-    CliRunner().invoke(commands.app, ["selector", *inputs, *options], catch_exceptions=False)
-    assert Selector.load(tmp_path / "selector").weights == pair.fingerprint
 
 
 def test_an_interrupted_building_of_the_target_goes_on_and_equals_an_uninterrupted_one(
