@@ -8,7 +8,6 @@ no checkpoint was at hand. Checked on 23 November 2026 against vllm-project/spec
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -114,35 +113,7 @@ def layer_fields(config: HeadConfig) -> dict[str, Any]:
     }
 
 
-class Layout(ABC):
-    """The format of the checkpoints of one library, which has a `name`."""
-
-    name: str
-
-    @abstractmethod
-    def owns(self, config: Mapping[str, Any]) -> bool:
-        """Whether a config.json has this layout."""
-
-    @abstractmethod
-    def refusal(self, config: HeadConfig) -> str | None:
-        """What this layout cannot express of a head; None if it can express the head."""
-
-    @abstractmethod
-    def read(self, config: Mapping[str, Any], *, own_embedding: bool) -> HeadConfig:
-        """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
-
-    @abstractmethod
-    def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
-        """The config.json of a head."""
-
-    def tensor_names(self, state: Iterable[str], config: HeadConfig) -> dict[str, str]:
-        """The name in the file of each tensor of the module. Speculators leaves out the map of a whole vocabulary."""
-        layer = "layers.0." if config.kind == "eagle1" or self.name == "speculators" else "midlayer."
-        left_out = ("d2t", "t2d") if self.name == "speculators" and config.draft_vocab_size is None else ()
-        return {name: re.sub(r"^layer\.", layer, name) for name in state if name not in left_out}
-
-
-class Speculators(Layout):
+class Speculators:
     """The layout of vllm-project/speculators, which vLLM reads.
 
     Layer numbers are of the layers that a state enters. `norm_before_residual` must be stated, because speculators
@@ -152,12 +123,15 @@ class Speculators(Layout):
     name = "speculators"
 
     def owns(self, config: Mapping[str, Any]) -> bool:
+        """Whether a config.json has this layout."""
         return "speculators_model_type" in config or "speculators_config" in config
 
     def refusal(self, config: HeadConfig) -> str | None:
+        """What this layout cannot express of a head; None if it can express the head."""
         return f"a head of kind {config.kind}" if config.kind != "eagle3" else None
 
     def read(self, config: Mapping[str, Any], *, own_embedding: bool) -> HeadConfig:
+        """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
         if (kind := need(config, "speculators_model_type")) != "eagle3":
             raise InputError(f"speculators_model_type must be eagle3, got {kind!r:.60}: no other kind is read")
         check_only(config)
@@ -175,7 +149,7 @@ class Speculators(Layout):
         )
 
     def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
-        """Engines choose the number of drafted tokens; the file states three."""
+        """The config.json of a head. Engines choose the number of drafted tokens; the file states three."""
         proposal = {
             "accept_tolerance": 0.0,
             "proposal_type": "greedy",
@@ -204,7 +178,7 @@ class Speculators(Layout):
 
 
 @dataclass(frozen=True)
-class LlamaLayout(Layout):
+class LlamaLayout:
     """The layouts of SGLang (and SpecForge) and of SafeAILab/EAGLE: the fields of one Llama config.json.
 
     SGLang's layer numbers are of the layers whose output is read, one below those of speculators: SpecForge names 1,
@@ -223,9 +197,11 @@ class LlamaLayout(Layout):
     eagle3: str
 
     def owns(self, config: Mapping[str, Any]) -> bool:
+        """Whether a config.json has this layout."""
         return config.get("architectures") in ([self.eagle1], [self.eagle3])
 
     def refusal(self, config: HeadConfig) -> str | None:
+        """What this layout cannot express of a head; None if it can express the head."""
         if self.name == "sglang" and config.kind == "eagle1" and not config.fc_bias:
             return "an EAGLE-1 head whose fc has no bias: SGLang's module always has one"
         if config.norm_before_residual:
@@ -236,6 +212,7 @@ class LlamaLayout(Layout):
         return None
 
     def read(self, config: Mapping[str, Any], *, own_embedding: bool) -> HeadConfig:
+        """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
         sizes, target = layer_sizes(config), config.get("base_model")
         if "draft_vocab_size" not in config:
             bias = config.get("bias", True)
@@ -247,7 +224,7 @@ class LlamaLayout(Layout):
         return HeadConfig("eagle3", **sizes, **vocabulary, layers=layers, own_embedding=own_embedding, target=target)
 
     def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
-        """Other libraries ignore `base_model`, the name of the target."""
+        """The config.json of a head. Other libraries ignore `base_model`, the name of the target."""
         fields = {
             "architectures": [self.eagle1 if config.kind == "eagle1" else self.eagle3],
             "base_model": config.target,
@@ -263,11 +240,19 @@ class LlamaLayout(Layout):
         return fields
 
 
+Layout = Speculators | LlamaLayout
 LAYOUTS: tuple[Layout, ...] = (
     Speculators(),
     LlamaLayout("sglang", "LlamaForCausalLMEagle", "LlamaForCausalLMEagle3"),
     LlamaLayout("eagle", "LlamaForCausalLM", "LlamaForCausalLM"),
 )
+
+
+def tensor_names(layout: str, state: Iterable[str], config: HeadConfig) -> dict[str, str]:
+    """The name in the file of each tensor of the module. Speculators leaves out the map of a whole vocabulary."""
+    layer = "layers.0." if config.kind == "eagle1" or layout == "speculators" else "midlayer."
+    left_out = ("d2t", "t2d") if layout == "speculators" and config.draft_vocab_size is None else ()
+    return {name: re.sub(r"^layer\.", layer, name) for name in state if name not in left_out}
 
 
 def layout_named(name: str) -> Layout:

@@ -80,7 +80,6 @@ def head(
     vocabulary: Annotated[int | None, typer.Option(help="Draft vocabulary of a new EAGLE-3 head.")] = None,
     steps: Annotated[int, typer.Option(help="Updates of the weights.")] = 1200,
     rows: Annotated[int, typer.Option(help="Texts in each step.")] = 16,
-    roots: Annotated[int, typer.Option(help="For talf: roots in each text at which trees are built.")] = 64,
     rate: Annotated[float | None, typer.Option(help="Learning rate; default: 0.02, or 0.003 with --start.")] = None,
     seed: int = 0,
 ) -> None:
@@ -91,7 +90,7 @@ def head(
         sizes = {"intermediate_size": intermediate, "draft_vocab_size": vocabulary}
         config = head_config(loaded.target, kind or chosen.head, **sizes, name=loaded.names[0])
     with progress("steps") as done:
-        train_head(loaded, OwnTexts(texts), out, HeadRecipe(chosen, steps, rows, seed, rate, roots), config, done)
+        train_head(loaded, OwnTexts(texts), out, HeadRecipe(chosen, steps, rows, seed, rate), config, done)
 
 
 def _pair(target: Path, device: str, draft: Path | None = None) -> Pair:
