@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from reference.heads.config import HeadConfig, normal_rope
+from reference.heads.config import SIZES, HeadConfig, normal_rope
 from spectheory.core.errors import InputError
 
 ONLY: dict[str, tuple[Any, ...]] = {
@@ -67,15 +67,14 @@ def layer_numbers(value: Any, offset: int = 0) -> Any:
 def layer_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
     """The sizes of a Llama layer, as arguments of HeadConfig."""
     check_only(config)
-    sizes = {name: need(config, name) for name in ("hidden_size", "intermediate_size", "vocab_size")}
-    heads = need(config, "num_attention_heads")
+    hidden, heads = need(config, "hidden_size"), need(config, "num_attention_heads")
+    if not isinstance(heads, int) or not isinstance(hidden, int) or heads < 1:
+        raise InputError(
+            f"hidden_size and num_attention_heads must be whole numbers, got {hidden!r:.60}, {heads!r:.60}"
+        )
+    usual = {"num_key_value_heads": heads, "head_dim": hidden // heads}
     rope = {name: config.get(name) for name in ("rope_theta", "rope_scaling", "rope_parameters")}
-    if not isinstance(heads, int) or not isinstance(sizes["hidden_size"], int) or heads < 1:
-        raise InputError(f"hidden_size and num_attention_heads must be whole numbers, got {heads!r:.60} heads")
-    return sizes | {
-        "num_attention_heads": heads,
-        "num_key_value_heads": config.get("num_key_value_heads", heads),
-        "head_dim": config.get("head_dim", sizes["hidden_size"] // heads),
+    return {name: need({**usual, **config}, name) for name in SIZES} | {
         "rms_norm_eps": config.get("rms_norm_eps", 1e-6),
         "rope": normal_rope({name: value for name, value in rope.items() if value is not None}),
         "positions": config.get("max_position_embeddings", 2048),
@@ -93,23 +92,18 @@ def draft_vocabulary(config: Mapping[str, Any]) -> dict[str, Any]:
 def layer_fields(config: HeadConfig) -> dict[str, Any]:
     """The fields of config.json for the layer of a head, as every engine reads them."""
     scaling = {name: value for name, value in config.rope.items() if name != "rope_theta"}
-    return {
+    sizes = {name: getattr(config, name) for name in SIZES}
+    return sizes | {
         "attention_bias": False,
-        "head_dim": config.head_dim,
         "hidden_act": "silu",
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
         "max_position_embeddings": config.positions,
         "mlp_bias": False,
         "model_type": "llama",
-        "num_attention_heads": config.num_attention_heads,
         "num_hidden_layers": 1,
-        "num_key_value_heads": config.num_key_value_heads,
         "rms_norm_eps": config.rms_norm_eps,
         "rope_scaling": None if scaling == {"rope_type": "default"} else scaling,
         "rope_theta": config.rope["rope_theta"],
         "tie_word_embeddings": False,
-        "vocab_size": config.vocab_size,
     }
 
 
