@@ -18,12 +18,12 @@ with app.setup:
     import spectheory as st
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE
-    from spectheory.search.shapes import Shapes, shapes
     from spectheory.yields import falling_rates
 
     LARGEST = 128
     BUDGETS = (1, 2, 4, 8, 16, 32, 64, 128)
     DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12)
+    FULL = {f"{fanout}-ary": [st.Tree.k_ary(fanout, d) for d in range(1, n)] for fanout, n in ((2, 7), (3, 5))}
 
 
 @app.cell(hide_code=True)
@@ -55,22 +55,27 @@ def _():
 @app.cell(hide_code=True)
 def _(caught, first, kept, limit):
     rates = falling_rates(first.value, caught.value, kept=kept.value, depths=max(DEPTHS))
-    found = shapes(rates, LARGEST, max_depth=limit.value)
+    trees = st.best_trees(rates, LARGEST, max_depth=limit.value)
     surface = st.yield_table(rates, LARGEST, max_depth=max(DEPTHS))
-    return found, rates, surface
+    lines = {
+        "best tree": surface[limit.value],
+        "chain": st.yield_table(rates, LARGEST, max_depth=limit.value, max_fanout=1)[-1],
+    }
+    dots = [(name, tree.budget, st.block_efficiency(tree, rates)) for name, full in FULL.items() for tree in full]
+    return dots, lines, rates, surface, trees
 
 
 @app.cell(hide_code=True)
-def _(budget, found):
-    mo.md(sentence(found, budget.value))
+def _(budget, dots, lines, trees):
+    mo.md(sentence(lines, dots, budget.value, trees[budget.value].max_depth))
 
 
 @app.cell(hide_code=True)
-def _(budget, found, rates):
-    _tree = found.trees[budget.value]
-    _drawing = charts.tree_chart(_tree, st.reach(_tree, rates), newest_of(found, budget.value))
+def _(budget, dots, lines, rates, trees):
+    _tree = trees[budget.value]
+    _drawing = charts.tree_chart(_tree, st.reach(_tree, rates), newest_of(trees, budget.value))
     _shown = [
-        charts.framed(curves(found, budget.value), "Tokens per target call by budget"),
+        charts.framed(curves(lines, dots, budget.value), "Tokens per target call by budget"),
         charts.framed(_drawing, f"The best tree of {_tree.budget}; the newest node has a ring"),
     ]
     mo.Html(charts.grid_html(mo.as_html(one).text for one in _shown))
@@ -93,27 +98,27 @@ def _():
 
 
 @app.function
-def newest_of(found: Shapes, budget: int) -> int | None:
+def newest_of(trees: list[st.Tree], budget: int) -> int | None:
     """The node of the best tree that the tree with one node less does not have; None if they do not nest."""
-    tree, before = found.trees[budget], found.trees[budget - 1]
+    tree, before = trees[budget], trees[budget - 1]
     nests = tree.budget == before.budget + 1 and (tree.parent[:-1] == before.parent).all()
     return tree.budget if nests else None
 
 
 @app.function
-def sentence(found: Shapes, budget: int) -> str:
+def sentence(lines: dict[str, np.ndarray], dots: list[tuple[str, int, float]], budget: int, depth: int) -> str:
     """What the chosen budget yields, in one sentence."""
-    full = max((tau for tree, tau in found.k_ary if tree.budget <= budget), default=None)
-    others = [f"a chain **{found.chain[budget]:.2f}**"]
+    full = max((tau for _, nodes, tau in dots if nodes <= budget), default=None)
+    others = [f"a chain **{lines['chain'][budget]:.2f}**"]
     others += [] if full is None else [f"the best full k-ary tree within it **{full:.2f}**"]
     return (
-        f"{budget} drafted tokens yield **{found.best[budget]:.2f} tokens per target call** with the best tree, "
-        f"{found.trees[budget].max_depth} deep; {' and '.join(others)}."
+        f"{budget} drafted tokens yield **{lines['best tree'][budget]:.2f} tokens per target call** with the best "
+        f"tree, {depth} deep; {' and '.join(others)}."
     )
 
 
 @app.function
-def curves(found: Shapes, budget: int) -> alt.LayerChart:
+def curves(lines: dict[str, np.ndarray], dots: list[tuple[str, int, float]], budget: int) -> alt.LayerChart:
     """Block efficiency by budget: best tree, chain and full k-ary trees, with a line at the chosen budget."""
     x = alt.X(
         "budget:Q",
@@ -123,24 +128,14 @@ def curves(found: Shapes, budget: int) -> alt.LayerChart:
     )
     y = alt.Y("tau:Q", title="tokens per target call", scale=alt.Scale(zero=False))
     colours = {"best tree": BLUE, "chain": ORANGE, "2-ary": GREEN, "3-ary": PURPLE}
-    lines = [
-        {"name": name, "budget": nodes, "tau": tau}
-        for name, taus in (("best tree", found.best), ("chain", found.chain))
-        for nodes, tau in enumerate(taus)
-        if nodes
-    ]
-    names = {2: "2-ary", 3: "3-ary"}
-    dots = [
-        {"name": names[fanout], "budget": tree.budget, "tau": tau}
-        for tree, tau in found.k_ary
-        if (fanout := len(tree.child_lists[0])) in names
-    ]
+    taus = [(name, nodes, tau) for name, line in lines.items() for nodes, tau in enumerate(line) if nodes]
+    marks, places = ([dict(zip(("name", "budget", "tau"), row, strict=True)) for row in of] for of in (taus, dots))
     colour = charts.one_of(colours)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("budget:Q"), alt.Tooltip("tau:Q", format=".3f")]
     return alt.layer(
         alt.Chart(charts.rows([{"budget": budget}])).mark_rule(color=GREY, strokeDash=[4, 3]).encode(x),
-        alt.Chart(charts.rows(lines)).mark_line(strokeWidth=2.5).encode(x, y, color=colour, tooltip=tips),
-        alt.Chart(charts.rows(dots)).mark_circle(size=70, opacity=1).encode(x, y, color=colour, tooltip=tips),
+        alt.Chart(charts.rows(marks)).mark_line(strokeWidth=2.5).encode(x, y, color=colour, tooltip=tips),
+        alt.Chart(charts.rows(places)).mark_circle(size=70, opacity=1).encode(x, y, color=colour, tooltip=tips),
     )
 
 

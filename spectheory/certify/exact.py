@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -57,6 +58,11 @@ MOST_DRAFTS_LARGE = 36
 """Maximum number of drafts of a policy in a world of `LARGE_SIZE` tokens."""
 REPEATS = 5
 """A verifier that draws is compared this often in one world. The results differ if it draws from other than `rng`."""
+LEVEL = 1e-9
+"""Maximum probability of LOSSY for a right verifier with a random source of its own; see `_Hunt._repeat`."""
+MOST_REPEATS = 2_000
+"""Maximum number of drafts that are verified again for this. They suffice for a total variation of 0.01 or more."""
+UNSTEADY = "it returned different results for the same draws: it has a random source or a state of its own"
 NEEDS_FLOATS = TypeError, AttributeError, ZeroDivisionError
 """Errors of code that runs on float64 and not on Fractions; 0/0 is NaN in float64."""
 FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
@@ -98,6 +104,10 @@ def certify_verifier(
     Outcomes that are as good as impossible do not decide, and are notes in the certificate: a token of probability 0
     that is emitted only if a random number is exactly 0, and an error in branches of a probability up to 1e-6. After an
     error of higher probability, the verdict is LOSSY if another world shows it, else UNDECIDED.
+
+    Code that draws from a random source of its own is UNDECIDED. If it is right, and its total variation was 0.01 or
+    more by chance, it is called LOSSY with a probability of at most 1e-9: before this verdict, drafts are verified
+    again.
 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function draws from
@@ -224,10 +234,25 @@ class _Hunt:
         difference, numbers = self._measure(case)
         for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
             if self._compare(case, numbers).output != difference.output:
-                raise BranchError(
-                    "it returned different results for the same draws: it has a random source or a state of its own"
-                )
+                raise BranchError(UNSTEADY)
         return difference, numbers
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def _repeat(self, difference: Difference) -> None:
+        """Verify drawn drafts again, until a random source of its own would have shown.
+
+        Suppose that the output has the target's distribution on average over such a source, and was off by a total
+        variation of t by chance. Then a draft that is drawn ends otherwise with a probability of at least t: on each
+        draft, the output is off from its mean by at most the probability that the draft ends otherwise. So n drafts end
+        as before with a probability of at most (1 - t)^n, which is `LEVEL` unless n is `MOST_REPEATS`.
+        """
+        off, verified = float(difference.total_variation), difference.verified
+        repeats = min(MOST_REPEATS, math.ceil(-math.log(LEVEL) / off)) if off else REPEATS
+        chances = [float(one.chance) for one in verified]
+        for i in np.random.default_rng(0).choice(len(verified), repeats, p=chances):
+            draft, p, _, endings = verified[i]
+            if [ending[:3] for ending in self.subject.distribution_of(draft, p)] != [ending[:3] for ending in endings]:
+                raise BranchError(UNSTEADY)
 
     @np.errstate(divide="ignore", invalid="ignore")
     def _compare(self, case: Case, numbers: Numbers) -> Difference:
@@ -259,7 +284,7 @@ class _Hunt:
         except Exception as error:
             self._fail(case, error)
         else:
-            self.drafts += difference.drafts
+            self.drafts += len(difference.verified)
             self.reached.append(case)
             self.seen[key] = self._grade(case, difference)
             self.is_rounded |= numbers is floats
@@ -341,14 +366,18 @@ class _Hunt:
     def _explained(self, case: Case) -> Counterexample | None:
         """The counterexample in a case; None if the subject does not repeat what it did."""
         try:
-            difference, _ = self._steady(case)
+            difference, _ = self._measure(case)
+            if self._grade(case, difference) != self.score(case):
+                raise BranchError(UNSTEADY)
+            if not self.subject.states_distribution:
+                self._repeat(difference)
         except Exception as error:
             self._fail(case, error)
             return None
         draft, ending = difference.shown(self.score(case)[0] > 0)
         run: tuple[str, ...] = ()
         if ending:
-            emitted = (*draft.context(ending.node), int(ending.token))
+            emitted = ending.text(draft)
             target = ", then ".join(shown(case.world.p(emitted[:i])) for i in range(len(emitted)))
             run = run_lines(f"emitted {text(emitted)}; {known_of(ending)}", target=target)
         return Counterexample(case, difference.output, difference.target, difference.total_variation, draft, run)

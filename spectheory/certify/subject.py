@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import index
 from typing import Any, NamedTuple
 
@@ -58,6 +58,10 @@ class Ending(NamedTuple):
     def is_rounded(self) -> bool:
         """Whether a float took part in its probability."""
         return is_float(self.chance) if self.branch is None else self.branch.is_rounded
+
+    def text(self, draft: Draft) -> Context:
+        """The emitted tokens."""
+        return (*draft.context(self.node), int(self.token))
 
 
 DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
@@ -190,6 +194,15 @@ def floats(distributions: Any) -> np.ndarray:
     return np.array([[float(x) for x in distribution] for distribution in distributions])
 
 
+class Verified(NamedTuple):
+    """A draft as the verifier got it, the target's distributions at its nodes, its probability, and all endings."""
+
+    draft: Draft
+    p: Any
+    chance: Any
+    endings: list[Ending]
+
+
 class Raised(NamedTuple):
     """Errors of a verifier on one draft: the most probable ending with an error, their probability, and the draft."""
 
@@ -205,24 +218,21 @@ class Difference:
     Attributes:
         output: probability of each sequence of the common length in the output.
         target: probability of each sequence of the common length by the target.
-        drafts: number of drafts in the sum.
         impossible: a sequence of probability 0 that the verifier still emits if random numbers are exactly 0, or None.
             Given these numbers, its probability is above the tolerance `ROUNDED`.
         raised: errors of the verifier, at most one for each draft.
         lost: probability that the verifier raises an error.
         is_rounded: whether a float took part in these probabilities.
-        shows: for each emitted text, its most probable ending, with (its probability, that given zeros) and its draft;
-            for (), a draft without an ending.
+        verified: all drafts.
     """
 
     output: dict[Context, Any]
     target: dict[Context, Any]
-    drafts: int
     impossible: Context | None
-    raised: tuple[Raised, ...] = ()
-    lost: Any = 0
-    is_rounded: bool = False
-    shows: dict[Context, tuple[tuple[Any, Any], Draft, Ending | None]] = field(default_factory=dict)
+    raised: list[Raised]
+    lost: Any
+    is_rounded: bool
+    verified: list[Verified]
 
     @property
     def total_variation(self) -> Any:
@@ -234,11 +244,16 @@ class Difference:
 
         Without `is_off`, they are those of `impossible`. A verifier that emits nothing has no ending.
         """
-        if not is_off and self.impossible:
-            return self.shows[self.impossible][1:]
         wanted = max(self.target, key=lambda s: (self.output[s] > 0, self.output[s] - self.target[s]))
-        begins = [self.shows[wanted[:i]] for i in range(len(wanted), -1, -1) if wanted[:i] in self.shows]
-        return max(begins, key=lambda one: one[0])[1:]
+        texts = [wanted[:i] for i in range(1, len(wanted) + 1)] if is_off or not self.impossible else [self.impossible]
+        found: tuple[Draft, Ending | None] = self.verified[0].draft, None
+        largest = (-1, 0)
+        for draft, _, chance, endings in self.verified:
+            for ending in endings:
+                weight = chance * ending.chance, ending.given_zeros
+                if ending.error is None and weight > largest and ending.text(draft) in texts:
+                    found, largest = (draft, ending), weight
+        return found
 
 
 def compare(
@@ -251,15 +266,15 @@ def compare(
     states what is no distribution; if its draws are enumerated, this is one of its errors, with its probability.
     """
     emitted: dict[Context, Any] = {}
-    impossible, drafts, lost, is_rounded = None, 0, 0, False
+    impossible, lost, is_rounded = None, 0, False
     raised: list[Raised] = []
-    shows: dict[Context, tuple[tuple[Any, Any], Draft, Ending | None]] = {}
+    verified: list[Verified] = []
     for draft, chance in branches(lambda rng: policy.grow(world, rng)):
-        drafts += 1
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
-        shows.setdefault((), ((0, 0), draft, None))
+        p = arithmetic(world.target(draft))
+        verified.append(Verified(seen, p, chance, list(distribution_of(seen, p))))
         failed = []
-        for ending in distribution_of(seen, arithmetic(world.target(draft))):
+        for ending in verified[-1].endings:
             is_rounded |= ending.is_rounded
             if ending.error is not None:
                 failed.append(ending)
@@ -270,11 +285,8 @@ def compare(
                     f"the verifier gives the negative probability {ending.chance} to node {ending.node}, token "
                     f"{ending.token}"
                 )
-            text = (*draft.context(ending.node), int(ending.token))
+            text = ending.text(draft)
             emitted[text] = emitted.get(text, 0) + chance * ending.chance
-            weight = chance * ending.chance, ending.given_zeros
-            if text not in shows or weight > shows[text][0]:
-                shows[text] = weight, draft, ending
             if ending.chance == 0 and ending.given_zeros > ROUNDED and _probability(world, text) == 0:
                 impossible = text
         if failed:
@@ -287,7 +299,7 @@ def compare(
     for text, chance in emitted.items():
         for rest in itertools.product(range(len(world.p(()))), repeat=max(0, length - len(text))):
             output[(*text, *rest)[:length]] += chance * _probability(world, (*text, *rest), len(text))
-    return Difference(output, target, drafts, impossible, tuple(raised), lost, is_rounded, shows)
+    return Difference(output, target, impossible, raised, lost, is_rounded, verified)
 
 
 def check_ending(node: int, token: int, draft: Draft) -> None:

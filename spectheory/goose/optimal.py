@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from heapq import heappop, heappush
 
 import numpy as np
 
@@ -146,25 +145,3 @@ def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, 
 def compiled() -> Callable[..., Taken]:
     """`take`, compiled by Numba and cached on disk. Numba is imported at the first call."""
     return compiler(cache=True)(take)
-
-
-def take_by_heap(p_spine: float, p_branch: float, again: float, most: int, budget: int, limit: int) -> Taken:
-    """The same result as `take`, with one heap of all candidates, for tests and as the baseline of a benchmark."""
-    parent, below, values = [-1], [0], [1.0]
-    candidates = [(-p_spine, 0, 0, 0)]  # minus the value, parent, depth below the spine, rank among the branches
-    if limit > 0:
-        heappush(candidates, (-(1 - p_spine) * p_branch, 0, 1, 0))
-    while candidates and len(parent) <= budget and candidates[0][0] < 0:
-        negated, above, deep, rank = heappop(candidates)
-        node = len(parent)
-        parent.append(above)
-        below.append(deep)
-        values.append(-negated)
-        if deep == 0:
-            heappush(candidates, (negated * p_spine, node, 0, 0))
-        elif rank + 1 < most:
-            heappush(candidates, (negated * again, above, deep, rank + 1))
-        if deep < limit:
-            rate = p_branch if deep else (1 - p_spine) * p_branch
-            heappush(candidates, (negated * rate, node, deep + 1, 0))
-    return np.array(parent, np.int32), np.array(below, np.int32), float(sum(values))

@@ -25,7 +25,7 @@ from spectheory.hardware.engine_costs import (
 )
 from spectheory.hardware.gpus import Gpu, known_gpu
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.models import Named, draft_of, lookup_named, model, require_pair
+from spectheory.hardware.models import Named, lookup_named, pair_of
 from spectheory.hardware.roofline import TOKENS, Roofline, RooflineInputs
 
 LARGEST_COUNT = 2**53
@@ -155,9 +155,10 @@ class Latency(Record):
         engine: str = DEFAULT_ENGINE,
         costs: EngineCosts | None = None,
         parallel: Parallel | None = None,
-        draft_gpus: int | None = None,
         drafting: Drafting | None = None,
         curves: Sequence[KernelCurve] | None = None,
+        quant: str | None = None,
+        kv_dtype: str | None = None,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured.
 
@@ -179,24 +180,23 @@ class Latency(Record):
             costs: your own shares of peak rates and overheads; None uses those of the engine in the shipped table.
             parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf`
                 and `llama.cpp`, otherwise `tensor`.
-            draft_gpus: the number of GPUs that share the draft; None is all.
             drafting: whether the draft runs once for each drafted level, or once for all of them; None is usual for the
                 draft, see `ModelConfig.drafts_at_once`.
             curves: measured curves of kernels; None uses those of `kernel_curves` for the engine, with which the
                 shipped costs were fitted, or none if `costs` are given.
+            quant: format of the target's weights, such as `fp8` or `q4_k_m`; None keeps the one of the config.
+            kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
                 draft cannot draft for the target, a number is out of range, or the models and the cache do not fit into
                 the memory of the GPUs.
         """
-        first = model(target)
-        second = draft_of(first, draft)
         given, (prompt, answer) = costs is not None, lengths or (0.0, 1.0)
         start, end = (DEFAULT_CONTEXT if context is None else context), None
         if context is None and lengths is not None:
             start, end = prompt, prompt + answer
-        require_pair(first, second, math.ceil(start if end is None else end))
+        first, second = pair_of(target, draft, math.ceil(start if end is None else end), quant, kv_dtype)
         card, models = gpu_of(gpu), [first] if second is None else [first, second]
         if curves is None:
             curves = () if given else kernel_curves(engine)
@@ -207,7 +207,6 @@ class Latency(Record):
             start,
             EngineCosts.of(engine) if costs is None else costs,
             usual_parallel(engine) if parallel is None else parallel,
-            draft_gpus,
             batch * prompt / answer,
             end,
             tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)) if curves else (),
@@ -229,26 +228,6 @@ class Latency(Record):
             provenance=stamp.replace(draft=lookup_named(draft)) if second is None and isinstance(draft, str) else stamp,
             inputs=inputs,
         )
-
-    @classmethod
-    def measured(cls, *, gpu: str, target: str, draft: str, folder: Path, batch: int = 1) -> Self:
-        """The record of a folder that `python -m benchmarks.gpu` has measured, see `record_path`.
-
-        Args:
-            gpu: a key or a name of the GPU.
-            target: the name of the target in the record.
-            draft: the name of the draft in the record.
-            folder: the folder of the records.
-            batch: the number of sequences that run together in a forward.
-
-        Raises:
-            InputError: there is no such record, or the times in the file are computed.
-            RecordError: the file is damaged.
-        """
-        where = record_path(gpu, target, draft, batch, folder)
-        if not where.is_file() or (record := cls.load(where)).computed:
-            raise InputError(f"there is no measured record {where}: measure with python -m benchmarks.gpu")
-        return record
 
     @property
     def summary(self) -> str:

@@ -176,28 +176,17 @@ class ModelConfig:
         shape, last = self.shape, context if last is None else last
         multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
         caches = shape.caches if last else ()
-        attention = sum(cache.layers * cache.flops * cache.read(context, last) for cache in caches)
+        attention = sum(cache.layers * cache.flops * cache.tokens(context, last) for cache in caches)
         return 2.0 * multiplied + attention + shape.state_flops
 
     def kv_bytes(self, context: float, last: float | None = None) -> float:
-        """Bytes that one sequence of `context` tokens occupies in the KV cache, with the states of recurrent layers.
+        """Bytes of the KV cache of one sequence of `context` tokens, with the states of recurrent layers.
 
-        A layer with a window keeps the window only. `last` is as in `flops_per_token`.
+        A forward reads all of them. A layer with a window keeps the window only. `last` is as in `flops_per_token`.
         """
         last = context if last is None else last
-        stored = [cache for cache in self.shape.caches if cache.stored]
-        kept = sum(cache.layers * cache.values * cache.kept(context, last) for cache in stored)
+        kept = sum(cache.layers * cache.values * cache.tokens(context, last) for cache in self.shape.caches)
         return kept * self.kv_bytes_per_value + self.shape.state_bytes
-
-    def kv_read_bytes(self, context: float, last: float | None = None) -> float:
-        """Bytes of the KV cache, and of the states of recurrent layers, that a forward reads for one sequence.
-
-        It is less than `kv_bytes` if layers attend to selected tokens only, and more if layers share a cache. `last` is
-        as in `flops_per_token`.
-        """
-        last = context if last is None else last
-        read = sum(cache.layers * cache.values * cache.read(context, last) for cache in self.shape.caches)
-        return read * self.kv_bytes_per_value + self.shape.state_bytes
 
     @property
     def _besides_experts(self) -> int:

@@ -59,8 +59,17 @@ def plan(
         InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the search does not fit into memory, `context`
             is outside the measured contexts, or the texts are too short to replay any tree.
     """
-    limits = Limits(max_budget, max_depth, max_fanout)
-    return _searched(acceptance, [latency], [latency.batch], latency.context_of(context), limits, replays, progress)
+    return schedule(
+        acceptance,
+        lambda _: latency,
+        [latency.batch],
+        context=latency.context_of(context),
+        max_budget=max_budget,
+        max_depth=max_depth,
+        max_fanout=max_fanout,
+        replays=replays,
+        progress=progress,
+    )
 
 
 def schedule(
@@ -86,7 +95,25 @@ def schedule(
     """
     check_batches(batches)
     limits, latencies = Limits(max_budget, max_depth, max_fanout), [latency_at(int(batch)) for batch in batches]
-    return _searched(acceptance, latencies, batches, context, limits, replays, progress)
+    rates = ByRates.of(acceptance) if replays is None else ByRates(acceptance)
+    found = Candidates(acceptance, limits, progress, rates.classes)
+    if replays is None:
+        options: dict[int, Option] = {0: OFF}
+        rows, lengths = [], np.unique(found.chains)
+        for latency in latencies:
+            speedups = found.speedups(latency, context)
+            best = found.fastest(speedups), found.fastest(speedups, lengths)
+            options |= {number: Option(found.tree(number)) for number in best if number not in options}
+            rows.append((options[best[0]], options[best[1]]))
+        return _schedule(rates, latencies, batches, context, limits, rows)
+    choice, rows = ReplayedChoice(replays, found, progress), []
+    for latency in latencies:
+        best = choice.fastest(latency, context)
+        rows.append((best, fastest([OFF, *choice.options.known_chains], rates, latency, context)))
+    reached = {option: choice.options.with_reach(option) for option in dict.fromkeys(best for best, _ in rows)}
+    kept = _fastest_of_each_length(choice.options.known_chains, rates, latencies, context)
+    rows = [(reached[best], reached.get(chain, chain)) for best, chain in rows]
+    return _schedule(rates, latencies, batches, context, limits, rows, kept)
 
 
 def evaluate(
@@ -136,37 +163,6 @@ def evaluate(
     rows = [(own, chain)]
     kept = _fastest_of_each_length(chains, rates, [latency], context) if replays else []
     return _schedule(rates, [latency], [latency.batch], context, limits, rows, kept)
-
-
-def _searched(
-    acceptance: Acceptance,
-    latencies: Sequence[Latency],
-    batches: Sequence[int],
-    context: int,
-    limits: Limits,
-    replays: Replays | None,
-    progress: Progress,
-) -> Schedule:
-    """The fastest option and the fastest chain at each batch size."""
-    rates = ByRates.of(acceptance) if replays is None else ByRates(acceptance)
-    found = Candidates(acceptance, limits, progress, rates.classes)
-    if replays is None:
-        options: dict[int, Option] = {0: OFF}
-        rows, lengths = [], np.unique(found.chains)
-        for latency in latencies:
-            speedups = found.speedups(latency, context)
-            best = found.fastest(speedups), found.fastest(speedups, lengths)
-            options |= {number: Option(found.tree(number)) for number in best if number not in options}
-            rows.append((options[best[0]], options[best[1]]))
-        return _schedule(rates, latencies, batches, context, limits, rows)
-    choice, rows = ReplayedChoice(replays, found, progress), []
-    for latency in latencies:
-        best = choice.fastest(latency, context)
-        rows.append((best, fastest([OFF, *choice.options.known_chains], rates, latency, context)))
-    reached = {option: choice.options.with_reach(option) for option in dict.fromkeys(best for best, _ in rows)}
-    kept = _fastest_of_each_length(choice.options.known_chains, rates, latencies, context)
-    rows = [(reached[best], reached.get(chain, chain)) for best, chain in rows]
-    return _schedule(rates, latencies, batches, context, limits, rows, kept)
 
 
 def _fastest_of_each_length(

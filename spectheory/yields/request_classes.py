@@ -165,19 +165,6 @@ class RequestClasses:
         falls = "" if self.falls[-1] == 1 else f"; rates fall with depth to {self.falls[-1]:.2f} of these"
         return f"{len(self.shares)} class{'es' * (len(self.shares) > 1)}: {classes}{falls}"
 
-    def with_ranks(self, acceptance: Acceptance) -> Self:
-        """These classes with the later ranks of other rates of the same pair: counts of chains know rank 0 only.
-
-        In every class they share what rank 0 misses as they do in `acceptance`.
-
-        Raises:
-            InputError: the classes were fitted to counts of all ranks.
-        """
-        if self.any_rank:
-            raise InputError("with_ranks is for classes of chains, these were fitted to counts of all ranks already")
-        later = _later(acceptance)
-        return replace(self, later=later[np.minimum(np.arange(len(self.falls)), len(later) - 1)])
-
     def reach_by_class(self, tree: Tree) -> Float[np.ndarray, "classes nodes"]:
         """Probability in each class that a cycle accepts each node."""
         return _reach(tree, self._tables(self.rates))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +76,14 @@ def test_what_does_not_fit_is_skipped_and_said(tmp_path: Path) -> None:
 def test_measured_records_are_found_and_dry_ones_answer_for_no_gpu(tmp_path: Path) -> None:
     """The committed profiles of the H200, from the faster way to run each forward."""
     assert len(list(records.write(H200, tmp_path))) == 7
-    eight = st.Latency.measured(gpu="NVIDIA H200", **PAIR, batch=8, folder=tmp_path)
+    place = st.Deployment("NVIDIA H200", **PAIR, measured=tmp_path, context=512)
+    eight = place.latency(8)
+    assert not eight.computed
     points = read(file_of(H200, PAIR["target"]))["points"]
     (point,) = (one for one in points if (one["batch"], one["context"], one["tokens"]) == (8, 512, 1))
     assert eight.target(1, 512) == min(point[way]["median_seconds"] for way in ("launched", "graph"))
     assert eight.overhead_seconds > 0
-    with pytest.raises(ValueError, match="there is no measured record .*: measure with "):
-        st.Latency.measured(gpu="h100_sxm", **PAIR, folder=tmp_path)
+    assert replace(place, gpu="h100_sxm").latency(8).computed
     one, other = (read(file_of(H200, name)) for name in PAIR.values())
     other["grid"] = asdict(Grid())
     refuses("must have the same grid", list, records.of_pair(one, other))

@@ -89,6 +89,12 @@ def own_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, int(np.random.Generator(np.random.PCG64()).choice(len(p[0]), p=[float(x) for x in p[0]]))
 
 
+def some_own_draws(draft: st.Draft, p: Any, rng: Any, own: np.random.PCG64) -> tuple[int, int]:
+    """Right, but every fiftieth draw is from a generator of its own."""
+    generator = np.random.Generator(own) if own.random_raw() % 50 == 0 else rng
+    return 0, int(generator.choice(len(p[0]), p=[float(x) for x in p[0]]))
+
+
 def rarely_wrong(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Wrong once in ten thousand times, by a coin that no replay sees."""
     return 0, 0 if random.gauss() > 3.7 else rng.choice(len(p[0]), p=p[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.certify.certified import (
     raises,
     rarely_wrong,
     returns_late,
+    some_own_draws,
     spoils_the_draft,
     wrong_on_one_shape_only,
 )
@@ -157,6 +159,13 @@ def test_draws_that_pass_rng_by_are_never_judged_exactly(verify: Any) -> None:
     assert certificate.cannot_replay
 
 
+def test_chance_agreement_with_draws_of_its_own_is_not_called_lossy() -> None:
+    for seed in range(50):
+        verify = partial(some_own_draws, own=np.random.PCG64(seed))
+        certificate = st.certify_verifier(verify, policies=[st.Levels((1,))], cases=20, sizes=(2,))
+        assert certificate.verdict is not Verdict.LOSSY, certificate.lines()
+
+
 def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
     certificate = st.certify_verifier(st.verify.Block(), cases=20)
     assert certificate.verdict is Verdict.LOSSLESS
@@ -203,7 +212,7 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
         (["tests.certify.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be enumerated", False),
         (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY", True),
         (
-            ["tests.certify.certified:own_draws", "--black-box", "--shape", "1", "--tv", "0.6", "--alpha", "0.01"],
+            ["tests.certify.certified:own_draws", "--shape", "1", "--tv", "0.6", "--alpha", "0.01"],
             0,
             "Levels((1,)) by IID",
             False,

@@ -64,9 +64,9 @@ def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_f
     measured = "--measured", rates_file.parent, "--batch"
     refused(
         run_plan(rates_file, *measured, "1,4"),
-        "batch-1.json for context 1,024, nor one of another batch size of the plan",
+        "batch-1.json, nor one of another batch size of the plan",
     )
-    refused(run_plan(rates_file, *measured, 2, "--context", 4096), "batch-2.json for context 4,096, nor one of")
+    refused(run_plan(rates_file, *measured, 2, "--context", 4096), "for 1 GPU, context 4,096, no lengths and the usual")
 
 
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]

@@ -18,7 +18,6 @@ import pytest
 import spectheory as st
 from spectheory import engines
 from spectheory.cli import exploring
-from spectheory.search.shapes import shapes
 from spectheory.yields import falling_rates
 from tests.command_line import Run, refused
 from tests.engines.examples import REPORTS
@@ -66,17 +65,6 @@ def test_falling_rates() -> None:
     refuses("ranks must be at least 1, got 0", falling_rates, 0.6, 0.5, ranks=0)
 
 
-def test_shapes_by_budget() -> None:
-    found = shapes(st.Acceptance.by_rank([0.5, 0.25]), 7)
-    assert found.best[:3].tolist() == [1, 1.5, 1.75]
-    assert found.chain.tolist() == [2 - 0.5**nodes for nodes in range(8)]
-    assert [(tree.budget, tau) for tree, tau in found.k_ary] == [(2, 1.75), (6, 1 + 0.75 + 0.75**2)]
-    assert [tree.budget for tree in found.trees] == list(range(8))
-    limited = shapes(st.Acceptance.by_rank([0.5, 0.25]), 7, max_depth=2)
-    assert limited.chain.tolist() == [1, 1.5, *[1.75] * 6]
-    assert max(tree.max_depth for tree in limited.trees) == 2
-
-
 def test_a_report_is_recognised_as_its_own_kind_only() -> None:
     for source, (text, *_) in REPORTS.items():
         assert engines.recognised_reports(text) == [source]
@@ -89,11 +77,11 @@ def test_a_report_is_recognised_as_its_own_kind_only() -> None:
 
 def test_yields_shows_the_best_tree_and_its_newest_node() -> None:
     page, values = opened("yields")
-    found, rates = values["found"], values["rates"]
-    assert found.best[24] == st.block_efficiency(st.best_tree(rates, 24, max_depth=12), rates)
-    assert f"{found.best[24]:.2f} tokens per target call" in page
-    assert app("yields").newest_of(found, 24) == 24
-    late = shapes(st.Acceptance.by_rank([0.3, 0.05, 0.6]), 3)
+    best, trees = values["lines"]["best tree"][24], values["trees"]
+    assert best == pytest.approx(st.block_efficiency(trees[24], values["rates"]))
+    assert f"{best:.2f} tokens per target call" in page
+    assert app("yields").newest_of(trees, 24) == 24
+    late = st.best_trees(st.Acceptance.by_rank([0.3, 0.05, 0.6]), 3)
     assert app("yields").newest_of(late, 3) is None
     framed = app("yields").surface_chart(values["surface"], 100, 7).to_dict()["layer"][-1]
     assert framed["data"]["values"] == [{"budget": 100, "depth": 7}]
@@ -109,7 +97,7 @@ def test_own_data_plans_with_what_is_pasted() -> None:
     rates, said = app("own_data").of_text(REPORTS["llama.cpp-log"][0])
     assert (rates.table[0, 0], said) == (70 / 87, "Read as llama.cpp-log, 2.92 tokens per target call")
     assert app("own_data").of_text(json.dumps(rates.to_dict()))[0].table.tolist() == rates.table.tolist()
-    assert "cannot run this plan" in app("own_data").settings(planned, place, "mlx-lm")
+    assert "cannot run this plan" in app("own_data").settings(planned, "mlx-lm")
 
 
 def test_own_data_says_what_it_cannot_use(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ PLAIN = [Run("plain", batch, 512, 1.0, source=f"plain {batch}") for batch in (1,
 CHAIN = Run("speculative", 1, 512, 1.0, tokens=6, depth=5, tau=3.0, source="chain")
 TREE = Run("speculative", 4, 512, 1.0, tokens=61, depth=6, tau=3.5, source="tree")
 FORWARD = Run("forward", 2, 512, 1.0, tokens=16, source="forward")
-SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor", None, "levels")
+SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor", "levels")
 
 
 def timed(*runs: Run, costs: EngineCosts = TRUE) -> list[Run]:

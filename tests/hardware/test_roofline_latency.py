@@ -62,8 +62,8 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
     (said,) = [one for one in st.Latency.roofline(**PAIR).provenance.assumptions if "costs of vllm" in one]
     assert "numbers are fitted to" in said
     assert "ML.ENERGY leaderboard v3" in said
-    split = st.Latency.roofline(**PAIR, gpus=4, draft_gpus=2, lengths=(64, 1)).provenance.facts
-    assert (split["parallel"], split["draft_gpus"], split["prefill_tokens"]) == ("tensor", 2, 64.0)
+    split = st.Latency.roofline(**PAIR, gpus=4, lengths=(64, 1)).provenance.facts
+    assert (split["parallel"], split["prefill_tokens"]) == ("tensor", 64.0)
     assert "aiconfigurator" in str(facts["gpu_sources"])
 
 

@@ -25,9 +25,8 @@ KINDS = {
     "dflash": "dflash-qwen3-8b",
     "dspark": "dspark-qwen3-8b",
     "medusa": "medusa-qwen3-8b",
-    "pard": "pard-qwen3-0.6b",
 }
-AT_ONCE = ("p-eagle", "dflash", "dspark", "medusa", "pard")
+AT_ONCE = ("p-eagle", "dflash", "dspark", "medusa")
 GPU = gpu("h100_sxm")
 CHAIN = st.Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6]])
 
@@ -94,7 +93,6 @@ def test_windows_read_the_mean_over_all_contexts_of_a_request(prompt: int, outpu
     contexts = prompt + (np.arange(steps) + 0.5) * output / steps
     sizes = model("gpt-oss-20b")
     for mean, each in (
-        (sizes.kv_read_bytes(prompt, prompt + output), sizes.kv_read_bytes),
         (sizes.kv_bytes(prompt, prompt + output), sizes.kv_bytes),
         (sizes.flops_per_token(prompt, prompt + output), sizes.flops_per_token),
     ):

@@ -50,7 +50,7 @@ def test_a_plan_by_classes_predicts_what_the_classes_give() -> None:
 
 def test_every_candidate_has_the_tau_of_the_classes() -> None:
     rates = replace(RATES, table=np.hstack([RATES.table, (1 - RATES.table) / 3]), hits=None, trials=None)
-    classes = CLASSES.with_ranks(rates)
+    classes = replace(CLASSES, later=np.full((len(CLASSES.falls), 1), 1 / 3))
     candidates = Candidates(rates, Limits(9), classes=classes)
     trees = [candidates.tree(i) for i in range(len(candidates.block_efficiency))]
     assert any(not tree.is_chain for tree in trees)

@@ -14,13 +14,12 @@ from spectheory.planning.fitting import BY_RATES, Fitting, at_most, one_length
 from spectheory.planning.planner import PRODUCT, evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.planning.replayed import planned_verifiers
-from spectheory.planning.schedule_record import EDITED
 from spectheory.replay import ChainText, GreedyText, Replays
 from spectheory.results.plan_comparison import mismatches
 from spectheory.verify import name_of, verifier_of
 from spectheory.yields import block_efficiency
 from tests.refusals import refuses
-from tests.replay.inputs import LATENCY, RATES, TEXTS, TREE
+from tests.replay.inputs import LATENCY, RATES, TEXTS
 
 REPLAYS = Replays(TEXTS)
 TIMES = replace(LATENCY, provenance=st.Provenance.now("test", draft="my/draft"))
@@ -161,11 +160,5 @@ def test_a_plan_that_is_off_by_replay_exports_nothing() -> None:
     assert st.export(off, "llama.cpp").args == ("--spec-type", "none")
 
 
-def test_an_edited_tree_is_evaluated_again_by_the_rates_and_says_so() -> None:
-    data = PLAN.to_dict()
-    data["options"][PLAN.choice[0]]["tree"] = TREE.parent.tolist()
-    edited = st.Schedule.from_dict(data)
-    assert edited.tau == block_efficiency(TREE, RATES)
-    assert EDITED in edited.summary
-    assert mismatches(edited, st.Provenance("decoding")) == [f"the plan's tree was {EDITED}"]
-    refuses("replayed must be of Tree.*: plan again", replace, PLAN.option(), tree=st.Tree.chain(1), planned=None)
+def test_replayed_cycles_of_another_tree_are_refused() -> None:
+    refuses("replayed must be of Tree.*: plan again", replace, PLAN.option(), tree=st.Tree.chain(1))

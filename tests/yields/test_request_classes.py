@@ -13,7 +13,6 @@ from hypothesis import strategies as hs
 import spectheory as st
 from spectheory.yields import NoClassesError, RequestClasses
 from spectheory.yields.request_classes import mixing_weights
-from tests.refusals import refuses
 
 SHARES, ALPHAS = (Fraction(2, 5), Fraction(3, 5)), (Fraction(1, 4), Fraction(4, 5))
 TREES = (st.Tree.chain(1), st.Tree.chain(4), st.Tree.chain(9), st.Tree.k_ary(2, 3), st.Tree([-1, 0, 0, 0, 1, 1, 2, 4]))
@@ -78,18 +77,14 @@ def test_tau_is_that_of_an_enumerated_world(tree: st.Tree) -> None:
 
 @pytest.mark.parametrize("length", [4, 6])
 def test_the_counts_of_a_chain_give_back_the_world(length: int) -> None:
-    """Four depths identify two classes; tau of every other chain and, with later ranks, of trees follows."""
+    """Four depths identify two classes; tau of every other chain follows."""
     found = RequestClasses.from_histogram(histogram(length, SHARES, ALPHAS))
     assert near(found, 0.25) == pytest.approx(0.4, abs=1e-3)
     assert near(found, 0.8) == pytest.approx(0.6, abs=1e-3)
     assert found.falls.tolist() == [1] * length
-    ranks = st.Acceptance.by_rank([0.5, *(0.5 * float(part) for part in LATER)])
     for tree in TREES:
         if tree.is_chain:
             assert found.block_efficiency(tree) == pytest.approx(float(world_tau(tree)), rel=1e-4)
-        else:
-            exact = float(world_tau(tree, LATER))
-            assert found.with_ranks(ranks).block_efficiency(tree) == pytest.approx(exact, rel=1e-4)
 
 
 def test_a_rate_that_falls_for_all_classes_is_found() -> None:
@@ -119,7 +114,6 @@ def test_counts_of_all_ranks_of_a_tree() -> None:
     for other in (st.Tree.chain(9), st.Tree.k_ary(2, 3)):
         exact = float(world_tau(other, LATER if other.max_depth < 5 else ()))
         assert found.block_efficiency(other) == pytest.approx(exact, rel=2e-3)
-    refuses("with_ranks is for classes of chains", found.with_ranks, table)
 
 
 def _with_ends(table: st.Acceptance) -> st.Acceptance:
