@@ -49,7 +49,7 @@ class CompareSettings:
 
     Attributes:
         temperatures: temperatures at which each decoder runs; 0 is greedy decoding.
-        new_tokens: number of tokens of each text, at least 2; stop tokens are ignored.
+        new_tokens: maximum number of tokens of each text, at least 2.
         rounds: how often each decoder decodes each prompt; the median time counts.
         seed: seed of all random streams and of the order of the decoders.
         only: decode only, beside plain decoding, decoders whose name contains this text.
@@ -170,7 +170,7 @@ def compare(
     Args:
         folder: empty folder, or the folder of the same comparison.
         pair: target and draft.
-        traced: prompts of one length that are traced at each temperature, as token ids.
+        traced: prompts that are traced at each temperature, as token ids.
         prompts: other prompts, which every decoder decodes.
         settings: temperatures, length of the texts, rounds, seed, and the choice of decoders.
         corpus: corpus of the datastore drafter; by default the files that the shipped pair was trained on.

@@ -208,7 +208,7 @@ def _overhead(
     pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator, verifier: Verifier = SAMPLE_AND_MATCH
 ) -> float:
     """Median seconds per cycle outside the forwards, over short texts with random prompts."""
-    decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier), []
+    decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier, stop_tokens=()), []
     with Meter(pair) as meter:
         for seed in range(OVERHEAD_TEXTS):
             prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()

@@ -93,22 +93,23 @@ def record_trace(
 ) -> None:
     """Write a trace to files `part-*.parquet` in `folder`, one file for each batch of prompts.
 
-    A file is written whole or not at all, and existing files are kept, so a call after an interruption continues. All
-    prompts have one length. `done` is called with the number of tokens that this call has generated for all prompts,
+    A file is written whole or not at all, and existing files are kept, so a call after an interruption continues.
+    `done` is called with the number of tokens that this call has generated for all prompts,
     and of all that it generates.
 
     Raises:
-        InputError: prompts differ in length, are too short for a head or do not fit the context, or `folder` holds a
+        InputError: there are no prompts, they are too short for a head or do not fit the context, or `folder` holds a
             trace with other settings, prompts or weights, or is in use by another process.
         LogitsError: a model returns logits that give no probabilities.
     """
-    lengths = {len(prompt) for prompt in prompts}
-    if len(lengths) != 1:
-        raise InputError(f"prompts must all have the same length, got lengths {sorted(lengths)}")
-    length = lengths.pop()
-    if length < 2 and isinstance(pair.draft, Head):
-        raise InputError("prompts must have at least 2 tokens for a draft head, which drafts nothing after the first")
-    if (need := length + settings.new_tokens) > pair.context:
+    lengths = [len(prompt) for prompt in prompts]
+    least = 1 + isinstance(pair.draft, Head)
+    if min(lengths, default=0) < least:
+        raise InputError(
+            f"need at least one prompt, each of at least {least} tokens (a draft head drafts nothing after the first), "
+            f"got lengths {lengths!s:.80}"
+        )
+    if (need := max(lengths) + settings.new_tokens) > pair.context:
         raise InputError(
             f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
         )
@@ -163,14 +164,20 @@ def _continued(
     rng: Generator,
     done: Callable[[int], None],
 ) -> list[list[int]]:
-    """The target's own text after each prompt, up to its first stop token."""
+    """The target's own text after each prompt, up to its first stop token. Prompts are padded on the left."""
     model: Any = pair.target
     cache, peaks = DynamicCache(), Peaks(f"target {pair.names[0]}", model.dtype)
-    tokens, texts = torch.tensor(prompts, device=pair.device), [[] for _ in prompts]
+    pads, texts = [max(map(len, prompts)) - len(prompt) for prompt in prompts], [[] for _ in prompts]
+    tokens = torch.tensor([[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)], device=pair.device)
+    seen = torch.arange(tokens.shape[1] + settings.new_tokens) >= torch.tensor(pads)[:, None]
+    seen = seen.long().to(pair.device)
+    places = (seen.cumsum(1) - 1).clamp_min(0)
     for step in range(settings.new_tokens):
-        out = model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        logits, read = out.logits[:, -1, : pair.vocab_size].float(), len(prompts[0]) + step
-        peaks.see(logits, lambda row, read=read: f"after token {read} of request {first + row}")
+        read = len(prompts[0]) + pads[0] + step
+        where = {"attention_mask": seen[:, :read], "position_ids": places[:, read - tokens.shape[1] : read]}
+        out = model(tokens, **where, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        logits = out.logits[:, -1, : pair.vocab_size].float()
+        peaks.see(logits, lambda row, read=read: f"after token {read - pads[row]} of request {first + row}")
         settle(peaks)
         tokens = logits.argmax(-1, keepdim=True)
         if not settings.sampling.greedy:
@@ -179,6 +186,8 @@ def _continued(
             if not text or text[-1] not in pair.stop_tokens:
                 text.append(token)
         done(step + 1)
+        if all(text[-1] in pair.stop_tokens for text in texts):
+            break
     return texts
 
 

@@ -278,3 +278,13 @@ def test_specinfer_has_the_distribution_of_all_orders_and_thirty_drafts_take_no_
     found = SpecInfer().distribution(p, q, list(range(30)))
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_float32_softmax_of_a_large_vocabulary_is_a_distribution() -> None:
+    """Its sum is 1.00002 there, which would be a mistake in a distribution on few tokens."""
+    for size, refused in ((49_152, False), (1000, True)):
+        p = np.full(size, 1.00002 / size, np.float32)
+        if refused:
+            refuses("p must be a distribution", NSS().distribution, p, p, [0])
+        else:
+            NSS().distribution(p, p, [0])
