@@ -44,11 +44,15 @@ def child_tokens(q: Float[Array, "P V"], k: int, rule: DrawRule, rng: Uniforms |
 
 
 def largest(values: Float[Array, "P V"], k: int) -> tuple[Int[Array, "P k"], Float[Array, "P k"]]:
-    """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first on the host."""
+    """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first."""
     if isinstance(values, np.ndarray):
         return largest_on_host(values, k)
-    found, tokens = values.topk(k)
-    return tokens, found
+    size = values.shape[1]
+    bits = values.float().contiguous().view(torch.int32)
+    rising = (bits ^ (bits >> 31 & 0x7FFFFFFF)).long()
+    falling = torch.arange(size - 1, -1, -1, device=values.device)
+    tokens = (rising * size + falling).topk(k).indices  # topk leaves the order of equal ones open
+    return tokens, values.gather(1, tokens)
 
 
 def _most_probable(q: Array, k: int) -> Array:

@@ -26,7 +26,7 @@ from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.tracing import by_request
+from reference.tracing import read_trace
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
@@ -49,7 +49,7 @@ class CompareSettings:
 
     Attributes:
         temperatures: temperatures at which each decoder runs; 0 is greedy decoding.
-        new_tokens: number of tokens of each text, at least 2; stop tokens are ignored.
+        new_tokens: maximum number of tokens of each text, at least 2.
         rounds: how often each decoder decodes each prompt; the median time counts.
         seed: seed of all random streams and of the order of the decoders.
         only: decode only, beside plain decoding, decoders whose name contains this text.
@@ -170,7 +170,7 @@ def compare(
     Args:
         folder: empty folder, or the folder of the same comparison.
         pair: target and draft.
-        traced: prompts of one length that are traced at each temperature, as token ids.
+        traced: prompts that are traced at each temperature, as token ids.
         prompts: other prompts, which every decoder decodes.
         settings: temperatures, length of the texts, rounds, seed, and the choice of decoders.
         corpus: corpus of the datastore drafter; by default the files that the shipped pair was trained on.
@@ -231,7 +231,7 @@ def _running(
         drawing = {"new_tokens": settings.new_tokens, "temperature": temperature, "seed": settings.seed}
         plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
         latency = plan.latency
-        tokens = [text.tolist() for text in by_request(kept / TRACE, "target_token")]
+        tokens = [row["text"] for row in read_trace(kept / TRACE)]
         for one in entrants(pair, plan, sampling, corpus, settings.seed):
             names.append(str(one))
             if settings.only.lower() in str(one).lower() or one.name == PLAIN:

@@ -54,7 +54,7 @@ class Decoder:
 
     At temperature 0 the text is the target's most probable tokens, whatever was drafted. Above it `verifier` decides
     which tokens are kept; the default, sample and match, is lossless for every drafter. A text ends at the first of
-    `stop_tokens`.
+    `stop_tokens`: by default the target's; an empty set never ends it.
 
     Raises:
         InputError: the verifier is a node solver, or is not lossless for the drafter's draw rule.
@@ -64,7 +64,7 @@ class Decoder:
     drafter: Drafter
     sampling: Sampling = field(default_factory=Sampling)
     verifier: Verifier = field(default_factory=lambda: TopDown(NSS()))
-    stop_tokens: Collection[int] = frozenset()
+    stop_tokens: Collection[int] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.verifier, Solver):
@@ -113,7 +113,7 @@ class Decoder:
             accepted.append(len(cycle.path))
             watch(cycle)
         seconds = time.perf_counter() - started
-        ends = [i + 1 for i, token in enumerate(text.tokens) if token in self.stop_tokens]
+        ends = [i + 1 for i, token in enumerate(text.tokens) if token in text.stop_tokens]
         tokens = text.tokens[: min([new_tokens, *ends])]
         return Generation(tokens, accepted, started, seconds)
 
@@ -152,7 +152,7 @@ class Decoding:
         self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
     ) -> None:
         pair, self.sampling, self.verifier = decoder.pair, decoder.sampling, decoder.verifier
-        self.stop_tokens = frozenset(decoder.stop_tokens)
+        self.stop_tokens = pair.stop_tokens if decoder.stop_tokens is None else frozenset(decoder.stop_tokens)
         self.draft_rng = None if draft_rng is None else Uniforms(draft_rng)
         self.rng = None if rng is None else Coins(rng)
         self.target = cached(pair.target, pair.vocab_size, f"target {pair.names[0]}")

@@ -214,7 +214,11 @@ def _overhead(
     On CUDA a graph holds more than the forwards, and a meter would hold up the host: there it is what the forwards of
     `latency` leave of a cycle, after a text in which graphs are captured.
     """
-    decoder, on_device, shares = Decoder(pair, PlannedTree(tree), sampling, verifier), pair.device.type == "cuda", []
+    decoder, on_device, shares = (
+        Decoder(pair, PlannedTree(tree), sampling, verifier, ()),
+        pair.device.type == "cuda",
+        [],
+    )
     context = int(latency.contexts[0])
     forwards = latency.draft_levels(tree, context) + latency.target(tree.budget + 1, context)
     for seed in range(OVERHEAD_TEXTS + on_device):

@@ -16,10 +16,8 @@ from spectheory.core.errors import InputError
 Kind = Literal["eagle1", "eagle3"]
 """The kinds of heads: of EAGLE-1 and EAGLE-2, which differ in their trees only, and of EAGLE-3."""
 
-SIZES = (
-    *("hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
-    "positions",
-)
+SIZES = "hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"
+"""Sizes of a layer, as fields of config.json name them too."""
 LARGEST = 2**24
 """The largest size, far beyond those of any head, so that a damaged file takes neither memory nor time."""
 
@@ -91,7 +89,7 @@ class HeadConfig:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InputError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r:.80}")
-        for name in SIZES:
+        for name in (*SIZES, "positions"):
             check_whole(name, getattr(self, name), 1, most=LARGEST)
         if self.num_attention_heads % self.num_key_value_heads or self.head_dim % 2:
             raise InputError(
@@ -140,18 +138,13 @@ class HeadConfig:
 
     def llama(self, attention: str = "sdpa") -> LlamaConfig:
         """The configuration of the head's layer; `attention` is the attention implementation of transformers."""
-        options: dict[str, Any] = {"attn_implementation": attention}
+        options: dict[str, Any] = {name: getattr(self, name) for name in SIZES}
         return LlamaConfig(
-            hidden_size=self.hidden_size,
-            intermediate_size=self.intermediate_size,
-            vocab_size=self.vocab_size,
             num_hidden_layers=1,
-            num_attention_heads=self.num_attention_heads,
-            num_key_value_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
             rms_norm_eps=self.rms_norm_eps,
             rope_parameters=dict(self.rope),
             max_position_embeddings=self.positions,
+            attn_implementation=attention,
             **options,
         )
 

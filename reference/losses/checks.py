@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from spectheory.core.arrays import SUM_TOLERANCE
+from spectheory.core.arrays import sum_tolerance
 from spectheory.core.errors import InputError
 
 
@@ -35,7 +35,7 @@ def check_rows(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"
     if mask.dtype != torch.bool or not mask.any():
         raise InputError("mask must be boolean and keep at least one position: leave out batches without any")
     sums = target.sum(-1)[mask]
-    if (wrong := ~((sums > 0) & (sums <= 1 + SUM_TOLERANCE))).any():  # NaN as well
+    if (wrong := ~((sums > 0) & (sums <= 1 + sum_tolerance(target.shape[-1])))).any():  # NaN as well
         raise InputError(
             f"target must be distributions, got a row of sum {float(sums[wrong][0]):.6g}: take softmax in float32, and "
             "leave out of the mask where the target emits no token of the draft's vocabulary"

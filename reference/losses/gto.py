@@ -94,6 +94,10 @@ class Gto(Loss):
         epsilon: added to the standard deviation; above 0.
         weight: w.
         passes: passes of the token-level loss, which is EAGLE-3's.
+        k: width of the beam by which the draft grows its trees, as in EAGLE-2.
+        depth: depth of these trees, at most `passes`.
+        groups: number of groups in each text, drawn anew at each step.
+        shuffled: whether the rewards of a group are dealt to its positions at random: the control that must not gain.
 
     Source: Group Tree Optimization, Eq. (5) to (13).
     """
@@ -105,10 +109,17 @@ class Gto(Loss):
     epsilon: float = 1e-6
     weight: float = 0.5
     passes: int = 7
+    k: int = 4
+    depth: int = 4
+    groups: int = 4
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         check_whole("group", self.group, 2, ": a group of one has no advantage")
         check_whole("passes", self.passes, 1)
+        check_whole("depth", self.depth, 1, most=self.passes)
+        check_whole("k", self.k, 1)
+        check_whole("groups", self.groups, 1)
         check_weights(clip=self.clip, weight=self.weight)
         for name, most in (("eta", float("inf")), ("epsilon", float("inf")), ("clip", 1)):
             if not 0 < getattr(self, name) < most:

@@ -120,6 +120,7 @@ class Talf(Loss):
     Attributes:
         k: width of the beam.
         depth: number of levels of the tree, the root included, which is the number of passes of the draft.
+        roots: number of roots in each text, drawn anew at each step.
 
     Source: SALF & TALF, Section 3.2, Algorithm 1.
     """
@@ -127,10 +128,11 @@ class Talf(Loss):
     name: ClassVar[str] = "talf"
     k: int = 4
     depth: int = 3
+    roots: int = 64
 
     def __post_init__(self) -> None:
-        check_whole("k", self.k, 1)
-        check_whole("depth", self.depth, 1)
+        for name in ("k", "depth", "roots"):
+            check_whole(name, getattr(self, name), 1)
 
     def __call__(self, logits: Float[Tensor, "R N V"], trees: BeamTrees, mask: Bool[Tensor, " R"]) -> Float[Tensor, ""]:
         """The loss of R trees, a scalar.

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from reference.library_sources import SourceFile, standard_library
-from reference.train.loop import Done, LearningRates, fit
+from reference.train.loop import Done, fit
 from spectheory.core.files import owned, write_whole
 
 SEPARATOR = "<|endoftext|>"
@@ -118,7 +118,7 @@ def build_target(folder: Path, work: Path, recipe: Recipe, done: Done = lambda f
         return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), rows[:, 1:].flatten())
 
     with owned(work, work / "writer.lock", "name another folder"):
-        fit(model, loss, LearningRates(recipe.steps), work / "target.pt", done)
+        fit(model, loss, recipe.steps, (0.02, 0.003), work / "target.pt", done)
     export(model, tokenizer, folder / "target")
     split = {"train": [file.name for file in train], "held_out": [file.name for file in held_out]}
     write_whole(folder / "split.json", json.dumps(split, indent=0) + "\n")

@@ -22,8 +22,11 @@ from spectheory.planning.schedule_record import Schedule
 
 if TYPE_CHECKING:
     from reference.models import Pair
+    from reference.prompts import Prompt
 
 Number = TypeVar("Number", int, float)
+SHIPPED_LENGTH = 64
+"""Number of tokens of each shipped prompt, whose files are cut anywhere."""
 
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; 0 is greedy decoding.")]
@@ -130,29 +133,41 @@ class PromptOptions:
 
     prompts: Annotated[
         Path | None,
-        typer.Option(help="File of prompts: JSON Lines with a field 'text'.", show_default="shipped prompts"),
+        typer.Option(
+            help="File of prompts: JSON Lines with a field 'text', or 'messages' for the model's chat template.",
+            show_default="shipped prompts",
+        ),
     ] = None
     prompt_tokens: Annotated[
-        int, typer.Option(help="Number of tokens in each prompt. Longer prompts are cut, shorter prompts are refused.")
-    ] = 64
-    new_tokens: Annotated[int, typer.Option(help="Number of tokens to generate after each prompt.")] = 128
+        int | None,
+        typer.Option(
+            help="Maximum number of tokens of a prompt. Longer texts are cut, longer chats are refused.",
+            show_default="64 for the shipped prompts, else none",
+        ),
+    ] = None
+    new_tokens: Annotated[
+        int, typer.Option(help="Maximum number of tokens to generate after each prompt; a text may end before.")
+    ] = 128
 
-    def read(self, skip: int, count: int, *, least_skip: int = 0) -> list[str]:
-        """The texts of `count` prompts, after the first `skip` prompts of the file. This needs no model.
+    def read(self, skip: int, count: int, *, least_skip: int = 0) -> list[Prompt]:
+        """`count` prompts, after the first `skip` prompts of the file. This needs no model.
 
         `least_skip` is the smallest `skip` that the command allows. Error messages use it.
         """
         from reference.prompts import HELD_OUT, load_prompts
 
         check_whole("--count", count, 1)
-        check_whole("--prompt-tokens", self.prompt_tokens, 1)
+        if self.prompt_tokens is not None:
+            check_whole("--prompt-tokens", self.prompt_tokens, 1)
         return load_prompts(self.prompts or HELD_OUT, count, skip, least_skip=least_skip)
 
     def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
         """The token ids of the prompts that `read` reads."""
         from reference.prompts import encode_prompts
 
-        return encode_prompts(pair, self.read(skip, count, least_skip=least_skip), self.prompt_tokens, skip)
+        longest = self.prompt_tokens or (None if self.prompts else SHIPPED_LENGTH)
+        prompts = self.read(skip, count, least_skip=least_skip)
+        return encode_prompts(pair, prompts, longest, skip, new_tokens=self.new_tokens)
 
     @property
     def dataset(self) -> str:

@@ -66,7 +66,7 @@ def folder(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_decoder_writes_the_same_greedy_texts(folder: Path) -> None:
     record = Comparison.load(folder / RECORD)
     assert (record.equal == 1).all()
-    assert (record.tokens == 15).all()
+    assert (record.tokens <= 15).all()
     greedy = [str(one) for one in record.decoders if one.temperature == 0]
     assert greedy[:5] == ["HF plain", "HF assisted, 5", "HF prompt lookup", "plain, Greedy", "chain of 5, Greedy"]
     assert {f"{name}, Greedy" for name in ("OPT-Tree", "prompt lookup", "Goose", "datastore")} <= set(greedy)

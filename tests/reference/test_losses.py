@@ -115,7 +115,7 @@ def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:
     assert all(loss_of(loss.name) == loss for loss in ALL)
     assert loss_of("hass", ["passes=2", "decay=0.5"]) == Hass(passes=2, decay=0.5)
     assert loss_of("talf", ["k=2"]) == Talf(k=2)
-    assert loss_of("gto", ["passes=3"]) == Gto(passes=3)
+    assert loss_of("gto", ["passes=5"]) == Gto(passes=5)
     refuses("unknown loss 'tafl': did you mean talf", loss_of, "tafl")
     refuses("unknown setting of the loss talf 'j'", loss_of, "talf", ["j=2"])
     refuses("k must be a number, got 'two'", loss_of, "talf", ["k=two"])

@@ -114,5 +114,6 @@ def test_unusable_arguments_are_refused() -> None:
     refuses("now must have shape \\(2, 3, 4\\), groups of the size that is set", LOSS, now[:, :2], **given)
     refuses("group must be at least 2, got 1: a group of one has no advantage", Gto, group=1)
     refuses("clip must be above 0 and below 1, got 1", Gto, clip=1)
+    refuses("depth must be between 1 and 2, got 3", Gto, passes=2, depth=3)
     refuses("eta must be above 0", Gto, eta=0)
     refuses("weight must be a finite number of at least 0, got -1", Gto, weight=-1)

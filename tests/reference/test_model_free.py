@@ -13,7 +13,7 @@ from torch import Generator
 
 from reference.decode import Decoder
 from reference.drafters import ALL, Drafter, Goose, PlannedTree, PromptLookup, Searched, TokenRecycling
-from reference.drafters.adjacency import DenseTable, TwoTierTable, harvest_order
+from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.lookup import TextIndex
 from reference.drafters.recycling import PUBLISHED_TREE
 from reference.models import Pair
@@ -89,16 +89,6 @@ def test_a_longer_ngram_decides_and_a_shorter_one_may_disagree() -> None:
 
 
 rows = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99)), min_size=1, max_size=12)
-
-
-@given(st.lists(rows, min_size=1, max_size=4), st.integers(1, 5))
-def test_the_dense_table_is_a_dictionary(harvests: list[list[tuple[int, int]]], k: int) -> None:
-    table, known = DenseTable(5, k, torch.device("cpu")), {token: list(range(k)) for token in range(5)}
-    for harvest in harvests:
-        logits = torch.stack([row_of(seed, 5) for _, seed in harvest])
-        table.harvest(torch.tensor([token for token, _ in harvest]), logits)
-        known |= {token: row.topk(k).indices.tolist() for (token, _), row in zip(harvest, logits, strict=True)}
-    assert table.tokens.tolist() == [known[token] for token in range(5)]
 
 
 @given(st.lists(rows, min_size=1, max_size=4), st.sampled_from([0.0, 0.1, 0.3]))
