@@ -1,4 +1,4 @@
-"""The judge: equal to replay and to decoding, exactly 0 for equal drafts, resumed; its intervals; what it refuses."""
+"""The judge: equal to replay, exactly 0 for equal drafts; its intervals; what it refuses."""
 
 from __future__ import annotations
 
