@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.planning.replayed import WEIGHT, counted_paths, counted_trees
+from spectheory.planning.replayed import WEIGHT, counted_paths
 from spectheory.replay import GreedyText
 from tests.replay.inputs import RATES
 
@@ -61,5 +61,5 @@ def test_where_no_cycle_starts_the_tree_is_that_of_the_rates() -> None:
     texts, starts = [GreedyText(np.zeros(50, int))], [np.zeros(50)]
     paths = counted_paths(texts, starts, RATES, budget=6, depth=9, fanout=9)
     sizes = (1, 3, 6)
-    found = [st.block_efficiency(tree, RATES) for tree in counted_trees(paths, (*sizes, 7))]
+    found = [st.block_efficiency(st.Tree.from_paths(paths[:size]), RATES) for size in sizes]
     assert found == pytest.approx([st.block_efficiency(st.best_tree(RATES, size), RATES) for size in sizes], rel=1e-12)
