@@ -16,7 +16,7 @@ from reference.models import Pair, weights_hash
 from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
-from reference.tracing import by_request, traced_pair, traced_prompts
+from reference.tracing import traced_texts
 from spectheory import DrawRule, Tree
 from spectheory.core.errors import InputError
 from spectheory.replay.cycle import Cycle, OneText
@@ -64,10 +64,7 @@ class HeldOutTexts:
         Raises:
             InputError: the folder holds no trace or a damaged one, or it was recorded with another pair.
         """
-        texts = [text.tolist() for text in by_request(folder, "target_token")]
-        stamp = stamp_of(folder)
-        models = traced_pair(stamp) if pair is None else pair
-        return cls(models, traced_prompts(folder, models)[: len(texts)], texts, Sampling.of(stamp))
+        return cls(*traced_texts(folder, pair), Sampling.of(stamp_of(folder)))
 
     @cached_property
     def hashes(self) -> list[str]:

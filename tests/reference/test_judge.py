@@ -26,7 +26,7 @@ from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
 from tests.reference.sampled_text import restless
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 from tests.refusals import refuses
-from tests.replay.inputs import prompts
+from tests.replay.enumerated import prompts
 
 CHAIN, TREE = st.Tree.chain(3), st.Tree([-1, 0, 0, 1, 1, 2])
 CASES: list[tuple[float, st.Tree, Verifier]] = [
