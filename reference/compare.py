@@ -26,7 +26,7 @@ from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.tracing import by_request
+from reference.tracing import read_trace
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
@@ -231,7 +231,7 @@ def _running(
         drawing = {"new_tokens": settings.new_tokens, "temperature": temperature, "seed": settings.seed}
         plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
         latency = plan.latency
-        tokens = [text.tolist() for text in by_request(kept / TRACE, "target_token")]
+        tokens = [row["text"] for row in read_trace(kept / TRACE)]
         for one in entrants(pair, plan, sampling, corpus, settings.seed):
             names.append(str(one))
             if settings.only.lower() in str(one).lower() or one.name == PLAIN:

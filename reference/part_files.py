@@ -1,21 +1,18 @@
-"""Folders of Parquet files. A folder belongs to one run, such as a trace; a file is written whole or not at all."""
+"""Folders of results. A folder belongs to one run, such as a trace, and has one writer at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from spectheory import Provenance
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned, read_text, whole_file, write_whole
+from spectheory.core.files import owned, read_text, write_whole
 from spectheory.core.json_values import parse, to_json
 
 STAMP = "provenance.json"
@@ -130,18 +127,3 @@ def stamp_of(folder: Path) -> Provenance:
         return Provenance.from_dict(parse(read_text(folder / STAMP), STAMP))
     except InputError as error:
         raise InputError(f"{folder / STAMP} is damaged: remove the folder and record again") from error
-
-
-def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
-    """Write `rows` to a file that appears only once it is complete."""
-    table = pa.Table.from_pylist(list(rows), schema=columns)
-    with whole_file(part) as partial:
-        pq.write_table(table, partial, write_page_checksum=True)
-
-
-def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a table that `write_part` wrote, or some of its columns. Raises InputError if the file is damaged."""
-    try:
-        return pq.read_table(part, columns=columns, page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error

@@ -78,7 +78,7 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str
@@ -151,7 +151,8 @@ class CalibratedCosts(Record):
         Raises:
             InputError: a number is out of range, or the models and the caches do not fit into memory.
         """
-        found = self.setup.latency(batch, context, self.costs, self.engine)
+        place = vars(self.setup) | {"batch": batch, "context": context, "engine": self.engine}
+        found = Latency.roofline(**place, costs=self.costs)
         return replace(found, provenance=found.provenance.assuming(self.said, *self.warnings))
 
     def require_for(self, inputs: RooflineInputs) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import DEFAULT_CONTEXT, Drafting, Latency, record_path
+from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency, record_path
 from spectheory.hardware.models import draft_of, kind_named, lookup_named, model, shipped_name
 from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
 from spectheory.planning.planner import schedule
@@ -51,8 +51,6 @@ class Deployment:
             engine of calibrated `costs`, otherwise `vllm`.
         parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf` and
             `llama.cpp`, otherwise `tensor`.
-        drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`); None is
-            as measured, and for computed times usual for the draft, see `ModelConfig.drafts_at_once`.
         prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. Times are then computed,
             because measured records have no times of prompts. None, without both, counts no prompts.
         costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
@@ -79,7 +77,6 @@ class Deployment:
     kv_dtype: str | None = None
     engine: str | None = None
     parallel: Parallel | None = None
-    drafting: Drafting | None = None
     prompt_tokens: float | None = None
     output_tokens: float | None = None
     costs: CalibratedCosts | EngineCosts | None = None
@@ -136,13 +133,12 @@ class Deployment:
             draft=self.draft,
             gpus=self.gpus,
             batch=batch,
-            context=self.context if self._lengths else self.planned_context,
+            context=self.planned_context,
             lengths=self._lengths,
             engine=self.timed_engine,
             costs=calibrated.costs if calibrated else self.costs,
             curves=calibrated.setup.curves if calibrated else None,
             parallel=self.parallel,
-            drafting=self.drafting,
             quant=self.quant,
             kv_dtype=self.kv_dtype,
         )
@@ -224,7 +220,7 @@ class Deployment:
         record = Latency.load(path)
         if record.computed or not record.covers(self.planned_context):
             return None
-        return record if self.drafting is None else replace(record, drafting=self.drafting)
+        return record
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""

@@ -245,15 +245,6 @@ class Schedule(Record):
         return "; ".join([*ends, end])
 
     @property
-    def other_models(self) -> str:
-        """Of which models the rates and the times are, if they name different ones; otherwise ""."""
-        rates, times = self.acceptance.provenance, self.latencies[0].provenance
-        named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
-        differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
-        measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
-        return f"rates were measured with {measured} and are used with {used}" if differing else ""
-
-    @property
     def error_lines(self) -> list[str]:
         """What is known about the error of the predictions, the most important sentence first."""
         said = [] if self.confidence is None else self.confidence.lines
@@ -360,6 +351,14 @@ class Schedule(Record):
         count = len(self.options)
         found = runs(self.batches, self.choice + count * self.computed)
         return [(first, last, self.options[number % count].tree, number >= count) for first, last, number in found]
+
+
+def other_models(rates: Provenance, times: Provenance) -> str:
+    """Of which models the rates and the times are, if they name different ones; otherwise ""."""
+    named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
+    differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
+    measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
+    return f"rates were measured with {measured} and are used with {used}" if differing else ""
 
 
 def check_batches(batches: Sequence[int] | np.ndarray) -> None:

@@ -56,10 +56,10 @@ def test_vllm_bench_serve(tmp_path: Path) -> None:
 
 def test_sglang_bench_serving(tmp_path: Path) -> None:
     file = str(tmp_path / "bench")
-    names: dict[str, Any] = {"gpus": 2, "engine": "sglang", "version": "0.5.15", "quantisation": "fp8", "source": file}
+    names: dict[str, Any] = {"gpus": 2, "engine": "sglang", "version": "0.5.15", "source": file}
     names["model"] = "owner/target"
     assert read(tmp_path, [SERVING]).runs == (Run("plain", 4, 575.5, 0.015625, prefill_tokens=16, **names),)
-    shape: dict[str, Any] = {"tokens": 8, "depth": 3, "tau": 2.5, "draft": "owner/draft"}
+    shape: dict[str, Any] = {"tokens": 8, "depth": 3, "tau": 2.5}
     cycle = Run("speculative", 4, 575.5, 0.0390625, prefill_tokens=40, **shape, **names)
     speculative = SERVED | {"accept_length": 2.5}
     assert read(tmp_path, [speculative]).runs == (cycle,), "SGLang counts the root"
@@ -71,7 +71,7 @@ def test_sglang_bench_serving(tmp_path: Path) -> None:
 
 def test_llama_bench(tmp_path: Path) -> None:
     names: dict[str, Any] = {"model": "models/m-q4_k_m.gguf", "gpu": "NVIDIA GeForce RTX 3090", "gpus": 1}
-    names |= {"engine": "llama.cpp", "version": "b9300", "quantisation": "q4_k_m", "kv_dtype": "f16"}
+    names |= {"engine": "llama.cpp", "version": "b9300"}
     found = read(tmp_path, json.dumps([BENCH, BENCH | PROMPT, BENCH | PROMPT | {"n_prompt": 512, "avg_ts": 32000.0}]))
     where = f"{tmp_path / 'bench'}, entry "
     assert found.runs == (
@@ -90,8 +90,6 @@ def test_llama_bench(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        ({"model_type": "llama 70B IQ3_XXS - 3.0625 bpw"}, {"quantisation": "iq3_xxs"}),
-        ({"type_v": "q8_0"}, {"kv_dtype": "f16/q8_0"}),
         ({"gpu_info": "A, A", "split_mode": "none"}, {"gpu": "A", "gpus": 1}),
         ({"gpu_info": "A, A, A", "devices": "CUDA0/CUDA1"}, {"gpu": "A", "gpus": 2}),
         ({"gpu_info": "", "backends": "CPU", "n_gpu_layers": 0}, {"gpu": None, "gpus": None}),

@@ -22,7 +22,7 @@ from spectheory.otlp import RRS
 from spectheory.replay import Replays, TargetText
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, Verifier
 from tests.refusals import refuses
-from tests.replay.inputs import IID, NO_REPLACEMENT, TREE, prompts
+from tests.replay.enumerated import IID, NO_REPLACEMENT, TREE, prompts
 
 REQUESTS = prompts(12)
 RARE = 1e-45
