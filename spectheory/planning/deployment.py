@@ -82,12 +82,11 @@ class Deployment:
     costs: CalibratedCosts | EngineCosts | None = None
 
     def __post_init__(self) -> None:
-        if self.prompt_tokens is None and self.output_tokens is None:
+        if self._lengths is None:
+            if self.prompt_tokens is not self.output_tokens:
+                raise InputError("prompt_tokens and output_tokens belong together: give both, or a context instead")
             return
-        if self.prompt_tokens is None or self.output_tokens is None:
-            given, other = ("prompt", "output") if self.output_tokens is None else ("output", "prompt")
-            raise InputError(f"{given}_tokens needs {other}_tokens: give both, or a context without either")
-        prompt, output = self.prompt_tokens, self.output_tokens
+        prompt, output = self._lengths
         check_not_negative("prompt_tokens", prompt, ": give the mean number of tokens of a prompt")
         check_not_negative("output_tokens", output, ": give the mean number of tokens of an answer")
         if output == 0:
@@ -218,9 +217,8 @@ class Deployment:
         if not (path := self._record(batch)).is_file():
             return None
         record = Latency.load(path)
-        if record.computed or not record.covers(self.planned_context):
-            return None
-        return record
+        covers = record.contexts[0] <= self.planned_context <= record.contexts[-1]
+        return record if covers and not record.computed else None
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""
