@@ -82,7 +82,7 @@ def run(
     try:
         for step in wanted:
             if step == "graphs":
-                graphs(out / "graphs.json", pair, place, rows[: 2 if dry_run else 5], seed)
+                graphs(out / "graphs.json", pair, place, rows[: 2 if dry_run else 5], new_tokens, seed)
             elif step == "compare":
                 degrees = tuple(map(float, temperatures.split(",")))
                 compare(out / "compare", pair, rows, CompareSettings(degrees, new_tokens, 1, seed, only), ends)

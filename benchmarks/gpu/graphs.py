@@ -27,7 +27,7 @@ TREE = Tree.from_paths([(0,) * n for n in range(1, 7)] + [(0,) * n + (1,) for n 
 """A tree of 13 nodes for texts that are to be equal."""
 
 
-def graphs(file: Path, pair: Pair, place: Place, prompts: list[list[int]], seed: int) -> None:
+def graphs(file: Path, pair: Pair, place: Place, prompts: list[list[int]], new_tokens: int, seed: int) -> None:
     """Milliseconds of the forwards of both models by rows, launched and replayed; and whether texts are equal."""
     context = max(map(len, prompts))
     found: dict[str, Any] = {"provenance": place.stamp("graphs", seed, **pair.stamp).to_dict(), "context": context}
@@ -45,7 +45,10 @@ def graphs(file: Path, pair: Pair, place: Place, prompts: list[list[int]], seed:
                 with mock.patch("reference.decode.cached", make), mock.patch("reference.drafters.model.cached", make):
                     decoder = Decoder(pair, drafter, sampling, stop_tokens=())
                     texts.append(
-                        [decoder.generate(row, 64, *streams(pair, seed, i)).tokens for i, row in enumerate(prompts)]
+                        [
+                            decoder.generate(row, new_tokens, *streams(pair, seed, i)).tokens
+                            for i, row in enumerate(prompts)
+                        ]
                     )
             found["equal"][f"{name}, {sampling}"] = [sum(a == b for a, b in zip(*texts, strict=True)), len(prompts)]
     write_whole(file, json.dumps(found, indent=1) + "\n")
