@@ -198,18 +198,15 @@ def test_the_measured_section_of_a_page_is_written(tmp_path: Path, capsys: pytes
     page.write_text(f"above\n\n{BEGIN}\nold\n\n{END}\nbelow\n", encoding="utf-8")
     assert main([str(file), "--out", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
-    assert (text.startswith(f"above\n\n{BEGIN}"), text.endswith(f"{END}\nbelow\n"), "old" in text) == (
-        True,
-        True,
-        False,
-    )
+    assert text.startswith(f"above\n\n{BEGIN}")
+    assert text.endswith(f"{END}\nbelow\n")
+    assert "old" not in text
     for words in ("1 rows of 1 sources in `rows.csv`", "dense 16-bit, one request", "abacus"):
         assert words in text
     assert "dense 16-bit, one request" in capsys.readouterr().out
 
 
 # The table of the errors of each class of deployments
-
 
 MEASURED = {"measured_plain_tok_s": "100", "measured_spec_tok_s": "", "measured_speedup": "1.5"}
 PLAIN = {"measured_speedup": "", "acceptance_tau": ""}
