@@ -138,13 +138,12 @@ class HeadConfig:
 
     def llama(self, attention: str = "sdpa") -> LlamaConfig:
         """The configuration of the head's layer; `attention` is the attention implementation of transformers."""
-        options: dict[str, Any] = {name: getattr(self, name) for name in SIZES}
+        options = {name: getattr(self, name) for name in SIZES} | {"attn_implementation": attention}
         return LlamaConfig(
             num_hidden_layers=1,
             rms_norm_eps=self.rms_norm_eps,
             rope_parameters=dict(self.rope),
             max_position_embeddings=self.positions,
-            attn_implementation=attention,
             **options,
         )
 

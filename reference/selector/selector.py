@@ -11,7 +11,7 @@ from torch import Tensor
 from reference.sampling import Sampling
 from reference.selector.labels import Labels
 from reference.selector.network import Features, SelectorNetwork, all_scalars, objective
-from reference.selector.trees import Action, ActionSpace, best_static
+from reference.selector.trees import Action, best_static
 from spectheory import Latency
 from spectheory.core.errors import InputError
 
@@ -26,34 +26,26 @@ class Selector:
     """A trained network that chooses a tree by what is known before the tree is drawn.
 
     Attributes:
-        space: the actions.
-        verifier: the verifier of its labels.
-        weights: hash of the weights of the pair of its labels.
-        sampling: the sampling of its labels.
+        labels: the labels that it was trained on, whose pair, sampling, verifier and actions are its own.
         latency: seconds of forwards of the machine that it is for.
         means, scales: (scalars,) mean and scale of each scalar feature; it is standardised to (x - mean) / scale.
-        prompts: hashes of the prompts of its labels.
         network: the network, in evaluation mode, on the host.
     """
 
-    space: ActionSpace
-    verifier: str
-    weights: str
-    sampling: Sampling
+    labels: Labels
     latency: Latency
     means: Tensor
     scales: Tensor
-    prompts: frozenset[str]
     network: SelectorNetwork
 
     def require(self, weights: str, sampling: Sampling) -> None:
         """Raise InputError if this selector was trained for a pair of other weights or for another sampling."""
-        if weights != self.weights:
-            raise InputError(
-                f"the selector is for a pair of weights {self.weights}, got {weights}: train a selector for this pair"
-            )
-        if sampling != self.sampling:
-            raise InputError(f"the selector was trained for {self.sampling}, not for {sampling}: train another one")
+        for what, ours, theirs in (
+            ("a pair of weights", self.labels.weights, weights),
+            ("text of", self.labels.sampling, sampling),
+        ):
+            if ours != theirs:
+                raise InputError(f"the selector is for {what} {ours}, not {theirs}: train another one")
 
     @torch.inference_mode()
     def chosen(self, features: Features) -> Int[Tensor, " B"]:
@@ -62,11 +54,11 @@ class Selector:
 
     def tree(self, features: Features) -> Action:
         """The tree at one root."""
-        return self.space.trees[int(self.chosen(features)[0])]
+        return self.labels.space.trees[int(self.chosen(features)[0])]
 
     def standardised(self, features: Features) -> Features:
         """The features with all scalars, standardised as in training."""
-        scalars = (all_scalars(features.scalars, self.sampling, self.latency) - self.means) / self.scales
+        scalars = (all_scalars(features.scalars, self.labels.sampling, self.latency) - self.means) / self.scales
         return Features(features.target, features.draft, features.root, scalars)
 
 
@@ -101,10 +93,7 @@ def train_selector(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = SelectorNetwork(*hidden, len(labels.space.trees), DROPOUT)
-        found = Selector(
-            labels.space, labels.verifier, labels.weights, labels.sampling, latency, means.float(), scales.float(),
-            frozenset(labels.prompts.tolist()), network,
-        )  # fmt: skip
+        found = Selector(labels, latency, means.float(), scales.float(), network)
         features = found.standardised(labels.features)
         optimizer = torch.optim.AdamW(network.parameters(), rate, weight_decay=DECAY)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)

@@ -173,8 +173,8 @@ class OwnTexts:
 
     def __init__(self, folder: Path) -> None:
         require_kind(folder, WHAT)
-        stamp = stamp_of(folder)
-        self.folder, self._held = folder, dict(stamp.settings)
+        stamp, self.folder = stamp_of(folder), folder
+        self._held: dict[str, Any] = dict(stamp.settings)
         self.rows: int = self._held["rows"]
         self.identity = short_hash([self._held, stamp.seed])
 

@@ -42,7 +42,8 @@ class Recipe:
 def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
     """Train a byte-level BPE tokenizer of `vocab_size` tokens, the separator included."""
     tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(texts, vocab_size, min_frequency=0, special_tokens=[SEPARATOR], show_progress=False)
+    options = {"min_frequency": 0, "special_tokens": [SEPARATOR], "show_progress": False}
+    tokenizer.train_from_iterator(iter(texts), vocab_size, **options)
     return Tokenizer.from_str(tokenizer.to_str())
 
 

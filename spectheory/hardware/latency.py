@@ -253,10 +253,6 @@ class Latency(Record):
             ),
         )
 
-    def covers(self, context: int) -> bool:
-        """Whether `context` is within the measured contexts."""
-        return bool(self.contexts[0] <= context <= self.contexts[-1])
-
     def target(self, tokens: int, context: int) -> float:
         """Seconds of one target forward of `tokens` tokens after `context` cached tokens."""
         return float(self._at(self.target_seconds, np.array(tokens), context))

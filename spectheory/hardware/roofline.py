@@ -42,7 +42,6 @@ from spectheory.hardware.engine_costs import (
     Overheads,
     Parallel,
     origin,
-    split,
 )
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.hf_config import LARGEST
@@ -404,8 +403,3 @@ class RooflineInputs:
         """The errors that deployments of this class had in the validation."""
         name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
         return ClassErrors.of(name, calibrated=self.given)
-
-    @property
-    def engine_name(self) -> str:
-        """The name of the engine without its version."""
-        return split(self.engine)[0]

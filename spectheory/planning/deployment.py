@@ -82,12 +82,11 @@ class Deployment:
     costs: CalibratedCosts | EngineCosts | None = None
 
     def __post_init__(self) -> None:
-        if self.prompt_tokens is None and self.output_tokens is None:
+        if self._lengths is None:
+            if self.prompt_tokens is not self.output_tokens:
+                raise InputError("prompt_tokens and output_tokens belong together: give both, or a context instead")
             return
-        if self.prompt_tokens is None or self.output_tokens is None:
-            given, other = ("prompt", "output") if self.output_tokens is None else ("output", "prompt")
-            raise InputError(f"{given}_tokens needs {other}_tokens: give both, or a context without either")
-        prompt, output = self.prompt_tokens, self.output_tokens
+        prompt, output = self._lengths
         check_not_negative("prompt_tokens", prompt, ": give the mean number of tokens of a prompt")
         check_not_negative("output_tokens", output, ": give the mean number of tokens of an answer")
         if output == 0:
@@ -126,7 +125,9 @@ class Deployment:
         """
         if record := self._measured(batch):
             return record
-        calibrated = self.costs if isinstance(self.costs, CalibratedCosts) else None
+        costs, curves = self.costs, None
+        if isinstance(costs, CalibratedCosts):
+            costs, curves = costs.costs, costs.setup.curves
         computed = Latency.roofline(
             gpu=self.gpu,
             target=self.target,
@@ -136,15 +137,15 @@ class Deployment:
             context=self.planned_context,
             lengths=self._lengths,
             engine=self.timed_engine,
-            costs=calibrated.costs if calibrated else self.costs,
-            curves=calibrated.setup.curves if calibrated else None,
+            costs=costs,
+            curves=curves,
             parallel=self.parallel,
             quant=self.quant,
             kv_dtype=self.kv_dtype,
         )
-        if calibrated is None or computed.inputs is None:
+        if not isinstance(self.costs, CalibratedCosts) or computed.inputs is None:
             return computed
-        return replace(computed, provenance=computed.provenance.assuming(*calibrated.require_for(computed.inputs)))
+        return replace(computed, provenance=computed.provenance.assuming(*self.costs.require_for(computed.inputs)))
 
     def schedule(
         self,
@@ -218,9 +219,8 @@ class Deployment:
         if not (path := self._record(batch)).is_file():
             return None
         record = Latency.load(path)
-        if record.computed or not record.covers(self.planned_context):
-            return None
-        return record
+        covers = record.contexts[0] <= self.planned_context <= record.contexts[-1]
+        return record if covers and not record.computed else None
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""

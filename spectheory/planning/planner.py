@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET, ByRates, Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.confidence import confidence_of, spans
 from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, fastest
-from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches, other_models
+from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, name_of
 from spectheory.yields.request_classes import ASSUMED
@@ -240,3 +241,11 @@ def _assumptions(
             f"the overheads of {', '.join(names)} were not measured: these verifiers are timed with the overheads of "
             "the latency record, which are the same for all of them"
         )
+
+
+def other_models(rates: Provenance, times: Provenance) -> str:
+    """Of which models the rates and the times are, if they name different ones; otherwise ""."""
+    named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
+    differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
+    measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
+    return f"rates were measured with {measured} and are used with {used}" if differing else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
@@ -351,14 +350,6 @@ class Schedule(Record):
         count = len(self.options)
         found = runs(self.batches, self.choice + count * self.computed)
         return [(first, last, self.options[number % count].tree, number >= count) for first, last, number in found]
-
-
-def other_models(rates: Provenance, times: Provenance) -> str:
-    """Of which models the rates and the times are, if they name different ones; otherwise ""."""
-    named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
-    differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
-    measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
-    return f"rates were measured with {measured} and are used with {used}" if differing else ""
 
 
 def check_batches(batches: Sequence[int] | np.ndarray) -> None:

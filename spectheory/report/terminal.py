@@ -9,7 +9,8 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
-from spectheory.planning.schedule_record import Schedule, other_models
+from spectheory.planning.planner import other_models
+from spectheory.planning.schedule_record import Schedule
 from spectheory.report.tables import plan_rows
 
 COMMON, RARE = 0.25, 0.05

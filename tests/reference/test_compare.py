@@ -22,9 +22,8 @@ from reference.drafters import PlannedTree, SuffixArray, drafters
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
-from reference.planning_loop import RATES, TRACE, measured_plan
+from reference.planning_loop import RATES, measured_plan
 from reference.sampling import Sampling
-from reference.tracing import replays
 from spectheory import otlp
 from spectheory.otlp import Solver
 from spectheory.report.comparison import decoder_rows, decoder_words
@@ -198,20 +197,6 @@ def test_numbers_are_medians_and_ratios(tmp_path: Path) -> None:
     refuses("cycles must be numbers >= 0 of shape", replace, record, cycles=record.cycles[:, :2])
     refuses("seconds must be numbers >= 0", replace, record, seconds=record.seconds * np.nan)
     refuses("cycles must be at most emitted", replace, record, cycles=101 * np.ones((3, 4), int))
-
-
-def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: Pair, tmp_path: Path) -> None:
-    drawing = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
-    given = {"folder": tmp_path, "new_tokens": 48, "latency": FLAT}
-    chosen, _ = measured_plan(tiny, MANY, **drawing, **given)
-    for record in (chosen.acceptance, chosen.latency):
-        assert record.provenance.sampling == "temperature 0.8 and top-k 5 and top-p 0.9"
-    texts = replays(tmp_path / TRACE, tiny)
-    rows = np.concatenate([text.p for text in texts.texts if isinstance(text, st.TargetText)])
-    assert (rows > 0).sum(1).max() <= 5
-    with pytest.raises(ForeignFolderError, match=r"another top_k \(5, here not set\)"):
-        measured_plan(tiny, MANY, **{**drawing, "top_k": None}, **given)
-    refuses("have no effect at temperature 0", measured_plan, tiny, MANY, **{**drawing, "temperature": 0}, **given)
 
 
 def test_a_plan_is_measured_once_in_a_folder(tiny: Pair, tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reference.decode import Decoder
-from reference.drafters import Datastore, Drafter, Lookahead, SuffixArray
+from reference.drafters import Datastore, Lookahead, SuffixArray
 from reference.drafters.datastore import END, SORTED_BY, frequent
 from reference.drafters.lookahead import LookaheadDrafting
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Draft
-from tests.reference.sampled_text import chi_square, generated, many_texts, small_vocabulary
+from tests.reference.sampled_text import generated
 from tests.refusals import refuses
 
 RANDOM = np.random.default_rng(0).integers(300, size=(20, 400))
@@ -160,19 +160,6 @@ def test_the_pool_keeps_the_latest_ngrams() -> None:
     drafting.commit([], [1])
     assert drafting.grow(9, None).tokens.tolist()[:5] == [1, 6, 7, 2, 3]
     assert drafting.grow(1, None).tokens.tolist()[:3] == [1, 6, 2]
-
-
-@many_texts
-@pytest.mark.parametrize(
-    "drafter",
-    [Lookahead(2, 3, 2), Datastore(SuffixArray.build(RANDOM[:2] % 6), 8, 2, 4, 1)],
-    ids=["lookahead", "datastore"],
-)
-def test_sampled_text_has_the_targets_distribution(drafter: Drafter, samples: int) -> None:
-    """Chi-square of the joint distribution of three tokens, 216 cells, level 1e-4, fixed seeds; some are accepted."""
-    p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3], samples, seed=11)
-    assert p_value > 1e-4
-    assert accepted > samples / 20
 
 
 def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:

@@ -113,6 +113,7 @@ def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -
 def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:
     assert [loss.name for loss in ALL] == ["eagle", "hass", "eagle3", "lk", "talf", "gto"]
     assert all(loss_of(loss.name) == loss for loss in ALL)
+    assert loss_of("eagle3") == Eagle3(passes=7, decay=0.8)
     assert loss_of("hass", ["passes=2", "decay=0.5"]) == Hass(passes=2, decay=0.5)
     assert loss_of("talf", ["k=2"]) == Talf(k=2)
     assert loss_of("gto", ["passes=5"]) == Gto(passes=5)

@@ -19,7 +19,7 @@ from reference.drafters.recycling import PUBLISHED_TREE
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Tree
-from tests.reference.sampled_text import chi_square, generated, logits_for, many_texts, small_vocabulary
+from tests.reference.sampled_text import generated, logits_for
 from tests.refusals import refuses
 
 DRAFTERS = [
@@ -40,17 +40,6 @@ IN_TURN = [
 def test_greedy_text_is_generates(tiny: Pair, prompt: list[int], drafter: Drafter) -> None:
     """Each drafter after one of the prompts, in turn; deep, after all."""
     assert Decoder(tiny, drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
-
-
-@many_texts
-@pytest.mark.parametrize(
-    "drafter", [PromptLookup((1,)), TokenRecycling(Tree.k_ary(2, 2)), Goose(budget=12, lengths=(2, 1))], ids=repr
-)
-def test_sampled_text_has_the_targets_distribution(drafter: Drafter, samples: int) -> None:
-    """Chi-square of the joint distribution of the first three tokens, 216 cells, level 1e-4 each, fixed seeds."""
-    p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3, 1], samples, seed=5)
-    assert p_value > 1e-4
-    assert accepted > samples / 10
 
 
 texts = st.lists(st.integers(0, 3), min_size=1, max_size=40)

@@ -65,7 +65,7 @@ def pair() -> Pair:
 def texts(count: int = 12, seed: int = 0) -> HeldOutTexts:
     rng = np.random.default_rng(seed)
     prompts = [[*rng.integers(4, size=5).tolist(), seed] for _ in range(count)]
-    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()))
+    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()), stop_tokens=())
     found = [decoder.generate(one, 9, *streams(pair(), i)).tokens for i, one in enumerate(prompts)]
     return HeldOutTexts(pair(), prompts, found, SAMPLING)
 
@@ -80,7 +80,9 @@ def selector(seed: int = 5, spread: float = 3.0) -> Selector:
         for weight in network.parameters():
             weight.add_(spread * torch.randn_like(weight) / weight.shape[-1] ** 0.5)
     ones = torch.ones(SCALARS)
-    return Selector(SPACE, "SpecInfer", pair().fingerprint, SAMPLING, LATENCY, ones, ones, frozenset("0"), network)
+    nothing: Any = None
+    known = Labels(SPACE, SAMPLING, "SpecInfer", np.array(["0"]), nothing, nothing, pair().fingerprint)
+    return Selector(known, LATENCY, ones, ones, network)
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +226,7 @@ def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels:
     trained = train_selector(labels, LATENCY, steps=2)
     refuses("nothing was trained or chosen", compare_selectors, [trained], labels, other_prompts(labels))
     refuses("nothing was trained or chosen", compare_selectors, [selector()], labels, labels)
-    refuses("not for", comparison, replace(labels, sampling=Sampling(0.3)))
+    refuses("for text of", comparison, replace(labels, sampling=Sampling(0.3)))
     refuses("actions and the verifier of the selector", comparison, replace(labels, space=ActionSpace()))
     refuses("pair of weights", comparison, replace(labels, weights="0"))
 
@@ -232,7 +234,7 @@ def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels:
 def test_the_loop_chooses_by_the_text_alone() -> None:
     """The tree of each cycle is the one that plain forwards of the text so far choose, whatever was drawn before."""
     cycles: list[Cycle] = []
-    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()))
+    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()), stop_tokens=())
     text = decoder.generate(PROMPT, 40, *streams(pair(), 3), watch=cycles.append).tokens
     chosen, at = [], len(PROMPT) + 1
     for cycle in cycles:
@@ -264,7 +266,7 @@ def plain_features(tokens: list[int]) -> Features:
 @pytest.mark.parametrize("runs", [100, pytest.param(3000, marks=pytest.mark.deep)])
 def test_a_selected_tree_keeps_the_targets_distribution(runs: int) -> None:
     """Texts of 3 tokens are closer to the target's than 8 / runs^0.5 in total variation: level 1e-3 by betting."""
-    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()))
+    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()), stop_tokens=())
     draft_rng = streams(pair(), 5)[0]
     known = cache(lambda context: plain_rows("target", [*PROMPT, *context]))
     found = certify_step(
@@ -277,7 +279,8 @@ def test_a_selected_tree_keeps_the_targets_distribution(runs: int) -> None:
 
 
 def test_a_selector_of_another_pair_sampling_or_verifier_is_refused() -> None:
-    refuses("pair of weights abc", Selected(replace(selector(), weights="abc")).start, pair(), SAMPLING)
+    other = replace(selector(), labels=replace(selector().labels, weights="abc"))
+    refuses("pair of weights abc", Selected(other).start, pair(), SAMPLING)
     refuses("temperature 0 draws nothing", Selected(selector()).start, pair(), Sampling(0.0))
-    refuses("not for temperature 1 and top-p 0.9", Selected(selector()).start, pair(), Sampling(1.0, top_p=0.9))
+    refuses("not temperature 1 and top-p 0.9", Selected(selector()).start, pair(), Sampling(1.0, top_p=0.9))
     refuses("not lossless for IID", Decoder, pair(), Selected(selector()), SAMPLING, TopDown(GreedyTopK()))

@@ -14,7 +14,7 @@ import spectheory as st
 from spectheory.planning.fitting import BY_RATES, Fitting, at_most, one_length
 from spectheory.planning.planner import PRODUCT, evaluate
 from spectheory.planning.planner import plan as search
-from spectheory.planning.replayed import WEIGHT, counted_paths, counted_trees, planned_verifiers
+from spectheory.planning.replayed import WEIGHT, counted_paths, planned_verifiers
 from spectheory.replay import ChainText, GreedyText, Replays
 from spectheory.results.plan_comparison import mismatches
 from spectheory.verify import name_of, verifier_of
@@ -216,5 +216,5 @@ def test_where_no_cycle_starts_the_tree_is_that_of_the_rates() -> None:
     texts, starts = [GreedyText(np.zeros(50, int))], [np.zeros(50)]
     paths = counted_paths(texts, starts, RATES, budget=6, depth=9, fanout=9)
     sizes = (1, 3, 6)
-    found = [st.block_efficiency(tree, RATES) for tree in counted_trees(paths, (*sizes, 7))]
+    found = [st.block_efficiency(st.Tree.from_paths(paths[:size]), RATES) for size in sizes]
     assert found == pytest.approx([st.block_efficiency(st.best_tree(RATES, size), RATES) for size in sizes], rel=1e-12)

@@ -98,7 +98,8 @@ def forward(tokens: int, **cells: str) -> Row:
 
 def test_a_row_follows_the_curves_of_other_sources_and_is_then_what_the_library_computes() -> None:
     other = forward(8)
-    latency = Latency.roofline(gpu="rtx3090", target="llama-3.1-8b-q4_0", draft=None, context=256, engine="llama.cpp")
+    place = {"gpu": "rtx3090", "target": "llama-3.1-8b-q4_0", "engine": "llama.cpp"}
+    latency = Latency.roofline(**place, draft=None, context=256)
     assert shipped(other).plain == pytest.approx(latency.target(8, 256), rel=1e-12)
     assert SOURCE in {curve.source for curve in setup_of(other).curves}
     assert shipped(other) != predict(other, COSTS, curves=())
