@@ -16,7 +16,7 @@ from reference.models import Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from tests.cli.test_cli import Run, pair, records, run
-from tests.covering import covering
+from tests.enumeration import covering
 from tests.known import known
 from tests.reference.played import gpu
 
