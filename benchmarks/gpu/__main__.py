@@ -21,9 +21,8 @@ from benchmarks.gpu.graphs import graphs
 from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid, profile
 from reference.compare import RECORD, CompareSettings
 from reference.compare import compare as run_compare
-from reference.drafters import SuffixArray
 from reference.models import DRAFT, TARGET, Pair, load_pair
-from reference.prompts import HELD_OUT, encode_prompts, load_prompts, training_texts
+from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 from spectheory.cli.main import in_one_line
 from spectheory.core.errors import InputError
 
@@ -44,9 +43,8 @@ def compare(folder: Path, pair: Pair, rows: list[list[int]], settings: CompareSe
         if time.perf_counter() > ends:
             raise _TimeIsUpError(f"compare: {finished} of {total} texts, and whole prompts are kept")
 
-    corpus = SuffixArray.build(training_texts(pair, "email/mime/"))
     traced = TRACED_SHARE * len(rows) // 100
-    run_compare(folder, pair, rows[:traced], rows[traced:], settings, corpus=corpus, done=done)
+    run_compare(folder, pair, rows[:traced], rows[traced:], settings, done=done)
     say(f"wrote {folder / RECORD}")
 
 

@@ -125,7 +125,9 @@ class Deployment:
         """
         if record := self._measured(batch):
             return record
-        calibrated = self.costs if isinstance(self.costs, CalibratedCosts) else None
+        costs, curves = self.costs, None
+        if isinstance(costs, CalibratedCosts):
+            costs, curves = costs.costs, costs.setup.curves
         computed = Latency.roofline(
             gpu=self.gpu,
             target=self.target,
@@ -135,15 +137,15 @@ class Deployment:
             context=self.planned_context,
             lengths=self._lengths,
             engine=self.timed_engine,
-            costs=calibrated.costs if calibrated else self.costs,
-            curves=calibrated.setup.curves if calibrated else None,
+            costs=costs,
+            curves=curves,
             parallel=self.parallel,
             quant=self.quant,
             kv_dtype=self.kv_dtype,
         )
-        if calibrated is None or computed.inputs is None:
+        if not isinstance(self.costs, CalibratedCosts) or computed.inputs is None:
             return computed
-        return replace(computed, provenance=computed.provenance.assuming(*calibrated.require_for(computed.inputs)))
+        return replace(computed, provenance=computed.provenance.assuming(*self.costs.require_for(computed.inputs)))
 
     def schedule(
         self,
