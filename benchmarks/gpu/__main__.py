@@ -73,7 +73,7 @@ def run(
     ends, place = time.perf_counter() + 60 * minutes, Place.found(dry_run=dry_run)
     say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
     if dry_run:
-        count, new_tokens, only = 8, 24, "chain"
+        count, new_tokens, only = 12, 24, "chain"
     if {"graphs", "compare"} & {*wanted}:
         pair = load_pair(target, draft, device=place.device, dtype=getattr(torch, dtype))
         rows = encode_prompts(pair, load_prompts(prompts, count), MOST_PROMPT_TOKENS, new_tokens=new_tokens)
