@@ -1,4 +1,4 @@
-"""Files of benchmarks: vllm bench serve, SGLang's bench_serving and llama-bench."""
+"""Files of benchmarks, vllm bench serve, SGLang's bench_serving and llama-bench, and the runs that they hold."""
 
 from __future__ import annotations
 
@@ -174,3 +174,30 @@ def test_speculation_scales_the_seconds_of_a_run_and_nothing_that_was_counted(
         assert plain.tokens_per_second == pytest.approx(rate * (answer - 1), rel=1e-9)
         steps = plain.tokens_per_second / plain.batch
         assert plain.prefill_tokens * steps == pytest.approx(rate * prompt, rel=1e-9), "all prompts are prefilled"
+
+
+CYCLE: dict[str, Any] = {"kind": "speculative", "batch": 4, "context": 512.0, "tokens": 4, "depth": 3}
+
+
+def test_a_throughput_becomes_seconds_of_a_step_a_forward_and_a_cycle() -> None:
+    assert Run.from_throughput(200.0, batch=4, context=10) == Run("plain", 4, 10, 0.02)
+    forward = Run.from_throughput(400.0, kind="forward", batch=2, context=0, tokens=8)
+    assert forward == Run("forward", 2, 0, 0.04, tokens=8)
+    cycle = Run.from_throughput(400.0, tau=2.5, model="m", gpus=2, source="a, line 1", **CYCLE)
+    assert cycle == Run(seconds=0.025, tau=2.5, model="m", gpus=2, source="a, line 1", **CYCLE)
+
+
+def test_impossible_runs_and_conditions_are_refused() -> None:
+    for change, message in (
+        ({"batch": True}, "batch must be a number of at least 1, got True"),
+        ({"seconds": 0}, "seconds must be a number from 1e-30 to 1e.30, got 0"),
+        ({"tokens": 2}, "tokens must be between 1 and 1, got 2"),
+        ({"depth": 1}, "depth must be between 0 and 0, got 1"),
+        (CYCLE, r"tau of a speculative run is missing, .* batch \* tau / throughput are unknown: give the mean number"),
+        (CYCLE | {"tau": 2.5, "depth": 4}, "depth must be between 1 and 3, got 4"),
+    ):
+        given: dict[str, Any] = {"kind": "plain", "batch": 1, "context": 8, "seconds": 0.01, "source": "a.json"}
+        refuses(f"a.json: {message}", Run, **(given | change))
+    refuses("b: tokens_per_second must be a number from", Run.from_throughput, 0, context=1, source="b")
+    refuses("^tau must be a number of at least 1, got nan", Conditions, tau=float("nan"))
+    refuses("^nodes must be at least 1, got 0: for plain decoding leave it out", Conditions, nodes=0)
