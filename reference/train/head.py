@@ -108,10 +108,11 @@ def fresh_head(config: HeadConfig, target: PreTrainedModel, texts: OwnTexts, see
 
 def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int) -> Tensor:
     """The `count` most frequent tokens of the target's own part of the first 1,024 texts, sorted by id."""
-    batch = texts.batch(range(min(1024, texts.rows)))
-    places = torch.arange(batch.tokens.shape[1])
-    own = batch.tokens[(places >= batch.prompt) & (places < batch.lengths[:, None])]
-    return own.bincount(minlength=vocabulary).argsort(descending=True, stable=True)[:count].sort().values
+    counts = torch.zeros(vocabulary, dtype=torch.int64)
+    for number in range(min(1024, texts.rows)):
+        batch = texts.batch([number])
+        counts += batch.tokens[0, batch.prompt : int(batch.lengths)].bincount(minlength=vocabulary)
+    return counts.argsort(descending=True, stable=True)[:count].sort().values
 
 
 def train_head(
