@@ -167,16 +167,9 @@ def compare(
 ) -> Comparison:
     """Compare decoders on `prompts`, and predict their tau from texts after the prompts `traced`.
 
-    The traces, the measured forwards and the record are kept in `folder`; an interrupted comparison there continues
-    after its last whole prompt.
-
-    Args:
-        folder: empty folder, or the folder of the same comparison.
-        pair: target and draft.
-        traced: prompts that are traced at each temperature, as token ids.
-        prompts: other prompts, which every decoder decodes.
-        settings: temperatures, length of the texts, rounds, seed, and the choice of decoders.
-        done: callback with the number of texts that this call has decoded, and of all that it decodes.
+    The traces, the measured forwards and the record are kept in `folder`, which is empty or holds the same comparison:
+    an interrupted one continues after its last whole prompt. `done` is called with the number of texts that this call
+    has decoded, and of all that it decodes.
 
     Raises:
         InputError: there are no prompts, they do not fit the context with their texts, no decoder has the wanted name,
