@@ -16,7 +16,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from spectheory.certify.certificate import text
 from spectheory.certify.play import Play, length_of_two_cycles, spread_ids
 from spectheory.certify.rows import PLACEHOLDER, drawn, padded, rows_of_indices
 from spectheory.core.arrays import Vector
@@ -247,13 +246,6 @@ class _Step(ABC):
         found = np.zeros((len(texts), self.size), np.float32)
         found[:, self.ids] = [distribution(text) for text in texts]
         return found
-
-    def drafts(self, row: int) -> str:
-        """The drafts of a row of the last call: the children of each node, without those that were left out."""
-        tokens = self.drafted[row]
-        below = [(u, tokens[list(children)]) for u, children in enumerate(self.tree.child_lists) if children]
-        kept = [(u, text(of[of >= 0].tolist())) for u, of in below if max(of) >= 0]
-        return "drafted " + ("; ".join(f"below node {u} {of}" for u, of in kept) or "nothing")
 
 
 class _VllmStep(_Step):

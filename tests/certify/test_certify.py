@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from typer.testing import CliRunner
 
 import spectheory as st
-from spectheory.certify import Verdict, exact, strategies
+from spectheory.certify import Verdict, certify_in_worlds, exact, strategies
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen, StepSpecimen
 from spectheory.cli import app
 from spectheory.verify import TopDown
@@ -259,8 +259,6 @@ def test_the_command_refuses(arguments: list[str], tmp_path: Path) -> None:
 def test_whole_steps_are_told_apart(specimen: StepSpecimen) -> None:
     """Wrong ones at level 1e-6, right ones passed within 0.05 at level 0.01: either error of a test, fixed seeds."""
     alpha = 0.01 if specimen.is_lossless else 1e-6
-    certificate = st.certify_step(
-        specimen.step, specimen.target, vocab_size=specimen.vocab_size, contexts=((), (3,)), alpha=alpha, tv=0.05
-    )
+    certificate = certify_in_worlds([specimen.play], cycles=1, alpha=alpha, tv=0.05)
     assert certificate.verdict is (Verdict.WITHIN if specimen.is_lossless else Verdict.LOSSY), certificate.lines()
     assert certificate.samples > 0
