@@ -136,9 +136,6 @@ def certify_named(
     if black_box is False and is_step:
         raise InputError(f"{name} is a step, which can only be sampled: leave out --exact")
     if not black_box and not is_step:
-        from hypothesis.configuration import set_hypothesis_home_dir
-
-        set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "spectheory-hypothesis")
         found = certify_verifier(
             given, rules=drawn or None, policies=policies or None, cases=cases, seconds=seconds, seed=seed,
             progress=lambda done: progress(done, "worlds"),
