@@ -16,10 +16,12 @@ from spectheory.core.arrays import Vector
 from spectheory.core.draft import DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths
 
-WEIGHTS = 0, 0, 1, 1, 2, 3, 4
+WEIGHTS = 0, 1, 2, 3, 4
 """Weights of tokens before they are divided by their sum."""
 SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
 """Weights of tokens with a small probability, for rules that act on such tokens."""
+RELATIONS = *["any"] * 6, "equal", "disjoint"
+"""How p and q of a context are related. Most rules are right where they are equal or disjoint."""
 ALIKE = 0.25
 """Share of the worlds whose distributions do not depend on the context. Their faults are easy to read."""
 
@@ -43,7 +45,7 @@ def tables(size: int, depth: int, count: int, seed: int) -> tuple[Table, ...]:
 
 def _pair(size: int, rng: random.Random) -> tuple[Vector, Vector]:
     p, q = _distribution(size, rng), _distribution(size, rng)
-    relation = rng.choice(("any", "any", "equal", "disjoint"))
+    relation = rng.choice(RELATIONS)
     if relation == "equal":
         return p, p
     apart = q * (p == 0)
