@@ -110,7 +110,7 @@ class Certificate:
         sizes: vocabulary sizes of the compared worlds.
         cases: number of different worlds that were compared.
         drafts: number of drafts in all these worlds.
-        counterexample: the simplest world with at least half of the largest total variation if LOSSY, else None.
+        counterexample: the simplest world with at least a quarter of the largest total variation if LOSSY, else None.
         failure: why the verifier could not be run, with the case: it raised, hung or could not be enumerated.
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
         notes: what does not count against the verifier: tokens of probability 0 that need a random number of exactly 0,

@@ -92,7 +92,7 @@ def certify_verifier(
     In each of many random worlds, p and q of a context may have zeros, equal each other, have disjoint supports or be
     one-hot. In each world, the distribution of the output is summed over all drafts of a policy, extended by the
     target to a common length, and compared with the target's distribution. They must be equal, or within 1e-6 if the
-    verifier computes in floating point. All worlds are compared. Of those with at least half of the largest total
+    verifier computes in floating point. All worlds are compared. Of those with at least a quarter of the largest total
     variation, the simplest is the counterexample. The same arguments give the same worlds in the same order, and the
     same certificate; no clock decides, except that a call may take too long, and then the verdict is UNDECIDED and says
     so.
@@ -151,11 +151,11 @@ def certify_verifier(
 
 
 def plain_case(policy: DrawPolicy, size: int) -> Case:
-    """A case whose world has no zeros and different p and q."""
-    weights = np.array([Fraction(i + 1) for i in range(size)], dtype=object)
-    p = weights / weights.sum()
+    """A case whose world has no zeros, and a residual on all tokens but one, which most wrong rules get wrong."""
+    weights = [range(1, size + 1), [size * size, *[1] * (size - 1)]]
+    p, q = (np.array([Fraction(weight, sum(of)) for weight in of], dtype=object) for of in weights)
     depths = range(max_depth(policy) + 1)
-    return Case(policy, {c: (p, p[::-1]) for depth in depths for c in itertools.product(range(size), repeat=depth)})
+    return Case(policy, {c: (p, q) for depth in depths for c in itertools.product(range(size), repeat=depth)})
 
 
 def most_drafts(policy: DrawPolicy, size: int) -> int:
@@ -250,7 +250,7 @@ class _Hunt:
         return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
 
     def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
-        """The simplest case with at least half of the largest total variation, or None if there is no fault.
+        """The simplest case with at least a quarter of the largest total variation, or None if there is no fault.
 
         All settings get equally many worlds.
         """
@@ -260,7 +260,7 @@ class _Hunt:
             for table in tables(size, max_depth(policy), shares, seed):
                 self.score(Case(policy, table))
         most, _ = max(map(self.score, self.reached), default=RIGHT)
-        far = [case for case in self.reached if self.score(case) > RIGHT and 2 * self.score(case)[0] >= most]
+        far = [case for case in self.reached if self.score(case) > RIGHT and 4 * self.score(case)[0] >= most]
         return None if self.is_over else min(far, key=_size, default=None)
 
     def score(self, case: Case) -> Score:

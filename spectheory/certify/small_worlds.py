@@ -22,8 +22,6 @@ SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
 """Weights of tokens with a small probability, for rules that act on such tokens."""
 RELATIONS = *["any"] * 6, "equal", "disjoint"
 """How p and q of a context are related. Most rules are right where they are equal or disjoint."""
-ALIKE = 0.25
-"""Share of the worlds whose distributions do not depend on the context. Their faults are easy to read."""
 
 Table = dict[Context, tuple[Vector, Vector]]
 """(p, q) by context, as `World.table` takes it."""
@@ -37,10 +35,7 @@ def tables(size: int, depth: int, count: int, seed: int) -> tuple[Table, ...]:
     """
     rng = random.Random(f"{size} {depth} {seed}")
     contexts = [c for length in range(depth + 1) for c in itertools.product(range(size), repeat=length)]
-    return tuple(
-        dict.fromkeys(contexts, _pair(size, rng)) if rng.random() < ALIKE else {c: _pair(size, rng) for c in contexts}
-        for _ in range(count)
-    )
+    return tuple({context: _pair(size, rng) for context in contexts} for _ in range(count))
 
 
 def _pair(size: int, rng: random.Random) -> tuple[Vector, Vector]:

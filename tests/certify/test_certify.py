@@ -65,7 +65,7 @@ def test_every_wrong_verifier_is_condemned(specimen: Specimen, few: bool) -> Non
         specimen.given,
         policies=policies(specimen, few),
         zero_coins=specimen.zero_coins,
-        cases=16 if few else 300,
+        cases=8 if few else 300,
         sizes=(2, 3) if few else None,
     )
     assert certificate.verdict is Verdict.LOSSY, certificate.lines()

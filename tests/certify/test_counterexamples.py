@@ -174,9 +174,9 @@ def test_a_counterexample_shows_its_random_numbers() -> None:
     assert found.counterexample
     assert found.counterexample.lines()[:5] == [
         "policy Levels(counts=(1,), rule=DrawRule.IID)",
-        "after anything: p = (1/3, 2/3)  q = (2/3, 1/3)",
+        "after anything: p = (1/3, 2/3)  q = (4/5, 1/5)",
         "a draft that shows it: after [] drew [0]",
-        "a run that shows it emitted [0 1]; random numbers 2: uniform in (0, 1/2), 3: index 1 of weights (1/3, 2/3), "
+        "a run that shows it emitted [0 1]; random numbers 2: uniform in (0, 5/12), 3: index 1 of weights (1/3, 2/3), "
         "1 that nothing depends on",
         "there the target's distribution is (1/3, 2/3), then (1/3, 2/3)",
     ]
