@@ -20,7 +20,7 @@ WEIGHTS = 0, 1, 2, 3, 4
 """Weights of tokens before they are divided by their sum."""
 SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
 """Weights of tokens with a small probability, for rules that act on such tokens."""
-RELATIONS = *["any"] * 6, "equal", "disjoint"
+RELATIONS = *["any"] * 5, "equal", "disjoint", "disjoint"
 """How p and q of a context are related. Most rules are right where they are equal or disjoint."""
 
 Table = dict[Context, tuple[Vector, Vector]]
@@ -33,7 +33,7 @@ def tables(size: int, depth: int, count: int, seed: int) -> tuple[Table, ...]:
 
     In a context, p and q are any two distributions, equal ones, or ones of disjoint supports.
     """
-    rng = random.Random(f"{size} {depth} {seed}")
+    rng = random.Random(f"{seed} {size} {depth}")
     contexts = [c for length in range(depth + 1) for c in itertools.product(range(size), repeat=length)]
     return tuple({context: _pair(size, rng) for context in contexts} for _ in range(count))
 
