@@ -32,7 +32,7 @@ def generate(
     lookup: int | None = None,
     seed: int = 0,
 ) -> Generation:
-    """Continue `prompt` with `target.generate`. Stop tokens are ignored; the models keep their settings.
+    """Continue `prompt` with `target.generate`. The models keep their settings, of which only the stop tokens count.
 
     Args:
         pair: target and draft.
@@ -41,7 +41,7 @@ def generate(
         sampling: temperature, top-k and top-p; defaults in the model folder have no effect.
         chain: number of tokens that the draft model drafts per cycle, for assisted generation; None for no assistant.
         lookup: number of tokens that prompt lookup copies per cycle; None for no prompt lookup.
-        seed: seed of torch's global generator, from which transformers draws; its state is restored afterwards.
+        seed: seed of torch's global generator, whose state is restored afterwards.
 
     Raises:
         InputError: `chain` is given and the draft is a draft head.
@@ -57,6 +57,7 @@ def generate(
         drawing["top_k"] = sampling.top_k or 0
     ours = GenerationConfig(
         max_new_tokens=new_tokens,
+        eos_token_id=sorted(pair.stop_tokens) or None,
         pad_token_id=0,
         use_cache=True,
         prompt_lookup_num_tokens=lookup,

@@ -87,7 +87,7 @@ def decoded(
     if sampling.greedy or isinstance(verifier, Greedy):
         verifier = plainly
     speculative, plain = (
-        Decoder(pair, PlannedTree(drafted), sampling, how, stop_tokens=pair.stop_tokens)
+        Decoder(pair, PlannedTree(drafted), sampling, how)
         for drafted, how in ((tree, verifier), (Tree.chain(0), plainly))
     )
     stamp = Provenance.now(

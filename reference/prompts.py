@@ -1,8 +1,10 @@
-"""Prompts from a JSON Lines file, by default pieces of files that the shipped pair was not trained on."""
+"""Prompts from a JSON Lines file, texts or chats; by default pieces of files that the shipped pair did not learn."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from reference.library_sources import standard_library
 from reference.models import SHIPPED, Pair
@@ -11,31 +13,35 @@ from spectheory.core.files import read_text
 from spectheory.core.json_values import parse
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
+Prompt = str | list[dict[str, Any]]
+"""A text to continue, or the messages of a chat to reply to, each with its `role` and `content`."""
+FIELDS = (
+    """a field 'text', as in {"text": "def"}, or 'messages', as in {"messages": [{"role": "user", "content": "Hi"}]}"""
+)
 
 
-def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0, *, least_skip: int = 0) -> list[str]:
-    """Read `count` prompts, or all, after the first `skip`, from a JSON Lines file of objects with the field `text`.
+def load_prompts(
+    path: Path = HELD_OUT, count: int | None = None, skip: int = 0, *, least_skip: int = 0
+) -> list[Prompt]:
+    """Read `count` prompts, or all, after the first `skip`, from a JSON Lines file: objects with `text` or `messages`.
 
     Raises:
         InputError: the file is missing, a line is damaged, or there are too few prompts; the message suggests a `count`
             and a `skip`, at least `least_skip`, that fit the file.
     """
     if path.is_dir():
-        raise InputError(f"prompts file {path} is a folder: name a JSON Lines file with a field 'text' on each line")
-    texts = []
+        raise InputError(f"prompts file {path} is a folder: name a JSON Lines file with {FIELDS} on each line")
+    prompts: list[Prompt] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             held = parse(line, f"{path}, line {number}")
-            text = held.get("text") if isinstance(held, dict) else None
-            if not isinstance(text, str) or not text:
-                raise InputError(
-                    f"{path}, line {number} is not a JSON object with a field 'text' that is not empty, as in "
-                    f'{{"text": "def"}}: correct it'
-                )
-            texts.append(text)
-    if not texts:
-        raise InputError(f"prompts file {path} holds no prompt: give it a JSON object with a field 'text' on each line")
-    there = len(texts)
+            prompt = held.get("text", held.get("messages")) if isinstance(held, dict) else None
+            if not prompt or not (isinstance(prompt, str) or _are_messages(prompt)):
+                raise InputError(f"{path}, line {number} must be a JSON object with {FIELDS}, not empty: correct it")
+            prompts.append(prompt)
+    if not prompts:
+        raise InputError(f"prompts file {path} holds no prompt: give it a JSON object with {FIELDS} on each line")
+    there = len(prompts)
     if not 0 <= skip < there:
         fits = max(1, there - least_skip)
         raise InputError(
@@ -47,29 +53,69 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
             f"prompts must be between 1 and {there - skip} ({path} has {there}, {skip} are skipped), got {count} "
             f"(given, or the default): give --count {there - skip}"
         )
-    return texts[skip:][:count]
+    return prompts[skip:][:count]
 
 
-def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) -> list[list[int]]:
-    """The first `length` tokens of each text.
+def _are_messages(prompt: Any) -> bool:
+    return isinstance(prompt, list) and all(isinstance(one, dict) and {"role", "content"} <= {*one} for one in prompt)
+
+
+def encode_prompts(
+    pair: Pair, prompts: Sequence[Prompt], longest: int | None = None, first: int = 0, *, new_tokens: int = 1
+) -> list[list[int]]:
+    """The tokens of each prompt, with those that the tokenizer or the model's chat template adds.
+
+    Args:
+        pair: the models with their tokenizer.
+        prompts: texts, and chats that the model is to reply to.
+        longest: maximum number of tokens. A longer text is cut; a longer chat is refused, because a cut would take the
+            end of its template.
+        first: number of the first prompt, for error messages.
+        new_tokens: number of tokens that will follow a prompt in the models' context.
 
     Raises:
-        InputError: a text has fewer tokens; the message counts the texts from `first` on.
+        InputError: the tokenizer has no chat template for a chat or the template refuses it, a prompt has no tokens, or
+            is too long.
     """
-    if length < 1:
-        raise InputError(f"prompt tokens must be at least 1, got {length}")
-    rows = [pair.tokenizer(text, add_special_tokens=False)["input_ids"][:length] for text in texts]
-    for number, row in enumerate(rows, start=first):
-        if len(row) < length:
+    if longest is not None and longest < 1:
+        raise InputError(f"prompt tokens must be at least 1, got {longest}")
+    rows = []
+    for number, prompt in enumerate(prompts, start=first):
+        name = f"prompt {number} of the file, counted from 0,"
+        row = _chat(pair, name, prompt) if isinstance(prompt, list) else pair.tokenizer(prompt)["input_ids"][:longest]
+        if not row:
+            raise InputError(f"{name} has no tokens: leave it out")
+        if longest is not None and len(row) > longest:
             raise InputError(
-                f"prompt {number} of the file, counted from 0, has {len(row)} tokens, {length} are needed: lower "
-                "--prompt-tokens or use longer prompts"
+                f"{name} is a chat of {len(row)} tokens, --prompt-tokens allows {longest}: raise it or leave the chat "
+                "out, a cut would take the end of its template"
             )
+        if len(row) + new_tokens > pair.context:
+            raise InputError(
+                f"{name} has {len(row)} tokens and {new_tokens} follow, the models have a context of {pair.context}: "
+                "leave it out, lower --new-tokens, or cut texts with --prompt-tokens"
+            )
+        rows.append(row)
     return rows
 
 
+def _chat(pair: Pair, name: str, messages: list[dict[str, Any]]) -> list[int]:
+    """The tokens of a chat, up to where the model's reply begins."""
+    if not pair.tokenizer.chat_template:
+        raise InputError(
+            f"{name} has messages, but target {pair.names[0]} has no chat template: use a model that is tuned for "
+            "chats, or prompts with a field 'text'"
+        )
+    try:
+        return pair.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+    except Exception as error:
+        raise InputError(
+            f"{name} does not suit the chat template of target {pair.names[0]} ({error!s:.200}): change its messages"
+        ) from error
+
+
 def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:
-    """The files that the shipped pair was trained on, as token ids of `pair`: the corpus of a datastore.
+    """The files that the shipped pair was trained on, as token ids of `pair`.
 
     With `folder`, such as "email/", only files in that folder of the standard library.
     """

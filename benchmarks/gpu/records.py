@@ -1,4 +1,4 @@
-"""Profiles of two models as one measured `Latency` per batch size, where `Latency.measured` finds them.
+"""Profiles of two models as one measured `Latency` per batch size, where `record_path` finds them.
 
 The faster of launches from Python and a CUDA graph counts. The time outside the forwards is not measured: it is the
 roofline's for Hugging Face's decoder. Engines fuse these kernels, so their forwards are faster.

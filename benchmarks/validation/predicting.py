@@ -86,8 +86,8 @@ def _setup(
     engine: str, gpu_name: str, gpus: int, parallel: Parallel, target: str, draft: str, curves: Curves
 ) -> TimedSetup:
     models = target_of(target, engine), draft_of(draft, target, engine)
-    drafting = "at once" if _kind(draft) in (*AT_ONCE, "pard") else "levels"
-    return TimedSetup(gpu(gpu_name), *models, gpus, parallel, None, drafting, curves)
+    drafting = "at once" if _kind(draft) in AT_ONCE else "levels"
+    return TimedSetup(gpu(gpu_name), *models, gpus, parallel, drafting, curves)
 
 
 @cache

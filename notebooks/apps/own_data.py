@@ -22,7 +22,6 @@ with app.setup:
     from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
     from spectheory.planning.confidence import span
-    from spectheory.planning.fitting import Fitting
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY
     from spectheory.report.schedules import tree_in_words
@@ -119,7 +118,7 @@ def _(planned, rates):
 
 @app.cell(hide_code=True)
 def _(engine, place, planned):
-    mo.md(settings(planned, place, engine.value))
+    mo.md(settings(planned, engine.value))
 
 
 @app.cell(hide_code=True)
@@ -228,11 +227,10 @@ def speedup_chart(planned: st.Schedule) -> alt.LayerChart:
 
 
 @app.function
-def settings(planned: st.Schedule, place: st.Deployment, engine: str) -> str:
+def settings(planned: st.Schedule, engine: str) -> str:
     """The settings with which an engine runs the schedule, as Markdown."""
     try:
-        fitting = Fitting.of(planned, draft=place.draft_name, target=place.target_config)
-        made = engines.engine(engine).export(fitting)
+        made = st.export(planned, engine)
     except st.InputError as error:
         return f"**{engine}** cannot run this plan: {error}"
     command = [f"```\n{made.command}\n```"] if made.args else []

@@ -2,8 +2,7 @@
 
     tags.py         tensors with entries that have no value
     draws.py        torch.rand, exponential_, bernoulli, multinomial, ... and their generators
-    arithmetic.py   operations on single entries, and those that only move entries
-    selections.py   argmax, topk, sort, searchsorted, sums
+    operations.py   operations on single entries, those that only move entries, argmax, topk, sort, searchsorted
     replay.py       TorchReplay: the modes of torch that put these in the place of its operations
 
 `spectheory certify` finds `TorchReplay` by the entry-point group `spectheory.replays`, once a program has imported

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from reference.torch_replay.tags import Tags
-from spectheory.core.chance import MOST_OUTCOMES, Branch, BranchError
+from spectheory.core.chance import Branch, BranchError
 from spectheory.core.coins import Coin, Exponential, Uniform, exact
-
-Filled = Callable[[int], Sequence[Any]]
-"""Returns as many entries as it is asked for."""
 
 
 class Draws:
@@ -28,75 +24,50 @@ class Draws:
         return name in vars(Draws) and name != "can"
 
     def rand(self, size: Sequence[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
-        return self._made(torch.empty(list(size), dtype=dtype), self._uniform)
+        return self.uniform_(torch.empty(list(size), dtype=dtype))
 
     def rand_like(self, like: torch.Tensor, *, dtype: Any = None, **_: Any) -> torch.Tensor:
-        return self._made(torch.empty(like.shape, dtype=dtype or like.dtype), self._uniform)
+        return self.uniform_(torch.empty(like.shape, dtype=dtype or like.dtype))
 
-    def uniform_(self, tensor: torch.Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -> torch.Tensor:
-        return self._made(tensor, lambda count: [u * (high - low) + low for u in self._uniform(count)])
+    def uniform_(self, tensor: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
+        return self._made(tensor, lambda _: Uniform(Coin(self.branch)) * (high - low) + low)
 
-    def exponential_(self, tensor: torch.Tensor, lambd: float = 1.0, **_: Any) -> torch.Tensor:
-        return self._made(tensor, lambda count: [Exponential(Coin(self.branch)) / lambd for _ in range(count)])
+    def exponential_(self, tensor: torch.Tensor, lambd: float = 1.0) -> torch.Tensor:
+        return self._made(tensor, lambda _: Exponential(Coin(self.branch)) / lambd)
 
-    def bernoulli(self, chances: torch.Tensor, p: Any = None, **_: Any) -> torch.Tensor:
+    def bernoulli(self, chances: torch.Tensor, p: Any = None) -> torch.Tensor:
         """`torch.bernoulli`: with the entries of `chances`, or with `p` for each entry."""
         return self.bernoulli_(torch.empty_like(chances), chances if p is None else p)
 
-    def bernoulli_(self, tensor: torch.Tensor, p: Any = 0.5, **_: Any) -> torch.Tensor:
-        chances = p if isinstance(p, torch.Tensor) else torch.tensor(p, dtype=torch.float64)
-        torch.bernoulli(chances, generator=_other_generator())
-        wanted = chances.expand(tensor.shape).reshape(-1).tolist()
-        return self._made(tensor, lambda _: [self.branch.pick([1 - exact(c), exact(c)]) for c in wanted])
+    def bernoulli_(self, tensor: torch.Tensor, p: Any = 0.5) -> torch.Tensor:
+        wanted = torch.as_tensor(p, dtype=torch.float64).expand(tensor.shape).reshape(-1).tolist()
+        return self._made(tensor, lambda i: self.branch.pick([1 - exact(wanted[i]), exact(wanted[i])]))
 
-    def multinomial(self, weights: torch.Tensor, num_samples: int, replacement: bool = False, **_: Any) -> torch.Tensor:
-        """`torch.multinomial`. Where no weight is left, the order is the one of torch."""
-        found = torch.multinomial(weights, num_samples, replacement, generator=_other_generator())
+    def multinomial(self, weights: torch.Tensor, num_samples: int, replacement: bool = False) -> torch.Tensor:
+        # torch checks the arguments, with a generator of its own
+        found = torch.multinomial(weights, num_samples, replacement, generator=torch.Generator())
         rows = [[exact(weight) for weight in row] for row in weights.reshape(-1, weights.shape[-1]).tolist()]
         self.branch.is_used = self.branch.is_rounded = True
         if num_samples == 1 or replacement:
-            return torch.tensor(
-                [self.tags.choice(lambda row=row: self.branch.pick(row)) for row in rows for _ in range(num_samples)]
-            ).reshape(found.shape)
-        return torch.stack([self._without_repeats(row, num_samples) for row in rows]).reshape(found.shape)
-
-    def _without_repeats(self, weights: Sequence[Any], count: int) -> torch.Tensor:
-        positive = min(count, sum(weight > 0 for weight in weights))
-        drawn = self.branch.picks(weights, positive, replace=False)
-        order = torch.zeros(len(weights))
-        order[drawn] = torch.arange(positive, 0, -1).float()
-        return torch.tensor(drawn) if positive == count else order.topk(count).indices
+            drawn = [
+                [self.tags.choice(lambda row=row: self.branch.pick(row)) for _ in range(num_samples)] for row in rows
+            ]
+        else:
+            drawn = [self.branch.picks(row, num_samples, replace=False) for row in rows]
+        return torch.tensor(drawn).reshape(found.shape)
 
     def randint(self, *bounds: Any, dtype: Any = torch.int64, **_: Any) -> torch.Tensor:
         *span, size = bounds
-        return self._made(torch.empty(list(size), dtype=dtype or torch.int64), self._whole(*span))
-
-    def randint_like(self, like: torch.Tensor, *span: int, dtype: Any = None, **_: Any) -> torch.Tensor:
-        return self._made(torch.empty(like.shape, dtype=dtype or like.dtype), self._whole(*span))
-
-    def random_(self, tensor: torch.Tensor, *span: int, **_: Any) -> torch.Tensor:
-        return self._made(tensor, self._whole(*(span or (MOST_OUTCOMES + 1,))))
+        return self._made(torch.empty(list(size), dtype=dtype), lambda _: self.branch.integers(*span))
 
     def randperm(self, n: int, *, dtype: Any = torch.int64, **_: Any) -> torch.Tensor:
-        return torch.tensor(self.branch.picks([1] * n, n, replace=False), dtype=dtype or torch.int64)
+        return torch.tensor(self.branch.picks([1] * n, n, replace=False), dtype=dtype)
 
-    def _uniform(self, count: int) -> Sequence[Any]:
-        return [Uniform(Coin(self.branch)) for _ in range(count)]
-
-    def _whole(self, low: int, high: int | None = None) -> Filled:
-        low, high = (0, low) if high is None else (low, high)
-        return lambda count: [self.branch.integers(low, high) for _ in range(count)]
-
-    def _made(self, tensor: torch.Tensor, fill: Filled) -> torch.Tensor:
+    def _made(self, tensor: torch.Tensor, entry: Callable[[int], Any]) -> torch.Tensor:
         self.branch.is_used = self.branch.is_rounded = True
         entries = np.empty(tensor.numel(), dtype=object)
-        entries[:] = fill(tensor.numel())
+        entries[:] = [entry(i) for i in range(tensor.numel())]
         return tensor.copy_(self.tags.tensor(entries.reshape(tuple(tensor.shape)), tensor.dtype))
-
-
-def _other_generator() -> torch.Generator:
-    """A generator with which torch checks arguments and shapes."""
-    return torch.Generator().manual_seed(0)
 
 
 class States:
@@ -120,13 +91,3 @@ class States:
             )
         self.seen.add(state)
         torch.rand((), generator=own)
-
-    @contextmanager
-    def restored(self) -> Iterator[None]:
-        """Context manager: the default generator gets its state back at the end, unless it was seeded."""
-        seed, before = torch.initial_seed(), torch.get_rng_state()
-        try:
-            yield
-        finally:
-            if torch.initial_seed() == seed:
-                torch.set_rng_state(before)

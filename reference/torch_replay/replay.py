@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reference.torch_replay.arithmetic import BY_ENTRY, KEEPS, MOVES, SHAPES
 from reference.torch_replay.draws import Draws, States
-from reference.torch_replay.selections import SELECTIONS
+from reference.torch_replay.operations import BY_ENTRY, KEEPS, MOVES, SELECTIONS, SHAPES, by_entry
 from reference.torch_replay.tags import LAYOUTS, Tags
 from spectheory.core.chance import Branch, BranchError
 from spectheory.core.coins import Unknown
@@ -27,19 +27,19 @@ OURS = tuple(str(Path(file or "").parent) for file in (torch.__file__, sys.modul
 class TorchReplay:
     """The enumeration of a program that draws with torch. It is a context manager around all branches of the program.
 
-    The default generator has its old state at the end; other generators go on as they do in a real run.
+    The default generator has its old state at the end, unless it was seeded; other generators go on as in a real run.
     """
 
     def __init__(self) -> None:
         self.states = States()
-        self.stack = ExitStack()
+        self.seed, self.state = torch.initial_seed(), torch.get_rng_state()
 
     def __enter__(self) -> TorchReplay:
-        self.stack.enter_context(self.states.restored())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stack.close()
+        if torch.initial_seed() == self.seed:
+            torch.set_rng_state(self.state)
 
     @contextmanager
     def replayed(self, branch: Branch) -> Iterator[None]:
@@ -86,13 +86,12 @@ class _Operations(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        kwargs, name = kwargs or {}, func._schema.name.removeprefix("aten::")
         is_draw = torch.Tag.nondeterministic_seeded in func.tags
         if self.tags.choices:
-            self._look(func._schema.name.removeprefix("aten::"), args, kwargs)
+            self._look(name, args, kwargs)
         if not is_draw and (not self.tags.known or not any(map(self._is_random, _tensors(args, kwargs)))):
             return func(*args, **kwargs)
-        name = func._schema.name.removeprefix("aten::")
         try:
             return self._drawn(name, args, kwargs) if is_draw else self._computed(func, name, args, kwargs)
         except BranchError as error:
@@ -121,72 +120,49 @@ class _Operations(TorchDispatchMode):
             raise BranchError("its numbers cannot be enumerated")
         if any(map(self._is_random, _tensors(args, {}))) and not name.endswith("_") and name != "rand_like":
             raise BranchError("its probabilities are random numbers")
-        out = kwargs.pop("out", None)
         self.states.advance(kwargs.pop("generator", None))
-        found = getattr(self.draws, name)(*args, **kwargs)
-        return found if out is None else out.resize_(found.shape).copy_(found)
+        if "out" in kwargs:
+            raise BranchError("it draws into `out`")
+        return getattr(self.draws, name)(*args, **kwargs)
 
     def _computed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """The result of an operation on tensors that have random entries."""
-        plain = name.removesuffix("_")
         if name in SHAPES:
             return func(*args, **kwargs)
         if name == "_to_copy":
             return self._cast(args[0], kwargs.get("dtype") or args[0].dtype)
         if name in MOVES:
             return self._moved(func, name, args, kwargs)
-        out = kwargs.pop("out", None)
-        if plain == "max" and len(args) == 2 and isinstance(args[1], torch.Tensor):
-            plain = "maximum"
-        if plain == "min" and len(args) == 2 and isinstance(args[1], torch.Tensor):
-            plain = "minimum"
-        if plain in BY_ENTRY:
-            found = self._by_entry(*BY_ENTRY[plain], args, kwargs)
-        elif plain in SELECTIONS:
-            found = SELECTIONS[plain](self.tags, *args, **kwargs)
-        else:
+        plain = name.removesuffix("_")
+        if plain in ("max", "min") and len(args) == 2 and isinstance(args[1], torch.Tensor):
+            plain += "imum"
+        if "out" in kwargs or plain not in BY_ENTRY | SELECTIONS:
             raise BranchError("this operation on a random number cannot be enumerated")
-        if name.endswith("_"):
-            return args[0].copy_(self._cast(found, args[0].dtype))
-        return found if out is None else out.resize_(found.shape).copy_(self._cast(found, out.dtype))
-
-    def _by_entry(self, native: Callable[..., Any], act: Callable[..., Any], args: Any, kwargs: Any) -> torch.Tensor:
-        """The operation on each entry that is random in one of the arguments, and torch's own result elsewhere."""
-        if kwargs.get("rounding_mode"):
-            raise BranchError("a quotient of random numbers is rounded")
-        found = native(*args, **kwargs)
-        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-        random = np.zeros(tuple(found.shape), dtype=bool)
-        for numbers in filter(lambda numbers: numbers is not None, map(self.tags.of, tensors)):
-            random |= np.broadcast_to(numbers != 0, found.shape)
-        operands = [self._operand(arg, found.shape) for arg in args]
-        if (alpha := kwargs.get("alpha", 1)) != 1:
-            scaled = 0 if native is torch.rsub else 1
-            operands[scaled] = operands[scaled] * alpha
-        limits = {name: self._operand(limit, found.shape) for name, limit in kwargs.items() if name in ("min", "max")}
-        operands += [limits.get(name) for name in ("min", "max")[len(args) - 1 :]] if limits else []
-        entries = self.tags.entries(found)
-        for i in zip(*np.nonzero(random), strict=True) if random.ndim else [()]:
-            entries[i] = act(*(each[i] if isinstance(each, np.ndarray) else each for each in operands))
-        return self.tags.tensor(entries, found.dtype)
-
-    def _operand(self, arg: Any, shape: Any) -> Any:
-        return np.broadcast_to(self.tags.entries(arg), tuple(shape)) if isinstance(arg, torch.Tensor) else arg
+        if plain in BY_ENTRY:
+            found = by_entry(self.tags, plain, args, kwargs)
+        else:
+            found = SELECTIONS[plain](self.tags, *args, **kwargs)
+        return args[0].copy_(self._cast(found, args[0].dtype)) if name.endswith("_") else found
 
     def _moved(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """An operation that moves entries, on tensors of one number type."""
-        if kwargs.get("accumulate") or (name.startswith("index_put") and len(args) > 3 and args[3]):
+        if name.startswith("index_put") and len(args) > 3 and args[3]:
             raise BranchError("random numbers are added up")
-        if name in ("fill_", "masked_fill", "masked_fill_") and isinstance(args[-1], torch.Tensor):
-            mask = args[1] if name != "fill_" else torch.ones((), dtype=torch.bool)
-            found = torch.where(mask, self._cast(args[-1], args[0].dtype), args[0])
-            return args[0].copy_(found) if name.endswith("_") else found
+        if "fill" in name and self._is_random(args[-1]):
+            raise BranchError("a tensor is filled with one random number")
         kinds = {tensor.dtype for tensor in _tensors(args, kwargs) if tensor.dtype in LAYOUTS}
         if len(kinds) > 1 or name == "copy_":
-            dtype = args[0].dtype if name.endswith("_") else _widest(kinds)
-            args = [_mapped(arg, lambda tensor: self._cast(tensor, dtype)) if i or name[-1] != "_" else arg
-                    for i, arg in enumerate(args)]  # fmt: skip
+            first, *others = args
+            dtype = first.dtype if name.endswith("_") else functools.reduce(torch.promote_types, kinds)
+            args = [first if name.endswith("_") else self._cast_all(first, dtype)]
+            args += [self._cast_all(arg, dtype) for arg in others]
         return func(*args, **kwargs)
+
+    def _cast_all(self, arg: Any, dtype: torch.dtype) -> Any:
+        """The argument, with its number tensors in one number type."""
+        if isinstance(arg, list | tuple):
+            return [self._cast_all(each, dtype) for each in arg]
+        return self._cast(arg, dtype) if isinstance(arg, torch.Tensor) else arg
 
     def _cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """The tensor in another number type; index tensors stay as they are."""
@@ -212,13 +188,9 @@ class _Functions(TorchFunctionMode):
             self.tags.settle(args[0])
         if read and self.tags.known and self.tags.of(args[0]) is not None:
             return read(self.tags.entries(args[0]))
-        if func in MAKES and args:
-            return self._made(func, *args, **kwargs)
         if any(isinstance(arg, Unknown) for arg in (*args, *kwargs.values())):
             args = [self._tensor(arg, args) for arg in args]
             kwargs = {name: self._tensor(arg, args) for name, arg in kwargs.items()}
-        if func in FINITE and self.tags.known and (numbers := self.tags.of(args[0])) is not None:
-            return func(torch.where(torch.tensor(numbers != 0), 0.0, args[0]))
         return func(*args, **kwargs)
 
     def _tensor(self, arg: Any, args: Any) -> Any:
@@ -226,30 +198,6 @@ class _Functions(TorchFunctionMode):
             return arg
         kinds = [each.dtype for each in args if isinstance(each, torch.Tensor) and each.dtype in LAYOUTS]
         return self.tags.tensor(np.array(arg, dtype=object), kinds[0] if kinds else torch.get_default_dtype())
-
-    def _made(self, func: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-        """A tensor of what may be or hold random numbers of Python or NumPy."""
-        if isinstance(data, torch.Tensor):
-            return func(data, *args, **kwargs)
-        entries = data if isinstance(data, np.ndarray) else _entries(data)
-        if entries is None or not any(isinstance(entry, Unknown) for entry in entries.flat):
-            return func(data, *args, **kwargs)
-        dtype = kwargs.get("dtype") or (args[0] if args else None)
-        return self.tags.tensor(entries, dtype or torch.get_default_dtype())
-
-
-def _entries(data: Any) -> np.ndarray | None:
-    """Nested lists as an array of Python objects; None if an entry is neither a list nor a number."""
-    if not isinstance(data, list | tuple | Unknown):
-        return None
-    found = np.empty((), dtype=object)
-    if isinstance(data, Unknown):
-        found[()] = data
-        return found
-    rows = [_entries(row) if isinstance(row, list | tuple | Unknown) else np.array(row, dtype=object) for row in data]
-    if len({row.shape for row in rows if row is not None}) != 1 or any(row is None for row in rows):
-        return None
-    return np.stack(rows)  # type: ignore[arg-type]
 
 
 READS: dict[Any, Callable[[np.ndarray], Any]] = {
@@ -264,10 +212,6 @@ READS: dict[Any, Callable[[np.ndarray], Any]] = {
     torch.Tensor.__repr__: str,
 }
 """What reads the entries of a tensor, as a function of the entries."""
-MAKES = frozenset([torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.scalar_tensor])
-"""What makes a tensor of Python numbers."""
-FINITE = frozenset([torch.isfinite, torch.Tensor.isfinite])
-"""What is true for a random number, and is made of several operations."""
 
 
 def _tensors(args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
@@ -282,19 +226,6 @@ def _moved_by(name: str, args: Any) -> list[torch.Tensor]:
     """The arguments whose entries an operation of `KEEPS` moves."""
     moved = args if name in ("cat", "copy_", "stack") else args[1:] if name == "where" else args[:1]
     return list(_tensors(moved, {}))
-
-
-def _mapped(arg: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(arg, list | tuple):
-        return [change(each) if isinstance(each, torch.Tensor) else each for each in arg]
-    return change(arg) if isinstance(arg, torch.Tensor) else arg
-
-
-def _widest(kinds: set[torch.dtype]) -> torch.dtype:
-    widest, *others = kinds
-    for kind in others:
-        widest = torch.promote_types(widest, kind)
-    return widest
 
 
 def _place() -> str:

@@ -23,7 +23,7 @@ Traced = Annotated[
         "--skip", min=1, help="Number of prompts that are traced for the predictions; those after are decoded."
     ),
 ]
-ONLY = "Run only decoders whose drafter or verifier has this text in its name, beside plain decoding."
+ONLY = "Run only decoders with this text in their name, or with one of several texts: chain|Goose; and plain decoding."
 
 
 def decode(
@@ -42,6 +42,7 @@ def decode(
 ) -> None:
     """Decode with a plan on real models: the text, and tokens per target call and seconds beside the prediction."""
     from reference.measuring import decoded, require_cycle
+    from reference.prompts import encode_prompts
     from spectheory.report.tables import comparison_rows
     from spectheory.results.plan_comparison import compare as compared
 
@@ -54,7 +55,7 @@ def decode(
         source.read(skip, count)
     models = pair.load()
     if text:
-        rows, skip = [models.tokenizer(text, add_special_tokens=False)["input_ids"]], 0
+        rows, skip = encode_prompts(models, [text], new_tokens=source.new_tokens), 0
     else:
         rows = source.encoded(models, skip, count)
 

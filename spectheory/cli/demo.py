@@ -13,7 +13,7 @@ from spectheory.cli.output import console, progress
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.provenance import model_name
 
-PROMPT_TOKENS, NEW_TOKENS = 64, 128
+NEW_TOKENS = 128
 
 
 def demo(
@@ -28,7 +28,8 @@ def demo(
 ) -> None:
     """Measure a pair on this machine, plan, decode, compare with the prediction and with all other decoders."""
     from reference.compare import CompareSettings, compare
-    from reference.planning_loop import RATES, loop
+    from reference.measuring import decoded
+    from reference.planning_loop import RATES, measured_plan
     from spectheory.report.comparison import decoder_rows, decoder_words
     from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
     from spectheory.report.terminal import plan_summary, tree_drawing
@@ -36,7 +37,7 @@ def demo(
 
     started, models, latency = time.perf_counter(), pair.load(), None
     console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
-    prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(models, 0, traced + count)
+    prompts = PromptOptions().encoded(models, 0, traced + count)
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": NEW_TOKENS, "seed": seed}
     for temperature in (0.0, 1.0):
         folder = out / f"temperature-{temperature:g}"
@@ -44,7 +45,9 @@ def demo(
         console.rule(heading)
         with progress("trace, profile, plan, decode") as done:
             measuring = {"temperature": temperature, "rounds": rounds, "latency": latency}
-            chosen, tally = loop(models, *rows, folder, **settings, **measuring, done=done)
+            chosen, _ = measured_plan(models, rows[0], folder, **settings, **measuring, done=done)
+            chosen.save(folder / "plan.json")
+            tally = decoded(models, chosen, rows[1], out=folder / "measured.json", skip=traced, done=done, **settings)
         if latency is None:
             console.print(latency_rows(chosen.latency))
         latency = latency or chosen.latency

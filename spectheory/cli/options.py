@@ -5,30 +5,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import re
 import typing
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from spectheory.cli.output import loaded
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.json_values import parse
-from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.planning.schedule_record import Schedule
 
 if TYPE_CHECKING:
     from reference.models import Pair
+    from reference.prompts import Prompt
 
 Number = TypeVar("Number", int, float)
+SHIPPED_LENGTH = 64
+"""Number of tokens of each shipped prompt, whose files are cut anywhere."""
 
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; 0 is greedy decoding.")]
@@ -42,14 +40,6 @@ Smooth = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-RatesFile = Annotated[
-    Path,
-    typer.Option(
-        "--acceptance",
-        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input. Or the rates "
-        "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
-    ),
-]
 GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
 TargetModel = Annotated[
     str,
@@ -72,16 +62,9 @@ Quant = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
 
 
-def rates_of(source: Path) -> Acceptance:
-    """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
-    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
-    with suppress(OSError):  # a long list is too long for a file name
-        listed = listed and not source.exists()
-    if not listed:
-        return loaded(Acceptance, source)
-    rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
-    stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
-    return replace(rates, provenance=stamp)
+def names_of(option: str | None) -> list[str]:
+    """The names that an option lists, with commas between them."""
+    return [] if option is None else [name.strip() for name in option.split(",")]
 
 
 def shape_in(option: str, text: str) -> tuple[int, int]:
@@ -150,29 +133,41 @@ class PromptOptions:
 
     prompts: Annotated[
         Path | None,
-        typer.Option(help="File of prompts: JSON Lines with a field 'text'.", show_default="shipped prompts"),
+        typer.Option(
+            help="File of prompts: JSON Lines with a field 'text', or 'messages' for the model's chat template.",
+            show_default="shipped prompts",
+        ),
     ] = None
     prompt_tokens: Annotated[
-        int, typer.Option(help="Number of tokens in each prompt. Longer prompts are cut, shorter prompts are refused.")
-    ] = 64
-    new_tokens: Annotated[int, typer.Option(help="Number of tokens to generate after each prompt.")] = 128
+        int | None,
+        typer.Option(
+            help="Maximum number of tokens of a prompt. Longer texts are cut, longer chats are refused.",
+            show_default="64 for the shipped prompts, else none",
+        ),
+    ] = None
+    new_tokens: Annotated[
+        int, typer.Option(help="Maximum number of tokens to generate after each prompt; a text may end before.")
+    ] = 128
 
-    def read(self, skip: int, count: int, *, least_skip: int = 0) -> list[str]:
-        """The texts of `count` prompts, after the first `skip` prompts of the file. This needs no model.
+    def read(self, skip: int, count: int, *, least_skip: int = 0) -> list[Prompt]:
+        """`count` prompts, after the first `skip` prompts of the file. This needs no model.
 
         `least_skip` is the smallest `skip` that the command allows. Error messages use it.
         """
         from reference.prompts import HELD_OUT, load_prompts
 
         check_whole("--count", count, 1)
-        check_whole("--prompt-tokens", self.prompt_tokens, 1)
+        if self.prompt_tokens is not None:
+            check_whole("--prompt-tokens", self.prompt_tokens, 1)
         return load_prompts(self.prompts or HELD_OUT, count, skip, least_skip=least_skip)
 
     def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
         """The token ids of the prompts that `read` reads."""
         from reference.prompts import encode_prompts
 
-        return encode_prompts(pair, self.read(skip, count, least_skip=least_skip), self.prompt_tokens, skip)
+        longest = self.prompt_tokens or (None if self.prompts else SHIPPED_LENGTH)
+        prompts = self.read(skip, count, least_skip=least_skip)
+        return encode_prompts(pair, prompts, longest, skip, new_tokens=self.new_tokens)
 
     @property
     def dataset(self) -> str:

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from spectheory.cli.exporting import PLAN_OUTPUT, PlanOutput
-from spectheory.cli.options import GpuName, Gpus, Quant, RatesFile, Smooth, TargetModel, numbers, rates_of, tree_in
-from spectheory.cli.output import progress
+from spectheory import engines
+from spectheory.cli.options import Force, GpuName, Gpus, Json, Quant, Smooth, TargetModel, names_of, numbers, tree_in
+from spectheory.cli.output import console, errors, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
+from spectheory.engines import Export
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
-from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
+from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import Replays
 
+ENGINES = ", ".join(engine.name for engine in engines.ALL if engine.exporter)
+"""The names of the engines to which this package can export plans."""
+RatesFile = Annotated[
+    Path,
+    typer.Option(
+        "--acceptance",
+        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input. Or the rates "
+        "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
+    ),
+]
 TraceFolder = Annotated[
     Path | None,
     typer.Option(
@@ -35,6 +51,93 @@ MaxBudget = Annotated[int, typer.Option("--max-budget", min=1, help="Maximum num
 MaxDepth = Annotated[
     int | None, typer.Option("--max-depth", min=1, help="Maximum depth of a draft tree.", show_default="no limit")
 ]
+
+
+@dataclass(frozen=True)
+class PlanOutput:
+    """Options for what is written and printed of a plan."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
+            "for another version, write ENGINE@VERSION. Computed times use the costs of the first engine.",
+            show_default="no settings",
+        ),
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option(help="File for the result. Files for engines are written to its folder.")
+    ] = None
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Print what the columns mean, what is assumed, and a drawing of the tree too."),
+    ] = False
+    force: Force = False
+    as_json: Json = False
+
+    def engines(self) -> list[str]:
+        """The engines that --engine names, like `vllm` or `vllm@0.31`, to which plans can be exported."""
+        for name in names_of(self.engine):
+            try:
+                engines.release_of(name)
+            except InputError as error:
+                raise InputError(f"--engine: {name}: {error}") from None
+        return names_of(self.engine)
+
+    def write(
+        self,
+        planned: Schedule,
+        answer: RenderableType,
+        read: Iterable[Path | None],
+        pages: Mapping[Path, str] | None = None,
+    ) -> None:
+        """Write the settings of the engines, the record and the pages; print the flags, the answer and its error.
+
+        Raises:
+            typer.Exit: with status 2, an engine cannot run the plan.
+        """
+        taken: dict[str, Export] = {}
+        refused: dict[str, str] = {}
+        for name in names_of(self.engine):
+            engine, _, version = name.partition("@")
+            try:
+                taken[name] = engines.export(planned, engine, version=version or None)
+            except InputError as error:
+                refused[name] = str(error)
+        folder, printer = self.out.parent if self.out else Path(), errors if self.as_json else console
+        files = {(folder / file, text) for export in taken.values() for file, text in export.files.items()}
+        require_free([*read, *(pages or ())], self.out, *(file for file, _ in files), force=self.force)
+        for name, export in taken.items():
+            lines = [f"{name} (written for {export.engine} {export.version}):"]
+            lines += [f"  {export.command}"] if export.args else []
+            lines += [f"  wrote {path}" for path in export.write(folder, overwrite=True)]
+            lines += [f"  note: {note}" for note in export.notes]
+            printer.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        for name, reason in refused.items():
+            errors.print(f"error: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
+        show(planned, answer, *self._notes(planned), as_json=self.as_json, out=self.out, pages=pages)
+        if refused:
+            raise typer.Exit(2)
+
+    def _notes(self, planned: Schedule) -> list[RenderableType]:
+        """One line on the error of the prediction; the rest of what is known about it if `verbose`."""
+        from spectheory.report.terminal import tree_drawing
+
+        error, *more = [*planned.error_lines, *(f"assumed: {said}" for said in planned.provenance.assumptions)]
+        if not self.verbose:
+            return [Text(f"{error} (more with --verbose)" if more else error)]
+        if (classes := planned.rates.classes) is not None:
+            more.append(f"contexts: {classes.summary}")
+        lines: list[RenderableType] = [Text(line) for line in (error, *more)]
+        if planned.tree.budget:
+            lines += [
+                Text(f"at batch {planned.batches[0]}:"),
+                tree_drawing(planned.tree, planned.reach, planned.reach_source),
+            ]
+        return lines
+
+
+PLAN_OUTPUT = PlanOutput()
 
 
 def plan(
@@ -65,18 +168,18 @@ def plan(
 
     output.engines()
     read = [acceptance, latency, tree]
-    output.require_free(read)
+    require_free(read, output.out, force=output.force)
     rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
-    texts = _replays(trace, rates)
+    texts = None if trace is None else _replays(trace, rates)
     if tree is not None:
         chosen = evaluate(tree_in(tree), rates, seconds, context=context, replays=texts)
     else:
         with progress("trees") as tell:
             limits = {"max_budget": max_budget, "max_depth": max_depth, "context": context}
             chosen = search(rates, seconds, replays=texts, progress=tell, **limits)
-    output.write(Fitting.of(chosen), plan_summary(chosen), read)
+    output.write(chosen, plan_summary(chosen), read)
 
 
 def schedule(
@@ -87,7 +190,7 @@ def schedule(
         str,
         typer.Option(
             help="Draft, in the same form as --target; or the kind of a draft for the target: eagle1, eagle3, mtp (the "
-            "module in the target's config), medusa, p-eagle, dflash, dspark, pard; or ngram, suffix, which look up "
+            "module in the target's config), medusa, p-eagle, dflash, dspark; or ngram, suffix, which look up "
             "drafts. Engine settings will contain its name."
         ),
     ],
@@ -144,7 +247,7 @@ def schedule(
     sizes: dict[str, Any] = {} if batch is None else {"batches": batches_of(batch)}
     engines = output.engines()
     read = [acceptance, costs, *(Path(name, *file) for name in (target, draft) for file in ((), ("config.json",)))]
-    output.require_free(read, report)
+    require_free(read, output.out, report, force=output.force)
     rates = rates_of(acceptance)
     prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
@@ -160,18 +263,29 @@ def schedule(
         output_tokens=answer,
         costs=None if costs is None else CalibratedCosts.load(costs),
     )
-    limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": _replays(trace, rates)}
+    texts = None if trace is None else _replays(trace, rates)
     with progress("trees") as tell:
+        limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": texts}
         planned = place.schedule(rates, **sizes, **limits, progress=tell)
-    fitting = Fitting.of(planned, draft=place.draft_name, target=place.target_config)
-    pages = {report: schedule_page(f"{target} with {place.draft_name} on {gpus} x {gpu}", planned)} if report else {}
-    output.write(fitting, schedule_rows(planned, explained=output.verbose), read, pages)
+    title = f"{target} with {planned.provenance.draft} on {gpus} x {gpu}"
+    pages = {report: schedule_page(title, planned)} if report else {}
+    output.write(planned, schedule_rows(planned, explained=output.verbose), read, pages)
 
 
-def _replays(folder: Path | None, rates: Acceptance) -> Replays | None:
+def rates_of(source: Path) -> Acceptance:
+    """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
+    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
+    with suppress(OSError):  # a long list is too long for a file name
+        listed = listed and not source.exists()
+    if not listed:
+        return loaded(Acceptance, source)
+    rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
+    stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
+    return replace(rates, provenance=stamp)
+
+
+def _replays(folder: Path, rates: Acceptance) -> Replays:
     """The texts of a trace, whose sampling the rates must share."""
-    if folder is None:
-        return None
     from reference.tracing import replays
 
     return replays(folder, rates=rates)

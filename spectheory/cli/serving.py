@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from spectheory.cli.exporting import names_of
-from spectheory.cli.options import Force, Json, Seed
+from spectheory.cli.options import Force, Json, Seed, names_of
 from spectheory.cli.output import loaded, require_free, show
 from spectheory.planning.schedule_record import Schedule
 

@@ -10,12 +10,11 @@ bench_serving: python/sglang/benchmark/serving.py (stored commit 00f9ec47 of htt
 2026-11-22) appends JSON Lines with means over requests. `accept_length` is the server's mean since its start, and
 `server_info` has the server's arguments.
 
-Flags: versions 0.5.12 to 0.5.23, from the wheels of 0.5.12, 0.5.15, 0.5.18 and 0.5.23, read 2026-11-22
-(server_args.py, arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). NEXTN is another name of EAGLE.
-Batch sizes as keys of the adaptive config: PR #24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and are
-assumed not to have them. `--speculative-num-draft-tokens` counts the root: it is n + 1 for n drafted nodes. Levels and
-steps are the same. Keys of the adaptive config are lower bounds: batch size b, padded to a captured CUDA graph, uses
-the largest key <= b.
+Flags: versions 0.5.15 to 0.5.23, from the wheels of 0.5.15, 0.5.18 and 0.5.23, read 2026-11-22 (server_args.py,
+arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). NEXTN is another name of EAGLE. The adaptive
+config of older versions has no batch sizes as keys (PR #24055). `--speculative-num-draft-tokens` counts the root: it is
+n + 1 for n drafted nodes. Levels and steps are the same. Keys of the adaptive config are lower bounds: batch size b,
+padded to a captured CUDA graph, uses the largest key <= b.
 """
 
 from __future__ import annotations
@@ -50,11 +49,9 @@ ALGORITHMS = {
 ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN")
 ONE_CHAIN = {"NGRAM": ("--speculative-ngram-max-bfs-breadth", "1"), "DFLASH": (), "DSPARK": ()}
 """The algorithms that draft one chain of the same length at all batch sizes, and flags that they need for this."""
-FIRST_DSPARK = 18
-"""The first version 0.5.patch that has DSPARK, of those that were read: 0.5.15 does not have it."""
 ADAPTIVE_FILE = "adaptive.json"
-VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
-"""The versions, and whether their adaptive config takes batch sizes."""
+VERSIONS = {f"0.5.{patch}": patch >= 18 for patch in range(15, 24)}
+"""The versions, and whether they have DSPARK: of those that were read, 0.5.15 does not."""
 
 
 def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: str, model: str | None) -> Export:
@@ -65,11 +62,11 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
     Raises:
         InputError: the version or the algorithm cannot run the plan.
     """
-    key, by_batch = release("SGLang", version, VERSIONS, parts=3)
+    key, has_dspark = release("SGLang", version, VERSIONS, parts=3)
     if algorithm in ONE_CHAIN and (isinstance(plan, Envelope) or len(plan) > 1):
         raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang: it drafts one chain")
-    if algorithm == "DSPARK" and int(key.split(".")[2]) < FIRST_DSPARK:
-        raise InputError(f"DSPARK needs SGLang 0.5.{FIRST_DSPARK} or newer, got {key}")
+    if algorithm == "DSPARK" and not has_dspark:
+        raise InputError(f"DSPARK needs SGLang 0.5.18 or newer, got {key}")
     args = ["--speculative-algorithm", algorithm]
     args += [] if model is None else ["--speculative-draft-model-path", model]
     if isinstance(plan, Envelope):
@@ -81,11 +78,6 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
         return Export("SGLang", key, tuple(args))
     if len(ranges) == 1:
         return _envelope(Envelope(length, 1, length), key, args)
-    if not by_batch:
-        raise InputError(
-            f"plan must have a single range for SGLang {key}, got {len(ranges)}: "
-            "its adaptive config has no batch sizes; use SGLang 0.5.15 or newer (PR #24055)"
-        )
     if algorithm not in ADAPTIVE_ALGORITHMS:
         raise InputError(f"algorithm must be EAGLE, EAGLE3 or NEXTN for chains by batch size, got {algorithm!r}")
     return _adaptive(ranges, key, args)
@@ -133,11 +125,10 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     if algorithm in ONE_CHAIN:
         found = fitting.chains(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
         notes = fitting.notes(found)
-    elif (VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS) or len(set(fitting.chain_lengths)) == 1:
+    elif algorithm in ADAPTIVE_ALGORITHMS or len(set(fitting.chain_lengths)) == 1:
         found, notes = fitting.better(at_most(longest), "SGLang takes by batch size")
     else:
-        what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
-        found, notes = fitting.better(one_length(longest), what)
+        found, notes = fitting.better(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
     return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
 
 
@@ -279,12 +270,9 @@ def _served(entry: Entry, conditions: Conditions) -> Run:
         _speculation(entry, info),
         conditions,
         model=info.text("model_path"),
-        draft=info.text("speculative_draft_model_path"),
         gpus=info.count("tp_size", least=1) if info.has("tp_size") else None,
         engine=next((name for name in ("sglang", "vllm") if backend.startswith(name)), None),
         version=info.text("version"),
-        quantisation=info.text("quantization"),
-        kv_dtype=info.text("kv_cache_dtype"),
     )
 
 

@@ -1,4 +1,4 @@
-"""TensorRT-LLM: its statistics from iterations and Prometheus, and its `speculative_config` in YAML.
+"""TensorRT-LLM: its statistics from iterations, and its `speculative_config` in YAML.
 
 The names are from cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21.
 `acceptanceLength` is the mean over requests that drafted, so accepted + requests = acceptanceLength * requests.
@@ -6,14 +6,12 @@ The names are from cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/me
 
 Versions of the config, read 2026-11-21 (tensorrt_llm/llmapi/llm_args.py, https://nvidia.github.io/TensorRT-LLM/):
 
-- 1.2: the batch sizes in `draft_len_schedule` are lower bounds. {1: 4, 8: 0} drafts 4 tokens from batch size 1 on, and
-  none from 8 on. 1 must be a key (PR #8194).
-- 1.3, 1.4: they are upper bounds. {4: 4, 8: 2} drafts 4 tokens up to batch size 4, 2 up to 8, and none above (PR
-  #10860, merged 2026-03-13).
+- 1.3, 1.4: the batch sizes in `draft_len_schedule` are upper bounds. {4: 4, 8: 2} drafts 4 tokens up to batch size 4,
+  2 up to 8, and none above (PR #10860, merged 2026-03-13). In 1.2 they are lower bounds.
 - Dynamic trees: in 1.3.0rc27 and 1.4.0rc1 (PR #13081, merged 2026-04). Static trees (`eagle_choices`, removed in 1.4
   by PR #18210) are not exported.
-- MTP: `num_nextn_predict_layers` is the number of drafted tokens in 1.2. The last candidates of 1.3 rename it to
-  `max_draft_len`, which the first ones overwrite with 1, and accept the old name. 1.4 has the new name.
+- MTP: the last candidates of 1.3 rename `num_nextn_predict_layers`, the number of drafted tokens, to `max_draft_len`,
+  which the first ones overwrite with 1, and accept the old name. 1.4 has the new name.
 - NGram: `max_draft_len`, without the overlap scheduler.
 - Which versions change the draft length of MTP with the batch size is not known, and none does for NGram
   (`support_dynamic_draft_len`), so both get one length. `max_concurrency` is the last batch size with drafts.
@@ -25,13 +23,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
-from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.model_config import ModelConfig
@@ -44,20 +40,8 @@ FILE = "speculative_config.yaml"
 Lines = dict[str, str]
 
 
-@dataclass(frozen=True)
-class Features:
-    """What a version can run, and whether the batch sizes in its schedule are upper bounds."""
-
-    dynamic_tree: bool
-    upper_bounds: bool
-    mtp_length: str
-
-
-VERSIONS = {
-    "1.2": Features(dynamic_tree=False, upper_bounds=False, mtp_length="num_nextn_predict_layers"),
-    "1.3": Features(dynamic_tree=True, upper_bounds=True, mtp_length="num_nextn_predict_layers"),
-    "1.4": Features(dynamic_tree=True, upper_bounds=True, mtp_length="max_draft_len"),
-}
+VERSIONS = {"1.3": "num_nextn_predict_layers", "1.4": "max_draft_len"}
+"""The versions, and the name of the number of tokens that MTP drafts."""
 WITHOUT_MODEL = ("MTP", "NGram")
 """The values of `decoding_type` that load no draft: the module in the target's checkpoint, and n-gram lookup."""
 
@@ -68,11 +52,8 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, model: str) -
     Raises:
         InputError: the version cannot run the plan, or the plan exceeds a limit of the engine.
     """
-    key, features = release("TensorRT-LLM", version, VERSIONS)
-    if isinstance(plan, Envelope):
-        lines, notes = _envelope(plan, key, features)
-    else:
-        lines, notes = _ranges(checked_ranges(plan), features)
+    key, _ = release("TensorRT-LLM", version, VERSIONS)
+    lines, notes = _envelope(plan) if isinstance(plan, Envelope) else _ranges(checked_ranges(plan))
     return _export(key, {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines, notes)
 
 
@@ -82,12 +63,12 @@ def export_without_model(ranges: Sequence[ChainRange], *, version: str, decoding
     Raises:
         InputError: the ranges have two lengths, or speculation is off at small batch sizes.
     """
-    key, features = release("TensorRT-LLM", version, VERSIONS)
+    key, mtp_length = release("TensorRT-LLM", version, VERSIONS)
     first, *others = checked_ranges(ranges)
     if first.length == 0 or len(others) > 1 or any(item.length for item in others):
         lengths = ", ".join(f"{item.length} up to batch {item.last_batch}" for item in (first, *others))
         raise InputError(f"ranges must be one length, and 0 above a batch size, for {decoding_type}, got {lengths}")
-    named = features.mtp_length if decoding_type == "MTP" else "max_draft_len"
+    named = mtp_length if decoding_type == "MTP" else "max_draft_len"
     lines = {"decoding_type": decoding_type, named: str(first.length)}
     if others:
         lines["max_concurrency"] = str(first.last_batch)
@@ -104,9 +85,7 @@ def _export(version: str, lines: Lines, notes: tuple[str, ...], others: Lines | 
     return Export("TensorRT-LLM", version, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
 
 
-def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
-    if not features.dynamic_tree:
-        raise InputError(f"dynamic trees need TensorRT-LLM 1.3 or newer (PR #13081), got {version}: plan chains")
+def _envelope(plan: Envelope) -> tuple[Lines, tuple[str, ...]]:
     most = plan.branching * plan.levels
     if not plan.levels <= plan.nodes <= most:
         raise InputError(
@@ -121,31 +100,20 @@ def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, 
     return lines, ("not for targets with MLA or sliding-window attention",)
 
 
-def _ranges(ranges: list[ChainRange], features: Features) -> tuple[Lines, tuple[str, ...]]:
+def _ranges(ranges: list[ChainRange]) -> tuple[Lines, tuple[str, ...]]:
     longest = max(item.length for item in ranges)
     if ranges[0].length != longest:
         raise InputError(
             f"length of the first range must be the longest of all, {longest}, got {ranges[0].length}: TensorRT-LLM "
             "uses the length at batch size 1 as max_draft_len"
         )
-    lines = {"max_draft_len": str(longest)}
-    last = ranges[-1]
-    if len(ranges) == 1 and not features.upper_bounds:
-        return lines, (f"TensorRT-LLM drafts {longest} token{'s' * (longest > 1)} at every batch size",)
-    if features.upper_bounds:
-        table = {item.last_batch: item.length for item in ranges if item != last or item.length > 0}
-        notes = [
-            f"above batch size {max(table)} this version does not speculate; before PR #10860 (2026-03-13), in "
-            "early candidates of 1.3, keys were lower bounds"
-        ]
-        notes.append(
-            "while drafting is off, the state of the draft goes stale, lowering acceptance (#16888, open in 2026-07)"
-        )
-    else:
-        table = {item.first_batch: item.length for item in ranges}
-        notes = [f"above batch size {last.last_batch} this version continues to draft {last.length} tokens"]
-    lines["draft_len_schedule"] = "{" + ", ".join(f"{batch}: {length}" for batch, length in table.items()) + "}"
-    return lines, tuple(notes)
+    table = {item.last_batch: item.length for item in ranges if item != ranges[-1] or item.length > 0}
+    schedule = "{" + ", ".join(f"{batch}: {length}" for batch, length in table.items()) + "}"
+    return {"max_draft_len": str(longest), "draft_len_schedule": schedule}, (
+        f"above batch size {max(table)} this version does not speculate; before PR #10860 (2026-03-13), in early "
+        "candidates of 1.3, keys were lower bounds",
+        "while drafting is off, the state of the draft goes stale, lowering acceptance (#16888, open in 2026-07)",
+    )
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
@@ -153,14 +121,13 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     decoding_type = fitting.of_family(DECODING_TYPES)
     if decoding_type in WITHOUT_MODEL:
         return _fitted_without_model(fitting, version, decoding_type)
-    model = fitting.model
-    grows, chained = VERSIONS[version].dynamic_tree, _chains_only(fitting.target)
-    limits = first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1"
-    if grows and not chained:
-        found, notes = fitting.better(*limits, lambda levels, branching: levels * branching)
-    else:
+    model, chained = fitting.model, _chains_only(fitting.target)
+    limits = first_is_longest, "TensorRT-LLM takes, the longest at batch size 1"
+    if chained:
         found = fitting.chains(*limits)
-        notes = (*fitting.notes(found), *chained) if grows else fitting.notes(found)
+        notes = (*fitting.notes(found), *chained)
+    else:
+        found, notes = fitting.better(*limits, lambda levels, branching: levels * branching)
     return export(found.runs, version=version, model=model).after(*notes)
 
 
@@ -238,19 +205,6 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
     return drafted, accepted, requests
 
 
-def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
-    """Statistics of Prometheus metrics: token counters since the start, and the last iteration's acceptance length."""
-    del min_trials
-    prefix = "trtllm_spec_decode_"
-    names = [prefix + "num_draft_tokens", prefix + "num_accepted_tokens"]
-    for name in names:
-        metrics.require(name)
-    drafted, accepted = map(metrics.counter, names)
-    tau = metrics.gauge(prefix + "acceptance_length")
-    said = "the counters do not count cycles, and tau is a gauge of the last iteration, not a mean since the start"
-    return Statistics(None, tau or None, None, drafted, accepted, (TOTALS_ONLY, said))
-
-
 def observe_iterations(text: str, min_trials: int) -> Observed:
     """A server by its iterations: those with drafts, or all iterations if none has."""
     data = json_values(text)
@@ -291,6 +245,5 @@ ENGINE = Engine(
     exporter=_fitted,
     readers={
         "trtllm-stats": Reader(lambda text, least: from_iteration_stats(json_values(text), least), observe_iterations),
-        "trtllm-metrics": Reader(from_metrics, scraped=True),
     },
 )

@@ -10,11 +10,11 @@ files of `vllm bench serve`, `mean_tpot_ms` is the mean over requests of (latenc
 tokens - 1), and `mean_itl_ms` the mean time between two chunks of a stream, of tau tokens with speculation. The fields
 `spec_decode_*` are differences of the server's counters, and are there only if the server has speculated.
 
-Speculative config: versions 0.11 to 0.32, from vllm/config/speculative.py at 002e77c1 and v1/worker/gpu_model_runner.py
-of the source distributions of 0.11.0, 0.11.2, 0.12.0, 0.14.0, 0.15.1, 0.16.0 to 0.20.0, 0.24.0, 0.25.0 and 0.32.0, read
-2026-11-21. `MAX_SPEC_LEN` in v1/sample/rejection_sampler.py is 128 in all of these. vLLM does not count the root. Trees
-were drafted up to 0.20 but verified as chains (PR #20401, removed by PR #42121), so only chains are exported.
-`num_speculative_tokens_per_batch_size`: PR #32374 (merged 2026-06-14), first in the release notes of 0.24.0.
+Speculative config: versions 0.24 to 0.32, from vllm/config/speculative.py at 002e77c1 and v1/worker/gpu_model_runner.py
+of the source distributions of 0.24.0, 0.25.0 and 0.32.0, read 2026-11-21. `MAX_SPEC_LEN` in
+v1/sample/rejection_sampler.py is 128 in all of these. vLLM does not count the root. Trees were removed by PR #42121, so
+only chains are exported. Versions before 0.24 run one length at all batch sizes: PR #32374 (merged 2026-06-14) has
+`num_speculative_tokens_per_batch_size`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
 from spectheory.core.checks import is_digits
@@ -36,7 +35,7 @@ from spectheory.engines.report_values import agree, count, counts, json_values, 
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, draft_length, served_run
 from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.hardware.runs import Conditions, Run
-from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
+from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges
 
 METHODS = {
     "model": "draft_model",
@@ -52,23 +51,11 @@ METHODS = {
     "suffix": "suffix",
 }
 """The method of vLLM for each family of drafts."""
-FIRST = {"suffix": 12, "draft_model": 15, "dflash": 20, "dspark": 25}
-"""For each method that came after 0.11, the minor number of the first version 0.minor that has it.
-
-- suffix: in 0.11.2, not in 0.11.0, counted from 0.12 on.
-- draft_model: PR #24322; up to 0.14 NotImplementedError (https://github.com/vllm-project/vllm/issues/31883).
-- dflash: not in 0.19.0.
-- dspark: PR #46995, not in 0.24.0.
-"""
 PARALLEL = ("p-eagle", "pard")
 """The families that share the method of others, but draft all tokens in one forward."""
-FIRST_PARALLEL = 16
-"""The minor number of the first version 0.minor that drafts all tokens in one forward of an EAGLE-3 head (P-EAGLE) or
-of a draft model (PARD), with the key `parallel_drafting`: PR #32887, in the release notes of 0.16.0.
-"""
 MAX_SPEC_LEN = 128
-VERSIONS = {f"0.{minor}": minor >= 24 for minor in range(11, 33)}
-"""The versions, and whether they take lengths by batch size."""
+VERSIONS = {f"0.{minor}": minor >= 25 for minor in range(24, 33)}
+"""The versions, and whether they have the method dspark (PR #46995)."""
 
 
 def export(
@@ -81,27 +68,19 @@ def export(
     Raises:
         InputError: the version cannot run the chains or the method.
     """
-    key, by_batch = release("vLLM", version, VERSIONS)
+    key, has_dspark = release("vLLM", version, VERSIONS)
     ranges = checked_ranges(ranges)
-    minor = int(key.split(".")[1])
-    if minor < FIRST.get(method, 0):
-        raise InputError(f"method {method!r} needs vLLM 0.{FIRST[method]} or newer, got {key}")
+    if method == "dspark" and not has_dspark:
+        raise InputError(f"method 'dspark' needs vLLM 0.25 or newer, got {key}")
     config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
     if parallel:
         config["parallel_drafting"] = True
-        if minor < FIRST_PARALLEL:
-            raise InputError(f"drafts in one forward need vLLM 0.{FIRST_PARALLEL} or newer (PR #32887), got {key}")
     longest = max(item.length for item in ranges)
     if longest > MAX_SPEC_LEN:
         raise InputError(f"length must be at most MAX_SPEC_LEN={MAX_SPEC_LEN} of vLLM's sampler, got {longest}")
     config["num_speculative_tokens"] = longest
     notes = [f"vLLM drafts {longest} token{'s' * (longest > 1)} at every batch size"]
     if len(ranges) > 1:
-        if not by_batch:
-            raise InputError(
-                f"plan must have a single range for vLLM {key}, got {len(ranges)}: "
-                "num_speculative_tokens_per_batch_size needs 0.24 or newer (PR #32374)"
-            )
         table = [[item.first_batch, item.last_batch, item.length] for item in ranges]
         config["num_speculative_tokens_per_batch_size"] = table
         notes = [
@@ -116,11 +95,9 @@ def export(
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chains that the version can run."""
+    """The fastest chains by batch size."""
     method = fitting.of_family(METHODS)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
-    if len(found.runs) > 1 and not VERSIONS[version]:
-        found = fitting.chains(one_length(MAX_SPEC_LEN), f"vLLM {version} takes, one length for all batch sizes")
     model = None if method in ("suffix", "ngram") else fitting.module if method == "mtp" else fitting.model
     made = export(found.runs, version=version, method=method, model=model, parallel=fitting.family in PARALLEL)
     return made.after(*fitting.notes(found))
@@ -128,6 +105,7 @@ def _fitted(fitting: Fitting, version: str) -> Export:
 
 PREFIX = "vllm:spec_decode_num_"
 PER_POSITION = PREFIX + "accepted_tokens_per_pos"
+BY_LENGTH = "acceptance_histogram_by_draft_length"
 LATENCY = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
 PROMPTS_TOO = "the time of a step contains the prompts that are read in the same step"
 _GENERATED = r"Avg generation throughput:\s*([\d.]+) tokens/s.*?Running:\s*(\d+) reqs"
@@ -230,10 +208,10 @@ def observe_log(text: str, min_trials: int) -> Observed:
 def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
     """Statistics of a server's responses, which are added.
 
-    The server must run with `--per-request-spec-decode-metrics summary` or `detailed`. Each item of `data` is a
-    response, its `metrics`, or the value under `speculative_decoding` in these. Items without drafted tokens are left
-    out. Drafts of different lengths do not bias the rates if the response has histograms by draft length, or the steps
-    of `detailed`. One request has few cycles: lower `min_trials`, and expect wide intervals.
+    The server must run with `--per-request-spec-decode-metrics summary`. Each item of `data` is a response, its
+    `metrics`, or the value under `speculative_decoding` in these. Items without drafted tokens are left out. Drafts of
+    different lengths do not bias the rates if the response has histograms by draft length. One request has few cycles:
+    lower `min_trials`, and expect wide intervals.
     """
     read = [_request(item) for item in data]
     used = [row for row in read if row[1]] or read[:1]
@@ -254,9 +232,9 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
         raise missing("the response", ["acceptance_histogram"], inner)
     histogram = counts("acceptance_histogram", histogram)
     drafts, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
-    by_length, source = _by_length(inner)
+    by_length = _by_length(inner)
     counted = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
-    agree(f"the sum of {source}", sum(counted[0]), accepted, "acceptance_histogram", 0)
+    agree(f"the sum of {BY_LENGTH}", sum(counted[0]), accepted, "acceptance_histogram", 0)
     for name, expected in (("num_spec_steps", drafts), ("num_accepted_draft_tokens", accepted)):
         if inner.get(name) is not None:
             agree(name, count(name, inner[name]), expected, "acceptance_histogram", 0)
@@ -266,22 +244,16 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
     return counted, drafts, None if drafted is None else count("num_draft_tokens", drafted)
 
 
-def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
-    """(histograms by draft length, name of the field they come from). They are empty if no field has them."""
-    name = "acceptance_histogram_by_draft_length"
+def _by_length(inner: Mapping[str, Any]) -> dict[int, list[int]]:
+    """The histograms by draft length; empty if the response has none."""
     made: dict[int, list[int]] = {}
-    for k, row in mapping(name, inner.get(name) or {}).items():
-        made[int(k) if is_digits(k) else -1] = counts(f"{name}[{k}]", row)
+    for k, row in mapping(BY_LENGTH, inner.get(BY_LENGTH) or {}).items():
+        made[int(k) if is_digits(k) else -1] = counts(f"{BY_LENGTH}[{k}]", row)
         if not is_digits(k) or len(row) != int(k) + 1:
-            raise InputError(f"{name} must have k + 1 counts for each draft length k, got {len(row)} under {k!r:.40}")
-    if made:
-        return made, name
-    accepted, drafted = (counts(key, inner.get(key) or []) for key in ("per_step_accepted", "per_step_drafted"))
-    for j, k in zip_longest(accepted, drafted, fillvalue=-1):
-        if not 0 <= j <= k:
-            raise InputError("per_step_accepted must be at most per_step_drafted, and equally long")
-        made.setdefault(k, [0] * (k + 1))[j] += 1
-    return made, "per_step_accepted"
+            raise InputError(
+                f"{BY_LENGTH} must have k + 1 counts for each draft length k, got {len(row)} under {k!r:.40}"
+            )
+    return made
 
 
 def _served(entry: Entry, conditions: Conditions) -> Run:

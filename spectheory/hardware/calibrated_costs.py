@@ -36,7 +36,8 @@ from spectheory.hardware.engine_costs import (
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Drafting, Latency
-from spectheory.hardware.models import Named, model, pair_in_formats, require_pair
+from spectheory.hardware.models import Named, pair_of
+from spectheory.hardware.roofline import RooflineInputs
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import TimedSetup
 
@@ -77,7 +78,7 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str
@@ -150,11 +151,12 @@ class CalibratedCosts(Record):
         Raises:
             InputError: a number is out of range, or the models and the caches do not fit into memory.
         """
-        found = self.setup.latency(batch, context, self.costs, self.engine)
+        place = vars(self.setup) | {"batch": batch, "context": context, "engine": self.engine}
+        found = Latency.roofline(**place, costs=self.costs)
         return replace(found, provenance=found.provenance.assuming(self.said, *self.warnings))
 
-    def require_for(self, engine: str, setup: TimedSetup) -> tuple[str, ...]:
-        """Check that the costs were calibrated for a deployment. The draft may be another one.
+    def require_for(self, inputs: RooflineInputs) -> tuple[str, ...]:
+        """Check that the costs were calibrated for the deployment of a roofline. The draft may be another one.
 
         Returns:
             Sentences on the calibration for the assumptions of computed times.
@@ -162,14 +164,14 @@ class CalibratedCosts(Record):
         Raises:
             InputError: engine, GPU, number of GPUs, target or format differ.
         """
-        own = self.setup
-        versions = "@" in self.engine and "@" in engine
+        own, place = self.setup, inputs.place
+        versions = "@" in self.engine and "@" in inputs.engine
         agrees = {
-            "engine": split(self.engine)[: 1 + versions] == split(engine)[: 1 + versions],
-            "gpu": own.gpu == setup.gpu,
-            "gpus": own.gpus == setup.gpus,
-            "parallel": own.gpus == 1 or own.parallel == setup.parallel,
-            "target": replace(own.target, name="") == replace(setup.target, name=""),
+            "engine": split(self.engine)[: 1 + versions] == split(inputs.engine)[: 1 + versions],
+            "gpu": own.gpu == place.gpu,
+            "gpus": own.gpus == place.gpus,
+            "parallel": own.gpus == 1 or own.parallel == place.parallel,
+            "target": replace(own.target, name="") == replace(inputs.target, name=""),
         }
         if wrong := [name for name, same in agrees.items() if not same]:
             raise InputError(
@@ -177,7 +179,7 @@ class CalibratedCosts(Record):
                 f"deployment differs in {', '.join(wrong)}: calibrate on runs of the deployment, or pass the field "
                 "`costs` of the record to use them all the same"
             )
-        drafts = [None if draft is None else draft.name for draft in (own.draft, setup.draft)]
+        drafts = [None if draft is None else draft.name for draft in (own.draft, inputs.draft)]
         other = [f"the costs were calibrated with draft {drafts[0]} and are used for {drafts[1]}"]
         return (self.said, *self.warnings, *(other if drafts[0] != drafts[1] else []))
 
@@ -191,10 +193,8 @@ def calibrate(
     gpus: int = 1,
     engine: str | None = None,
     parallel: Parallel | None = None,
-    draft_gpus: int | None = None,
     drafting: Drafting | None = None,
     quant: str | None = None,
-    kv_dtype: str | None = None,
     noise: float = NOISE,
     costs: EngineCosts | None = None,
     curves: Iterable[KernelCurve] | None = None,
@@ -212,12 +212,10 @@ def calibrate(
         draft: the draft; None if no run is speculative.
         gpus: the number of GPUs.
         parallel: how several GPUs share a model.
-        draft_gpus: the number of GPUs that share the draft.
         drafting: how the draft runs.
         engine: the engine that was measured, such as `vllm` or `vllm@0.11`; None is the one that the runs name, or
             `vllm`. A version that the runs name is added.
         quant: format of the target's weights; None keeps the one of the config.
-        kv_dtype: format of the KV caches; None keeps the one of the config.
         noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
             costs: 0.02 is 2%.
         costs: the costs from which the calibration starts; None is those of the engine in the shipped table.
@@ -248,10 +246,9 @@ def calibrate(
             f"{speculative.where}a speculative run needs the draft: name a draft model or a head, or ngram if drafts "
             "are looked up"
         )
-    first, second = pair_in_formats(model(target), draft, quant, kv_dtype)
-    require_pair(first, second, math.ceil(max(run.context for run in known)))
+    first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)), quant)
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
-    place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
+    place = gpus, parallel or usual_parallel(engine), drafting or usual
     if curves is None:
         curves = kernel_curves(engine) if costs is None else ()
     setup, widths = TimedSetup(gpu_of(gpu), first, second, *place, tuple(curves)), spreads(engine)
@@ -266,7 +263,7 @@ def calibrate(
         gpus=gpus,
         target=first.name,
         draft=None if second is None else second.name,
-        settings={"engine": engine, "quant": quant, "kv_dtype": kv_dtype},
+        settings={"engine": engine, "quant": quant},
     ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
     found = fitted(known, setup, shipped, widths, noise)
     return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)

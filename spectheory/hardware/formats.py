@@ -90,7 +90,7 @@ BYTES_PER_WEIGHT = {
     "Q6_K": 210 / 256,
 }
 """Bytes of a weight by the name of its type in llama.cpp. Source: ggml, src/ggml-common.h, the structures of blocks."""
-_LLAMA_CPP = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m", "q6_k")
+_LLAMA_CPP = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k_m", "q5_k_m", "q6_k")
 _KV_BYTES = {
     "bf16": 2.0,
     "f16": 2.0,
@@ -158,7 +158,7 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
         return Formats(size, size, size, size, kv_bytes_per_value, arithmetic, known)
     if name in _LLAMA_CPP:
         found = formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
-        return replace(found, weight_format=name.removesuffix("_m").removesuffix("_s"))  # the type of most matrices
+        return replace(found, weight_format=name.removesuffix("_m"))  # the type of most matrices
     packing = PACKINGS.get(name)
     if packing is None:
         raise InputError(unknown("quantisation", name, QUANTISATIONS))
@@ -172,36 +172,28 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
 def _llama_cpp(design: Design, name: str) -> Rule:
     """The types that `llama-quantize` gives to tensors, without an importance matrix.
 
-    Source: llama.cpp, src/llama-quant.cpp, llama_tensor_get_type.
+    Of the value and down projections, `_m` stores half in Q6_K: those of the first, of the last and of every third
+    other layer. Source: llama.cpp, src/llama-quant.cpp, llama_tensor_get_type.
     """
-    usual, mix = (name[:4].upper(), name[5:]) if name[5:] in ("s", "m") else (name.upper(), "")
-    layers, means = design.shape.layers, design.mean_bytes
-    if mix and name not in means and not all(one.name for one in design.weights):
+    mixed, usual, mean = name.endswith("_m"), name.removesuffix("_m").upper(), design.mean_bytes.get(name)
+    if mixed and mean is None and not any(one.name for one in design.weights):
         raise InputError(
-            f"{name} mixes types by layer, and the sizes of {design.fields.where} are known without layers: give a "
-            "format such as q4_0"
+            f"{name} mixes types, and the matrices of {design.fields.where} are not known: give a format such as q4_0"
         )
-    large = design.fields.values.get("model_type") == "llama" and layers == 80
-
-    def kind(one: Weights) -> str | None:
-        if one.use in ("head", "borrowed"):
-            return "Q8_0" if usual == "Q8_0" else "Q6_K"
-        if one.use not in ("matrix", "expert"):
-            return usual if one.use == "lookup" else None
-        index = int(one.name.split("layers.")[1].split(".")[0]) if "layers." in one.name else 0
-        last = one.name.rpartition(".")[2]
-        early = index < layers // 8
-        if last not in ("v_proj", "down_proj"):
-            return usual
-        if mix == "m" and (early or index >= 7 * layers // 8 or (index - layers // 8) % 3 == 2):
-            return "Q6_K"
-        few = index < 4 if last == "v_proj" else early
-        return "Q5_K" if usual == "Q4_K" and ((mix == "s" and few) or (last == "v_proj" and large)) else usual
+    large = design.fields.values.get("model_type") == "llama" and design.shape.layers == 80 and usual == "Q4_K"
 
     def rule(one: Weights) -> Packing | None:
-        found = kind(one)
-        mean = means.get(name) if mix and one.use in ("matrix", "expert") else None
-        return None if found is None else Packing(8 * (mean or BYTES_PER_WEIGHT[found]))
+        if one.use in ("head", "borrowed"):
+            return Packing(8 * BYTES_PER_WEIGHT["Q8_0" if usual == "Q8_0" else "Q6_K"])
+        if one.use not in ("matrix", "expert", "lookup"):
+            return None
+        size = BYTES_PER_WEIGHT[usual]
+        if mixed and one.use != "lookup" and mean is not None:
+            size = mean
+        elif mixed and one.name:
+            other = "Q5_K" if large and one.name == "v_proj" else usual
+            size = (BYTES_PER_WEIGHT["Q6_K"] + BYTES_PER_WEIGHT[other]) / 2
+        return Packing(8 * size)
 
     return rule
 

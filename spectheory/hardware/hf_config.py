@@ -22,12 +22,14 @@ MOST_LAYERS = 10_000
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of one module by its name in a checkpoint; a vector has one column, and experts the number 0."""
+    """The weights of one module, or of one expert. A vector has one column. Matrices that formats treat alike need no
+    name: `v_proj` and `down_proj` have one.
+    """
 
-    name: str
     use: Use
     rows: int
     columns: float = 1
+    name: str = ""
 
     @property
     def size(self) -> int:
@@ -44,34 +46,16 @@ class Cache:
         values: numbers that one layer reads from the cache for one cached token.
         flops: operations of one token with one cached token in one layer.
         window: number of tokens that the layers keep; None if they keep all tokens.
-        selected: largest number of cached tokens to which a token attends; None if it attends to all that are kept.
-        stored: whether the layers store the numbers, rather than read the ones of other layers.
     """
 
     layers: int
     values: int
     flops: int
     window: int | None = None
-    selected: int | None = None
-    stored: bool = True
 
-    def kept(self, first: float, last: float) -> float:
-        """The number of tokens in the cache of one layer, on average over the contexts from `first` to `last`."""
-        return _mean_up_to(self.window, first, last)
-
-    def read(self, first: float, last: float) -> float:
-        """The number of cached tokens that one token reads in one layer, on average over the same contexts."""
-        limits = [limit for limit in (self.window, self.selected) if limit is not None]
-        return _mean_up_to(min(limits, default=None), first, last)
-
-
-def _mean_up_to(limit: int | None, first: float, last: float) -> float:
-    """The mean of min(context, limit) over the contexts from `first` to `last`: the integral of two straight parts."""
-    if limit is None or last <= limit:
-        return (first + last) / 2
-    if first >= limit:
-        return limit
-    return ((limit - first) * (first + limit) / 2 + (last - limit) * limit) / (last - first)
+    def tokens(self, context: float) -> float:
+        """The number of tokens in the cache of one layer after `context` tokens."""
+        return context if self.window is None else min(context, self.window)
 
 
 @dataclass(frozen=True)
@@ -122,7 +106,7 @@ class Shape:
     @property
     def kv_values(self) -> int:
         """Numbers that all layers together cache for one token, as if every layer kept all tokens."""
-        return sum(cache.layers * cache.values for cache in self.caches if cache.stored)
+        return sum(cache.layers * cache.values for cache in self.caches)
 
 
 @dataclass(frozen=True)
@@ -139,8 +123,7 @@ class Family:
             window, if the config has one.
         latent: whether the attention is multi-head latent attention.
         experts: whether layers can have routed experts.
-        shared: how the width of the shared experts is stated: `n_shared_experts` times the width of an expert, or
-            `shared_expert_intermediate_size` with a gate.
+        shared: whether layers with routed experts have `n_shared_experts` shared ones.
         router_bias: whether the router has a bias for each expert.
     """
 
@@ -153,20 +136,18 @@ class Family:
     full_every: int = 1
     latent: bool = False
     experts: bool = False
-    shared: Literal["", "count", "gated"] = ""
+    shared: bool = False
     router_bias: bool = False
 
 
 _MISTRAL = Family(full_every=0)
-_QWEN2 = Family(bias=True, out_bias=False)
-_DEEPSEEK = Family(latent=True, experts=True, shared="count", router_bias=True)
+_DEEPSEEK = Family(latent=True, experts=True, shared=True, router_bias=True)
 FAMILIES = {
     "llama": Family(),
     "mistral": _MISTRAL,
     "mixtral": replace(_MISTRAL, experts=True),
     "phi3": _MISTRAL,
-    "qwen2": _QWEN2,
-    "qwen2_moe": replace(_QWEN2, experts=True, shared="gated"),
+    "qwen2": Family(bias=True, out_bias=False),
     "qwen3": Family(qk_norm=True),
     "qwen3_moe": Family(qk_norm=True, experts=True),
     "gemma2": Family(norms=4, tied=True, full_every=2),
@@ -174,7 +155,7 @@ FAMILIES = {
     "gpt_oss": Family(bias=True, mlp_bias=True, full_every=2, experts=True, router_bias=True),
     "deepseek_v2": replace(_DEEPSEEK, router_bias=False),
     "deepseek_v3": _DEEPSEEK,
-    "glm4_moe": Family(out_bias=False, qk_norm=True, experts=True, shared="count", router_bias=True),
+    "glm4_moe": Family(out_bias=False, qk_norm=True, experts=True, shared=True, router_bias=True),
 }
 SAME_AS = {
     "medusa": "llama",
@@ -309,7 +290,7 @@ def design_of(fields: Fields, kind: str | None) -> Design:
         return _stated_design(fields, sizes)
     hidden = fields.number("hidden_size")
     layers = [] if kind == "medusa" else _layers(fields)
-    body = [one for index, (_, sparse) in enumerate(layers) for one in _layer(fields, index, sparse, hidden)]
+    body = [one for _, sparse in layers for one in _layer(fields, sparse, hidden)]
     if kind is None:
         return Design(fields, *_summed(fields, layers, [*body, *_ends(fields, hidden)]))
     weights, found = _summed(fields, layers, [*body[kind == "eagle1" :], *_HEADS[kind](fields, hidden)])
@@ -331,13 +312,8 @@ def prediction_of(fields: Fields) -> Design | None:
     if fields.number("num_nextn_predict_layers", "mtp_num_hidden_layers", default=0, least=0) == 0:
         return None
     hidden, layers = fields.number("hidden_size"), _layers(fields)
-    index, sparse = len(layers), layers[-1][1]
-    weights = [
-        *_layer(fields, index, sparse, hidden),
-        Weights(f"model.layers.{index}.eh_proj", "other", hidden, 2 * hidden),
-        Weights(f"model.layers.{index}.norms", "other", 3 * hidden),
-        _borrowed(fields, hidden),
-    ]
+    sparse, fused = layers[-1][1], Weights("other", hidden, 2 * hidden)
+    weights = [*_layer(fields, sparse, hidden), fused, Weights("other", 3 * hidden), _borrowed(fields, hidden)]
     return Design(fields, *_summed(fields, [(False, sparse)], weights))
 
 
@@ -364,11 +340,11 @@ def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
             stated["caches"] = (Cache(layers, values, 2 * values),)
         sparse = stated["moe_layers"]
         if "weights" in sizes:
-            weights = [Weights("", use, rows, size / rows) for use, (size, rows) in sizes["weights"].items()]
+            weights = [Weights(use, rows, size / rows) for use, (size, rows) in sizes["weights"].items()]
         else:
             total = round(sizes["parameters"])
             each = round((total - sizes["active_parameters"]) / (experts - taken)) if experts else 0
-            weights = [Weights("", "matrix", 1, total - each * experts), Weights("", "expert", 1, each)]
+            weights = [Weights("matrix", 1, total - each * experts), *([Weights("expert", 1, each)] if experts else [])]
         shape = Shape(**totals_of(Counter({one.use: one.size for one in weights}), sparse), **stated)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(
@@ -440,7 +416,7 @@ def _windowed(fields: Fields, layers: int) -> Sequence[bool]:
 def _sparse(fields: Fields, layers: int) -> Sequence[bool]:
     if not fields.family.experts or not fields.number(*_EXPERTS, default=0, least=0):
         return [False] * layers
-    if fields.family.shared == "count":
+    if fields.family.shared:
         dense = fields.number("first_k_dense_replace", default=0, least=0)
         step = fields.number("moe_layer_freq", default=1)
         return [index >= dense and index % step == 0 for index in range(layers)]
@@ -463,54 +439,52 @@ def _caches(fields: Fields, layers: Iterable[tuple[bool, bool]]) -> tuple[Cache,
     return tuple(Cache(count, values, flops, window if windowed else None) for windowed, count in kinds.items())
 
 
-def _layer(fields: Fields, index: int, sparse: bool, hidden: int) -> list[Weights]:
+def _layer(fields: Fields, sparse: bool, hidden: int) -> list[Weights]:
     """The weights of one decoder layer; the first of them are its norms."""
-    prefix = f"model.layers.{index}"
-    attention = (_latent if fields.family.latent else _attention)(fields, f"{prefix}.self_attn", hidden)
-    if sparse:
-        mlp = _routed(fields, f"{prefix}.mlp", hidden)
-    else:
-        mlp = _mlp(fields, f"{prefix}.mlp", hidden, fields.number("intermediate_size"))
-    return [Weights(f"{prefix}.norms", "other", fields.family.norms * hidden), *attention, *mlp]
+    attention = (_latent if fields.family.latent else _attention)(fields, hidden)
+    mlp = _routed(fields, hidden) if sparse else _mlp(fields, hidden, fields.number("intermediate_size"))
+    return [Weights("other", fields.family.norms * hidden), *attention, *mlp]
 
 
-def _attention(fields: Fields, name: str, hidden: int) -> list[Weights]:
+def _attention(fields: Fields, hidden: int) -> list[Weights]:
     family, (heads, kv_heads, size) = fields.family, fields.heads()
-    parts = [("q_proj", heads), ("k_proj", kv_heads), ("v_proj", kv_heads)]
-    weights = [Weights(f"{name}.{part}", "matrix", number * size, hidden) for part, number in parts]
     biases = fields.flag("attention_bias", family.bias) * ((heads + 2 * kv_heads) * size + family.out_bias * hidden)
     sinks = heads if fields.values.get("model_type") == "gpt_oss" else 0
     norms = 2 * size * (family.qk_norm and fields.flag("use_qk_norm", True))
-    output = Weights(f"{name}.o_proj", "matrix", hidden, heads * size)
-    return [*weights, output, Weights(f"{name}.vectors", "other", biases + sinks + norms)]
+    return [
+        Weights("matrix", heads * size, hidden),
+        Weights("matrix", kv_heads * size, hidden),
+        Weights("matrix", kv_heads * size, hidden, "v_proj"),
+        Weights("matrix", hidden, heads * size),
+        Weights("other", biases + sinks + norms),
+    ]
 
 
-def _latent(fields: Fields, name: str, hidden: int) -> list[Weights]:
+def _latent(fields: Fields, hidden: int) -> list[Weights]:
     """Multi-head latent attention: for each token, the cache holds one latent and one rotary key for all heads."""
     heads, latent, rotary = (fields.number(n) for n in ("num_attention_heads", "kv_lora_rank", "qk_rope_head_dim"))
     plain, value = fields.number("qk_nope_head_dim"), fields.number("v_head_dim")
     rank = fields.number("q_lora_rank", default=0)
-    last = "q_b_proj" if rank else "q_proj"
     biases = (rank + latent + rotary + hidden) * fields.flag("attention_bias", False)
     return [
-        *([Weights(f"{name}.q_a_proj", "matrix", rank, hidden)] if rank else []),
-        Weights(f"{name}.{last}", "matrix", heads * (plain + rotary), rank or hidden),
-        Weights(f"{name}.kv_a_proj_with_mqa", "matrix", latent + rotary, hidden),
-        Weights(f"{name}.kv_b_proj", "matrix", heads * (plain + value), latent),
-        Weights(f"{name}.o_proj", "matrix", hidden, heads * value),
-        Weights(f"{name}.vectors", "other", rank + latent + biases),
+        *([Weights("matrix", rank, hidden)] if rank else []),
+        Weights("matrix", heads * (plain + rotary), rank or hidden),
+        Weights("matrix", latent + rotary, hidden),
+        Weights("matrix", heads * (plain + value), latent),
+        Weights("matrix", hidden, heads * value),
+        Weights("other", rank + latent + biases),
     ]
 
 
-def _mlp(fields: Fields, name: str, hidden: int, width: int, *, routed: bool = False) -> list[Weights]:
+def _mlp(fields: Fields, hidden: int, width: int, *, routed: bool = False) -> list[Weights]:
     """One MLP or expert."""
     biased = fields.family.mlp_bias if routed else fields.flag("mlp_bias", fields.family.mlp_bias)
     use: tuple[Use, Use] = ("expert", "expert other") if routed else ("matrix", "other")
     return [
-        Weights(f"{name}.gate_proj", use[0], width, hidden),
-        Weights(f"{name}.up_proj", use[0], width, hidden),
-        Weights(f"{name}.down_proj", use[0], hidden, width),
-        Weights(f"{name}.vectors", use[1], biased * (2 * width + hidden)),
+        Weights(use[0], width, hidden),
+        Weights(use[0], width, hidden),
+        Weights(use[0], hidden, width, "down_proj"),
+        Weights(use[1], biased * (2 * width + hidden)),
     ]
 
 
@@ -521,26 +495,21 @@ def _experts(fields: Fields) -> tuple[int, int]:
     return experts, taken
 
 
-def _routed(fields: Fields, name: str, hidden: int) -> list[Weights]:
+def _routed(fields: Fields, hidden: int) -> list[Weights]:
     """One of the experts, the router and the shared experts of a layer."""
     width = fields.number("moe_intermediate_size", "intermediate_size")
-    expert = _mlp(fields, f"{name}.experts.0", hidden, width, routed=True)
-    router = Weights(f"{name}.gate", "other", _experts(fields)[0], hidden + fields.family.router_bias)
-    shared: list[Weights] = []
-    if fields.family.shared == "gated":
-        shared = _mlp(fields, f"{name}.shared_expert", hidden, fields.number("shared_expert_intermediate_size"))
-        shared.append(Weights(f"{name}.shared_expert_gate", "other", hidden))
-    elif fields.family.shared == "count" and (count := fields.number("n_shared_experts", default=0, least=0)):
-        shared = _mlp(fields, f"{name}.shared_experts", hidden, count * width)
-    return [*expert, router, *shared]
+    expert = _mlp(fields, hidden, width, routed=True)
+    router = Weights("other", _experts(fields)[0], hidden + fields.family.router_bias)
+    count = fields.number("n_shared_experts", default=0, least=0) if fields.family.shared else 0
+    return [*expert, router, *(_mlp(fields, hidden, count * width) if count else [])]
 
 
 def _ends(fields: Fields, hidden: int) -> list[Weights]:
     """Embeddings, final norm and output head of a whole model."""
     vocabulary = fields.number("vocab_size")
-    weights = [Weights("model.norm", "other", hidden), Weights("lm_head", "head", vocabulary, hidden)]
+    weights = [Weights("other", hidden), Weights("head", vocabulary, hidden)]
     if not fields.flag("tie_word_embeddings", fields.family.tied):
-        weights.append(Weights("model.embed_tokens", "lookup", vocabulary, hidden))
+        weights.append(Weights("lookup", vocabulary, hidden))
     return weights
 
 
@@ -563,7 +532,7 @@ def head_kind(fields: Fields) -> str | None:
 
 
 def _borrowed(fields: Fields, hidden: int) -> Weights:
-    return Weights("lm_head", "borrowed", fields.number("vocab_size"), hidden)
+    return Weights("borrowed", fields.number("vocab_size"), hidden)
 
 
 def _eagle1(fields: Fields, hidden: int) -> list[Weights]:
@@ -572,9 +541,9 @@ def _eagle1(fields: Fields, hidden: int) -> list[Weights]:
     The first layer has one norm only, which is counted here. Source: SafeAILab/EAGLE, eagle/model/cnets1.py.
     """
     return [
-        Weights("model.layers.0.post_attention_layernorm", "other", hidden),
-        Weights("fc", "matrix", hidden, 2 * hidden),
-        Weights("fc.bias", "other", fields.flag("bias", True) * hidden),
+        Weights("other", hidden),
+        Weights("matrix", hidden, 2 * hidden),
+        Weights("other", fields.flag("bias", True) * hidden),
         _borrowed(fields, hidden),
     ]
 
@@ -587,10 +556,10 @@ def _eagle3(fields: Fields, hidden: int) -> list[Weights]:
     """
     heads, kv_heads, size = fields.heads()
     return [
-        Weights("fc", "matrix", hidden, 3 * fields.number("target_hidden_size", default=hidden)),
-        Weights("model.layers.0.self_attn.qkv_of_the_feature", "matrix", (heads + 2 * kv_heads) * size, hidden),
-        Weights("model.norms", "other", 2 * hidden),
-        Weights("lm_head", "head", fields.number("draft_vocab_size", "vocab_size"), hidden),
+        Weights("matrix", hidden, 3 * fields.number("target_hidden_size", default=hidden)),
+        Weights("matrix", (heads + 2 * kv_heads) * size, hidden),
+        Weights("other", 2 * hidden),
+        Weights("head", fields.number("draft_vocab_size", "vocab_size"), hidden),
     ]
 
 
@@ -603,9 +572,9 @@ def _dflash(fields: Fields, hidden: int) -> list[Weights]:
     features = len(named) if named else fields.number("num_hidden_layers")
     own = "draft_vocab_size" in fields.values
     return [
-        Weights("fc", "matrix", hidden, features * fields.number("target_hidden_size", default=hidden)),
-        Weights("norms", "other", 2 * hidden),
-        Weights("lm_head", "head", fields.number("draft_vocab_size"), hidden) if own else _borrowed(fields, hidden),
+        Weights("matrix", hidden, features * fields.number("target_hidden_size", default=hidden)),
+        Weights("other", 2 * hidden),
+        Weights("head", fields.number("draft_vocab_size"), hidden) if own else _borrowed(fields, hidden),
     ]
 
 
@@ -614,9 +583,9 @@ def _medusa(fields: Fields, hidden: int) -> list[Weights]:
     depths = fields.number("medusa_num_heads", "num_heads")
     rows = depths * fields.number("medusa_num_layers", "num_hidden_layers", default=1, least=0) * hidden
     return [
-        Weights("medusa_head.linear", "matrix", rows, hidden),
-        Weights("medusa_head.linear.bias", "other", rows),
-        Weights("medusa_head.lm_head", "head", depths * fields.number("vocab_size"), hidden),
+        Weights("matrix", rows, hidden),
+        Weights("other", rows),
+        Weights("head", depths * fields.number("vocab_size"), hidden),
     ]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -25,7 +24,7 @@ from spectheory.hardware.engine_costs import (
 )
 from spectheory.hardware.gpus import Gpu, known_gpu
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.models import Named, draft_of, lookup_named, model, require_pair
+from spectheory.hardware.models import Named, lookup_named, pair_of
 from spectheory.hardware.roofline import TOKENS, Roofline, RooflineInputs
 
 LARGEST_COUNT = 2**53
@@ -150,14 +149,14 @@ class Latency(Record):
         batch: int = 1,
         context: int | None = None,
         lengths: tuple[float, float] | None = None,
-        tokens: Iterable[int] | None = None,
         gpus: int = 1,
         engine: str = DEFAULT_ENGINE,
         costs: EngineCosts | None = None,
         parallel: Parallel | None = None,
-        draft_gpus: int | None = None,
         drafting: Drafting | None = None,
         curves: Sequence[KernelCurve] | None = None,
+        quant: str | None = None,
+        kv_dtype: str | None = None,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured.
 
@@ -168,35 +167,31 @@ class Latency(Record):
                 `ngram` or `suffix` if drafts are looked up, which takes no time.
             batch: the number of sequences that run together in a forward.
             context: tokens of each sequence in the KV cache; the mean, if they differ. None is 1,024, or with `lengths`
-                the mean seconds of all contexts of a request.
+                the mean of the contexts of a request.
             lengths: mean tokens of a prompt and of an answer. The prompts of new requests are then processed beside the
                 steps (chunked prefill): `batch * prompt / answer` tokens a plain step, and tau times as many a cycle
                 that yields tau tokens of each sequence. None counts no prompts.
-            tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
-                goes up to 256.
             gpus: the number of GPUs.
             engine: the engine whose costs are used, such as `vllm`; for a version of it, `vllm@0.11`.
             costs: your own shares of peak rates and overheads; None uses those of the engine in the shipped table.
             parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf`
                 and `llama.cpp`, otherwise `tensor`.
-            draft_gpus: the number of GPUs that share the draft; None is all.
             drafting: whether the draft runs once for each drafted level, or once for all of them; None is usual for the
                 draft, see `ModelConfig.drafts_at_once`.
             curves: measured curves of kernels; None uses those of `kernel_curves` for the engine, with which the
                 shipped costs were fitted, or none if `costs` are given.
+            quant: format of the target's weights, such as `fp8` or `q4_k_m`; None keeps the one of the config.
+            kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
                 draft cannot draft for the target, a number is out of range, or the models and the cache do not fit into
                 the memory of the GPUs.
         """
-        first = model(target)
-        second = draft_of(first, draft)
         given, (prompt, answer) = costs is not None, lengths or (0.0, 1.0)
-        start, end = (DEFAULT_CONTEXT if context is None else context), None
-        if context is None and lengths is not None:
-            start, end = prompt, prompt + answer
-        require_pair(first, second, math.ceil(start if end is None else end))
+        if context is None:
+            context = DEFAULT_CONTEXT if lengths is None else round(prompt + answer / 2)
+        first, second = pair_of(target, draft, context, quant, kv_dtype)
         card, models = gpu_of(gpu), [first] if second is None else [first, second]
         if curves is None:
             curves = () if given else kernel_curves(engine)
@@ -204,12 +199,10 @@ class Latency(Record):
             card,
             gpus,
             batch,
-            start,
+            context,
             EngineCosts.of(engine) if costs is None else costs,
             usual_parallel(engine) if parallel is None else parallel,
-            draft_gpus,
             batch * prompt / answer,
-            end,
             tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)) if curves else (),
         )
         place.require_memory(first, second)
@@ -217,38 +210,17 @@ class Latency(Record):
         inputs = RooflineInputs(place, plain[0], plain[1] if second else None, engine, given)
         if drafting is None:
             drafting = "at once" if second is not None and second.drafts_at_once else "levels"
-        grid = TOKENS if tokens is None else tuple(tokens)
         said = _said_of_drafting(None if second is None else drafting, place.costs)
         stamp = place.provenance(first, second, engine, given, said)
         return cls(
-            np.array(grid),
-            np.array([place.mean_context]),
-            **inputs.seconds(grid),
+            np.array(TOKENS),
+            np.array([context]),
+            **inputs.seconds(TOKENS),
             drafting=drafting,
             computed=True,
             provenance=stamp.replace(draft=lookup_named(draft)) if second is None and isinstance(draft, str) else stamp,
             inputs=inputs,
         )
-
-    @classmethod
-    def measured(cls, *, gpu: str, target: str, draft: str, folder: Path, batch: int = 1) -> Self:
-        """The record of a folder that `python -m benchmarks.gpu` has measured, see `record_path`.
-
-        Args:
-            gpu: a key or a name of the GPU.
-            target: the name of the target in the record.
-            draft: the name of the draft in the record.
-            folder: the folder of the records.
-            batch: the number of sequences that run together in a forward.
-
-        Raises:
-            InputError: there is no such record, or the times in the file are computed.
-            RecordError: the file is damaged.
-        """
-        where = record_path(gpu, target, draft, batch, folder)
-        if not where.is_file() or (record := cls.load(where)).computed:
-            raise InputError(f"there is no measured record {where}: measure with python -m benchmarks.gpu")
-        return record
 
     @property
     def summary(self) -> str:
@@ -280,10 +252,6 @@ class Latency(Record):
                 "forward times are smoothed, so that none falls as tokens are added"
             ),
         )
-
-    def covers(self, context: int) -> bool:
-        """Whether `context` is within the measured contexts."""
-        return bool(self.contexts[0] <= context <= self.contexts[-1])
 
     def target(self, tokens: int, context: int) -> float:
         """Seconds of one target forward of `tokens` tokens after `context` cached tokens."""

@@ -168,36 +168,20 @@ class ModelConfig:
         always = self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
         return always + self.shape.moe_layers * self.bytes_of_an_expert * self.expected_experts(tokens)
 
-    def flops_per_token(self, context: float, last: float | None = None) -> float:
-        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention.
-
-        With `last`, it is the mean over the contexts from `context` to `last`, each for the same share of the time.
-        """
-        shape, last = self.shape, context if last is None else last
+    def flops_per_token(self, context: float) -> float:
+        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
+        shape = self.shape
         multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
-        caches = shape.caches if last else ()
-        attention = sum(cache.layers * cache.flops * cache.read(context, last) for cache in caches)
+        attention = sum(cache.layers * cache.flops * cache.tokens(context) for cache in shape.caches)
         return 2.0 * multiplied + attention + shape.state_flops
 
-    def kv_bytes(self, context: float, last: float | None = None) -> float:
-        """Bytes that one sequence of `context` tokens occupies in the KV cache, with the states of recurrent layers.
+    def kv_bytes(self, context: float) -> float:
+        """Bytes of the KV cache of one sequence of `context` tokens, with the states of recurrent layers.
 
-        A layer with a window keeps the window only. `last` is as in `flops_per_token`.
+        A forward reads all of them. A layer with a window keeps the window only.
         """
-        last = context if last is None else last
-        stored = [cache for cache in self.shape.caches if cache.stored]
-        kept = sum(cache.layers * cache.values * cache.kept(context, last) for cache in stored)
+        kept = sum(cache.layers * cache.values * cache.tokens(context) for cache in self.shape.caches)
         return kept * self.kv_bytes_per_value + self.shape.state_bytes
-
-    def kv_read_bytes(self, context: float, last: float | None = None) -> float:
-        """Bytes of the KV cache, and of the states of recurrent layers, that a forward reads for one sequence.
-
-        It is less than `kv_bytes` if layers attend to selected tokens only, and more if layers share a cache. `last` is
-        as in `flops_per_token`.
-        """
-        last = context if last is None else last
-        read = sum(cache.layers * cache.values * cache.read(context, last) for cache in self.shape.caches)
-        return read * self.kv_bytes_per_value + self.shape.state_bytes
 
     @property
     def _besides_experts(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from math import gcd
@@ -41,17 +40,15 @@ _LAYOUTS: dict[str, dict[str, Any]] = {
 }
 _MLP_OF_EXPERTS = {"eagle3": 6, "p-eagle": 6}
 """Width of the MLP of a head, in hidden sizes of a target with experts; 3 for the other kinds."""
-_PARD = {"Llama 3": "llama-3.2-1b", "Qwen2.5": "qwen2.5-0.5b", "Qwen3": "qwen3-0.6b"}
-"""The model from which AMD trained the PARD draft for targets with this tokenizer."""
 _SAME_KIND = {"eagle": "eagle1", "eagle2": "eagle1", "peagle": "p-eagle", "nextn": MTP}
-_KINDS = (*_LAYOUTS, *_SAME_KIND, MTP, "pard")
+_KINDS = (*_LAYOUTS, *_SAME_KIND, MTP)
 
 
 def model(source: Named) -> ModelConfig:
     """A model from its shipped name or its repository, or from a config.json (path, folder, contents).
 
     A draft head that is not shipped is named by its kind and its target, as in `dflash-qwen3-8b`; see `draft_of_kind`.
-    After a name, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
+    After a name or path, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
 
     >>> model("llama-3.1-8b").parameters
     8030261248
@@ -85,11 +82,13 @@ def _known(name: str) -> ModelConfig | None:
 
 
 def _packed(name: str) -> ModelConfig | None:
-    """The model whose name and quantisation are in `name`; None if it does not consist of these."""
-    for quantisation in QUANTISATIONS:
-        base = name.lower().removesuffix(quantisation)
-        if base != name.lower() and base[-1:] in ("-", " ") and (known := _known(base[:-1])):
-            return known.quantised(quantisation)
+    """The model whose name or path and quantisation are in `name`; None if it does not consist of these."""
+    for quantisation in () if Path(name).exists() else QUANTISATIONS:
+        base = name[: -len(quantisation) - 1]
+        if base and name.lower().endswith((f"-{quantisation}", f" {quantisation}")):
+            known = ModelConfig.from_hf(base) if Path(base).exists() else _known(base)
+            if known is not None:
+                return known.quantised(quantisation)
     return None
 
 
@@ -146,7 +145,7 @@ def lookup_named(name: str) -> str | None:
 
 
 def kind_named(name: str) -> str | None:
-    """The kind of draft that a word names: a kind of head, `mtp` or `pard`; None if it names none."""
+    """The kind of draft that a word names: a kind of head, or `mtp`; None if it names none."""
     word = name.lower()
     return _SAME_KIND.get(word, word) if word in _KINDS else None
 
@@ -166,14 +165,14 @@ def kind_and_target(name: str) -> tuple[str, str] | None:
 
 def is_derived(name: str) -> bool:
     """Whether a name is one that `draft_of_kind` gives to a draft, such as `dflash-qwen3-8b`, rather than a path."""
-    return "/" not in name and name.lower().startswith(tuple(f"{kind}-" for kind in (*_LAYOUTS, "pard")))
+    return "/" not in name and name.lower().startswith(tuple(f"{kind}-" for kind in _LAYOUTS))
 
 
 def draft_of(target: ModelConfig, draft: Named | None) -> ModelConfig | None:
     """The draft for `target`, by the name of its kind, or as `model` finds it; None if the drafter has no model.
 
-    Kinds are `eagle1`, `eagle2`, `eagle3`, `mtp`, `medusa`, `p-eagle`, `dflash`, `dspark` and `pard`, see
-    `draft_of_kind`. Drafters without a model are `none`, `ngram` and `suffix`.
+    Kinds are `eagle1`, `eagle2`, `eagle3`, `mtp`, `medusa`, `p-eagle`, `dflash` and `dspark`, see `draft_of_kind`.
+    Drafters without a model are `none`, `ngram` and `suffix`.
 
     >>> draft_of(model("qwen3-8b"), "dflash").drafts_at_once
     True
@@ -204,7 +203,6 @@ def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
       The bias of rank 256 of `dspark` is left out. Other published heads have up to ten layers.
     - `medusa`: five heads of one residual block and an output head each (arXiv 2401.10774). Published heads are two to
       five.
-    - `pard`: the small model of the family, as in the drafts of AMD (arXiv 2504.18583).
     - `mtp`: the multi-token-prediction module in the config of the target.
 
     Assumed, not read from a published head: for targets with experts, the MLPs of `eagle1`, `dflash` and `dspark` are 3
@@ -221,14 +219,6 @@ def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:
                 "name a draft model or a head"
             )
         return target.prediction
-    if kind == "pard":
-        known = _PARD.get(target.tokenizer or "")
-        if known is None:
-            raise InputError(
-                f"there is a PARD draft for the tokenizers {', '.join(_PARD)}, target {target.name} has "
-                f"{target.tokenizer or 'an unknown one'}: name a draft model or a head"
-            )
-        return replace(shipped_model(known), name=f"pard-{known}", drafts_at_once=True)
     assert target.design is not None, "a model in a record has no head"
     name = f"{kind}-{target.design.fields.where}"
     if name in model_names():
@@ -295,18 +285,21 @@ def require_pair(target: ModelConfig, draft: ModelConfig | None, context: int) -
             )
 
 
-def pair_in_formats(
-    target: ModelConfig, draft: Named | None, quant: str | None, kv_dtype: str | None
+def pair_of(
+    target: Named, draft: Named | None, context: int, quant: str | None = None, kv_dtype: str | None = None
 ) -> tuple[ModelConfig, ModelConfig | None]:
     """Target and draft in the formats that run: `quant` of the target's weights, `kv_dtype` of both caches.
 
     The draft is None if the drafter has no model.
 
     Raises:
-        InputError: see `draft_of`, or there is no such format.
+        InputError: see `model`, `draft_of` and `require_pair`, or there is no such format.
     """
-    packed = target if quant is None else target.quantised(quant)
-    second = draft_of(packed, draft)
+    first = model(target)
+    if quant is not None:
+        first = first.quantised(quant)
+    second = draft_of(first, draft)
+    require_pair(first, second, context)
     if kv_dtype is None:
-        return packed, second
-    return packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)
+        return first, second
+    return first.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, KernelCurve, Parallel, split
 from spectheory.hardware.gpus import Gpu, known_gpu
-from spectheory.hardware.latency import Drafting, Latency
+from spectheory.hardware.latency import Drafting
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import known_model
 from spectheory.hardware.roofline import Roofline
@@ -40,7 +40,6 @@ class TimedSetup:
     draft: ModelConfig | None
     gpus: int
     parallel: Parallel
-    draft_gpus: int | None
     drafting: Drafting
     curves: tuple[KernelCurve, ...] = ()
 
@@ -56,16 +55,8 @@ class TimedSetup:
         Raises:
             InputError: a number is out of range.
         """
-        place = self.parallel, self.draft_gpus, prefill_tokens
-        return Roofline(self.gpu, self.gpus, batch, context, costs, *place, curves=self.curves)
-
-    def latency(self, batch: int, context: int, costs: EngineCosts, engine: str) -> Latency:
-        """The latency for `batch` sequences with these costs.
-
-        Raises:
-            InputError: as `Latency.roofline`.
-        """
-        return Latency.roofline(**vars(self), batch=batch, context=context, costs=costs, engine=engine)
+        place = self.gpu, self.gpus, batch, context, costs, self.parallel
+        return Roofline(*place, prefill_tokens, curves=self.curves)
 
     def seconds(self, run: Run | Step, costs: EngineCosts) -> float:
         """The predicted seconds of a run or a step. Between whole batch sizes they are interpolated linearly.
@@ -102,7 +93,7 @@ class TimedSetup:
         width = 1 if nodes == depth else min(WIDEST, max(1, nodes // depth))
         widths = [depth] if self.drafting == "at once" else [1] + [width] * (depth - 1)
         kinds = sorted(set(widths))
-        seconds = dict(zip(kinds, place.of_draft.forward_seconds(self.draft, kinds), strict=True))
+        seconds = dict(zip(kinds, place.forward_seconds(self.draft, kinds), strict=True))
         return float(sum(seconds[width] + level_seconds for width in widths))
 
     def require_possible(self, run: Run) -> None:

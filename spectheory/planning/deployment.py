@@ -10,13 +10,10 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, usual_parallel
-from spectheory.hardware.gpus import gpu as gpu_of
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import DEFAULT_CONTEXT, Drafting, Latency, record_path
-from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import kind_named, lookup_named, model, pair_in_formats, require_pair, shipped_name
-from spectheory.hardware.timed_setup import TimedSetup
+from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency, record_path
+from spectheory.hardware.models import draft_of, kind_named, lookup_named, model, shipped_name
 from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule, check_batches
@@ -40,7 +37,7 @@ class Deployment:
         gpu: key or name of a known GPU.
         target: name of a shipped model, or path of a config.json or of its folder.
         draft: the same for the draft, or the kind of a draft for the target: `eagle1`, `eagle2`, `eagle3`, `mtp`,
-            `medusa`, `p-eagle`, `dflash`, `dspark` or `pard` (see `draft_of_kind`). `ngram` and `suffix` look drafts up
+            `medusa`, `p-eagle`, `dflash` or `dspark` (see `draft_of_kind`). `ngram` and `suffix` look drafts up
             in the text, which takes no time; their acceptance depends on the text, so count it on your own.
         gpus: number of GPUs that share a forward.
         context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
@@ -54,9 +51,6 @@ class Deployment:
             engine of calibrated `costs`, otherwise `vllm`.
         parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf` and
             `llama.cpp`, otherwise `tensor`.
-        draft_gpus: number of GPUs that share the draft; None is all.
-        drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`); None is
-            as measured, and for computed times usual for the draft, see `ModelConfig.drafts_at_once`.
         prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. Times are then computed,
             because measured records have no times of prompts. None, without both, counts no prompts.
         costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
@@ -83,19 +77,16 @@ class Deployment:
     kv_dtype: str | None = None
     engine: str | None = None
     parallel: Parallel | None = None
-    draft_gpus: int | None = None
-    drafting: Drafting | None = None
     prompt_tokens: float | None = None
     output_tokens: float | None = None
     costs: CalibratedCosts | EngineCosts | None = None
 
     def __post_init__(self) -> None:
-        if self.prompt_tokens is None and self.output_tokens is None:
+        if self._lengths is None:
+            if self.prompt_tokens is not self.output_tokens:
+                raise InputError("prompt_tokens and output_tokens belong together: give both, or a context instead")
             return
-        if self.prompt_tokens is None or self.output_tokens is None:
-            given, other = ("prompt", "output") if self.output_tokens is None else ("output", "prompt")
-            raise InputError(f"{given}_tokens needs {other}_tokens: give both, or a context without either")
-        prompt, output = self.prompt_tokens, self.output_tokens
+        prompt, output = self._lengths
         check_not_negative("prompt_tokens", prompt, ": give the mean number of tokens of a prompt")
         check_not_negative("output_tokens", output, ": give the mean number of tokens of an answer")
         if output == 0:
@@ -126,39 +117,35 @@ class Deployment:
     def latency(self, batch: int) -> Latency:
         """Forward times for `batch` sequences.
 
-        They are measured if `gpus` is 1, no lengths are given, and a measured record covers the context. Otherwise a
-        roofline computes them.
+        They are measured if `gpus` is 1, neither lengths nor `kv_dtype` are given, and a measured record covers the
+        context. Otherwise a roofline computes them.
 
         Raises:
-            InputError: see `Latency.roofline` and `Latency.measured`; or `costs` are for another deployment.
+            InputError: see `Latency.roofline`; or `costs` are for another deployment.
         """
-        target, draft = self._names
-        recorded = self.gpus == 1 and self.kv_dtype is None and self._lengths is None
-        if self.measured and recorded and record_path(self.gpu, target, draft, batch, self.measured).is_file():
-            record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
-            if record.covers(self.planned_context):
-                return record if self.drafting is None else replace(record, drafting=self.drafting)
-        first, second = self._models()
-        costs, curves, said = self.costs, None, ()
+        if record := self._measured(batch):
+            return record
+        costs, curves = self.costs, None
         if isinstance(costs, CalibratedCosts):
-            said = costs.require_for(self.timed_engine, self._setup(first, second))
             costs, curves = costs.costs, costs.setup.curves
         computed = Latency.roofline(
             gpu=self.gpu,
-            target=first,
-            draft=draft if second is None else second,
+            target=self.target,
+            draft=self.draft,
             gpus=self.gpus,
             batch=batch,
-            context=self.context if self._lengths else self.planned_context,
+            context=self.planned_context,
             lengths=self._lengths,
             engine=self.timed_engine,
             costs=costs,
             curves=curves,
             parallel=self.parallel,
-            draft_gpus=self.draft_gpus,
-            drafting=self.drafting,
+            quant=self.quant,
+            kv_dtype=self.kv_dtype,
         )
-        return replace(computed, provenance=computed.provenance.assuming(*said))
+        if not isinstance(self.costs, CalibratedCosts) or computed.inputs is None:
+            return computed
+        return replace(computed, provenance=computed.provenance.assuming(*self.costs.require_for(computed.inputs)))
 
     def schedule(
         self,
@@ -180,12 +167,16 @@ class Deployment:
         """
         check_batches(batches)
         self._require_own_counts(acceptance, replays)
-        self._require_measured(batches)
-        self.latency(batches[-1])  # the largest batch must fit into memory
-        self._require_pair()
-        return schedule(
+        latencies = {batch: self.latency(batch) for batch in batches}
+        if self.measured and all(latency.computed for latency in latencies.values()):
+            raise InputError(
+                f"there is no measured record {self._record(batches[0])}, nor one of another batch size of the plan, "
+                f"for 1 GPU, context {self.planned_context:,}, no lengths and the usual KV cache: leave out the folder "
+                "(times are then computed), or measure with python -m benchmarks.gpu"
+            )
+        made = schedule(
             acceptance,
-            self.latency,
+            latencies.__getitem__,
             batches,
             context=self.planned_context,
             max_budget=max_budget,
@@ -194,22 +185,17 @@ class Deployment:
             replays=replays,
             progress=progress,
         )
-
-    @property
-    def target_config(self) -> ModelConfig | None:
-        """The configuration of the target; None if only measurements of the target are known."""
-        try:
-            found = model(self.target)
-            return found if self.quant is None else found.quantised(self.quant)
-        except InputError:
-            return None
+        if not self.measured:
+            return made
+        stamp = made.provenance.replace(target=made.provenance.target or self.target, draft=self.draft_name)
+        return replace(made, provenance=stamp)
 
     @property
     def draft_name(self) -> str:
         """The name of the draft: `eagle3-llama-3.1-8b` for the kind `eagle3`, `ngram` for `n-gram`, else as given."""
         if lookup := lookup_named(self.draft):
             return lookup
-        draft = self._models()[1] if kind_named(self.draft) else None
+        draft = draft_of(model(self.target), self.draft) if kind_named(self.draft) else None
         return self.draft if draft is None else draft.name
 
     @property
@@ -219,15 +205,22 @@ class Deployment:
             return None
         return self.prompt_tokens, self.output_tokens
 
-    @property
-    def _names(self) -> tuple[str, str]:
-        """The names of target and draft in measured records."""
+    def _record(self, batch: int) -> Path:
+        """Where `measured` has the record of a batch size."""
+        assert self.measured is not None
         target, draft = shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft_name
-        return target if self.quant is None else f"{target}-{self.quant.lower()}", draft
+        named = target if self.quant is None else f"{target}-{self.quant.lower()}"
+        return record_path(self.gpu, named, draft, batch, self.measured)
 
-    def _models(self) -> tuple[ModelConfig, ModelConfig | None]:
-        """Target and draft in the formats of the deployment; the draft is None if drafts are looked up."""
-        return pair_in_formats(model(self.target), self.draft, self.quant, self.kv_dtype)
+    def _measured(self, batch: int) -> Latency | None:
+        """The measured times of a batch size; None if there is no record that holds for this deployment."""
+        if not self.measured or self.gpus > 1 or self.kv_dtype is not None or self._lengths is not None:
+            return None
+        if not (path := self._record(batch)).is_file():
+            return None
+        record = Latency.load(path)
+        covers = record.contexts[0] <= self.planned_context <= record.contexts[-1]
+        return record if covers and not record.computed else None
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""
@@ -236,35 +229,4 @@ class Deployment:
             raise InputError(
                 f"acceptance must be measured with {lookup} drafts, got {counted or 'a trace of a draft model'}: count "
                 f"how often your text accepts {lookup} drafts, for example with spectheory import vllm-metrics"
-            )
-
-    def _setup(self, target: ModelConfig, draft: ModelConfig | None) -> TimedSetup:
-        """The deployment, to compare with one that was calibrated."""
-        parallel = self.parallel or usual_parallel(self.timed_engine)
-        drafting = self.drafting or ("at once" if draft is not None and draft.drafts_at_once else "levels")
-        return TimedSetup(gpu_of(self.gpu), target, draft, self.gpus, parallel, self.draft_gpus, drafting)
-
-    def _require_pair(self) -> None:
-        """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
-        known = any(named(self.draft) for named in (kind_named, lookup_named, shipped_name))
-        if self.measured is None or (known and shipped_name(self.target)):
-            target, draft = self._models()
-            require_pair(target, target if draft is None else draft, self.planned_context)
-
-    def _require_measured(self, batches: Sequence[int]) -> None:
-        """Check that `measured`, if it is given, has a record that holds for some batch size."""
-        if self.measured is None:
-            return
-        other = {"gpus": self.gpus > 1, "kv_dtype": self.kv_dtype, "prompt_tokens": self._lengths}
-        if given := next((name for name, value in other.items() if value), None):
-            raise InputError(
-                f"measured records are for 1 GPU, without prompts and for the usual KV cache, got {given}="
-                f"{getattr(self, given)}: leave out the measured records, or {given}"
-            )
-        paths = {batch: record_path(self.gpu, *self._names, batch, self.measured) for batch in batches}
-        if all(self.latency(batch).computed for batch, path in paths.items() if path.is_file()):
-            raise InputError(
-                f"there is no measured record {paths[batches[0]]} for context {self.planned_context:,}, nor one of "
-                "another batch size of the plan: leave out the folder, so that times are computed, or measure with "
-                "python -m benchmarks.gpu"
             )

@@ -423,16 +423,11 @@ def one_length_then_off(fitting: Fitting) -> np.ndarray:
 def first_is_longest(fitting: Fitting) -> np.ndarray:
     """The rule for an engine that runs no chain longer than the chain at the first batch size.
 
-    Each length is tried at the first batch size, with the fastest chain up to that length at every other size. The
-    lengths of highest mean share of the plan's speed are taken, so the first chain may be longer than is fastest there.
+    The fastest chain is taken at every other batch size, and the longest of these at the first one.
     """
-    if fitting.chain_lengths[0] == fitting.chain_lengths.max():
-        return fitting.chain_lengths
-    tried = [fitting.chain_speedups[:, : most + 1].argmax(axis=1) for most in range(fitting.longest + 1)]
-    for most, lengths in enumerate(tried):
-        lengths[0] = most
-    rows = np.arange(len(fitting.chain_lengths))
-    return max(tried, key=lambda lengths: fitting.chain_shares[rows, lengths].mean())
+    lengths = fitting.chain_lengths.copy()
+    lengths[0] = lengths.max()
+    return lengths
 
 
 def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
@@ -25,8 +24,6 @@ from spectheory.replay import Replayed
 
 MOST_BATCHES = 10_000
 """Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
-EDITED = "edited after planning: its tau is predicted from the rates, and it need not be the fastest"
-"""What is said of a tree that was changed in the file of a schedule."""
 
 
 @final
@@ -39,31 +36,19 @@ class Option:
         verifier: the name of the verifier; None if tau is predicted from rates, which do not tell verifiers apart, or
             if nothing is drafted.
         rule: the name of the `DrawRule` by which children are drawn; None as for `verifier`.
-        replayed: the cycles of this tree and verifier on recorded texts; None as for `verifier`, and for a tree that
-            was edited since.
-        planned: `Tree.identity` of the tree when it was planned; None is the identity of `tree`.
+        replayed: the cycles of this tree and verifier on recorded texts; None as for `verifier`.
     """
 
     tree: Tree
     verifier: str | None = None
     rule: str | None = None
     replayed: Replayed | None = None
-    planned: str | None = None
 
     def __post_init__(self) -> None:
-        if self.planned is None:
-            object.__setattr__(self, "planned", self.tree.identity)
-        if self.is_edited:
-            object.__setattr__(self, "replayed", None)
         if self.replayed is not None:
             reach = self.tree.budget + 1 if self.replayed.reach is None else len(self.replayed.reach)
             if (len(self.replayed.accepted), reach) != (self.tree.max_depth + 1, self.tree.budget + 1):
                 raise InputError(f"replayed must be of {self.tree}: plan again with the trace")
-
-    @property
-    def is_edited(self) -> bool:
-        """Whether the tree is another one than was planned."""
-        return self.planned != self.tree.identity
 
     @property
     def answer(self) -> str:
@@ -130,7 +115,7 @@ class Schedule(Record):
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 10
+    schema: ClassVar[int] = 11
     derived: ClassVar[tuple[str, ...]] = ("answer", "tau", "tau_interval", "speedup", "taus", "speedups", "computed")
 
     acceptance: Acceptance
@@ -251,22 +236,12 @@ class Schedule(Record):
     @property
     def summary(self) -> str:
         """The answer at the smallest and at the largest batch size, and the break-even; of a plan, its prediction."""
-        edited = f"\nThe tree was {EDITED}." if any(option.is_edited for option in self.options) else ""
         if len(self.batches) == 1:
-            return self._summary_of_plan + edited
+            return self._summary_of_plan
         ends = [f"batch {self.batches[row]}: {self.option(row).answer} at {self.speedups[row]:.2f}x" for row in (0, -1)]
         pays = "speculation pays at the last batch size"
         end = pays if self.break_even is None else f"break-even at batch {self.break_even}"
-        return "; ".join([*ends, end]) + edited
-
-    @property
-    def other_models(self) -> str:
-        """Of which models the rates and the times are, if they name different ones; otherwise ""."""
-        rates, times = self.acceptance.provenance, self.latencies[0].provenance
-        named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
-        differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
-        measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
-        return f"rates were measured with {measured} and are used with {used}" if differing else ""
+        return "; ".join([*ends, end])
 
     @property
     def error_lines(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from spectheory.core.arrays import SUM_TOLERANCE
+from spectheory.core.arrays import sum_tolerance
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 from spectheory.core.machine import compiler
@@ -96,7 +96,7 @@ def _check_rows(name: str, rows: Shaped[np.ndarray, "n V"]) -> None:
         return
     lowest: Any = rows.min(1)
     off = abs(rows.sum(1) - 1)
-    wrong = ~((lowest >= 0) & (off <= (0 if rows.dtype == object else SUM_TOLERANCE)))
+    wrong = ~((lowest >= 0) & (off <= (0 if rows.dtype == object else sum_tolerance(rows.shape[1]))))
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(

@@ -12,7 +12,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance, model_name
 from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
-from spectheory.planning.schedule_record import EDITED, Schedule
+from spectheory.planning.schedule_record import Schedule
 from spectheory.results.tally import Tally
 from spectheory.verify import verifier_of
 
@@ -112,8 +112,6 @@ def mismatches(plan: Schedule, decoding: Provenance) -> list[str]:
     found, planned, here = [], plan.acceptance.provenance.sampling, decoding.sampling
     if planned and here and planned != here:
         found.append(f"the plan's rates were measured at {planned}, while decoding is at {here}")
-    if plan.option().is_edited:
-        found.append(f"the plan's tree was {EDITED}")
     if plan.verifier and decoding.verifier and (chosen := str(verifier_of(plan.verifier))) != decoding.verifier:
         found.append(f"the plan was made for the verifier {chosen}, while decoding uses {decoding.verifier}")
     if said := differing_models(plan.acceptance.provenance, decoding):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +76,14 @@ def test_what_does_not_fit_is_skipped_and_said(tmp_path: Path) -> None:
 def test_measured_records_are_found_and_dry_ones_answer_for_no_gpu(tmp_path: Path) -> None:
     """The committed profiles of the H200, from the faster way to run each forward."""
     assert len(list(records.write(H200, tmp_path))) == 7
-    eight = st.Latency.measured(gpu="NVIDIA H200", **PAIR, batch=8, folder=tmp_path)
+    place = st.Deployment("NVIDIA H200", **PAIR, measured=tmp_path, context=512)
+    eight = place.latency(8)
+    assert not eight.computed
     points = read(file_of(H200, PAIR["target"]))["points"]
     (point,) = (one for one in points if (one["batch"], one["context"], one["tokens"]) == (8, 512, 1))
     assert eight.target(1, 512) == min(point[way]["median_seconds"] for way in ("launched", "graph"))
     assert eight.overhead_seconds > 0
-    with pytest.raises(ValueError, match="there is no measured record .*: measure with "):
-        st.Latency.measured(gpu="h100_sxm", **PAIR, folder=tmp_path)
+    assert replace(place, gpu="h100_sxm").latency(8).computed
     one, other = (read(file_of(H200, name)) for name in PAIR.values())
     other["grid"] = asdict(Grid())
     refuses("must have the same grid", list, records.of_pair(one, other))
@@ -93,13 +94,16 @@ def test_the_queue_runs_dry_and_says_what_to_do_without_a_gpu(
 ) -> None:
     monkeypatch.setattr("reference.planning_loop.MAX_BUDGET", 8)
     models = {"target": tiny_folders / "target", "draft": tiny_folders / "draft"}
-    queue.run("compare,llama-3.1-8b,llama-3.2-1b", tmp_path, tmp_path / "latency", **models, dry_run=True)
+    queue.run("graphs,compare,llama-3.1-8b,llama-3.2-1b", tmp_path, tmp_path / "latency", **models, dry_run=True)
+    equal = json.loads((tmp_path / "graphs.json").read_text())["equal"]
+    assert len(equal) == 8
+    assert all(same == of > 0 for same, of in equal.values())
     compared = Comparison.load(tmp_path / "compare" / RECORD)
     assert {one.temperature for one in compared.decoders} == {0.0, 1.0}
     assert len(list((tmp_path / "latency").rglob("batch-*.json"))) == 2
     queue.run("compare", tmp_path / "late", minutes=0, **models, dry_run=True)
     assert "texts, and whole prompts are kept" in capsys.readouterr().out
-    refuses("steps must be among compare, llama-3.1-8b, .* got 'gpt2'", queue.run, "gpt2", tmp_path)
+    refuses("steps must be among graphs, compare, llama-3.1-8b, .* got 'gpt2'", queue.run, "gpt2", tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refuses("no CUDA device: torch .* add --dry-run", queue.run, "all", tmp_path)
     assert json.loads(file_of(tmp_path, "llama-3.1-8b").read_text())["provenance"]["device"] == "dry run"

@@ -40,17 +40,8 @@ def test_heads_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> No
     assert flags in result.stdout
 
 
-def test_models_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> None:
-    result = succeeded(plan(*MODEL, "--engine", "hf,llama.cpp,mlx-lm,vllm", "--out", "schedule.json"))
-    chain = Schedule.load("schedule.json").chain_ranges()[0][2].budget
-    assert json.loads(Path("generation_config.json").read_text())["num_assistant_tokens"] == chain
-    assert f"--draft-model meta-llama/Llama-3.2-1B --num-draft-tokens {chain}" in result.stdout
-    assert f"--spec-type draft-simple -md meta-llama/Llama-3.2-1B --spec-draft-n-max {chain} " in result.stdout
-    assert '"method": "draft_model"' in result.stdout
-
-
 def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> None:
-    result = plan(*HEAD, "--engine", "hf,eagle,mlx-lm,trtllm@1.2", "--out", "schedule.json")
+    result = plan(*HEAD, "--engine", "hf,eagle,mlx-lm,trtllm@1.3", "--out", "schedule.json")
     refused(
         result,
         "hf: the draft must be a whole model or n-gram lookup, got eagle3-llama-3.1-8b, by its name an EAGLE-3 head",
@@ -58,9 +49,7 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
     )
     files = {path.name for path in Path().iterdir()} - {"acceptance.json", "latency.json", "slow.json", "schedule.json"}
     assert files == {"from_pretrained.json", "speculative_config.yaml"}
-    assert "TensorRT-LLM 1.2 takes, the longest at batch size 1: " in result.stdout
-    lost = 1 - schedule_of("schedule.json").chain_speedups[0] / schedule_of("schedule.json").speedups[0]
-    assert f"{lost:.1%} slower at batch size 1 than the plan" in result.stdout
+    assert "TensorRT-LLM takes, the longest at batch size 1: " in result.stdout
     refused(
         plan(*MODEL, "--engine", "trtllm"),
         "trtllm: the draft must be an EAGLE-3 head, a multi-token-prediction module or n-gram",

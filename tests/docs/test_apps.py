@@ -97,7 +97,7 @@ def test_own_data_plans_with_what_is_pasted() -> None:
     rates, said = app("own_data").of_text(REPORTS["llama.cpp-log"][0])
     assert (rates.table[0, 0], said) == (70 / 87, "Read as llama.cpp-log, 2.92 tokens per target call")
     assert app("own_data").of_text(json.dumps(rates.to_dict()))[0].table.tolist() == rates.table.tolist()
-    assert "cannot run this plan" in app("own_data").settings(planned, place, "mlx-lm")
+    assert "cannot run this plan" in app("own_data").settings(planned, "mlx-lm")
 
 
 def test_own_data_says_what_it_cannot_use(tmp_path: Path) -> None:
@@ -160,14 +160,14 @@ def test_an_exported_page_brings_the_packages_and_runs_without_numba(tmp_path: P
         "import sys; sys.modules['numba'] = None\n"
         "import page, spectheory, simulate\n"
         "_, values = page.app.run()\n"
-        "print(spectheory.__file__, simulate.__file__, round(float(values['found'].best[24]), 9))\n"
+        "print(spectheory.__file__, simulate.__file__, round(float(values['lines']['best tree'][24]), 9))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     first, second, tau = done.stdout.split()
     assert not Path(first).is_relative_to(ROOT)
     assert not Path(second).is_relative_to(ROOT)
-    assert float(tau) == round(float(opened("yields")[1]["found"].best[24]), 9)
+    assert float(tau) == round(float(opened("yields")[1]["lines"]["best tree"][24]), 9)
 
 
 def test_an_exported_page_says_that_it_needs_the_network() -> None:

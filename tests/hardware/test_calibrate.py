@@ -28,7 +28,7 @@ PLAIN = [Run("plain", batch, 512, 1.0, source=f"plain {batch}") for batch in (1,
 CHAIN = Run("speculative", 1, 512, 1.0, tokens=6, depth=5, tau=3.0, source="chain")
 TREE = Run("speculative", 4, 512, 1.0, tokens=61, depth=6, tau=3.5, source="tree")
 FORWARD = Run("forward", 2, 512, 1.0, tokens=16, source="forward")
-SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor", None, "levels")
+SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor", "levels")
 
 
 def timed(*runs: Run, costs: EngineCosts = TRUE) -> list[Run]:
@@ -136,7 +136,7 @@ def test_names_of_the_deployment_are_known_or_assumed() -> None:
     assert calibrated(replace(run, engine="medusa"), engine="hf").engine == "hf"
     names: tuple[dict[str, Any], ...] = (
         {"model": "meta-llama/Llama-3.1-8B", "gpu": "NVIDIA H100 80GB HBM3"},
-        {"model": "llama-3.1-8b", "gpus": 1, "quantisation": "bf16"},
+        {"model": "llama-3.1-8b", "gpus": 1},
     )
     for named in names:
         said = calibrated(replace(run, **named)).provenance.assumptions

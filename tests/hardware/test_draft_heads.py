@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -165,8 +164,4 @@ def test_drafts_by_name() -> None:
     assert model("dflash-qwen3-8b-fp8").linear_bytes == pytest.approx(1, rel=1e-2)
     for word in ("ngram", "suffix", "none", None):
         assert draft_of(target, word) is None
-    pard = draft_of(model("llama-3.1-70b"), "pard")
-    assert pard == replace(model("llama-3.2-1b"), name="pard-llama-3.2-1b", drafts_at_once=True)
-    gemma = model("gemma-3-4b")
-    refuses("PARD draft for the tokenizers Llama 3, .* gemma-3-4b has Gemma 3: name", draft_of, gemma, "pard")
     refuses("x.gguf is not read: name the model and its format", model, "x.gguf")

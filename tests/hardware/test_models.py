@@ -121,7 +121,8 @@ def test_a_model_of_another_family_is_given_by_its_sizes(tmp_path: Path) -> None
     sizes = model({"sizes": moe, "quantization_config": {"quant_method": "mxfp4"}})
     assert (sizes.parameters, sizes.active_parameters) == (10_000_000, 4_000_000)
     assert sizes.weight_bytes == pytest.approx(2e6 * 2 + 8e6 * 4.25 / 8)
-    refuses("q4_k_m mixes types by layer", own.quantised, "q4_k_m")
+    refuses("q4_k_m mixes types, and the matrices of .* are not known: give a format", own.quantised, "q4_k_m")
+    assert model(f"{tmp_path / 'own.json'}-fp8").linear_bytes == own.quantised("fp8").linear_bytes
 
 
 def test_a_format_can_follow_a_name() -> None:

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-import spectheory as st
 from spectheory.hardware.engine_costs import EngineCosts, Parallel
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
-from tests.refusals import refuses
 
 COSTS = EngineCosts.of("vllm")
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
@@ -69,19 +67,6 @@ def test_a_split_by_layers_divides_memory_only() -> None:
     assert four["launches"] == pytest.approx(32e-3)
     sizes, place = model("llama-3.1-8b"), Roofline(gpu("h100_sxm"), 4, 6, 1000, COSTS, "layers")
     assert place.memory_needed(sizes) == pytest.approx((sizes.weight_bytes + 6 * sizes.kv_bytes(1000)) / 4)
-
-
-def test_a_draft_on_fewer_gpus_pays_less_communication_and_more_reading() -> None:
-    whole, alone = (st.Latency.roofline(**PAIR, gpus=4, draft_gpus=draft) for draft in (None, 1))
-    place = Roofline(gpu("h100_sxm"))
-    assert alone.draft(1, 1024) == pytest.approx(place.forward_seconds(model(PAIR["draft"]), [1])[0])
-    assert alone.target(1, 1024) == whole.target(1, 1024)
-    sizes = model(PAIR["target"]), model(PAIR["draft"])
-    needed = Roofline(gpu("h100_sxm"), 4, draft_gpus=1).memory_needed(*sizes)
-    assert needed == pytest.approx(Roofline(gpu("h100_sxm"), 4).memory_needed(sizes[0]) + place.memory_needed(sizes[1]))
-    refuses("draft_gpus must be between 1 and 4, got 8", st.Latency.roofline, **PAIR, gpus=4, draft_gpus=8)
-    with pytest.raises(ValueError, match="parallel must be one of tensor, expert, layers, got 'sideways'"):
-        st.Latency.roofline(**PAIR, parallel="sideways")  # pyrefly: ignore[bad-argument-type]
 
 
 @pytest.mark.parametrize(

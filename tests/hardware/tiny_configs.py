@@ -37,7 +37,6 @@ TINY: list[dict[str, Any]] = [
     {"model_type": "mixtral", **SPARSE},
     {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 2, **WINDOW},
     {"model_type": "qwen3", "attention_bias": True},
-    {"model_type": "qwen2_moe", "shared_expert_intermediate_size": 56, **MOE},
     {"model_type": "qwen3_moe", "decoder_sparse_step": 2, "mlp_only_layers": [1], **MOE},
     {"model_type": "gemma2", **WINDOW},
     {"model_type": "gemma3_text", **WINDOW},

@@ -68,7 +68,6 @@ LIMITS: dict[str, tuple[LengthRule, list[tuple[int, ...]]]] = {
         one_length_then_off,
         [(k,) * n + (0,) * (3 - n) for k in range(LONGEST + 1) for n in range(4)],
     ),
-    "first is longest": (first_is_longest, [lengths for lengths in every if max(lengths) == lengths[0]]),
 }
 
 

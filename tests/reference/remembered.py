@@ -31,6 +31,7 @@ class Remembered:
         self.model, self.device, self.dtype = model, model.device, model.dtype
         self.config = deepcopy(model.config)
         self.config.num_hidden_layers = 1
+        self.generation_config = None
         self.known: dict[Seen, Tensor] = {}
         self.answers: dict[tuple[bytes, bytes | int], Tensor] = {}
 

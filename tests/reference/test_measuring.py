@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     refuses("there is no file .*prompts.jsonl", load_prompts, file)
     file.write_text('{"text": "import os"}\n{"txt": 1}\n')
-    refuses("line 2 is not a JSON object with a field 'text'", load_prompts, file)
+    refuses("line 2 must be a JSON object with a field 'text', .* or 'messages'", load_prompts, file)
     file.write_text('{"text": "import os"}\n')
     refuses("prompts must be between 1 and 1 .*, got 2 .*: give --count 1$", load_prompts, file, 2)
     repair = r"got 40 \(given, or the default\): give --skip 0 --count 1$"
@@ -79,14 +80,49 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
     file.write_text('{"text": "import os"}\n' * 3)
     with pytest.raises(ValueError, match=r"between 1 and 2 \(.* has 3 prompts\), got 40 .*: give --skip 1 --count 2$"):
         load_prompts(file, 20, 40, least_skip=1)
-    with pytest.raises(ValueError, match="prompt 0 .* has .* tokens, 500 are needed: lower --prompt-tokens"):
-        encode_prompts(tiny, load_prompts(file), 500)
     refuses("prompt tokens must be at least 1, got 0", encode_prompts, tiny, load_prompts(file), 0)
-    for wrong in ("5", '""', "null", '["import os"]'):
-        file.write_text('{"text": "import os"}\n\n{"text": ' + wrong + "}\n")
-        refuses("line 3 is not a JSON object with a field 'text'", load_prompts, file)
+    refuses(
+        "prompt 7 of the file, .* has .* tokens and 1020 follow, .* 1024: leave",
+        encode_prompts,
+        tiny,
+        ["import os"],
+        None,
+        7,
+        new_tokens=1020,
+    )
+    wrongs = ('"text": 5', '"text": ""', '"text": ["import os"]', '"messages": []', '"messages": [{"role": "user"}]')
+    for wrong in wrongs:
+        file.write_text('{"text": "import os"}\n\n{' + wrong + "}\n")
+        refuses("line 3 must be a JSON object with a field 'text'", load_prompts, file)
     file.write_text('{"text": "a\u2028b"}\n\n', encoding="utf-8")
     assert load_prompts(file) == ["a\u2028b"]
+
+
+TEMPLATE = (
+    "{% for one in messages %}<{{ one.role }}>{{ one.content }}{% endfor %}{% if add_generation_prompt %}!{% endif %}"
+)
+
+
+def test_a_chat_is_encoded_whole_by_the_models_template(tiny: Pair, tmp_path: Path) -> None:
+    """A text is cut to the maximum, a chat is not; each prompt has its own length."""
+    messages = [{"role": "user", "content": "import os"}]
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(json.dumps({"messages": messages}) + '\n{"text": "import os, sys, json"}\n')
+    prompts = load_prompts(file)
+    refuses(
+        "prompt 3 .* has messages, but target .*target has no chat template", encode_prompts, tiny, prompts, None, 3
+    )
+    chatty = replace(tiny, tokenizer=deepcopy(tiny.tokenizer))
+    chatty.tokenizer.chat_template = TEMPLATE
+    chat, text = encode_prompts(chatty, prompts)
+    assert chatty.tokenizer.decode(chat) == "<user>import os!"
+    assert chatty.tokenizer.decode(text) == "import os, sys, json"
+    refuses(
+        f"prompt 0 .* is a chat of {len(chat)} tokens, --prompt-tokens allows 3", encode_prompts, chatty, prompts, 3
+    )
+    assert encode_prompts(chatty, prompts[1:], 3) == [text[:3]]
+    chatty.tokenizer.chat_template = "{{ raise_exception('users only') }}"
+    refuses("prompt 0 .* does not suit the chat template .*users only.: change", encode_prompts, chatty, prompts)
 
 
 def test_a_padded_output_layer_is_cut(tiny: Pair, tiny_folders: Path) -> None:
