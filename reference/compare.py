@@ -16,13 +16,12 @@ import numpy as np
 
 from reference import hugging_face
 from reference.decode import Decoder, Generation
-from reference.drafters import Drafter, PlannedTree, SuffixArray, drafters, incompatibility
+from reference.drafters import Drafter, PlannedTree, drafters, incompatibility
 from reference.heads import Head
 from reference.measuring import processor, require_cycle
 from reference.models import Pair
 from reference.part_files import check_same, only_writer, short_hash
 from reference.planning_loop import TRACE, measured_plan
-from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
@@ -52,7 +51,8 @@ class CompareSettings:
         new_tokens: maximum number of tokens of each text, at least 2.
         rounds: how often each decoder decodes each prompt; the median time counts.
         seed: seed of all random streams and of the order of the decoders.
-        only: decode only, beside plain decoding, decoders whose name contains this text.
+        only: decode only, beside plain decoding, decoders whose name contains this text, or one of these texts if
+            they are separated by |.
     """
 
     temperatures: tuple[float, ...] = (0.0, 1.0)
@@ -69,6 +69,10 @@ class CompareSettings:
             raise InputError(f"rounds must be at least 1, got {self.rounds}")
         if not self.temperatures or len(set(self.temperatures)) < len(self.temperatures):
             raise InputError(f"temperatures must be different numbers, at least one, got {self.temperatures}")
+
+    def takes(self, name: str) -> bool:
+        """Whether `only` asks for a decoder of this name."""
+        return any(text.strip() in name.lower() for text in self.only.lower().split("|"))
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Entrant:
         return self.name if self.verifier is None else f"{self.name}, {name_of(self.verifier)}"
 
 
-def entrants(pair: Pair, plan: Schedule, sampling: Sampling, corpus: SuffixArray, seed: int = 0) -> list[Entrant]:
+def entrants(pair: Pair, plan: Schedule, sampling: Sampling, seed: int = 0) -> list[Entrant]:
     """The decoders to compare: those of transformers, plain decoding, every drafter with every lossless verifier.
 
     Assisted generation of transformers needs a draft model, and is left out if the draft is a head.
@@ -99,7 +103,7 @@ def entrants(pair: Pair, plan: Schedule, sampling: Sampling, corpus: SuffixArray
     plain = PlannedTree(Tree.chain(0))
     found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
     for kind in drafters():
-        for name, drafter in kind.compared(sampling, plan, corpus).items():
+        for name, drafter in kind.compared(sampling, plan).items():
             for verifier in lossless(drafter, sampling):
                 found.append(_ours(pair, name, drafter, verifier, sampling, seed))
     return found
@@ -159,22 +163,13 @@ def compare(
     prompts: list[list[int]],
     settings: CompareSettings,
     *,
-    corpus: SuffixArray | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Comparison:
     """Compare decoders on `prompts`, and predict their tau from texts after the prompts `traced`.
 
-    The traces, the measured forwards and the record are kept in `folder`; an interrupted comparison there continues
-    after its last whole prompt.
-
-    Args:
-        folder: empty folder, or the folder of the same comparison.
-        pair: target and draft.
-        traced: prompts that are traced at each temperature, as token ids.
-        prompts: other prompts, which every decoder decodes.
-        settings: temperatures, length of the texts, rounds, seed, and the choice of decoders.
-        corpus: corpus of the datastore drafter; by default the files that the shipped pair was trained on.
-        done: callback with the number of texts that this call has decoded, and of all that it decodes.
+    The traces, the measured forwards and the record are kept in `folder`, which is empty or holds the same comparison:
+    an interrupted one continues after its last whole prompt. `done` is called with the number of texts that this call
+    has decoded, and of all that it decodes.
 
     Raises:
         InputError: there are no prompts, they do not fit the context with their texts, no decoder has the wanted name,
@@ -188,7 +183,7 @@ def compare(
         )
     file = folder / RECORD
     with only_writer(folder):
-        running = list(_running(folder, pair, traced, settings, corpus or SuffixArray.build(training_texts(pair))))
+        running = list(_running(folder, pair, traced, settings))
         every = [one for one, _ in running]
         here = Provenance.now(
             "spectheory compare",
@@ -222,7 +217,7 @@ def compare(
 
 
 def _running(
-    folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings, corpus: SuffixArray
+    folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings
 ) -> Iterator[tuple[Entrant, Callable[[], Compared]]]:
     """The chosen decoders, each with the function that predicts it."""
     latency, names = None, []
@@ -232,11 +227,11 @@ def _running(
         plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
         latency = plan.latency
         tokens = [row["text"] for row in read_trace(kept / TRACE)]
-        for one in entrants(pair, plan, sampling, corpus, settings.seed):
+        for one in entrants(pair, plan, sampling, settings.seed):
             names.append(str(one))
-            if settings.only.lower() in str(one).lower() or one.name == PLAIN:
+            if settings.takes(str(one)) or one.name == PLAIN:
                 yield one, partial(_predicted, one, pair, plan, texts, traced, tokens)
-    if not any(settings.only.lower() in name.lower() for name in names):
+    if not any(map(settings.takes, names)):
         raise InputError(f"no decoder's name contains {settings.only!r:.80}: a valid name is {names[-1]!r}")
 
 

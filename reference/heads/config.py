@@ -10,7 +10,7 @@ import torch
 from transformers import LlamaConfig, PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_number, check_whole
 from spectheory.core.errors import InputError
 
 Kind = Literal["eagle1", "eagle3"]
@@ -99,9 +99,7 @@ class HeadConfig:
         for name in ("fc_bias", "own_embedding", "norm_before_residual"):
             if not isinstance(value := getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {value!r:.60}")
-        eps = self.rms_norm_eps
-        if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
-            raise InputError(f"rms_norm_eps must be a number between 0 and 1, such as 1e-6, got {eps!r:.60}")
+        check_number("rms_norm_eps", self.rms_norm_eps, 1e-12, 1)
         if not (self.target is None or isinstance(self.target, str)):
             raise InputError(f"target must be the name or folder of a model, or None, got {self.target!r:.60}")
         normal_rope({"rope_parameters": self.rope})

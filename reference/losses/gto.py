@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from reference.losses.chain import Eagle3, Loss
-from reference.losses.checks import check_shape, check_weights
+from reference.losses.chain import Eagle3, Loss, check_shape
 from reference.losses.talf import BeamTrees
-from spectheory.core.checks import check_whole
-from spectheory.core.errors import InputError
+from spectheory.core.checks import check_counts, check_number, check_whole
+
+SMALLEST = 1e-12
+"""The smallest eta and epsilon."""
 
 
 def accepted_tokens(trees: BeamTrees, text: Int64[Tensor, "R T"]) -> Bool[Tensor, "R T"]:
@@ -116,14 +117,12 @@ class Gto(Loss):
 
     def __post_init__(self) -> None:
         check_whole("group", self.group, 2, ": a group of one has no advantage")
-        check_whole("passes", self.passes, 1)
+        check_counts(1, passes=self.passes, k=self.k, groups=self.groups)
         check_whole("depth", self.depth, 1, most=self.passes)
-        check_whole("k", self.k, 1)
-        check_whole("groups", self.groups, 1)
-        check_weights(clip=self.clip, weight=self.weight)
-        for name, most in (("eta", float("inf")), ("epsilon", float("inf")), ("clip", 1)):
-            if not 0 < getattr(self, name) < most:
-                raise InputError(f"{name} must be above 0 and below {most}, got {getattr(self, name)}")
+        check_number("weight", self.weight, 0)
+        check_number("clip", self.clip, 0, 1)
+        check_number("eta", self.eta, SMALLEST)
+        check_number("epsilon", self.epsilon, SMALLEST)
 
     @property
     def token_loss(self) -> Eagle3:

@@ -10,9 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
-from reference.losses.chain import Loss, cross_entropy
-from reference.losses.checks import check_rows
-from spectheory.core.checks import check_whole
+from reference.losses.chain import Loss, check_rows, cross_entropy
+from spectheory.core.checks import check_counts
 
 TreeForward = Callable[[Int[Tensor, "R W"], Int[Tensor, "R W"]], Float[Tensor, "R W V"]]
 """A model's forward for one level of trees at R roots: `forward(tokens, parent)` has a row for each of W nodes.
@@ -65,8 +64,7 @@ def beam_trees(expand: TreeForward, roots: Int64[Tensor, " R"], k: int, depth: i
     Raises:
         InputError: a count is below 1.
     """
-    check_whole("k", k, 1)
-    check_whole("depth", depth, 1)
+    check_counts(1, k=k, depth=depth)
     token, probability = roots[:, None], torch.ones((len(roots), 1), dtype=torch.float64, device=roots.device)
     parent, widths, levels = torch.full_like(token, -1), [], []
     while True:
@@ -131,8 +129,7 @@ class Talf(Loss):
     roots: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("k", "depth", "roots"):
-            check_whole(name, getattr(self, name), 1)
+        check_counts(1, k=self.k, depth=self.depth, roots=self.roots)
 
     def __call__(self, logits: Float[Tensor, "R N V"], trees: BeamTrees, mask: Bool[Tensor, " R"]) -> Float[Tensor, ""]:
         """The loss of R trees, a scalar.

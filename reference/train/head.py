@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from reference.part_files import claimed
 from reference.train.loop import Done, fit
 from reference.train.objectives import Batching, objective_of
 from reference.train.own_texts import OwnTexts
-from spectheory.core.checks import LARGEST_SEED, check_whole
+from spectheory.core.checks import LARGEST_SEED, check_counts, check_number, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
@@ -51,11 +50,9 @@ class HeadRecipe:
     rate: float = NEW_RATE
 
     def __post_init__(self) -> None:
-        for name in ("steps", "rows"):
-            check_whole(name, getattr(self, name), 1)
+        check_counts(1, steps=self.steps, rows=self.rows)
         check_whole("seed", self.seed, 0, most=LARGEST_SEED)
-        if not 0 < self.rate < math.inf:
-            raise InputError(f"rate must be a positive number, got {self.rate!r}")
+        check_number("rate", self.rate, 1e-9)
 
     @property
     def stamp(self) -> dict[str, Any]:
@@ -111,10 +108,11 @@ def fresh_head(config: HeadConfig, target: PreTrainedModel, texts: OwnTexts, see
 
 def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int) -> Tensor:
     """The `count` most frequent tokens of the target's own part of the first 1,024 texts, sorted by id."""
-    batch = texts.batch(range(min(1024, texts.rows)))
-    places = torch.arange(batch.tokens.shape[1])
-    own = batch.tokens[(places >= batch.prompt) & (places < batch.lengths[:, None])]
-    return own.bincount(minlength=vocabulary).argsort(descending=True, stable=True)[:count].sort().values
+    counts = torch.zeros(vocabulary, dtype=torch.int64)
+    for number in range(min(1024, texts.rows)):
+        batch = texts.batch([number])
+        counts += batch.tokens[0, batch.prompt : int(batch.lengths)].bincount(minlength=vocabulary)
+    return counts.argsort(descending=True, stable=True)[:count].sort().values
 
 
 def train_head(

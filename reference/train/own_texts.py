@@ -19,7 +19,7 @@ from reference.heads.config import tapped_layers
 from reference.models import Pair, weights_hash
 from reference.part_files import claimed, require_kind, short_hash, stamp_of
 from reference.sampling import Sampling
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_counts, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
 
@@ -50,8 +50,8 @@ class TextSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("rows", "prompt_tokens", "new_tokens", "batch"):
-            check_whole(name, getattr(self, name), 1)
+        check_counts(1, prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens, batch=self.batch)
+        check_whole("rows", self.rows, 1)
         check_whole("seed", self.seed, 0)
         if not self.temperatures:
             raise InputError("temperatures must be at least one, got none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,7 @@ class Recipe:
 def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
     """Train a byte-level BPE tokenizer of `vocab_size` tokens, the separator included."""
     tokenizer = ByteLevelBPETokenizer()
-    options = {"min_frequency": 0, "special_tokens": [SEPARATOR], "show_progress": False}
+    options: dict[str, Any] = {"min_frequency": 0, "special_tokens": [SEPARATOR], "show_progress": False}
     tokenizer.train_from_iterator(iter(texts), vocab_size, **options)
     return Tokenizer.from_str(tokenizer.to_str())
 

@@ -15,10 +15,9 @@ import torch
 
 import spectheory as st
 import spectheory.verify as verifying
-from reference import compare as comparing
 from reference import hugging_face, planning_loop
 from reference.compare import RECORD, CompareSettings, compare, entrants, lossless
-from reference.drafters import PlannedTree, SuffixArray, drafters
+from reference.drafters import PlannedTree, drafters
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
@@ -40,7 +39,6 @@ MANY = [[10 * i + j for j in range(8)] for i in range(14)]
 PROMPTS = MANY[1:3]
 FLAT = st.Latency(np.array([1, 128]), np.array([8, 68]), np.array([[1, 1.01]] * 2), np.array([[1, 1.01]] * 2) / 1e4)
 """Forwards of 128 tokens take 1% longer than those of one."""
-CORPUS = SuffixArray.build(np.random.default_rng(0).integers(300, size=(20, 400)))
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
 SETTINGS = CompareSettings((0.0, 1.0), new_tokens=16)
 GREEDILY = st.Provenance("made here", temperature=0.0)
@@ -58,7 +56,7 @@ def folder(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning_loop, "MAX_BUDGET", 8)
-        compare(folder, tiny, MANY, PROMPTS, SETTINGS, corpus=CORPUS)
+        compare(folder, tiny, MANY, PROMPTS, SETTINGS)
     return folder
 
 
@@ -68,7 +66,7 @@ def test_every_decoder_writes_the_same_greedy_texts(folder: Path) -> None:
     assert (record.tokens <= 15).all()
     greedy = [str(one) for one in record.decoders if one.temperature == 0]
     assert greedy[:5] == ["HF plain", "HF assisted, 5", "HF prompt lookup", "plain, Greedy", "chain of 5, Greedy"]
-    assert {f"{name}, Greedy" for name in ("OPT-Tree", "prompt lookup", "Goose", "datastore")} <= set(greedy)
+    assert {f"{name}, Greedy" for name in ("OPT-Tree", "prompt lookup", "Goose", "Lookahead")} <= set(greedy)
     assert record.tau[[0, 3]] == pytest.approx(1)
     assert (record.tau >= 1).all()
     for one, tau in zip(record.decoders, record.tau, strict=True):
@@ -87,13 +85,13 @@ def test_every_decoder_writes_the_same_greedy_texts(folder: Path) -> None:
 
 def test_no_verifier_and_no_drafter_is_left_out(tiny: Pair) -> None:
     """Every verifier and solver of the package that suits a real vocabulary runs wherever it is lossless."""
-    running = entrants(tiny, PLAN, Sampling(1.0), CORPUS)
+    running = entrants(tiny, PLAN, Sampling(1.0))
     named = {name_of(known(one.verifier)) for one in running if one.drafter}
     kinds = [*vars(otlp).items(), *vars(verifying).items()]
     every = {name for name, kind in kinds if inspect.isclass(kind) and issubclass(kind, Solver | Verifier)}
     small = {type(one).__name__ for one in otlp.solvers() if one.small_vocabulary_only}
     assert every - small - {"ArgMax", "Solver", "TopDown", "BottomUp", "Verifier", "Greedy"} == named
-    variants = {name for kind in drafters() for name in kind.compared(Sampling(1.0), PLAN, CORPUS)}
+    variants = {name for kind in drafters() for name in kind.compared(Sampling(1.0), PLAN)}
     assert {one.name for one in running if one.drafter} == variants | {"plain"}
     assert len({str(one) for one in running}) == len(running)
     chain = PlannedTree(st.Tree.chain(2))
@@ -128,7 +126,7 @@ def test_an_interrupted_comparison_goes_on_after_the_last_whole_prompt(tiny: Pai
     def compared(
         name: str, settings: CompareSettings = settings, prompts: list[list[int]] = PROMPTS, **more: Any
     ) -> Any:
-        return compare(tmp_path / name, tiny, MANY, prompts, settings, corpus=CORPUS, **more)
+        return compare(tmp_path / name, tiny, MANY, prompts, settings, **more)
 
     def stop(finished: int, total: int) -> None:
         assert total == 4
@@ -221,7 +219,6 @@ def test_a_plan_is_measured_once_in_a_folder(tiny: Pair, tmp_path: Path) -> None
 
 
 def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "training_texts", lambda pair: [[*range(60), *range(30)]])
     few = ["--skip", 3, "--count", 2, "--prompt-tokens", 8, "--new-tokens", 60, "--only", "chain of 5"]
     out = printed(run("compare", *pair, *few, "--out", "out", "--temperatures", "0"))
     assert "Greedy text equals that of plain decoding for 4 of 4 texts." in " ".join(out.split())

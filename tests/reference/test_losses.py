@@ -147,8 +147,8 @@ def test_unusable_settings_and_missing_features_are_refused() -> None:
     row = one_row(torch.zeros(4, dtype=torch.float64), tensor(dyadic(1, 1, 1, 1)))
     refuses("target_features must be given: the loss eagle compares features", Eagle(), **row)
     refuses("passes must be at least 1, got 0", Eagle3, passes=0)
-    refuses("decay must be a finite number of at least 0, got -1", Eagle3, decay=-1)
-    refuses("eta must be a finite number of at least 0, got nan", Lk, eta=float("nan"))
+    refuses("decay must be a number of at least 0, got -1", Eagle3, decay=-1)
+    refuses("eta must be a number of at least 0, got nan", Lk, eta=float("nan"))
 
 
 def test_unroll_feeds_the_drafts_features_and_later_tokens() -> None:

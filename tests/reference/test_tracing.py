@@ -199,6 +199,7 @@ def test_sampled_cycles_of_a_head_are_as_many_as_replay_expects() -> None:
         counted += (starts < 30 - TREE.max_depth).sum()
         texts.append(text.tokens)
     forced = list(forced_texts(pair, prompts, texts, sampling, depths=3))
+    assert isinstance(forced[0], st.TargetText)
     assert len(forced[0].q) == 3
     drawn = [Replays(forced, seed=s).replay(TREE, verifier, st.DrawRule.NO_REPLACEMENT) for s in range(4)]
     expected = np.array([one.cycles.sum() for one in drawn])

@@ -7,7 +7,7 @@ import pytest
 
 import spectheory as st
 from reference.decode import Decoder
-from reference.drafters import Drafter, Goose, Lookahead, PlannedTree, SuffixArray, TokenRecycling, drafters
+from reference.drafters import Drafter, Goose, Lookahead, PlannedTree, TokenRecycling, drafters
 from reference.forced_logits import forced_texts
 from reference.models import Pair
 from reference.random_streams import streams
@@ -57,7 +57,7 @@ PLAN = st.evaluate(TREE, st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.cons
 DYNAMIC = [
     drafter
     for kind in drafters()
-    for drafter in kind.compared(Sampling(), PLAN, SuffixArray.build([[*range(60), *range(30)]])).values()
+    for drafter in kind.compared(Sampling(), PLAN).values()
     if drafter.rule(Sampling()) is st.DrawRule.TOP_K
 ]
 
