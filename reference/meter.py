@@ -28,10 +28,8 @@ class Meter:
             raise InputError("target and draft are one object, whose forwards cannot be told apart: load it twice")
         self.device = pair.device
         timed = ("forward", "logits") if isinstance(pair.draft, Head) else ("forward",)
-        self.methods: list[tuple[Any, str, str]] = [
-            (pair.target, "target", "forward"),
-            *((pair.draft, "draft", name) for name in timed),
-        ]
+        drafting = [] if pair.draft is None else [(pair.draft, "draft", name) for name in timed]
+        self.methods: list[tuple[Any, str, str]] = [(pair.target, "target", "forward"), *drafting]
         self.calls: dict[str, list[tuple[float, float]]] = {"target": [], "draft": []}
         self._own = [vars(model).get(name) for model, _, name in self.methods]
 

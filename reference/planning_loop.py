@@ -13,6 +13,7 @@ from reference.tracing import TraceSettings, acceptance, record_trace, replays
 from spectheory import Latency, Replays, Schedule, Tally, plan
 
 MAX_BUDGET = 64
+DATASET = "prompts before those decoded"
 TRACE, RATES, LATENCY = "trace", "acceptance.json", "latency.json"
 """Names of what `measured_plan` writes into its folder: the trace, the rates before smoothing, and the seconds."""
 
@@ -28,7 +29,6 @@ def measured_plan(
     top_p: float = 1.0,
     seed: int = 0,
     rounds: int = 15,
-    dataset: str = "prompts before those decoded",
     latency: Latency | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> tuple[Schedule, Replays]:
@@ -50,7 +50,6 @@ def measured_plan(
         top_p: top-p of both.
         seed: seed of the trace and of the profile.
         rounds: number of timed forwards of each size in the profile.
-        dataset: name of the prompts, for the record.
         latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Its
             overheads are measured again if it has them for another sampling than that of the trace.
         done: callback with the number of tokens that were traced in this call, and of all that it traces, then with the
@@ -63,7 +62,7 @@ def measured_plan(
     lengths = sorted(map(len, prompts))
     longest, drawing = lengths[-1] + new_tokens, {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     most = min(TraceSettings.candidates, pair.vocab_size)
-    settings = TraceSettings(dataset, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
+    settings = TraceSettings(DATASET, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
     record_trace(pair, prompts, settings, folder / TRACE, done)
     if (folder / LATENCY).exists():
         latency = Latency.load(folder / LATENCY)

@@ -93,6 +93,8 @@ def record_trace(
 ) -> None:
     """Write a trace to files `part-*.parquet` in `folder`, one file for each batch of prompts.
 
+    Without a draft the trace has the texts alone: every rank is -1.
+
     A file is written whole or not at all, and existing files are kept, so a call after an interruption continues.
     `done` is called with the number of tokens that this call has generated for all prompts,
     and of all that it generates.
@@ -147,9 +149,11 @@ def _rows(
     )
     texts = _continued(pair, prompts, settings, first, rng, lambda step: done(len(prompts) * step // 2))
     requests, uniforms = list(zip(prompts, texts, strict=True)), Uniforms(candidates)
-    read = forced_rows(pair, requests, settings.sampling, settings.depths, first)
-    for number, (text, (p, q)) in enumerate(zip(texts, read, strict=True)):
-        found = _ranks(p, q, text, settings.candidates, uniforms)
+    read = iter(()) if pair.draft is None else forced_rows(pair, requests, settings.sampling, settings.depths, first)
+    for number, text in enumerate(texts):
+        found = np.full((1, len(text)), -1)
+        if pair.draft is not None:
+            found = _ranks(*next(read), text, settings.candidates, uniforms)
         for step, token in enumerate(text):
             row = {"request_id": first + number, "pos": step, "target_token": token}
             yield {**row, "target_ranks": found[:, step].tolist()}
@@ -319,7 +323,7 @@ def traced_pair(stamp: Provenance) -> Pair:
     """The pair of a trace, loaded from the folders that its provenance names, as it was when it was recorded."""
     return load_pair(
         str(stamp.target),
-        str(stamp.draft),
+        stamp.draft,
         device=stamp.device or "cpu",
         dtype=getattr(torch, (stamp.dtype or "float32").removeprefix("torch.")),
         attention=cast(Attention, stamp.attention or "sdpa"),

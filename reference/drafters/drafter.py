@@ -134,12 +134,13 @@ class DrafterKind:
     """A kind of drafter with the settings under which it is compared and tested.
 
     Attributes:
-        compared: makes the drafters of `reference.compare`, by name, from the sampling, the plan and a corpus.
+        compared: makes the drafters of `reference.compare`, by name, from the sampling, the plan, which is None for a
+            target alone, and a corpus.
         greedy: makes drafters whose greedy text is compared with transformers' in tests, with about 300 tokens.
         small: makes drafters whose sampled text is certified in tests, with a vocabulary of four tokens.
     """
 
-    compared: Callable[[Sampling, Schedule, SuffixArray], dict[str, Drafter]]
+    compared: Callable[[Sampling, Schedule | None, SuffixArray], dict[str, Drafter]]
     greedy: Callable[[], Iterable[Drafter]]
     small: Callable[[], Iterable[Drafter]]
 

@@ -53,7 +53,7 @@ def test_every_command_places_the_models(run: Run, command: tuple[str, ...], mon
         raise st.InputError(f"asked for {placement}")
 
     records(run)
-    monkeypatch.setattr("reference.models.load_pair", refuse)
+    monkeypatch.setattr("reference.models.open_pair", refuse)
     status, _, err = run(*command, "--device", "cuda:1", *COARSE)
     wanted = {"device": "cuda:1", "dtype": torch.bfloat16}
     assert (status, err) == (2, f"error: asked for {wanted}\n")

@@ -18,13 +18,15 @@ import spectheory.verify as verifying
 from reference import compare as comparing
 from reference import hugging_face, planning_loop
 from reference.compare import RECORD, CompareSettings, compare, entrants, lossless
-from reference.drafters import PlannedTree, SuffixArray, drafters
+from reference.decode import Decoder
+from reference.drafters import PlannedTree, PromptLookup, SuffixArray, drafters
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
 from reference.planning_loop import RATES, TRACE, measured_plan
+from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.tracing import replays
+from reference.tracing import by_request, replays
 from spectheory import otlp
 from spectheory.otlp import Solver
 from spectheory.report.comparison import decoder_rows, decoder_words
@@ -99,6 +101,22 @@ def test_no_verifier_and_no_drafter_is_left_out(tiny: Pair) -> None:
     assert len({str(one) for one in running}) == len(running)
     chain = PlannedTree(st.Tree.chain(2))
     assert len(lossless(chain, Sampling(1.0))) > len(lossless(PlannedTree(st.Tree.k_ary(2, 2)), Sampling(1.0))) > 1
+
+
+def test_a_target_alone_runs_the_decoders_that_need_no_draft(tiny: Pair, tmp_path: Path) -> None:
+    """Their tau is predicted from texts of the target alone, to the same number as beside a draft."""
+    alone = replace(tiny, draft=None, names=("tiny", "no draft"))
+    named = {one.name for one in entrants(alone, None, Sampling(0.0), CORPUS)}
+    ours = {"plain", "prompt lookup", "token recycling", "Goose", "lookahead", "datastore"}
+    assert named == ours | {"HF plain", "HF prompt lookup"}
+    settings = CompareSettings((0.0,), new_tokens=16, only="prompt lookup")
+    found = compare(tmp_path / "alone", alone, MANY, PROMPTS, settings, corpus=CORPUS)
+    assert found.equal.all()
+    assert found.provenance.draft is None
+    lookup = next(one for one in found.decoders if one.name == "prompt lookup")
+    texts = [text.tolist() for text in by_request(tmp_path / "alone" / "temperature-0" / "trace", "target_token")]
+    assert lookup.tau == replay_drafter(tiny, PromptLookup(), MANY, texts, Sampling(0.0)).tau
+    refuses("this drafter needs a draft, tiny has none", Decoder(alone, PlannedTree(st.Tree.chain(2))).generate, [1], 4)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

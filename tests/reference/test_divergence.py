@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from reference.divergence import SLACK, TextComparison, compare_texts
-from reference.models import SHIPPED, load_target
+from reference.models import SHIPPED, load_pair
 from tests.known import known
 from tests.refusals import refuses
 
@@ -26,16 +26,16 @@ def models_loaded_once() -> Iterator[None]:
     """Keep the shipped target in each type, which every test reads."""
     loaded = {}
 
-    def load(folder: Path, **given: Any) -> Any:
+    def load(folder: Path, draft: None, **given: Any) -> Any:
         if folder != SHIPPED / "target" or given["device"] != "cpu":
-            return load_target(folder, **given)
+            return load_pair(folder, draft, **given)
         dtype = given.get("dtype", torch.float32)
         if dtype not in loaded:
-            loaded[dtype] = load_target(folder, **given)
+            loaded[dtype] = load_pair(folder, draft, **given)
         return loaded[dtype]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reference.divergence.load_target", load)
+        patch.setattr("reference.divergence.load_pair", load)
         yield
 
 
