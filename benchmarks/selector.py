@@ -16,7 +16,7 @@ import torch
 from benchmarks.training import held_out_texts
 from benchmarks.validation.page import fill
 from reference.judge import HeldOutTexts
-from reference.selector import LabelSettings, SelectorTraining, compare_selectors, selector_labels, train_selector
+from reference.selector import compare_selectors, selector_labels, train_selector
 from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
 from spectheory import Latency
 from spectheory.report.tables import markdown_table
@@ -45,12 +45,9 @@ def main() -> None:
     }
     parts = []
     for verifier in VERIFIERS:
-        labels = {
-            half: selector_labels(half_of(texts, half, most), LabelSettings(verifier)) for half, most in MOST.items()
-        }
+        labels = {half: selector_labels(half_of(texts, half, most), verifier) for half, most in MOST.items()}
         for words, latency in latencies.items():
-            trainings = [SelectorTraining(seed=seed) for seed in range(given.seeds)]
-            selectors = [train_selector(labels["trained"], latency, one) for one in trainings]
+            selectors = [train_selector(labels["trained"], latency, seed=seed) for seed in range(given.seeds)]
             found = compare_selectors(selectors, labels["judged"], labels["trained"])
             parts.append(f"### {verifier}, {words}\n\n{markdown_table(found.table())}")
             for one, other in COMPARED:

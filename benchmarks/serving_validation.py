@@ -149,7 +149,7 @@ class Curve:
         outputs = np.concatenate([np.maximum(first, 1), more])
         requests = Requests.closed(batch, np.full(len(outputs), self.family.prompt), outputs)
         server = Server(self.times, batch, kv_tokens=UNLIMITED)
-        step = self.costs.setup.latency(batch, row.context, self.costs.costs, row.engine_version).plain(row.context)
+        step = self.costs.latency(batch, row.context).plain(row.context)
         until = (GENERATIONS - 0.5) * output * step / float(tier.tau[0])
         return serve(tier, requests, server=server, until_seconds=until, keep_steps=True)
 

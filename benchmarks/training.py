@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from reference.losses import Eagle, Eagle3, Gto, Hass, Lk, Loss, Talf
 from reference.models import DRAFT, TARGET, Pair, load_pair, with_draft
 from reference.prompts import training_texts
 from reference.train.head import NEW_RATE, RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.objectives import DraftTrees
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from spectheory.report.tables import TextTable, markdown_table
 
@@ -53,7 +52,6 @@ class Row:
         kind: kind of a new head.
         hidden: width of the MLP of a new head.
         rows: number of texts in a step.
-        trees: how GTO grows draft trees.
         against: the row that differs from this one in one thing.
     """
 
@@ -64,7 +62,6 @@ class Row:
     kind: Kind = "eagle3"
     hidden: int = 512
     rows: int = 16
-    trees: DraftTrees = field(default_factory=DraftTrees)
     against: str | None = None
 
     def folder(self, work: Path, seed: int) -> Path:
@@ -73,20 +70,19 @@ class Row:
 
 
 START, CHAIN, WIDE = "EAGLE-1 start", "CE, 3 passes", "EAGLE-1 start, MLP of 1536"
-GTO, GROUPS = Gto(passes=4), DraftTrees(groups=2)
+GTO = Gto(passes=4, groups=2)
 ROWS = (
     Row(START, Eagle(), 1000, kind="eagle1"),
     Row("EAGLE-1", Eagle(), 700, START),
     Row("HASS", Hass(), 215, START, against="EAGLE-1"),
     Row(CHAIN, Eagle3(passes=3), 245, START, against="EAGLE-1"),
     Row("LK, 3 passes", Lk(passes=3), 220, START, against=CHAIN),
-    Row("TALF k=4", Talf(k=4), 88, START, rows=8, against="HASS"),
-    Row("GTO", GTO, 65, START, rows=8, trees=GROUPS, against="GTO without rewards"),
+    Row("TALF k=4", Talf(k=4, roots=96), 88, START, rows=8, against="HASS"),
+    Row("GTO", GTO, 65, START, rows=8, against="GTO without rewards"),
     Row("GTO without rewards", Eagle3(passes=4), 65, START, rows=8, against=CHAIN),
-    Row("GTO, shuffled rewards", GTO, 65, START, rows=8, trees=replace(GROUPS, shuffled=True),
-        against="GTO without rewards"),
-    Row("TALF k=1", Talf(k=1), 265, START, rows=8, against=CHAIN),
-    Row("TALF k=2", Talf(k=2), 170, START, rows=8, against="TALF k=1"),
+    Row("GTO, shuffled rewards", replace(GTO, shuffled=True), 65, START, rows=8, against="GTO without rewards"),
+    Row("TALF k=1", Talf(k=1, roots=96), 265, START, rows=8, against=CHAIN),
+    Row("TALF k=2", Talf(k=2, roots=96), 170, START, rows=8, against="TALF k=1"),
     Row("EAGLE-3, 1 pass", Eagle3(passes=1), 1650),
     Row("EAGLE-3, 3 passes", Eagle3(passes=3), 540, against="EAGLE-3, 1 pass"),
     Row("EAGLE-3, 7 passes", Eagle3(passes=7), 205, against="EAGLE-3, 3 passes"),
@@ -128,7 +124,7 @@ def train(work: Path, row: Row, seed: int) -> None:
     """Train one row with one seed."""
     _one_thread()
     rate, starts = (NEW_RATE if row.start is None else STARTED_RATE), {one.name: one for one in ROWS}
-    recipe = HeadRecipe(row.loss, row.steps, row.rows, seed, rate, roots=96, trees=row.trees)
+    recipe = HeadRecipe(row.loss, row.steps, row.rows, seed, rate)
     pair = load_pair() if row.start is None else load_pair(TARGET, starts[row.start].folder(work, seed))
     config = None if row.start else head_config(pair.target, row.kind, intermediate_size=row.hidden)
     train_head(pair, OwnTexts(work / "texts"), row.folder(work, seed), recipe, config)

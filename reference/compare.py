@@ -16,18 +16,17 @@ import numpy as np
 
 from reference import hugging_face
 from reference.decode import Decoder, Generation
-from reference.drafters import Drafter, PlannedTree, SuffixArray, drafters, incompatibility
+from reference.drafters import Drafter, PlannedTree, drafters, incompatibility
 from reference.drafters.model import NoDraftError
 from reference.heads import Head
 from reference.measuring import processor, require_cycle
 from reference.models import Pair
 from reference.part_files import check_same, only_writer, short_hash
 from reference.planning_loop import DATASET, TRACE, measured_plan
-from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.tracing import TraceSettings, by_request, record_trace
+from reference.tracing import TraceSettings, read_trace, record_trace
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
@@ -89,9 +88,7 @@ class Entrant:
         return self.name if self.verifier is None else f"{self.name}, {name_of(self.verifier)}"
 
 
-def entrants(
-    pair: Pair, plan: Schedule | None, sampling: Sampling, corpus: SuffixArray, seed: int = 0
-) -> list[Entrant]:
+def entrants(pair: Pair, plan: Schedule | None, sampling: Sampling, seed: int = 0) -> list[Entrant]:
     """The decoders to compare: those of transformers, plain decoding, every drafter with every lossless verifier.
 
     Assisted generation of transformers needs a draft model, and is left out if the draft is a head. For a target alone,
@@ -106,7 +103,7 @@ def entrants(
     plain = PlannedTree(Tree.chain(0))
     found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
     for kind in drafters():
-        for name, drafter in kind.compared(sampling, plan, corpus).items():
+        for name, drafter in kind.compared(sampling, plan).items():
             if alone:
                 try:
                     drafter.start(pair, sampling)
@@ -178,22 +175,13 @@ def compare(
     prompts: list[list[int]],
     settings: CompareSettings,
     *,
-    corpus: SuffixArray | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Comparison:
     """Compare decoders on `prompts`, and predict their tau from texts after the prompts `traced`.
 
-    The traces, the measured forwards and the record are kept in `folder`; an interrupted comparison there continues
-    after its last whole prompt.
-
-    Args:
-        folder: empty folder, or the folder of the same comparison.
-        pair: target and draft.
-        traced: prompts that are traced at each temperature, as token ids.
-        prompts: other prompts, which every decoder decodes.
-        settings: temperatures, length of the texts, rounds, seed, and the choice of decoders.
-        corpus: corpus of the datastore drafter; by default the files that the shipped pair was trained on.
-        done: callback with the number of texts that this call has decoded, and of all that it decodes.
+    The traces, the measured forwards and the record are kept in `folder`, which is empty or holds the same comparison:
+    an interrupted one continues after its last whole prompt. `done` is called with the number of texts that this call
+    has decoded, and of all that it decodes.
 
     Raises:
         InputError: there are no prompts, they do not fit the context with their texts, no decoder has the wanted name,
@@ -207,7 +195,7 @@ def compare(
         )
     file = folder / RECORD
     with only_writer(folder):
-        running = list(_running(folder, pair, traced, settings, corpus or SuffixArray.build(training_texts(pair))))
+        running = list(_running(folder, pair, traced, settings))
         every = [one for one, _ in running]
         here = Provenance.now(
             "spectheory compare",
@@ -241,7 +229,7 @@ def compare(
 
 
 def _running(
-    folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings, corpus: SuffixArray
+    folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings
 ) -> Iterator[tuple[Entrant, Callable[[], Compared]]]:
     """The chosen decoders, each with the function that predicts it."""
     latency, names = None, []
@@ -254,8 +242,8 @@ def _running(
         else:
             plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
             latency = plan.latency
-        tokens = [text.tolist() for text in by_request(kept / TRACE, "target_token")]
-        for one in entrants(pair, plan, sampling, corpus, settings.seed):
+        tokens = [row["text"] for row in read_trace(kept / TRACE)]
+        for one in entrants(pair, plan, sampling, settings.seed):
             names.append(str(one))
             if settings.only.lower() in str(one).lower() or one.name == PLAIN:
                 yield one, partial(_predicted, one, pair, plan, texts, traced, tokens)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from reference.heads import Head, HeadStep
 from reference.host_arrays import to_host
@@ -61,15 +62,6 @@ def draft_logits(
         found[depth, :, depth + 1 :] = logits[:, : max(0, length - 1 - depth)]
         check_rows(found[depth], name, draft.dtype, first)
     return found
-
-
-def padded(batch: Sequence[tuple[list[int], list[int]]]) -> Int64[Tensor, "B T"]:
-    """Tokens of prompts and their texts, padded on the right."""
-    longest = max(len(prompt) + len(text) for prompt, text in batch)
-    tokens = torch.zeros(len(batch), longest, dtype=torch.int64)
-    for row, (prompt, text) in enumerate(batch):
-        tokens[row, : len(prompt) + len(text)] = torch.tensor([*prompt, *text])
-    return tokens
 
 
 def check_rows(logits: Float[Tensor, "B T V"], name: str, dtype: torch.dtype, first: int) -> None:
@@ -127,7 +119,8 @@ def forced_rows(
     is_head = isinstance(pair.draft, Head)
     for start in range(0, len(requests), BATCH):
         batch, number = requests[start : start + BATCH], first + start
-        tokens = padded(batch).to(pair.device)
+        rows = [torch.tensor([*prompt, *text]) for prompt, text in batch]
+        tokens = pad_sequence(rows, batch_first=True).to(pair.device)
         logits, hidden = torch.empty(0), ()
         if is_head or not sampling.greedy:
             out = target(tokens, output_hidden_states=is_head)
@@ -136,7 +129,11 @@ def forced_rows(
         offered = draft_logits(pair, tokens, hidden, depths, number)
         for place, (prompt, text) in enumerate(batch):
             span = slice(len(prompt) - 1, len(prompt) + len(text) - 1)
-            p = None if sampling.greedy else target_rows(logits[place, span], text, sampling, target.dtype)
+            p = None
+            if not sampling.greedy:
+                kept = sampling.distribution(logits[place, span])
+                _keep_tokens(kept, logits[place, span], text, sampling, target.dtype)
+                p = normalised(kept)
             yield p, sampling.draft_distribution(offered[:, place, span])
 
 
@@ -150,15 +147,6 @@ def draft_ranks(q: Float[Tensor, "*depths n V"], text: list[int]) -> Int64[np.nd
     lower = torch.arange(q.shape[-1], device=q.device) < tokens[:, None]
     ranks = ((q > own) | ((q == own) & lower)).sum(-1)
     return ranks.masked_fill(own[..., 0] == 0, -1).cpu().numpy()
-
-
-def target_rows(
-    logits: Float[Tensor, "n V"], text: list[int], sampling: Sampling, dtype: torch.dtype
-) -> Float64[np.ndarray, "n V"]:
-    """P at the positions of a text of n tokens, of the target's logits in `dtype`; see `forced_texts`."""
-    p = sampling.distribution(logits)
-    _keep_tokens(p, logits, text, sampling, dtype)
-    return normalised(p)
 
 
 def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling, dtype: torch.dtype) -> None:

@@ -37,11 +37,11 @@ def generate(
     Args:
         pair: target and draft.
         prompt: token ids.
-        new_tokens: maximum number of tokens of the text.
+        new_tokens: number of tokens of the text.
         sampling: temperature, top-k and top-p; defaults in the model folder have no effect.
         chain: number of tokens that the draft model drafts per cycle, for assisted generation; None for no assistant.
         lookup: number of tokens that prompt lookup copies per cycle; None for no prompt lookup.
-        seed: seed of torch's global generator, from which transformers draws; its state is restored afterwards.
+        seed: seed of torch's global generator, whose state is restored afterwards.
 
     Raises:
         InputError: `chain` is given and the draft is a draft head.

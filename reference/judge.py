@@ -16,7 +16,7 @@ from reference.models import Pair, weights_hash
 from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
-from reference.tracing import by_request, traced_pair, traced_prompts
+from reference.tracing import traced_texts
 from spectheory import DrawRule, Tree
 from spectheory.core.errors import InputError
 from spectheory.replay.cycle import Cycle, OneText
@@ -64,10 +64,7 @@ class HeldOutTexts:
         Raises:
             InputError: the folder holds no trace or a damaged one, or it was recorded with another pair.
         """
-        texts = [text.tolist() for text in by_request(folder, "target_token")]
-        stamp = stamp_of(folder)
-        models = traced_pair(stamp) if pair is None else pair
-        return cls(models, traced_prompts(folder, models)[: len(texts)], texts, Sampling.of(stamp))
+        return cls(*traced_texts(folder, pair), Sampling.of(stamp_of(folder)))
 
     @cached_property
     def hashes(self) -> list[str]:
@@ -140,7 +137,6 @@ def compare_drafts(
     drafts: Mapping[str, Sequence[Pair]],
     tree: Tree,
     verifier: Verifier | None = None,
-    rule: DrawRule | None = None,
     *,
     seed: int = 0,
 ) -> DraftComparison:
@@ -154,7 +150,6 @@ def compare_drafts(
         drafts: for each name the pairs of this target with one draft each; several differ in the seed of training.
         tree: the static tree that every draft drafts in every cycle.
         verifier: None means Greedy at temperature 0, else block verification for a chain and Traversal for a tree.
-        rule: how children are drawn; None means independently for a chain, else without replacement.
         seed: seed of the drawn siblings of the tokens of a text. All drafts share the random numbers.
 
     Raises:
@@ -162,7 +157,7 @@ def compare_drafts(
             verifier does not suit them.
         LogitsError: a model returns logits that are not distributions.
     """
-    cycle = usual_cycle(tree, texts.sampling, verifier, rule)
+    cycle = usual_cycle(tree, texts.sampling, verifier)
     target = weights_hash(texts.pair.target)
     for name, pairs in drafts.items():
         if any(pair.target is not texts.pair.target and weights_hash(pair.target) != target for pair in pairs):
@@ -178,10 +173,11 @@ def compare_drafts(
     return DraftComparison(title, runs)
 
 
-def usual_cycle(
-    tree: Tree, sampling: Sampling, verifier: Verifier | None = None, rule: DrawRule | None = None
-) -> Cycle:
-    """The tree as it is usually drafted and verified on texts of this sampling; see `compare_drafts`."""
+def usual_cycle(tree: Tree, sampling: Sampling, verifier: Verifier | None = None) -> Cycle:
+    """The tree as it is usually drafted and verified on texts of this sampling; see `compare_drafts`.
+
+    Children are drawn independently for a chain, else without replacement, if the verifier is lossless for that.
+    """
     if not tree.budget:
         raise InputError("tree must have at least one drafted node, got the root alone: all drafts would be equal")
     if verifier is not None and sampling.greedy != isinstance(verifier, Greedy):
@@ -191,7 +187,7 @@ def usual_cycle(
         return Cycle(tree, Greedy())
     by = verifier or verifier_of("Block" if tree.is_chain else "Traversal")
     drawn = DrawRule.IID if tree.is_chain else DrawRule.NO_REPLACEMENT
-    return Cycle(tree, by, rule or (drawn if drawn in by.rules else by.rules[0]))
+    return Cycle(tree, by, drawn if drawn in by.rules else by.rules[0])
 
 
 def _run(texts: HeldOutTexts, pair: Pair, cycle: Cycle, tree: Tree, seed: int) -> DraftRun:

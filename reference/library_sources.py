@@ -33,24 +33,19 @@ def standard_library() -> list[SourceFile]:
     Tests, code pages and installed packages are left out: they repeat themselves, and a small draft model cannot follow
     a target that has learned to copy.
     """
-    root = Path(sysconfig.get_paths()["stdlib"])
-    return list(source_files(root, sorted(_python_files(root))))
-
-
-def _python_files(root: Path) -> Iterator[Path]:
-    """The .py files in `root`; folders of `LEFT_OUT`, installed packages among them, are not entered."""
+    root, found = Path(sysconfig.get_paths()["stdlib"]), []
     for folder, below, files in os.walk(root):
         below[:] = [name for name in below if name not in LEFT_OUT]
-        yield from (Path(folder, name) for name in files if name.endswith(".py"))
+        found += [Path(folder, name) for name in files if name.endswith(".py")]
+    return list(_read(root, sorted(found)))
 
 
-def source_files(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """Read those files of `paths`, all in `root`, that are UTF-8, not too large and not in a folder of `LEFT_OUT`."""
+def _read(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
+    """The files that are UTF-8 and not too large."""
     for path in paths:
-        name = path.relative_to(root).as_posix()
-        if LEFT_OUT.intersection(name.split("/")) or path.stat().st_size > LARGEST_FILE_BYTES:
+        if path.stat().st_size > LARGEST_FILE_BYTES:
             continue
         try:
-            yield SourceFile(name, path.read_text(encoding="utf-8"))
+            yield SourceFile(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
         except UnicodeDecodeError:
             continue

@@ -1,29 +1,24 @@
-"""Folders of Parquet files. A folder belongs to one run, such as a trace; a file is written whole or not at all."""
+"""Folders of results. A folder belongs to one run, such as a trace, and has one writer at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from spectheory import Provenance
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned, read_text, whole_file, write_whole
+from spectheory.core.files import owned, read_text, write_whole
 from spectheory.core.json_values import parse, to_json
 
 STAMP = "provenance.json"
 """Name of the file that holds the settings, versions and date of a folder."""
 KEPT = "*.parquet", "*.safetensors", "*.pt"
 """Files of results. A folder that has some, and no provenance, is not taken for one of this package."""
-LOCK = "writer.lock"
-"""Name of the file that exists while a process writes to a folder."""
 
 
 class ForeignFolderError(InputError):
@@ -35,56 +30,42 @@ def only_writer(folder: Path) -> Iterator[None]:
     """Context manager that makes this process the only writer of `folder`, and removes what a killed writer left.
 
     Raises:
-        InputError: another process writes to the folder, or a file has its name.
+        InputError: another process writes to the folder, or it cannot be made.
     """
-    with _locked(folder):
+    with owned(folder, folder / "writer.lock", "name another folder"):
         for left in folder.glob("*.partial"):
             left.unlink(missing_ok=True)
         yield
 
 
 @contextmanager
-def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
+def claimed(folder: Path, what: str, **fields: Any) -> Iterator[None]:
     """Context manager that reserves `folder` for `what`, such as "trace", and makes this process its only writer.
 
-    Yields the provenance that has these `fields`.
+    The provenance in the folder, which has these `fields`, is written first if the folder has none.
 
     Raises:
-        InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
+        InputError: the folder cannot be made, or holds results without their provenance.
         InUseError: another process is the only writer of the folder.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
+    here, repair = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields), "remove this one"
     with only_writer(folder):
-        yield _stamped(folder, what, **fields)
+        if (folder / STAMP).exists():
+            require_kind(folder, what)
+            if differing := differences(stamp_of(folder).identity, here.identity):
+                raise ForeignFolderError(f"{folder} holds a {what} with {differing}: name an empty folder or {repair}")
+        elif found := next((file for kind in KEPT for file in sorted(folder.glob(kind))), None):
+            raise InputError(f"{folder} holds {found.name} without its {STAMP}: name an empty folder or {repair}")
+        else:
+            write_whole(folder / STAMP, to_json(here.to_dict()))
+        yield
 
 
 def require_kind(folder: Path, what: str) -> None:
     """Raise ForeignFolderError if the provenance in `folder` is of something else; a folder may have none yet."""
     if (folder / STAMP).exists() and (held := stamp_of(folder).source.removeprefix("spectheory ")) != what:
         raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
-
-
-def _locked(folder: Path) -> AbstractContextManager[None]:
-    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
-        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
-    return owned(folder, folder / LOCK, "name another folder")
-
-
-def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:
-    """The provenance of a folder, which is written first if the folder has none."""
-    here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields)
-    if not (folder / STAMP).exists():
-        if found := next((file for kind in KEPT for file in sorted(folder.glob(kind))), None):
-            raise InputError(
-                f"{folder} holds {found.name} without its {STAMP}: name an empty folder or remove this one"
-            )
-        write_whole(folder / STAMP, to_json(here.to_dict()))
-        return here
-    require_kind(folder, what)
-    found = stamp_of(folder)
-    if differing := differences(found.identity, here.identity):
-        raise ForeignFolderError(f"{folder} holds a {what} with {differing}: name an empty folder or remove this one")
-    return found
 
 
 def short_hash(values: object) -> str:
@@ -130,18 +111,3 @@ def stamp_of(folder: Path) -> Provenance:
         return Provenance.from_dict(parse(read_text(folder / STAMP), STAMP))
     except InputError as error:
         raise InputError(f"{folder / STAMP} is damaged: remove the folder and record again") from error
-
-
-def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
-    """Write `rows` to a file that appears only once it is complete."""
-    table = pa.Table.from_pylist(list(rows), schema=columns)
-    with whole_file(part) as partial:
-        pq.write_table(table, partial, write_page_checksum=True)
-
-
-def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a table that `write_part` wrote, or some of its columns. Raises InputError if the file is damaged."""
-    try:
-        return pq.read_table(part, columns=columns, page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error

@@ -1,19 +1,17 @@
-"""`measured_plan`: trace, profile and plan, then plan again with rates where cycles start. `loop` decodes too."""
+"""`measured_plan`: trace, profile and plan, then plan again with rates where cycles start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from reference.measuring import decoded
 from reference.models import Pair
 from reference.profiling import forward_sizes, profile, with_overheads
 from reference.tracing import TraceSettings, acceptance, record_trace, replays
-from spectheory import Latency, Replays, Schedule, Tally, plan
+from spectheory import Latency, Replays, Schedule, plan
 
 MAX_BUDGET = 64
-DATASET = "prompts before those decoded"
+DATASET = "prompts of a plan"
 TRACE, RATES, LATENCY = "trace", "acceptance.json", "latency.json"
 """Names of what `measured_plan` writes into its folder: the trace, the rates before smoothing, and the seconds."""
 
@@ -25,16 +23,12 @@ def measured_plan(
     *,
     new_tokens: int,
     temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
     seed: int = 0,
     rounds: int = 15,
     latency: Latency | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> tuple[Schedule, Replays]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
-
-    The result has the plan, and the replays of the traced texts by which it was chosen.
 
     A first plan uses the rates of all positions. The result uses only positions where cycles of the first plan start,
     because every cycle starts where the previous cycle ended. These rates propose trees; tree and verifier are chosen
@@ -46,23 +40,24 @@ def measured_plan(
         folder: folder that keeps the trace, the rates and the latency. What is there is not measured again.
         new_tokens: number of tokens of text after each prompt.
         temperature: temperature of the trace and of the measured overheads.
-        top_k: top-k of both, see `Sampling`.
-        top_p: top-p of both.
         seed: seed of the trace and of the profile.
         rounds: number of timed forwards of each size in the profile.
-        latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Its
-            overheads are measured again if it has them for another sampling than that of the trace.
+        latency: seconds of the pair's forwards; None measures them for sizes that suit the prompts. Overheads at
+            another temperature are measured again.
         done: callback with the number of tokens that were traced in this call, and of all that it traces, then with the
             same numbers for the rounds of the profile.
 
+    Returns:
+        The plan, and the replays of the traced texts by which it was chosen.
+
     Raises:
-        InputError: the prompts do not fit the models' context with the text, or the sampling is none, see `Sampling`.
+        InputError: the prompts do not fit the models' context with the text.
         ForeignFolderError: `folder` holds a trace with other models, prompts or settings.
     """
     lengths = sorted(map(len, prompts))
-    longest, drawing = lengths[-1] + new_tokens, {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    most = min(TraceSettings.candidates, pair.vocab_size)
-    settings = TraceSettings(DATASET, candidates=most, new_tokens=new_tokens, seed=seed, **drawing)
+    longest = lengths[-1] + new_tokens
+    candidates = min(TraceSettings.candidates, pair.vocab_size)
+    settings = TraceSettings(DATASET, temperature, candidates, new_tokens, seed=seed)
     record_trace(pair, prompts, settings, folder / TRACE, done)
     if (folder / LATENCY).exists():
         latency = Latency.load(folder / LATENCY)
@@ -72,7 +67,7 @@ def measured_plan(
             tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - longest)),
             contexts=(lengths[0], longest),
             rounds=rounds,
-            **drawing,
+            temperature=temperature,
             seed=seed,
             done=done,
         )
@@ -86,26 +81,3 @@ def measured_plan(
     rates.save(folder / RATES)
     texts = replays(folder / TRACE, pair, seed=seed)
     return plan(rates.smoothed(), seconds, **limits, replays=texts), texts
-
-
-def loop(
-    pair: Pair,
-    traced: list[list[int]],
-    prompts: list[list[int]],
-    folder: Path,
-    *,
-    new_tokens: int,
-    temperature: float = 0.0,
-    seed: int = 0,
-    done: Callable[[int, int], None] = lambda finished, total: None,
-    **measuring: Any,
-) -> tuple[Schedule, Tally]:
-    """Trace, profile and plan, then decode other prompts with the plan: the plan, and the tally of `decoded`.
-
-    All records are kept in `folder`, where an interrupted loop continues. `measuring` holds arguments of
-    `measured_plan`.
-    """
-    settings = {"new_tokens": new_tokens, "seed": seed}
-    chosen, _ = measured_plan(pair, traced, folder, temperature=temperature, done=done, **settings, **measuring)
-    chosen.save(folder / "plan.json")
-    return chosen, decoded(pair, chosen, prompts, out=folder / "measured.json", skip=len(traced), done=done, **settings)

@@ -120,7 +120,7 @@ def _chat(pair: Pair | PairFiles, name: str, messages: list[dict[str, Any]]) -> 
 
 
 def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:
-    """The files that the shipped pair was trained on, as token ids of `pair`: the corpus of a datastore.
+    """The files that the shipped pair was trained on, as token ids of `pair`.
 
     With `folder`, such as "email/", only files in that folder of the standard library.
     """

@@ -84,20 +84,16 @@ def _begin(session: pytest.Session) -> None:
 
 def _session_level(config: pytest.Config) -> float:
     """The probability of a false alarm in one session, from the settings; the share of a worker of pytest-xdist."""
-    alarms, sessions = (_number(config, name) for name in ("certify_false_alarms_a_day", "certify_sessions_a_day"))
+    names = "certify_false_alarms_a_day", "certify_sessions_a_day"
+    try:
+        alarms, sessions = (float(config.getini(name)) for name in names)
+    except ValueError as error:
+        raise pytest.UsageError(f"{' and '.join(names)} must be numbers: {error}") from None
     if not 0 < alarms < 1 <= sessions:
         raise pytest.UsageError(
-            "certify_false_alarms_a_day must be between 0 and 1 and certify_sessions_a_day at least 1, got "
-            f"{alarms:g} and {sessions:g}"
+            f"{names[0]} must be between 0 and 1 and {names[1]} at least 1, got {alarms}, {sessions}"
         )
     return alarms / sessions / int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-
-
-def _number(config: pytest.Config, name: str) -> float:
-    try:
-        return float(config.getini(name))
-    except ValueError:
-        raise pytest.UsageError(f"{name} must be a number, got {config.getini(name)!r}") from None
 
 
 def _testing() -> Any:

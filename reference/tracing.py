@@ -1,23 +1,22 @@
 """Traces, written and read: the text of the target, and the rank of each of its tokens among the draft's candidates.
 
-The text is the target's own continuation of each prompt, and every position has a row. The target writes the texts
+The text is the target's own continuation of each prompt. The target writes the texts
 first, then one forward of each model reads them. At temperature 0 the candidates are the draft's top k. Above it they
 are drawn without replacement, given that the naive solver emitted the token of the text: see `candidates_given`. The
-candidates of a draft head depend on how many of the last tokens the cycle has drafted, so its rows have a rank for each
-depth.
+candidates of a draft head depend on how many of the last tokens the cycle has drafted, so a trace of a head has ranks
+for each depth.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
@@ -28,21 +27,22 @@ from reference.forced_logits import DEPTHS, draft_ranks, forced_rows, forced_tex
 from reference.heads import Head
 from reference.logits import Peaks, settle
 from reference.models import Attention, Pair, load_pair
-from reference.part_files import STAMP, claimed, read_part, require_kind, short_hash, stamp_of, write_part
+from reference.part_files import STAMP, claimed, require_kind, short_hash, stamp_of
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling, require_drawing
-from spectheory import Acceptance, DrawRule, Provenance, Tree
+from spectheory import Acceptance, DrawRule, Tree
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, write_whole
-from spectheory.core.json_values import parse
+from spectheory.core.files import whole_file
 from spectheory.replay import GreedyText, Replays
 
-PROMPTS = "prompts.json"
-"""File of the prompts, a list of token ids for each request."""
-COLUMNS = {"request_id": pa.int32(), "pos": pa.int32(), "target_token": pa.int32()}
-"""The first columns, one row for each position. The last one, `target_ranks`, has the ranks of the token among the k
-candidates, -1 if it is none of them: the rank where it is drafted first in a cycle, and for draft heads also the ranks
-where the cycle has drafted the last 1, 2, ... tokens."""
+TRACE_FILE = "trace.parquet"
+"""File of a trace in its folder."""
+COLUMNS = pa.schema(
+    {"prompt": pa.list_(pa.int32()), "text": pa.list_(pa.int32()), "ranks": pa.list_(pa.list_(pa.int16()))}
+)
+"""One row for each request: its prompt, the target's text after it, and the ranks of the tokens of the text among the k
+candidates, -1 where a token is none of them. Row d of the ranks holds where the cycle has drafted the last d tokens;
+there is one row for a draft model, whose candidates do not depend on d."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TraceSettings:
     """Settings of a trace: `dataset` names the prompts, `candidates` is the number of candidates at each position.
 
     `temperature`, `top_k` and `top_p` are those of `Sampling`. `batch` is the number of prompts that are decoded
-    together and written to one file. `depths` is the number of depths of a cycle at which a draft head's candidates are
+    together. `depths` is the number of depths of a cycle at which a draft head's candidates are
     recorded; it has no effect on a draft model, whose candidates do not depend on the depth.
     """
 
@@ -91,13 +91,11 @@ def record_trace(
     folder: Path,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> None:
-    """Write a trace to files `part-*.parquet` in `folder`, one file for each batch of prompts.
+    """Write a trace to `folder`.
 
-    Without a draft the trace has the texts alone: every rank is -1.
-
-    A file is written whole or not at all, and existing files are kept, so a call after an interruption continues.
-    `done` is called with the number of tokens that this call has generated for all prompts,
-    and of all that it generates.
+    The file is written whole after each batch of prompts, so a call after an interruption continues. `done` is called
+    with the number of tokens that this call has generated for all prompts, and of all that it generates. Without a
+    draft the trace has the texts alone: every rank is -1.
 
     Raises:
         InputError: there are no prompts, they are too short for a head or do not fit the context, or `folder` holds a
@@ -117,23 +115,17 @@ def record_trace(
         )
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
-    ranks = pa.list_(pa.int16(), pair.depths_of(settings.depths))
     with claimed(folder, "trace", **settings.provenance(pair, prompts)):
-        if not (folder / PROMPTS).exists():
-            write_whole(folder / PROMPTS, json.dumps(prompts))
-        firsts = range(0, len(prompts), settings.batch)
-        lacking = [first for first in firsts if not (folder / _part_name(first)).exists()]
-        total = settings.new_tokens * sum(len(prompts[first : first + settings.batch]) for first in lacking)
-        finished = 0
-        for first in lacking:
-            rows = prompts[first : first + settings.batch]
+        rows = read_trace(folder) if (folder / TRACE_FILE).exists() else []
+        started, new = len(rows), settings.new_tokens
+        for first in range(started, len(prompts), settings.batch):
 
-            def tell(tokens: int, finished: int = finished) -> None:
-                done(finished + tokens, total)
+            def tell(tokens: int, before: int = new * (first - started)) -> None:
+                done(before + tokens, new * (len(prompts) - started))
 
-            found = _rows(pair, rows, settings, first, tell)
-            write_part(folder / _part_name(first), found, pa.schema({**COLUMNS, "target_ranks": ranks}))
-            finished += settings.new_tokens * len(rows)
+            rows += _rows(pair, prompts[first : first + settings.batch], settings, first, tell)
+            with whole_file(folder / TRACE_FILE) as partial:
+                pq.write_table(pa.Table.from_pylist(rows, schema=COLUMNS), partial, write_page_checksum=True)
 
 
 @torch.inference_mode()
@@ -150,14 +142,12 @@ def _rows(
     texts = _continued(pair, prompts, settings, first, rng, lambda step: done(len(prompts) * step // 2))
     requests, uniforms = list(zip(prompts, texts, strict=True)), Uniforms(candidates)
     read = iter(()) if pair.draft is None else forced_rows(pair, requests, settings.sampling, settings.depths, first)
-    for number, text in enumerate(texts):
-        found = np.full((1, len(text)), -1)
+    for number, (prompt, text) in enumerate(requests, start=1):
+        ranks = np.full((1, len(text)), -1)
         if pair.draft is not None:
-            found = _ranks(*next(read), text, settings.candidates, uniforms)
-        for step, token in enumerate(text):
-            row = {"request_id": first + number, "pos": step, "target_token": token}
-            yield {**row, "target_ranks": found[:, step].tolist()}
-        done(settings.new_tokens * (len(texts) + number + 1) // 2)
+            ranks = _ranks(*next(read), text, settings.candidates, uniforms)
+        yield {"prompt": prompt, "text": text, "ranks": ranks.tolist()}
+        done(settings.new_tokens * (len(texts) + number) // 2)
 
 
 def _continued(
@@ -262,28 +252,19 @@ def ranks(folder: Path) -> list[Int[np.ndarray, "*depths n"]]:
 
     A trace of a draft head has a row of ranks for each depth. Raises InputError as `acceptance` does.
     """
-    found = by_request(folder, "target_ranks")
-    return [rows.T if rows.shape[1] > 1 else rows[:, 0] for rows in found]
+    found = [np.array(row["ranks"]) for row in read_trace(folder)]
+    return [rows if len(rows) > 1 else rows[0] for rows in found]
 
 
-def by_request(folder: Path, column: str) -> list[Int[np.ndarray, "n ..."]]:
-    """A column of the trace in a folder, one array for each request. Raises InputError as `acceptance` does."""
-    parts = sorted(folder.glob("part-*.parquet"))
-    if not parts or not (folder / STAMP).exists():
+def read_trace(folder: Path) -> list[dict[str, Any]]:
+    """The rows of the trace in a folder, see `COLUMNS`. Raises InputError as `acceptance` does."""
+    if not (folder / TRACE_FILE).exists() or not (folder / STAMP).exists():
         raise InputError(f"{folder} holds no trace: record one with `spectheory trace`")
     require_kind(folder, "trace")
-    batch = int(str(stamp_of(folder).settings["batch"]))
-    texts: list[np.ndarray] = []
-    for part, first in zip(parts, count(0, batch), strict=False):
-        if part.name != (name := _part_name(first)):
-            raise InputError(f"{folder} lacks {name}: repeat `spectheory trace` to have it recorded")
-        table = read_part(part, ["request_id", column])
-        values, request = table[column].to_numpy(), table["request_id"].to_numpy()
-        values = np.stack(values) if values.dtype == object else values
-        if request[0] != first:
-            raise InputError(f"{part} does not hold the requests from {first} on: remove it and record again")
-        texts += [values[request == number] for number in np.unique(request)]
-    return texts
+    try:
+        return pq.read_table(folder / TRACE_FILE, page_checksum_verification=True).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{folder / TRACE_FILE} is damaged: remove it and record again") from error
 
 
 def replays(folder: Path, pair: Pair | None = None, *, rates: Acceptance | None = None, seed: int = 0) -> Replays:
@@ -299,10 +280,10 @@ def replays(folder: Path, pair: Pair | None = None, *, rates: Acceptance | None 
 
     Raises:
         InputError: the folder holds no trace or a damaged one; `rates` were counted with another sampling than that of
-            the trace; or above temperature 0, `pair` is another pair, the pair is no longer where the trace names it,
-            or the trace does not hold its prompts.
+            the trace; or above temperature 0, `pair` is another pair, or the pair is no longer where the trace names
+            it.
     """
-    texts = by_request(folder, "target_token")
+    found = ranks(folder)
     stamp = stamp_of(folder)
     if rates is not None and rates.provenance.temperature is not None and rates.provenance.sampling != stamp.sampling:
         raise InputError(
@@ -311,45 +292,29 @@ def replays(folder: Path, pair: Pair | None = None, *, rates: Acceptance | None 
         )
     if not stamp.temperature:
         candidates = int(str(stamp.settings["candidates"]))
-        return Replays(GreedyText(one, candidates) for one in ranks(folder))
-    pair = traced_pair(stamp) if pair is None else pair
-    prompts = traced_prompts(folder, pair)[: len(texts)]
+        return Replays(GreedyText(one, candidates) for one in found)
     depths = int(str(stamp.settings.get("depths", 1)))
-    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp), depths)
-    return Replays(forced, seed=seed)
+    return Replays(forced_texts(*traced_texts(folder, pair), Sampling.of(stamp), depths), seed=seed)
 
 
-def traced_pair(stamp: Provenance) -> Pair:
-    """The pair of a trace, loaded from the folders that its provenance names, as it was when it was recorded."""
-    return load_pair(
-        str(stamp.target),
-        stamp.draft,
-        device=stamp.device or "cpu",
-        dtype=getattr(torch, (stamp.dtype or "float32").removeprefix("torch.")),
-        attention=cast(Attention, stamp.attention or "sdpa"),
-    )
-
-
-def traced_prompts(folder: Path, pair: Pair) -> list[list[int]]:
-    """The prompts of a trace that was recorded with `pair`.
+def traced_texts(folder: Path, pair: Pair | None = None) -> tuple[Pair, list[list[int]], list[list[int]]]:
+    """The pair of a trace, which is loaded as it was recorded if it is None, the prompts, and the texts.
 
     Raises:
-        InputError: the trace was recorded with another pair, or does not hold its prompts.
+        InputError: the trace was recorded with another pair, or the pair is no longer where the trace names it.
     """
-    stamp = stamp_of(folder)
-    recorded = stamp.settings["weights"]
-    if recorded != pair.fingerprint:
+    rows, stamp = read_trace(folder), stamp_of(folder)
+    if pair is None:
+        pair = load_pair(
+            str(stamp.target),
+            stamp.draft,
+            device=stamp.device or "cpu",
+            dtype=getattr(torch, (stamp.dtype or "float32").removeprefix("torch.")),
+            attention=cast(Attention, stamp.attention or "sdpa"),
+        )
+    if (recorded := stamp.settings["weights"]) != pair.fingerprint:
         raise InputError(
             f"pair has weights {pair.fingerprint}, the trace in {folder} was recorded with {recorded} "
             f"({stamp.target} with {stamp.draft}): p and q must come from the same models"
         )
-    if not (folder / PROMPTS).exists():
-        raise InputError(f"{folder} lacks {PROMPTS}, without which p and q cannot be computed: record the trace again")
-    prompts = parse(read_text(folder / PROMPTS), str(folder / PROMPTS))
-    if short_hash(prompts) != stamp.settings["prompts"]:
-        raise InputError(f"{folder / PROMPTS} does not hold the prompts of this trace: record the trace again")
-    return prompts
-
-
-def _part_name(first: int) -> str:
-    return f"part-{first:06d}.parquet"
+    return pair, [row["prompt"] for row in rows], [row["text"] for row in rows]

@@ -1,10 +1,11 @@
-"""Exact enumeration over small vocabularies that shares no code with the rules under test."""
+"""Exact enumeration over small vocabularies that shares no code with the rules under test, and choices of cases."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from spectheory import DrawRule
 from spectheory.otlp import Solver
 
+Case = TypeVar("Case")
 CASES = [pytest.param(24, id="few"), pytest.param(510, id="many", marks=pytest.mark.deep)]
 """Number of random cases of an exact test."""
 
@@ -92,3 +94,16 @@ def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawR
         emitted = emitted + chance * distribution
         accepted += chance * sum(distribution[sorted(set(drafts))])
     return emitted, accepted
+
+
+def covering(cases: Sequence[Case], parts: Callable[[Case], Iterable[Hashable]]) -> list[Case]:
+    """Cases, in their order, so that each part of any case is in one of them."""
+    of, seen, chosen = [set(parts(case)) for case in cases], set[Hashable](), set[int]()
+
+    def gain(number: int) -> int:
+        return len(of[number] - seen)
+
+    while gain(best := max(range(len(cases)), key=gain)):
+        chosen.add(best)
+        seen |= of[best]
+    return [case for number, case in enumerate(cases) if number in chosen]

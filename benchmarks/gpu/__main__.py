@@ -20,9 +20,8 @@ from benchmarks.gpu.forward import Place
 from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid, profile
 from reference.compare import RECORD, CompareSettings
 from reference.compare import compare as run_compare
-from reference.drafters import SuffixArray
 from reference.models import DRAFT, TARGET, load_pair
-from reference.prompts import HELD_OUT, encode_prompts, load_prompts, training_texts
+from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 from spectheory.cli.main import in_one_line
 from spectheory.core.errors import InputError
 
@@ -39,7 +38,6 @@ def compare(folder: Path, place: Place, target: Path, draft: Path, prompts: Path
     traced, decoded = (6, 2) if place.dry else (TRACED, DECODED)
     pair = load_pair(target, draft, device=place.device, dtype=torch.float32)
     rows = encode_prompts(pair, load_prompts(prompts, traced + decoded), PROMPT_TOKENS)
-    corpus = SuffixArray.build(training_texts(pair, "email/mime/" if place.dry else ""))
 
     def done(finished: int, total: int) -> None:
         if time.perf_counter() > ends:
@@ -47,7 +45,7 @@ def compare(folder: Path, place: Place, target: Path, draft: Path, prompts: Path
 
     only = "chain" if place.dry else ""
     settings = CompareSettings((0.0, 1.0), 32 if place.dry else 64, 1 if place.dry else 3, seed, only)
-    run_compare(folder / "compare", pair, rows[:traced], rows[traced:], settings, corpus=corpus, done=done)
+    run_compare(folder / "compare", pair, rows[:traced], rows[traced:], settings, done=done)
     say(f"wrote {folder / 'compare' / RECORD}")
 
 

@@ -1,8 +1,7 @@
 """Drafters: a `Drafter` holds settings and starts a `Drafting` for each text."""
 
-from reference.drafters import datastore, drawn, dynamic, goose, lookahead, lookup, recycling, static
+from reference.drafters import drawn, dynamic, goose, lookahead, lookup, recycling, static
 from reference.drafters.checked import Checked
-from reference.drafters.datastore import Datastore, SuffixArray
 from reference.drafters.drafter import Drafter, DrafterKind, Drafting, incompatibility
 from reference.drafters.drawn import Drawn
 from reference.drafters.dynamic import Searched
@@ -15,7 +14,6 @@ from spectheory.core.plugins import plugins
 
 __all__ = [
     "Checked",
-    "Datastore",
     "Drafter",
     "DrafterKind",
     "Drafting",
@@ -25,7 +23,6 @@ __all__ = [
     "PlannedTree",
     "PromptLookup",
     "Searched",
-    "SuffixArray",
     "TokenRecycling",
     "drafters",
     "incompatibility",
@@ -39,7 +36,6 @@ ALL: tuple[DrafterKind, ...] = (
     recycling.KIND,
     goose.KIND,
     lookahead.KIND,
-    datastore.KIND,
 )
 """Every drafter of this package, with the settings under which it is compared and tested."""
 

@@ -25,37 +25,11 @@ def harvest_order(nodes: int, path: Sequence[int]) -> list[int]:
     return [node for node in range(nodes) if node not in accepted] + accepted
 
 
-class DenseTable:
-    """The k most probable successors of each token, a tensor (V, k) on the model's device; the host never waits for it.
-
-    A token that has not occurred yet has the successors 0 to k - 1. So each row is k distinct tokens, and a static tree
-    can be filled without a check.
-    """
-
-    def __init__(self, vocab_size: int, k: int, device: torch.device) -> None:
-        self.tokens = torch.arange(k, device=device).repeat(vocab_size, 1)
-        self._written = torch.full((vocab_size,), -1, device=device)
-        self._clock = 0
-
-    def harvest(self, tokens: Tensor, logits: Tensor) -> None:
-        """Store the most probable successors of tokens (n,) from their logits (n, V).
-
-        Where a token occurs several times, each write stores the row of its last occurrence, because torch does not
-        define the order of writes to one place.
-        """
-        best = logits.topk(self.tokens.shape[1]).indices
-        times = torch.arange(self._clock, self._clock + len(tokens), device=tokens.device)
-        self._written.scatter_reduce_(0, tokens, times, "amax")
-        self.tokens[tokens] = best[self._written[tokens] - self._clock]
-        self._clock += len(tokens)
-
-
 class TwoTierTable:
     """Probable successors of the last two tokens if these have occurred together, else of the last token.
 
-    The table is on the host, because the shape of the tree depends on it: one transfer of (n, k) rows per harvest is
-    cheaper than waiting for the device at each level. Goose's authors keep their first tier as dense tensors on the
-    device, which suits a static tree: see `DenseTable`.
+    The table is on the host: one transfer of (n, k) rows per harvest is cheaper than waiting for the device at each
+    level of a tree.
 
     Args:
         k: maximum number of successors that are stored for a context.
@@ -80,9 +54,9 @@ class TwoTierTable:
         for context, *row in zip(contexts, tokens, probabilities, strict=True):
             self._rows[context[-1:]] = self._rows[context] = row
 
-    def successors(self, before: int, token: int) -> Successors:
-        """Probable successors of the tokens `before, token`, else of `token`; [] if none is stored."""
-        found = self._rows.get((before, token)) or self._rows.get((token,))
+    def successors(self, *context: int) -> Successors:
+        """Probable successors of the tokens `context`, else of its last token; [] if none is stored."""
+        found = self._rows.get(context) or self._rows.get(context[-1:])
         if not found:
             return []
         return [(int(token), chance) for token, chance in zip(*found, strict=True) if chance >= self.min_score]

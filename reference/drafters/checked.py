@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
 
 from torch import Tensor
 
@@ -41,34 +40,33 @@ class Checked(Drafter):
         return self.drafter.paths
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
-        """A drafting that checks what the other drafter's drafting returns."""
-        return cast(Drafting, _CheckedDrafting(self.drafter.start(pair, sampling), pair.vocab_size))
+        """The other drafter's drafting, whose drafts are checked."""
+        drafting, emitted = self.drafter.start(pair, sampling), [-1]
+        commit, grow = drafting.commit, drafting.grow
+
+        def committed(path: list[int], tokens: list[int], logits: Tensor | None = None) -> None:
+            emitted.extend(tokens)
+            commit(path, tokens, logits)
+
+        def grown(room: int, rng: Uniforms | None) -> Draft:
+            draft = grow(room, rng)
+            _check(draft, emitted[-1], room, pair.vocab_size)
+            return draft
+
+        drafting.commit, drafting.grow = committed, grown  # type: ignore[method-assign]
+        return drafting
 
 
-class _CheckedDrafting:
-    """Has everything of another drafting, with `commit` and `grow` in between."""
-
-    def __init__(self, drafting: Drafting, vocab_size: int) -> None:
-        self.drafting, self.vocab_size, self.root = drafting, vocab_size, -1
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.drafting, name)
-
-    def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        self.root = emitted[-1]
-        self.drafting.commit(path, emitted, logits)
-
-    def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        draft = self.drafting.grow(room, rng)
-        Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
-        if draft.tokens[0] != self.root:
-            raise InputError(f"tokens[0] is {draft.tokens[0]}, the root must be the last emitted token, {self.root}")
-        if draft.tree.max_depth > room:
-            raise InputError(f"tree is {draft.tree.max_depth} deep, there is room for {room}: cut it to that depth")
-        for node, token in enumerate(draft.tokens):
-            if not 0 <= token < self.vocab_size or token != int(token):
-                raise InputError(
-                    f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {self.vocab_size - 1}: leave "
-                    "the node out where no token is left to draw, with reference.drafters.static.pruned"
-                )
-        return draft
+def _check(draft: Draft, root: int, room: int, vocab_size: int) -> None:
+    """Raise InputError for a draft that a decoder cannot verify; `root` is the last emitted token."""
+    Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
+    if draft.tokens[0] != root:
+        raise InputError(f"tokens[0] is {draft.tokens[0]}, the root must be the last emitted token, {root}")
+    if draft.tree.max_depth > room:
+        raise InputError(f"tree is {draft.tree.max_depth} deep, there is room for {room}: cut it to that depth")
+    for node, token in enumerate(draft.tokens):
+        if not 0 <= token < vocab_size or token != int(token):
+            raise InputError(
+                f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {vocab_size - 1}: leave "
+                "the node out where no token is left to draw, with reference.drafters.static.pruned"
+            )

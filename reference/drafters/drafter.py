@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -18,9 +17,6 @@ from spectheory import Draft, DrawRule, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.world import DrawPolicy
 from spectheory.verify import Verifier
-
-if TYPE_CHECKING:
-    from reference.drafters.datastore import SuffixArray
 
 
 class Drafting(ABC):
@@ -134,13 +130,13 @@ class DrafterKind:
     """A kind of drafter with the settings under which it is compared and tested.
 
     Attributes:
-        compared: makes the drafters of `reference.compare`, by name, from the sampling, the plan, which is None for a
-            target alone, and a corpus.
+        compared: makes the drafters of `reference.compare`, by name, from the sampling and the plan (None for a target
+            alone).
         greedy: makes drafters whose greedy text is compared with transformers' in tests, with about 300 tokens.
         small: makes drafters whose sampled text is certified in tests, with a vocabulary of four tokens.
     """
 
-    compared: Callable[[Sampling, Schedule | None, SuffixArray], dict[str, Drafter]]
+    compared: Callable[[Sampling, Schedule | None], dict[str, Drafter]]
     greedy: Callable[[], Iterable[Drafter]]
     small: Callable[[], Iterable[Drafter]]
 
@@ -151,7 +147,7 @@ class DrafterKind:
         `name` is its name in comparisons; the default is the name of its class.
         """
         return cls(
-            compared=lambda sampling, plan, corpus: {name or type(drafter).__name__: drafter},
+            compared=lambda sampling, plan: {name or type(drafter).__name__: drafter},
             greedy=lambda: [drafter],
             small=lambda: small or (drafter,),
         )

@@ -88,7 +88,7 @@ def _compared(sampling: Sampling) -> dict[str, Drafter]:
 
 
 KIND = DrafterKind(
-    compared=lambda sampling, plan, corpus: _compared(sampling),
+    compared=lambda sampling, plan: _compared(sampling),
     greedy=lambda: (),
     small=lambda: map(Drawn, (Paths(2, 2), Paths(2, 1, trunk=1), *(Levels((2, 1), rule) for rule in DrawRule))),
 )

@@ -74,7 +74,7 @@ def searches() -> dict[str, Drafter]:
 
 
 KIND = DrafterKind(
-    compared=lambda sampling, plan, corpus: searches(),
+    compared=lambda sampling, plan: searches(),
     greedy=lambda: map(Searched, (Eagle2(4, 5, 20), SpecExec(1))),
     small=lambda: map(Searched, (OptTree(4, 0.2), Eagle2(2, 2, 4), SpecExec(4, 2), Salf(4, 0.4, 2))),
 )

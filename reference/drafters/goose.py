@@ -52,14 +52,12 @@ class Goose(Drafter):
     has the integer optimum of Eq. 1.
 
     The copy of the source that we have lacks its symbols and the listings of its algorithms. What is done here:
-    `lengths` and the ratios are those of a public implementation. The length of a match is the number of
-    tokens that it copies from the text, so most matches are trusted (see `spectheory.goose.spine_tree`). The match of
-    the source's worked example is trusted too, so it has no branches. The spine is "extended aggressively": a copy may
-    run into itself, as in `PromptLookup`. Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes
-    and their widths, at most `top_k` each. The children of a node, its most probable successors, share its width in
-    proportion to their probabilities, rounded up, best first, each at least 1. So a level of a subtree is about as wide
-    as the level above it, and 10 branches of depth 6 use the budget of 60 ("the harmonic schedule, modulated by the
-    score relative to its siblings").
+    `lengths` and the ratios are those of a public implementation. The length of a match is the number of tokens that it
+    copies from the text, so most matches are trusted (see `spectheory.goose.spine_tree`), also the match of the
+    source's worked example. The spine is "extended aggressively": a copy may run into itself, as in `PromptLookup`.
+    Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes and their widths, at most `top_k` each.
+    The children of a node, its most probable successors, share its width in proportion to their probabilities, rounded
+    up, best first, each at least 1 ("the harmonic schedule, modulated by the score relative to its siblings").
 
     Source: Goose, Section 4, Algorithms 1 to 3, Appendix C.
     """

@@ -57,12 +57,6 @@ class Lookahead(Drafter):
                 f"window={self.window}, ngram={self.ngram}, guesses={self.guesses}"
             )
 
-    @property
-    def budget(self) -> int:
-        """Maximum number of drafted nodes: the guesses, and the window, which is wider while rows are missing."""
-        window = max(rows * (self.window + self.ngram - 1 - rows) - 1 for rows in range(1, self.ngram))
-        return window + self.guesses * (self.ngram - 1)
-
     def start(self, pair: Pair, sampling: Sampling) -> LookaheadDrafting:
         return LookaheadDrafting(self, pair.device)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from reference.drafters.adjacency import DenseTable, harvest_order
+from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.drafter import Drafter, DrafterKind, Drafting, require_width, undrawn
 from reference.drafters.static import pruned
 from reference.models import Pair
@@ -52,45 +51,34 @@ class TokenRecycling(Drafter):
     tree: Tree = PUBLISHED_TREE
 
     def start(self, pair: Pair, sampling: Sampling) -> RecyclingDrafting:
-        widest = require_width(self.tree, pair)
-        return RecyclingDrafting(self, DenseTable(pair.vocab_size, widest, pair.device), pair.device)
+        return RecyclingDrafting(self.tree, require_width(self.tree, pair))
 
 
 class RecyclingDrafting(Drafting):
     """Drafts one text from a table of successors. `drafted` holds the tokens of the last draft."""
 
-    def __init__(self, settings: TokenRecycling, table: DenseTable, device: torch.device) -> None:
-        self.settings = settings
-        self.table = table
-        self.device = device
-        self.root = 0
-        self.drafted = torch.empty(0, dtype=torch.long, device=device)
-        tree = settings.tree
-        nodes = (np.flatnonzero(tree.depth == depth) for depth in range(1, tree.max_depth + 1))
-        self.levels = [
-            tuple(torch.as_tensor(row, dtype=torch.long, device=device) for row in (u, tree.parent[u], tree.rank[u]))
-            for u in nodes
-        ]
+    def __init__(self, tree: Tree, widest: int) -> None:
+        self.tree, self.table = tree, TwoTierTable(widest, min_score=0.0)
+        self.root, self.drafted = 0, [0]
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        self.table.harvest(torch.tensor(prompt, device=self.device), logits)
+        self.table.harvest([(token,) for token in prompt], logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         self.root = emitted[-1]
         if logits is not None:
             rows = harvest_order(len(logits), path)
-            self.table.harvest(self.drafted[rows], logits[rows])
+            self.table.harvest([(self.drafted[node],) for node in rows], logits[rows])
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """Breadth first, one level at a time."""
-        tree = self.settings.tree
-        tokens = torch.full((tree.budget + 1,), self.root, device=self.device)
-        for nodes, parents, ranks in self.levels[:room]:
-            tokens[nodes] = self.table.tokens[tokens[parents], ranks]
-        draft = undrawn(tree, tokens)
+        tree, tokens = self.tree, [self.root]
+        for parent, rank in zip(tree.parent[1:].tolist(), tree.rank[1:].tolist(), strict=True):
+            row = self.table.successors(tokens[parent])
+            tokens.append(row[rank][0] if row else rank)
+        draft = undrawn(tree, np.array(tokens))
         if room < tree.max_depth:
             draft, _ = pruned(draft, (tree.depth <= room).tolist())
-        self.drafted = draft.tokens
+        self.drafted = draft.tokens.tolist()
         return draft
 
 

@@ -234,7 +234,7 @@ def _compared(plan: Schedule | None) -> dict[str, Drafter]:
 
 
 KIND = DrafterKind(
-    compared=lambda sampling, plan, corpus: _compared(plan),
+    compared=lambda sampling, plan: _compared(plan),
     greedy=lambda: map(PlannedTree, (Tree.chain(0), Tree.chain(1), Tree.chain(4), Tree.k_ary(3, 3))),
     small=lambda: map(PlannedTree, (Tree.chain(2), Tree.k_ary(2, 2))),
 )

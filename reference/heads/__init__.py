@@ -10,7 +10,7 @@ from reference.heads.files import (
     read_head,
     write_head,
 )
-from reference.heads.layouts import LAYOUTS, Layout
+from reference.heads.layouts import LAYOUTS
 from reference.heads.modules import Eagle1Head, Eagle3Head, Head, HeadStep, new_head
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "HeadFile",
     "HeadStep",
     "Kind",
-    "Layout",
     "convert_head",
     "expected_shapes",
     "holds_head",

@@ -10,16 +10,14 @@ import torch
 from transformers import LlamaConfig, PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_number, check_whole
 from spectheory.core.errors import InputError
 
 Kind = Literal["eagle1", "eagle3"]
 """The kinds of heads: of EAGLE-1 and EAGLE-2, which differ in their trees only, and of EAGLE-3."""
 
-SIZES = (
-    *("hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
-    "positions",
-)
+SIZES = "hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"
+"""Sizes of a layer, as fields of config.json name them too."""
 LARGEST = 2**24
 """The largest size, far beyond those of any head, so that a damaged file takes neither memory nor time."""
 
@@ -91,7 +89,7 @@ class HeadConfig:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InputError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r:.80}")
-        for name in SIZES:
+        for name in (*SIZES, "positions"):
             check_whole(name, getattr(self, name), 1, most=LARGEST)
         if self.num_attention_heads % self.num_key_value_heads or self.head_dim % 2:
             raise InputError(
@@ -101,9 +99,7 @@ class HeadConfig:
         for name in ("fc_bias", "own_embedding", "norm_before_residual"):
             if not isinstance(value := getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {value!r:.60}")
-        eps = self.rms_norm_eps
-        if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
-            raise InputError(f"rms_norm_eps must be a number between 0 and 1, such as 1e-6, got {eps!r:.60}")
+        check_number("rms_norm_eps", self.rms_norm_eps, 1e-12, 1)
         if not (self.target is None or isinstance(self.target, str)):
             raise InputError(f"target must be the name or folder of a model, or None, got {self.target!r:.60}")
         normal_rope({"rope_parameters": self.rope})
@@ -140,15 +136,9 @@ class HeadConfig:
 
     def llama(self, attention: str = "sdpa") -> LlamaConfig:
         """The configuration of the head's layer; `attention` is the attention implementation of transformers."""
-        options: dict[str, Any] = {"attn_implementation": attention}
+        options = {name: getattr(self, name) for name in SIZES} | {"attn_implementation": attention}
         return LlamaConfig(
-            hidden_size=self.hidden_size,
-            intermediate_size=self.intermediate_size,
-            vocab_size=self.vocab_size,
             num_hidden_layers=1,
-            num_attention_heads=self.num_attention_heads,
-            num_key_value_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
             rms_norm_eps=self.rms_norm_eps,
             rope_parameters=dict(self.rope),
             max_position_embeddings=self.positions,

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from reference.heads.config import HeadConfig
-from reference.heads.layouts import LAYOUTS, layout_named
+from reference.heads.layouts import LAYOUTS, layout_named, tensor_names
 from reference.heads.modules import Eagle3Head, Head, new_head
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_json, whole_file, write_whole
@@ -84,7 +84,7 @@ def expected_shapes(config: HeadConfig, layout: str) -> dict[str, tuple[int, ...
     """The shape of each tensor in the file of a head, under its name in this layout."""
     with torch.device("meta"):
         state = new_head(config).state_dict()
-    names = layout_named(layout).tensor_names(state, config)
+    names = tensor_names(layout_named(layout).name, state, config)
     return {stored: tuple(state[name].shape) for name, stored in names.items()}
 
 
@@ -103,7 +103,7 @@ def read_head(
     file, tensors = inspect_head(folder), load_file(Path(folder) / WEIGHTS)
     head = new_head(file.config, attention).to(dtype or file.dtype)
     state = head.state_dict()
-    names = layout_named(file.layout).tensor_names(state, file.config)
+    names = tensor_names(file.layout, state, file.config)
     head.load_state_dict(state | {name: tensors[stored] for name, stored in names.items()})
     if isinstance(head, Eagle3Head):
         head.check_vocabulary()
@@ -123,7 +123,7 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
     if not overwrite and (taken := next((file for file in files if file.exists()), None)):
         raise InputError(f"{taken} already exists: name another folder, or replace it with overwrite=True")
     state = head.state_dict()
-    names = place.tensor_names(state, config)
+    names = tensor_names(layout, state, config)
     tensors = {stored: state[name].contiguous().cpu() for name, stored in names.items()}
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(files[0]) as partial:

@@ -8,14 +8,13 @@ no checkpoint was at hand. Checked on 23 November 2026 against vllm-project/spec
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from reference.heads.config import HeadConfig, normal_rope
+from reference.heads.config import SIZES, HeadConfig, normal_rope
 from spectheory.core.errors import InputError
 
 ONLY: dict[str, tuple[Any, ...]] = {
@@ -68,15 +67,14 @@ def layer_numbers(value: Any, offset: int = 0) -> Any:
 def layer_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
     """The sizes of a Llama layer, as arguments of HeadConfig."""
     check_only(config)
-    sizes = {name: need(config, name) for name in ("hidden_size", "intermediate_size", "vocab_size")}
-    heads = need(config, "num_attention_heads")
+    hidden, heads = need(config, "hidden_size"), need(config, "num_attention_heads")
+    if not isinstance(heads, int) or not isinstance(hidden, int) or heads < 1:
+        raise InputError(
+            f"hidden_size and num_attention_heads must be whole numbers, got {hidden!r:.60}, {heads!r:.60}"
+        )
+    usual = {"num_key_value_heads": heads, "head_dim": hidden // heads}
     rope = {name: config.get(name) for name in ("rope_theta", "rope_scaling", "rope_parameters")}
-    if not isinstance(heads, int) or not isinstance(sizes["hidden_size"], int) or heads < 1:
-        raise InputError(f"hidden_size and num_attention_heads must be whole numbers, got {heads!r:.60} heads")
-    return sizes | {
-        "num_attention_heads": heads,
-        "num_key_value_heads": config.get("num_key_value_heads", heads),
-        "head_dim": config.get("head_dim", sizes["hidden_size"] // heads),
+    return {name: need({**usual, **config}, name) for name in SIZES} | {
         "rms_norm_eps": config.get("rms_norm_eps", 1e-6),
         "rope": normal_rope({name: value for name, value in rope.items() if value is not None}),
         "positions": config.get("max_position_embeddings", 2048),
@@ -94,55 +92,22 @@ def draft_vocabulary(config: Mapping[str, Any]) -> dict[str, Any]:
 def layer_fields(config: HeadConfig) -> dict[str, Any]:
     """The fields of config.json for the layer of a head, as every engine reads them."""
     scaling = {name: value for name, value in config.rope.items() if name != "rope_theta"}
-    return {
+    sizes = {name: getattr(config, name) for name in SIZES}
+    return sizes | {
         "attention_bias": False,
-        "head_dim": config.head_dim,
         "hidden_act": "silu",
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
         "max_position_embeddings": config.positions,
         "mlp_bias": False,
         "model_type": "llama",
-        "num_attention_heads": config.num_attention_heads,
         "num_hidden_layers": 1,
-        "num_key_value_heads": config.num_key_value_heads,
         "rms_norm_eps": config.rms_norm_eps,
         "rope_scaling": None if scaling == {"rope_type": "default"} else scaling,
         "rope_theta": config.rope["rope_theta"],
         "tie_word_embeddings": False,
-        "vocab_size": config.vocab_size,
     }
 
 
-class Layout(ABC):
-    """The format of the checkpoints of one library, which has a `name`."""
-
-    name: str
-
-    @abstractmethod
-    def owns(self, config: Mapping[str, Any]) -> bool:
-        """Whether a config.json has this layout."""
-
-    @abstractmethod
-    def refusal(self, config: HeadConfig) -> str | None:
-        """What this layout cannot express of a head; None if it can express the head."""
-
-    @abstractmethod
-    def read(self, config: Mapping[str, Any], *, own_embedding: bool) -> HeadConfig:
-        """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
-
-    @abstractmethod
-    def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
-        """The config.json of a head."""
-
-    def tensor_names(self, state: Iterable[str], config: HeadConfig) -> dict[str, str]:
-        """The name in the file of each tensor of the module. Speculators leaves out the map of a whole vocabulary."""
-        layer = "layers.0." if config.kind == "eagle1" or self.name == "speculators" else "midlayer."
-        left_out = ("d2t", "t2d") if self.name == "speculators" and config.draft_vocab_size is None else ()
-        return {name: re.sub(r"^layer\.", layer, name) for name in state if name not in left_out}
-
-
-class Speculators(Layout):
+class Speculators:
     """The layout of vllm-project/speculators, which vLLM reads.
 
     Layer numbers are of the layers that a state enters. `norm_before_residual` must be stated, because speculators
@@ -152,12 +117,15 @@ class Speculators(Layout):
     name = "speculators"
 
     def owns(self, config: Mapping[str, Any]) -> bool:
+        """Whether a config.json has this layout."""
         return "speculators_model_type" in config or "speculators_config" in config
 
     def refusal(self, config: HeadConfig) -> str | None:
+        """What this layout cannot express of a head; None if it can express the head."""
         return f"a head of kind {config.kind}" if config.kind != "eagle3" else None
 
     def read(self, config: Mapping[str, Any], *, own_embedding: bool) -> HeadConfig:
+        """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
         if (kind := need(config, "speculators_model_type")) != "eagle3":
             raise InputError(f"speculators_model_type must be eagle3, got {kind!r:.60}: no other kind is read")
         check_only(config)
@@ -175,7 +143,7 @@ class Speculators(Layout):
         )
 
     def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
-        """Engines choose the number of drafted tokens; the file states three."""
+        """The config.json of a head. Engines choose the number of drafted tokens; the file states three."""
         proposal = {
             "accept_tolerance": 0.0,
             "proposal_type": "greedy",
@@ -204,7 +172,7 @@ class Speculators(Layout):
 
 
 @dataclass(frozen=True)
-class LlamaLayout(Layout):
+class LlamaLayout:
     """The layouts of SGLang (and SpecForge) and of SafeAILab/EAGLE: the fields of one Llama config.json.
 
     SGLang's layer numbers are of the layers whose output is read, one below those of speculators: SpecForge names 1,
@@ -223,9 +191,11 @@ class LlamaLayout(Layout):
     eagle3: str
 
     def owns(self, config: Mapping[str, Any]) -> bool:
+        """Whether a config.json has this layout."""
         return config.get("architectures") in ([self.eagle1], [self.eagle3])
 
     def refusal(self, config: HeadConfig) -> str | None:
+        """What this layout cannot express of a head; None if it can express the head."""
         if self.name == "sglang" and config.kind == "eagle1" and not config.fc_bias:
             return "an EAGLE-1 head whose fc has no bias: SGLang's module always has one"
         if config.norm_before_residual:
@@ -236,6 +206,7 @@ class LlamaLayout(Layout):
         return None
 
     def read(self, config: Mapping[str, Any], *, own_embedding: bool) -> HeadConfig:
+        """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
         sizes, target = layer_sizes(config), config.get("base_model")
         if "draft_vocab_size" not in config:
             bias = config.get("bias", True)
@@ -247,7 +218,7 @@ class LlamaLayout(Layout):
         return HeadConfig("eagle3", **sizes, **vocabulary, layers=layers, own_embedding=own_embedding, target=target)
 
     def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
-        """Other libraries ignore `base_model`, the name of the target."""
+        """The config.json of a head. Other libraries ignore `base_model`, the name of the target."""
         fields = {
             "architectures": [self.eagle1 if config.kind == "eagle1" else self.eagle3],
             "base_model": config.target,
@@ -263,11 +234,19 @@ class LlamaLayout(Layout):
         return fields
 
 
+Layout = Speculators | LlamaLayout
 LAYOUTS: tuple[Layout, ...] = (
     Speculators(),
     LlamaLayout("sglang", "LlamaForCausalLMEagle", "LlamaForCausalLMEagle3"),
     LlamaLayout("eagle", "LlamaForCausalLM", "LlamaForCausalLM"),
 )
+
+
+def tensor_names(layout: str, state: Iterable[str], config: HeadConfig) -> dict[str, str]:
+    """The name in the file of each tensor of the module. Speculators leaves out the map of a whole vocabulary."""
+    layer = "layers.0." if config.kind == "eagle1" or layout == "speculators" else "midlayer."
+    left_out = ("d2t", "t2d") if layout == "speculators" and config.draft_vocab_size is None else ()
+    return {name: re.sub(r"^layer\.", layer, name) for name in state if name not in left_out}
 
 
 def layout_named(name: str) -> Layout:

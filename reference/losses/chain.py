@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
-from reference.losses.checks import check_rows, check_shape, check_weights
 from reference.losses.passes import Pass
-from spectheory.core.checks import check_whole
+from spectheory.core.arrays import sum_tolerance
+from spectheory.core.checks import check_number, check_whole
 from spectheory.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +50,29 @@ class Rows(NamedTuple):
     target_features: Float[Tensor, "N D"] | None
 
 
+def check_shape(name: str, tensor: Tensor, shape: Sequence[int], of: str) -> None:
+    """Refuse a tensor of another shape; `of` says where the expected shape comes from."""
+    if tuple(tensor.shape) != tuple(shape):
+        raise InputError(f"{name} must have shape {tuple(shape)}, {of}, got {tuple(tensor.shape)}")
+
+
+def check_rows(logits: Float[Tensor, "*rows V"], target: Float[Tensor, "*rows V"], mask: Bool[Tensor, "*rows"]) -> None:
+    """Refuse logits and distributions that do not match, a mask that keeps nothing, and kept rows of no distribution.
+
+    With a draft vocabulary, a row sums to less than 1. In half precision a softmax does not sum to 1.
+    """
+    check_shape("target", target, logits.shape, "the shape of the logits")
+    check_shape("mask", mask, logits.shape[:-1], "the rows of the logits")
+    if mask.dtype != torch.bool or not mask.any():
+        raise InputError("mask must be boolean and keep at least one position: leave out batches without any")
+    sums = target.sum(-1)[mask]
+    if (wrong := ~((sums > 0) & (sums <= 1 + sum_tolerance(target.shape[-1])))).any():  # NaN as well
+        raise InputError(
+            f"target must be distributions, got a row of sum {float(sums[wrong][0]):.6g}: take softmax in float32, and "
+            "leave out of the mask where the target emits no token of the draft's vocabulary"
+        )
+
+
 def kept_rows(mask: Bool[Tensor, "B L"], index: int) -> Bool[Tensor, "B rows"]:
     """The rows r of pass `index` for which the mask is true at r, r + 1, ..., r + index."""
     return mask.unfold(1, index + 1, 1).all(-1) if index < mask.shape[1] else mask[:, :0]
@@ -78,7 +101,8 @@ class ChainLoss(Loss):
 
     def __post_init__(self) -> None:
         check_whole("passes", self.passes, 1)
-        check_weights(**{name: value for name, value in vars(self).items() if name not in ("passes", "top")})
+        for name, value in vars(self).items():
+            check_number(name, value, 0)
 
     @abstractmethod
     def of_rows(self, rows: Rows) -> Float[Tensor, " N"]:

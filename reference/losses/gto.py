@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from reference.losses.chain import Eagle3, Loss
-from reference.losses.checks import check_shape, check_weights
+from reference.losses.chain import Eagle3, Loss, check_shape
 from reference.losses.talf import BeamTrees
-from spectheory.core.checks import check_whole
-from spectheory.core.errors import InputError
+from spectheory.core.checks import check_counts, check_number, check_whole
+
+SMALLEST = 1e-12
+"""The smallest eta and epsilon."""
 
 
 def accepted_tokens(trees: BeamTrees, text: Int64[Tensor, "R T"]) -> Bool[Tensor, "R T"]:
@@ -94,6 +95,10 @@ class Gto(Loss):
         epsilon: added to the standard deviation; above 0.
         weight: w.
         passes: passes of the token-level loss, which is EAGLE-3's.
+        k: width of the beam by which the draft grows its trees, as in EAGLE-2.
+        depth: depth of these trees, at most `passes`.
+        groups: number of groups in each text, drawn anew at each step.
+        shuffled: whether the rewards of a group are dealt to its positions at random: the control that must not gain.
 
     Source: Group Tree Optimization, Eq. (5) to (13).
     """
@@ -105,14 +110,19 @@ class Gto(Loss):
     epsilon: float = 1e-6
     weight: float = 0.5
     passes: int = 7
+    k: int = 4
+    depth: int = 4
+    groups: int = 4
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         check_whole("group", self.group, 2, ": a group of one has no advantage")
-        check_whole("passes", self.passes, 1)
-        check_weights(clip=self.clip, weight=self.weight)
-        for name, most in (("eta", float("inf")), ("epsilon", float("inf")), ("clip", 1)):
-            if not 0 < getattr(self, name) < most:
-                raise InputError(f"{name} must be above 0 and below {most}, got {getattr(self, name)}")
+        check_counts(1, passes=self.passes, k=self.k, groups=self.groups)
+        check_whole("depth", self.depth, 1, most=self.passes)
+        check_number("weight", self.weight, 0)
+        check_number("clip", self.clip, 0, 1)
+        check_number("eta", self.eta, SMALLEST)
+        check_number("epsilon", self.epsilon, SMALLEST)
 
     @property
     def token_loss(self) -> Eagle3:

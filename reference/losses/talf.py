@@ -10,9 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
-from reference.losses.chain import Loss, cross_entropy
-from reference.losses.checks import check_rows
-from spectheory.core.checks import check_whole
+from reference.losses.chain import Loss, check_rows, cross_entropy
+from spectheory.core.checks import check_counts
 
 TreeForward = Callable[[Int[Tensor, "R W"], Int[Tensor, "R W"]], Float[Tensor, "R W V"]]
 """A model's forward for one level of trees at R roots: `forward(tokens, parent)` has a row for each of W nodes.
@@ -65,8 +64,7 @@ def beam_trees(expand: TreeForward, roots: Int64[Tensor, " R"], k: int, depth: i
     Raises:
         InputError: a count is below 1.
     """
-    check_whole("k", k, 1)
-    check_whole("depth", depth, 1)
+    check_counts(1, k=k, depth=depth)
     token, probability = roots[:, None], torch.ones((len(roots), 1), dtype=torch.float64, device=roots.device)
     parent, widths, levels = torch.full_like(token, -1), [], []
     while True:
@@ -120,6 +118,7 @@ class Talf(Loss):
     Attributes:
         k: width of the beam.
         depth: number of levels of the tree, the root included, which is the number of passes of the draft.
+        roots: number of roots in each text, drawn anew at each step.
 
     Source: SALF & TALF, Section 3.2, Algorithm 1.
     """
@@ -127,10 +126,10 @@ class Talf(Loss):
     name: ClassVar[str] = "talf"
     k: int = 4
     depth: int = 3
+    roots: int = 64
 
     def __post_init__(self) -> None:
-        check_whole("k", self.k, 1)
-        check_whole("depth", self.depth, 1)
+        check_counts(1, k=self.k, depth=self.depth, roots=self.roots)
 
     def __call__(self, logits: Float[Tensor, "R N V"], trees: BeamTrees, mask: Bool[Tensor, " R"]) -> Float[Tensor, ""]:
         """The loss of R trees, a scalar.

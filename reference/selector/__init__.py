@@ -2,18 +2,16 @@
 
 from reference.selector.comparison import compare_selectors
 from reference.selector.drafter import Selected
-from reference.selector.labels import Labels, LabelSettings, selector_labels
-from reference.selector.selector import Selector, SelectorTraining, train_selector
+from reference.selector.labels import Labels, selector_labels
+from reference.selector.selector import Selector, train_selector
 from reference.selector.trees import Action, ActionSpace
 
 __all__ = [
     "Action",
     "ActionSpace",
-    "LabelSettings",
     "Labels",
     "Selected",
     "Selector",
-    "SelectorTraining",
     "compare_selectors",
     "selector_labels",
     "train_selector",

@@ -82,9 +82,9 @@ def compare_selectors(selectors: Sequence[Selector], labels: Labels, other: Labe
     for one in selectors:
         for found in (labels, other):
             one.require(found.weights, found.sampling)
-            if (found.space, found.verifier) != (one.space, one.verifier):
+            if (found.space, found.verifier) != (one.labels.space, one.labels.verifier):
                 raise InputError(f"labels must have the actions and the verifier of the selector, got {found.verifier}")
-    if set(labels.prompts) & {*other.prompts, *(prompt for one in selectors for prompt in one.prompts)}:
+    if set(labels.prompts) & {*other.prompts, *(prompt for one in selectors for prompt in one.labels.prompts)}:
         raise InputError("labels must be of prompts on which nothing was trained or chosen: give labels of other texts")
     seconds, tokens = space.seconds(first.latency, labels.contexts), draws.mean(1)
     clusters, place = np.unique(labels.prompts, return_inverse=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,39 +27,6 @@ from spectheory import DrawRule
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.verify import TopDown, verifier_of
-
-
-@dataclass(frozen=True)
-class LabelSettings:
-    """At which roots labels are computed, and how.
-
-    Attributes:
-        verifier: name of a node solver that is lossless for i.i.d. draws, such as SpecInfer.
-        every: number of tokens of a text between two roots.
-        draws: number of independent draws of the paths at each root, at least 2: one can choose and another judge.
-        seed: seed of the draws.
-        space: the actions.
-
-    Raises:
-        InputError: a number is out of range, or the verifier is not such a node solver.
-    """
-
-    verifier: str = "SpecInfer"
-    every: int = 16
-    draws: int = 4
-    seed: int = 0
-    space: ActionSpace = field(default_factory=ActionSpace)
-
-    def __post_init__(self) -> None:
-        check_whole("every", self.every, 1)
-        check_whole("draws", self.draws, 2)
-        check_whole("seed", self.seed, 0)
-        found = verifier_of(self.verifier)
-        if not isinstance(found, TopDown) or DrawRule.IID not in found.rules or found.solver.small_vocabulary_only:
-            raise InputError(
-                f"verifier {self.verifier} must be a node solver that is lossless for i.i.d. draws and for any "
-                "vocabulary, such as SpecInfer: the expected tokens are exact only for these"
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,47 +59,59 @@ class Labels:
 
 @torch.no_grad()
 def selector_labels(
-    texts: HeldOutTexts, settings: LabelSettings, done: Callable[[int, int], None] = lambda finished, total: None
+    texts: HeldOutTexts,
+    verifier: str = "SpecInfer",
+    *,
+    every: int = 16,
+    draws: int = 4,
+    seed: int = 0,
+    space: ActionSpace = ActionSpace(),  # noqa: B008
 ) -> Labels:
     """Labels at roots of texts.
 
     Args:
         texts: texts of the target, sampled above temperature 0.
-        settings: roots, draws, verifier and actions.
-        done: callback with the number of texts that are finished, and of all.
+        verifier: name of a node solver that is lossless for i.i.d. draws, such as SpecInfer.
+        every: number of tokens of a text between two roots.
+        draws: number of independent draws of the paths at each root, at least 2: one can choose and another judge.
+        seed: seed of the draws.
+        space: the actions.
 
     Raises:
-        InputError: the texts are greedy, the draft is a draft head, no text has a root, or a tree does not fit the
-            context.
+        InputError: a number is out of range, the verifier is not such a node solver, the texts are greedy, the draft is
+            a draft head, no text has a root, or a tree does not fit the context.
         LogitsError: a model returns logits that give no probabilities.
     """
-    pair, space = texts.pair, settings.space
+    pair, solving = texts.pair, verifier_of(verifier)
     pair.require_draft_model("a selector")
+    if not isinstance(solving, TopDown) or DrawRule.IID not in solving.rules or solving.solver.small_vocabulary_only:
+        raise InputError(
+            f"verifier {verifier} must be a node solver that is lossless for i.i.d. draws and for any vocabulary, such "
+            "as SpecInfer: the expected tokens are exact only for these"
+        )
     if texts.sampling.greedy:
         raise InputError("temperature of the texts must be above 0, got 0: i.i.d. paths of greedy drafts are all equal")
-    check_whole("every", settings.every, 1, most=max(map(len, texts.texts)))
+    check_whole("every", every, 1, most=max(map(len, texts.texts)))
+    check_whole("draws", draws, 2)
     longest = max(len(prompt) + len(text) for prompt, text in zip(texts.prompts, texts.texts, strict=True))
     if (needed := longest + space.deepest) > pair.context:
         raise InputError(f"texts and trees need a context of {needed}, these models have {pair.context}: shorten texts")
-    verifier = verifier_of(settings.verifier)
-    assert isinstance(verifier, TopDown)
     prompts, features, tokens = [], [], []
     for number, (prompt, text) in enumerate(zip(texts.prompts, texts.texts, strict=True)):
-        roots = range(len(prompt) + settings.every - 1, len(prompt) + len(text), settings.every)
+        roots = range(len(prompt) + every - 1, len(prompt) + len(text), every)
         reader = _Reader(pair, texts.sampling, [*prompt, *text])
-        seed = np.random.SeedSequence([settings.seed, number]).generate_state(1)[0]
-        rng = Uniforms(Generator().manual_seed(int(seed)))
+        state = np.random.SeedSequence([seed, number]).generate_state(1)[0]
+        rng = Uniforms(Generator().manual_seed(int(state)))
         for root in reversed(roots):
-            shared = reader.draws(root, settings, rng)
+            shared = reader.draws(root, space, draws, rng)
             prompts.append(texts.hashes[number])
             features.append(reader.features(root))
-            tokens.append(shared.expected_tokens(verifier.solver, reader.target_rows(root, shared.trie)))
-        done(number + 1, len(texts.texts))
+            tokens.append(shared.expected_tokens(solving.solver, reader.target_rows(root, shared.trie)))
     known = Features(*(torch.cat(rows).float().cpu() for rows in zip(*features, strict=True)))
     return Labels(
         space,
         texts.sampling,
-        settings.verifier,
+        verifier,
         np.array(prompts),
         known,
         np.array(tokens, np.float32),
@@ -164,7 +143,7 @@ class _Reader:
         scalars = known_scalars(self.p[before], self.q[before], self.q[here], [root])
         return target[before], draft[before], draft[here], scalars
 
-    def draws(self, root: int, settings: LabelSettings, rng: Uniforms) -> SharedDraws:
+    def draws(self, root: int, space: ActionSpace, draws: int, rng: Uniforms) -> SharedDraws:
         """Paths that the draft draws after the root."""
         model = self.models[1]
         model.keep(root, [])
@@ -181,7 +160,7 @@ class _Reader:
             drawn = child_tokens(np.stack(q), max(counts), DrawRule.IID, rng).tolist()
             return [row[:count] for row, count in zip(drawn, counts, strict=True)]
 
-        return SharedDraws.drawn(settings.space, settings.draws, trie, rows, children)
+        return SharedDraws.drawn(space, draws, trie, rows, children)
 
     def target_rows(self, root: int, trie: Trie) -> list[Float64[np.ndarray, " V"]]:
         """The target's distribution at each node, from one forward."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_counts
 from spectheory.core.world import Paths
 from spectheory.hardware.latency import Latency
 from spectheory.yields.delayed import delayed_seconds
@@ -53,8 +53,7 @@ class ActionSpace:
     length: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("paths", "trunk", "length"):
-            check_whole(name, getattr(self, name), 1)
+        check_counts(1, paths=self.paths, trunk=self.trunk, length=self.length)
 
     @cached_property
     def trees(self) -> tuple[Action, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,13 +91,3 @@ class States:
             )
         self.seen.add(state)
         torch.rand((), generator=own)
-
-    @contextmanager
-    def restored(self) -> Iterator[None]:
-        """Context manager: the default generator gets its state back at the end, unless it was seeded."""
-        seed, before = torch.initial_seed(), torch.get_rng_state()
-        try:
-            yield
-        finally:
-            if torch.initial_seed() == seed:
-                torch.set_rng_state(before)

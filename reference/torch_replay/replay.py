@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,19 @@ OURS = tuple(str(Path(file or "").parent) for file in (torch.__file__, sys.modul
 class TorchReplay:
     """The enumeration of a program that draws with torch. It is a context manager around all branches of the program.
 
-    The default generator has its old state at the end; other generators go on as they do in a real run.
+    The default generator has its old state at the end, unless it was seeded; other generators go on as in a real run.
     """
 
     def __init__(self) -> None:
         self.states = States()
-        self.stack = ExitStack()
+        self.seed, self.state = torch.initial_seed(), torch.get_rng_state()
 
     def __enter__(self) -> TorchReplay:
-        self.stack.enter_context(self.states.restored())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stack.close()
+        if torch.initial_seed() == self.seed:
+            torch.set_rng_state(self.state)
 
     @contextmanager
     def replayed(self, branch: Branch) -> Iterator[None]:

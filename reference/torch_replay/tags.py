@@ -8,6 +8,7 @@ than a move reads it, so that draws that are never used have one outcome only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,35 +29,21 @@ PENDING = -(1 << 62)
 """A choice that is not drawn yet is this number plus its own number."""
 
 
-class Choice:
-    """An index that is drawn when it is asked for."""
-
-    def __init__(self, draw: Callable[[], int]) -> None:
-        self.draw = draw
-        self.index: int | None = None
-
-    def drawn(self) -> int:
-        """The index."""
-        if self.index is None:
-            self.index = self.draw()
-        return self.index
-
-
 class Tags:
     """The random numbers of one branch, by their numbers in the bits of a NaN; 0 is a NaN of the program itself.
 
     Attributes:
-        choices: the choices of the branch.
+        choices: functions that draw an index, or return it if it was drawn before.
     """
 
     def __init__(self) -> None:
-        self.choices: list[Choice] = []
+        self.choices: list[Callable[[], int]] = []
         self.known: list[Unknown] = []
         self.numbers: dict[int, int] = {}
 
     def choice(self, draw: Callable[[], int]) -> int:
         """An entry of an int64 tensor for an index that `draw` draws."""
-        self.choices.append(Choice(draw))
+        self.choices.append(cache(draw))
         return PENDING + len(self.choices) - 1
 
     def is_pending(self, tensor: Any) -> bool:
@@ -72,7 +59,7 @@ class Tags:
         entries = tensor.detach().numpy()
         for i in zip(*np.nonzero(entries < PENDING // 2), strict=True) if entries.ndim else [()]:
             if entries[i] - PENDING < len(self.choices):
-                entries[i] = self.choices[int(entries[i] - PENDING)].drawn()
+                entries[i] = self.choices[int(entries[i] - PENDING)]()
 
     def of(self, tensor: Any) -> np.ndarray | None:
         """The number of the random number in each entry, or 0; None if no entry has one."""

@@ -1,1 +1,1 @@
-"""Training: the shipped target, draft heads on a target's own texts, and selectors; `python -m reference.train`."""
+"""Training: the shipped target, and draft heads on a target's own texts; `python -m reference.train`."""

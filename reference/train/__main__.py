@@ -1,6 +1,6 @@
-"""Train the shipped target, draft heads on a target's own texts, and selectors: `python -m reference.train`.
+"""Train the shipped target, and draft heads on a target's own texts: `python -m reference.train`.
 
-Every command but `selector` continues after an interruption, also after `kill -9`, if it is repeated.
+Every command continues after an interruption, also after `kill -9`, if it is repeated.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from typing import Annotated
 import typer
 
 from reference.heads import Kind
-from reference.judge import HeldOutTexts
 from reference.losses import ALL, loss_of
 from reference.models import TARGET, Pair, load_pair
 from reference.prompts import load_prompts, training_texts
-from reference.selector import LabelSettings, SelectorTraining, selector_labels, train_selector
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.loop import said
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from reference.train.target import Recipe, build_target
-from spectheory import Latency
+from spectheory.cli.output import progress
 from spectheory.core.errors import InputError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -33,7 +30,7 @@ LOSSES = ", ".join(loss.name for loss in ALL)
 @app.command()
 def target(out: Out, work: Annotated[Path, typer.Option(help="Folder for checkpoints.")]) -> None:
     """Train the shipped target from scratch on the standard library's source: an hour on two cores."""
-    with said("target") as done:
+    with progress("steps") as done:
         build_target(out, work, Recipe(), done)
 
 
@@ -65,7 +62,7 @@ def texts(
         pieces = training_texts(loaded)
     else:
         pieces = loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
-    with said("texts") as done:
+    with progress("texts") as done:
         write_own_texts(loaded, pieces, settings, out, done)  # type: ignore[arg-type]
 
 
@@ -83,7 +80,6 @@ def head(
     vocabulary: Annotated[int | None, typer.Option(help="Draft vocabulary of a new EAGLE-3 head.")] = None,
     steps: Annotated[int, typer.Option(help="Updates of the weights.")] = 1200,
     rows: Annotated[int, typer.Option(help="Texts in each step.")] = 16,
-    roots: Annotated[int, typer.Option(help="For talf: roots in each text at which trees are built.")] = 64,
     rate: Annotated[float | None, typer.Option(help="Learning rate; default: 0.02, or 0.003 with --start.")] = None,
     seed: int = 0,
 ) -> None:
@@ -93,29 +89,8 @@ def head(
     if start is None:
         sizes = {"intermediate_size": intermediate, "draft_vocab_size": vocabulary}
         config = head_config(loaded.target, kind or chosen.head, **sizes, name=loaded.names[0])
-    with said("steps") as done:
-        train_head(loaded, OwnTexts(texts), out, HeadRecipe(chosen, steps, rows, seed, rate, roots), config, done)
-
-
-@app.command()
-def selector(
-    out: Out,
-    trace: Annotated[Path, typer.Option(help="Trace above temperature 0.")],
-    latency: Annotated[Path, typer.Option(help="Latency record of the machine.")],
-    verifier: Annotated[str, typer.Option(help="Verifier of i.i.d. drafts.")] = "SpecInfer",
-    every: Annotated[int, typer.Option(help="Tokens from one root to the next.")] = 16,
-    draws: Annotated[int, typer.Option(help="Independent draws of the paths at each root.")] = 4,
-    steps: Annotated[int, typer.Option(help="Updates of the weights.")] = 300,
-    seed: int = 0,
-) -> None:
-    """Train the neural selector of delayed trees: which tree to draft in each cycle.
-
-    First the expected tokens of all trees are computed at every 16th token of the trace, which takes the time.
-    """
-    asked = LabelSettings(verifier, every=every, draws=draws, seed=seed)
-    with said("texts") as done:
-        labels = selector_labels(HeldOutTexts.of_trace(trace), asked, done)
-    train_selector(labels, Latency.load(latency), SelectorTraining(steps=steps, seed=seed)).save(out)
+    with progress("steps") as done:
+        train_head(loaded, OwnTexts(texts), out, HeadRecipe(chosen, steps, rows, seed, rate), config, done)
 
 
 def _pair(target: Path, device: str, draft: Path | None = None) -> Pair:

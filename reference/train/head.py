@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_
 from reference.losses import Loss
 from reference.models import Pair, weights_hash
 from reference.part_files import claimed
-from reference.train.loop import Done, LearningRates, fit
-from reference.train.objectives import Batching, DraftTrees, objective_of
+from reference.train.loop import Done, fit
+from reference.train.objectives import Batching, objective_of
 from reference.train.own_texts import OwnTexts
-from spectheory.core.checks import LARGEST_SEED, check_whole
+from spectheory.core.checks import LARGEST_SEED, check_counts, check_number, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
@@ -42,8 +41,6 @@ class HeadRecipe:
         seed: seed of the weights of a new head, of the order of the texts and of all random choices.
         rate: learning rate of the matrices inside the layer, by Muon. Norms, embeddings and output layers have a tenth
             of it, by AdamW.
-        roots: roots in each text at which TALF builds trees.
-        trees: how GTO grows draft trees.
     """
 
     loss: Loss
@@ -51,22 +48,17 @@ class HeadRecipe:
     rows: int = 16
     seed: int = 0
     rate: float = NEW_RATE
-    roots: int = 64
-    trees: DraftTrees = field(default_factory=DraftTrees)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "rows", "roots"):
-            check_whole(name, getattr(self, name), 1)
+        check_counts(1, steps=self.steps, rows=self.rows)
         check_whole("seed", self.seed, 0, most=LARGEST_SEED)
-        if not 0 < self.rate < math.inf:
-            raise InputError(f"rate must be a positive number, got {self.rate!r}")
+        check_number("rate", self.rate, 1e-9)
 
     @property
     def stamp(self) -> dict[str, Any]:
         """The settings as a provenance holds them."""
-        stated = {name: value for name, value in asdict(self).items() if name not in ("seed", "loss", "trees")}
-        loss = {"name": self.loss.name, **asdict(self.loss)}
-        return stated | {"loss": json.dumps(loss), "trees": json.dumps(asdict(self.trees))}
+        loss = json.dumps({"name": self.loss.name, **asdict(self.loss)})
+        return {"steps": self.steps, "rows": self.rows, "rate": self.rate, "loss": loss}
 
 
 def head_config(
@@ -116,10 +108,11 @@ def fresh_head(config: HeadConfig, target: PreTrainedModel, texts: OwnTexts, see
 
 def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int) -> Tensor:
     """The `count` most frequent tokens of the target's own part of the first 1,024 texts, sorted by id."""
-    batch = texts.batch(range(min(1024, texts.rows)))
-    places = torch.arange(batch.tokens.shape[1])
-    own = batch.tokens[(places >= batch.prompt) & (places < batch.lengths[:, None])]
-    return own.bincount(minlength=vocabulary).argsort(descending=True, stable=True)[:count].sort().values
+    counts = torch.zeros(vocabulary, dtype=torch.int64)
+    for number in range(min(1024, texts.rows)):
+        batch = texts.batch([number])
+        counts += batch.tokens[0, batch.prompt : int(batch.lengths)].bincount(minlength=vocabulary)
+    return counts.argsort(descending=True, stable=True)[:count].sort().values
 
 
 def train_head(
@@ -143,14 +136,13 @@ def train_head(
     head = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
     begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
     start = pair.draft if config is None and isinstance(pair.draft, Head) else None
-    batching, trees = Batching(texts, recipe.rows, recipe.seed), recipe.trees
-    objective = objective_of(recipe.loss, head, pair.target, batching, start=start, roots=recipe.roots, trees=trees)
+    objective = objective_of(recipe.loss, head, pair.target, Batching(texts, recipe.rows, recipe.seed), start)
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
-    rates = LearningRates(recipe.steps, recipe.rate, recipe.rate / 10)
+    rates = recipe.rate, recipe.rate / 10
     with claimed(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings):
         if (folder / RECORD).exists():
             return
-        seconds = fit(head, objective, rates, folder / CHECKPOINT, done)
+        seconds = fit(head, objective, recipe.steps, rates, folder / CHECKPOINT, done)
         write_head(head.half(), folder, LAYOUTS_OF[head.config.kind], overwrite=True)
         record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}
         write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")

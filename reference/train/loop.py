@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
@@ -22,38 +20,12 @@ CHECKPOINT_SECONDS = 15.0
 """Time between two checkpoints: what an interrupted training computes again."""
 
 
-@contextmanager
-def said(stage: str) -> Iterator[Done]:
-    """Context with a callback that prints how far a stage is, once a minute and at its end."""
-    begun, last = monotonic(), monotonic()
-
-    def done(finished: int, total: int) -> None:
-        nonlocal last
-        if monotonic() - last > 60 or finished == total:
-            last = monotonic()
-            print(f"{stage}: {finished:,} of {total:,}, {last - begun:.0f} s", flush=True)
-
-    yield done
+def rate_factor(step: int, steps: int) -> float:
+    """The learning rate at `step` as a share of the full rate: it rises over 50 steps and falls over the last half."""
+    return min(1.0, (step + 1) / 50, 2 * (steps - step) / steps)
 
 
-@dataclass(frozen=True)
-class LearningRates:
-    """Number of steps, and learning rates, which rise over `warmup` steps and fall to 0 over the last share `decay`."""
-
-    steps: int
-    matrix_rate: float = 0.02
-    vector_rate: float = 0.003
-    warmup: int = 50
-    decay: float = 0.5
-
-    def factor(self, step: int) -> float:
-        """The learning rate at `step` as a share of the full rate."""
-        rise = (step + 1) / self.warmup
-        fall = (self.steps - step) / max(1.0, self.decay * self.steps)
-        return min(1.0, rise, fall)
-
-
-def _optimizers(model: nn.Module, schedule: LearningRates) -> list[torch.optim.Optimizer]:
+def _optimizers(model: nn.Module, rates: tuple[float, float]) -> list[torch.optim.Optimizer]:
     """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings, output layers and norms."""
     if not hasattr(torch.optim, "Muon"):
         raise InputError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
@@ -63,15 +35,16 @@ def _optimizers(model: nn.Module, schedule: LearningRates) -> list[torch.optim.O
             outer = "embed" in name or "lm_head" in name
             (rest if outer or parameter.ndim != 2 else matrices).append(parameter)
     return [
-        torch.optim.Muon(matrices, lr=schedule.matrix_rate, weight_decay=0.01, momentum=0.95),
-        torch.optim.AdamW(rest, lr=schedule.vector_rate, betas=(0.9, 0.95), weight_decay=0.0),
+        torch.optim.Muon(matrices, lr=rates[0], weight_decay=0.01, momentum=0.95),
+        torch.optim.AdamW(rest, lr=rates[1], betas=(0.9, 0.95), weight_decay=0.0),
     ]
 
 
 def fit(
     model: nn.Module,
     loss: Callable[[int], Tensor],
-    schedule: LearningRates,
+    steps: int,
+    rates: tuple[float, float],
     checkpoint: Path,
     done: Done = lambda finished, total: None,
 ) -> float:
@@ -84,15 +57,15 @@ def fit(
     Returns:
         The CPU time of all steps in seconds, those before an interruption included.
     """
-    optimizers = _optimizers(model, schedule)
+    optimizers = _optimizers(model, rates)
     step, seconds = _resume(model, optimizers, checkpoint) if checkpoint.exists() else (0, 0.0)
     first, saved_at = step, monotonic()
     model.train()
-    while step < schedule.steps:
+    while step < steps:
         began = process_time()
-        for optimizer, rate in zip(optimizers, (schedule.matrix_rate, schedule.vector_rate), strict=True):
+        for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
-                group["lr"] = rate * schedule.factor(step)
+                group["lr"] = rate * rate_factor(step, steps)
         value = loss(step)
         value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -103,12 +76,12 @@ def fit(
         if step % 10 == 0:
             with checkpoint.with_suffix(".jsonl").open("a") as log:
                 log.write(json.dumps({"step": step, "loss": round(value.item(), 4)}) + "\n")
-        if monotonic() - saved_at > CHECKPOINT_SECONDS or step == schedule.steps:
+        if monotonic() - saved_at > CHECKPOINT_SECONDS or step == steps:
             state = {"step": step, "seconds": seconds, "model": model.state_dict()}
             with whole_file(checkpoint) as partial:
                 torch.save(state | {"optimizers": [one.state_dict() for one in optimizers]}, partial)
             saved_at = monotonic()
-        done(step - first, schedule.steps - first)
+        done(step - first, steps - first)
     model.eval()
     return seconds
 

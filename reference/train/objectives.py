@@ -65,30 +65,12 @@ class Batching:
         return self.texts.batch(order[place * self.rows : (place + 1) * self.rows].tolist(), device)
 
 
-@dataclass(frozen=True)
-class DraftTrees:
-    """How the draft grows its trees in GTO: a beam, as in EAGLE-2.
-
-    Attributes:
-        k: width of the beam.
-        depth: depth of the trees.
-        groups: number of groups of adjacent roots in each text, drawn anew at each step.
-        shuffled: whether the rewards of a group are dealt to its positions at random: the control that must not gain.
-    """
-
-    k: int = 4
-    depth: int = 4
-    groups: int = 4
-    shuffled: bool = False
-
-
 class ChainObjective:
     """A loss that follows the text, pass by pass, of a head that is attached to its target."""
 
     def __init__(self, head: Head, target: PreTrainedModel, batching: Batching, loss: ChainLoss) -> None:
-        batching.texts.require_target(target)
         self.head, self.target, self.batching, self.loss = head, target, batching, loss
-        self.columns = batching.texts.columns(head)
+        self.columns = batching.texts.columns(head, target)
 
     def __call__(self, step: int) -> Tensor:
         lesson = self.lesson(self.batching.batch(step, self.head.device))
@@ -126,16 +108,16 @@ class ChainObjective:
 
 
 class TreeObjective(ChainObjective):
-    """TALF: the target builds a tree at `roots` roots of each text, drawn anew at each step."""
+    """TALF: the target builds a tree at some roots of each text, drawn anew at each step."""
 
-    def __init__(self, head: Head, target: PreTrainedModel, batching: Batching, loss: Talf, roots: int) -> None:
+    def __init__(self, head: Head, target: PreTrainedModel, batching: Batching, loss: Talf) -> None:
         super().__init__(head, target, batching, loss)  # type: ignore[arg-type]
-        self.tree_loss, self.roots = loss, roots
+        self.tree_loss = loss
 
     def __call__(self, step: int) -> Tensor:
         batch, loss = self.batching.batch(step, self.head.device), self.tree_loss
         lesson = self.lesson(batch)
-        places, kept = chosen_places(lesson.mask, self.roots, self.batching.rng(step))
+        places, kept = chosen_places(lesson.mask, loss.roots, self.batching.rng(step))
         forest = HeadForest(self.head, self.head.fuse(lesson.states), lesson.tokens, places)
         expand = TargetForest(self.target, batch.tokens, places + 1, at_rows(lesson.target, places))
         trees = beam_trees(expand, forest.root_tokens, loss.k, loss.depth)
@@ -151,12 +133,9 @@ class GroupObjective(ChainObjective):
     loss.
     """
 
-    def __init__(
-        self, head: Head, target: PreTrainedModel, batching: Batching, loss: Gto, start: Head, trees: DraftTrees
-    ) -> None:
+    def __init__(self, head: Head, target: PreTrainedModel, batching: Batching, loss: Gto, start: Head) -> None:
         super().__init__(head, target, batching, loss.token_loss)
-        check_whole("depth of the draft trees", trees.depth, 1, most=loss.passes)
-        self.group_loss, self.trees, self.start = loss, trees, start.requires_grad_(False)
+        self.group_loss, self.start = loss, start.requires_grad_(False)
 
     def __call__(self, step: int) -> Tensor:
         batch, rng, loss = self.batching.batch(step, self.head.device), self.batching.rng(step), self.group_loss
@@ -166,7 +145,7 @@ class GroupObjective(ChainObjective):
         roots, kept = self.groups(lesson.mask, rng)
         if not kept.any():
             return token_level
-        following = roots[..., None] + torch.arange(1, self.trees.depth + 1, device=roots.device)
+        following = roots[..., None] + torch.arange(1, loss.depth + 1, device=roots.device)
         text = lesson.tokens.gather(1, following.flatten(1)).view(following.shape)
         rewards, accepted = self.grown(self.head, batch, lesson, roots, text)
         reference_rewards, _ = self.grown(self.start, batch, lesson, roots, text)
@@ -182,7 +161,7 @@ class GroupObjective(ChainObjective):
         now, then, accepted, rewards, reference_rewards = (
             one.unflatten(1, (-1, loss.group)).flatten(0, 1)[kept.flatten()] for one in rows
         )
-        if self.trees.shuffled:
+        if loss.shuffled:
             order = torch.from_numpy(rng.permuted(np.tile(np.arange(loss.group), (len(rewards), 1)), axis=1))
             order = order.to(rewards.device)
             rewards, reference_rewards = (one.gather(1, order) for one in (rewards, reference_rewards))
@@ -193,20 +172,23 @@ class GroupObjective(ChainObjective):
 
         The groups of Eq. (6) and (7) do not overlap.
         """
-        size, needed = self.group_loss.group, self.group_loss.group + self.trees.depth
+        size, needed = self.group_loss.group, self.group_loss.group + self.group_loss.depth
         if mask.shape[1] < needed:
             raise InputError(f"texts must have more than {needed} tokens for these groups, got {mask.shape[1] + 1}")
-        windows, kept = chosen_places(mask.unfold(1, needed, size).all(-1), self.trees.groups, rng)
+        windows, kept = chosen_places(mask.unfold(1, needed, size).all(-1), self.group_loss.groups, rng)
         return (windows[..., None] * size + torch.arange(size, device=mask.device)).flatten(1), kept
 
     def grown(self, head: Head, batch: TextBatch, lesson: Lesson, roots: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
         """Rewards (B, R) of a head's trees, and which of the tokens after each root they hold (B, R, depth)."""
+        loss = self.group_loss
         with torch.no_grad():
             forest = HeadForest(head, head.fuse(lesson.states), lesson.tokens, roots)
-            grown = beam_trees(forest.distributions, forest.root_tokens, self.trees.k, self.trees.depth + 1)
+            grown = beam_trees(forest.distributions, forest.root_tokens, loss.k, loss.depth + 1)
         expand = TargetForest(self.target, batch.tokens, roots + 1, at_rows(lesson.target, roots))
-        p, eta = target_probabilities(expand, grown).cpu().numpy(), self.group_loss.eta
-        rewards = [draft_tree_reward(Tree(one), row, eta) for one, row in zip(grown.parent.tolist(), p, strict=True)]
+        p = target_probabilities(expand, grown).cpu().numpy()
+        rewards = [
+            draft_tree_reward(Tree(one), row, loss.eta) for one, row in zip(grown.parent.tolist(), p, strict=True)
+        ]
         accepted = accepted_tokens(grown, text.flatten(0, 1))
         values = torch.tensor(rewards, dtype=torch.float64, device=roots.device)
         return values.view(roots.shape), accepted.view(text.shape)
@@ -221,14 +203,7 @@ class GroupObjective(ChainObjective):
 
 
 def objective_of(
-    loss: Loss,
-    head: Head,
-    target: PreTrainedModel,
-    batching: Batching,
-    *,
-    start: Head | None = None,
-    roots: int = 64,
-    trees: DraftTrees | None = None,
+    loss: Loss, head: Head, target: PreTrainedModel, batching: Batching, start: Head | None = None
 ) -> ChainObjective:
     """The objective of a loss for a head that is attached to its target; `start` is the frozen start of GTO.
 
@@ -238,11 +213,11 @@ def objective_of(
     if isinstance(loss, ChainLoss):
         return ChainObjective(head, target, batching, loss)
     if isinstance(loss, Talf):
-        return TreeObjective(head, target, batching, loss, roots)
+        return TreeObjective(head, target, batching, loss)
     assert isinstance(loss, Gto)
     if start is None:
         raise InputError("start must be given for the loss gto: it compares with a frozen start")
-    return GroupObjective(head, target, batching, loss, start, trees or DraftTrees())
+    return GroupObjective(head, target, batching, loss, start)
 
 
 def chosen_places(mask: Tensor, count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +17,9 @@ from transformers import DynamicCache, PreTrainedModel
 from reference.heads import Head
 from reference.heads.config import tapped_layers
 from reference.models import Pair, weights_hash
-from reference.part_files import STAMP, claimed, require_kind, short_hash, stamp_of
+from reference.part_files import claimed, require_kind, short_hash, stamp_of
 from reference.sampling import Sampling
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_counts, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
 
@@ -51,8 +50,8 @@ class TextSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("rows", "prompt_tokens", "new_tokens", "batch"):
-            check_whole(name, getattr(self, name), 1)
+        check_counts(1, prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens, batch=self.batch)
+        check_whole("rows", self.rows, 1)
         check_whole("seed", self.seed, 0)
         if not self.temperatures:
             raise InputError("temperatures must be at least one, got none")
@@ -160,58 +159,33 @@ def _generate(
     return {"tokens": tokens.int(), "lengths": lengths.int(), "states": stored}
 
 
-@dataclass(frozen=True, eq=False)
 class OwnTexts:
     """The texts in a folder that `write_own_texts` filled; they are read from disk batch by batch.
 
+    Attributes:
+        folder: the folder.
+        rows: number of texts.
+        identity: a hash of everything that the texts depend on.
+
     Raises:
-        InputError: the folder holds no such texts, or files are missing.
+        InputError: the folder holds no such texts.
     """
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        require_kind(folder, WHAT)
+        stamp, self.folder = stamp_of(folder), folder
+        self._held: dict[str, Any] = dict(stamp.settings)
+        self.rows: int = self._held["rows"]
+        self.identity = short_hash([self._held, stamp.seed])
 
-    def __post_init__(self) -> None:
-        if not (self.folder / STAMP).exists():
-            raise InputError(
-                f"{self.folder} holds no texts of a target: write them with `python -m reference.train texts`"
-            )
-        require_kind(self.folder, WHAT)
-        parts = [_part(self.folder, first) for first in range(0, self.rows, self._held["batch"])]
-        if lacking := [part.name for part in parts if not part.exists()]:
-            raise InputError(
-                f"{self.folder} lacks {len(lacking)} of {len(parts)} files, such as {lacking[0]}: repeat the command "
-                "that writes it"
-            )
-
-    @cached_property
-    def _held(self) -> dict[str, Any]:
-        return dict(stamp_of(self.folder).settings)
-
-    @property
-    def rows(self) -> int:
-        """Number of texts."""
-        return self._held["rows"]
-
-    @cached_property
-    def identity(self) -> str:
-        """A hash of everything that the texts depend on."""
-        stamp = stamp_of(self.folder)
-        return short_hash([dict(stamp.settings), stamp.seed])
-
-    def require_target(self, target: PreTrainedModel) -> None:
-        """Raise InputError if another target generated the texts."""
-        if weights_hash(target) != self._held["weights"]:
-            raise InputError(
-                f"{self.folder} holds texts of another target, {stamp_of(self.folder).target}: name the texts of this "
-                "target, or write them with `python -m reference.train texts`"
-            )
-
-    def columns(self, head: Head) -> list[int]:
-        """The places of the hidden states that a head reads among the stored ones.
+    def columns(self, head: Head, target: PreTrainedModel) -> list[int]:
+        """The places of the hidden states that a head of a target reads among the stored ones.
 
         Raises:
-            InputError: one of them is not stored.
+            InputError: another target generated the texts, or a state is not stored.
         """
+        if weights_hash(target) != self._held["weights"]:
+            raise InputError(f"{self.folder} holds texts of another target: write texts of this target")
         stored = [int(state) for state in self._held["states"].split()]
         if lacking := [tap for tap in head.taps if tap not in stored]:
             raise InputError(
@@ -237,4 +211,6 @@ class OwnTexts:
             with safe_open(part, "pt") as file:
                 return [file.get_slice(name)[place : place + 1] for name in ("tokens", "lengths", "states")]
         except (SafetensorError, OSError) as error:
-            raise InputError(f"{part} is damaged: remove it and repeat the command that writes it") from error
+            raise InputError(
+                f"{part} is missing or damaged: remove it and repeat the command that writes it"
+            ) from error

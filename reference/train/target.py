@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from reference.library_sources import SourceFile, standard_library
-from reference.train.loop import Done, LearningRates, fit
+from reference.train.loop import Done, fit
 from spectheory.core.files import owned, write_whole
 
 SEPARATOR = "<|endoftext|>"
@@ -42,7 +43,8 @@ class Recipe:
 def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
     """Train a byte-level BPE tokenizer of `vocab_size` tokens, the separator included."""
     tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(texts, vocab_size, min_frequency=0, special_tokens=[SEPARATOR], show_progress=False)
+    options: dict[str, Any] = {"min_frequency": 0, "special_tokens": [SEPARATOR], "show_progress": False}
+    tokenizer.train_from_iterator(iter(texts), vocab_size, **options)
     return Tokenizer.from_str(tokenizer.to_str())
 
 
@@ -118,7 +120,7 @@ def build_target(folder: Path, work: Path, recipe: Recipe, done: Done = lambda f
         return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), rows[:, 1:].flatten())
 
     with owned(work, work / "writer.lock", "name another folder"):
-        fit(model, loss, LearningRates(recipe.steps), work / "target.pt", done)
+        fit(model, loss, recipe.steps, (0.02, 0.003), work / "target.pt", done)
     export(model, tokenizer, folder / "target")
     split = {"train": [file.name for file in train], "held_out": [file.name for file in held_out]}
     write_whole(folder / "split.json", json.dumps(split, indent=0) + "\n")

@@ -215,7 +215,7 @@ def kv_tokens_of(inputs: RooflineInputs) -> int:
     offered = inputs.place.costs.memory_share * inputs.place.gpu.memory_bytes
 
     def misses(tokens: int) -> bool:
-        place = replace(inputs.place, batch=1, context=tokens, last_context=None)
+        place = replace(inputs.place, batch=1, context=tokens)
         return place.memory_needed(inputs.target, inputs.draft) > offered
 
     return bisect_left(range(1, LARGEST_KV), True, key=misses)

@@ -29,7 +29,8 @@ def demo(
 ) -> None:
     """Measure a pair on this machine, plan, decode, compare with the prediction and with all other decoders."""
     from reference.compare import CompareSettings, compare
-    from reference.planning_loop import RATES, loop
+    from reference.measuring import decoded
+    from reference.planning_loop import RATES, measured_plan
     from spectheory.report.comparison import decoder_rows, decoder_words
     from spectheory.report.page import Run, html_page
     from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
@@ -48,7 +49,9 @@ def demo(
         console.rule(heading)
         with progress("trace, profile, plan, decode") as done:
             measuring = {"temperature": temperature, "rounds": rounds, "latency": latency}
-            chosen, tally = loop(models, *rows, folder, **settings, **measuring, done=done)
+            chosen, _ = measured_plan(models, rows[0], folder, **settings, **measuring, done=done)
+            chosen.save(folder / "plan.json")
+            tally = decoded(models, chosen, rows[1], out=folder / "measured.json", skip=traced, done=done, **settings)
         runs.append(Run(heading, Acceptance.load(folder / RATES), compared(chosen, tally)))
         if latency is None:
             console.print(latency_rows(chosen.latency))

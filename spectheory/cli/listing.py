@@ -36,21 +36,14 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the GPUs, models, engines, drafters and verifiers that other commands know by name."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     found = {kind.value: dict(ROWS[kind]()) for kind in (kinds or Kind)}
     if as_json:
         print(json.dumps(found, indent=1))
         return
     for title, rows in found.items():
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        table.add_column(title, no_wrap=True)
-        table.add_column("")
-        for row in rows.items():
-            table.add_row(*row)
-        console.print(table, markup=False, highlight=False)
-        console.print()
+        width = max(map(len, rows))
+        lines = [f"  {name:{width}} {said}" for name, said in rows.items()]
+        console.print("\n".join([title, *lines]), markup=False, highlight=False, soft_wrap=True)
 
 
 def _gpus() -> Iterator[tuple[str, str]]:

@@ -172,7 +172,7 @@ def plan(
     rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
-    texts = _replays(trace, rates)
+    texts = None if trace is None else _replays(trace, rates)
     if tree is not None:
         chosen = evaluate(tree_in(tree), rates, seconds, context=context, replays=texts)
     else:
@@ -263,8 +263,9 @@ def schedule(
         output_tokens=answer,
         costs=None if costs is None else CalibratedCosts.load(costs),
     )
-    limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": _replays(trace, rates)}
+    texts = None if trace is None else _replays(trace, rates)
     with progress("trees") as tell:
+        limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": texts}
         planned = place.schedule(rates, **sizes, **limits, progress=tell)
     title = f"{target} with {planned.provenance.draft} on {gpus} x {gpu}"
     pages = {report: schedule_page(title, planned)} if report else {}
@@ -283,10 +284,8 @@ def rates_of(source: Path) -> Acceptance:
     return replace(rates, provenance=stamp)
 
 
-def _replays(folder: Path | None, rates: Acceptance) -> Replays | None:
+def _replays(folder: Path, rates: Acceptance) -> Replays:
     """The texts of a trace, whose sampling the rates must share."""
-    if folder is None:
-        return None
     from reference.tracing import replays
 
     return replays(folder, rates=rates)

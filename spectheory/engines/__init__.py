@@ -24,7 +24,6 @@ from spectheory.engines import (
     medusa,
     mlx_lm,
     reports,
-    sequoia,
     sglang,
     tensorrt_llm,
     vllm,
@@ -75,7 +74,6 @@ ALL: tuple[Engine, ...] = (
     hugging_face.ENGINE,
     llama_cpp.ENGINE,
     mlx_lm.ENGINE,
-    sequoia.ENGINE,
 )
 """The engines of this package."""
 
@@ -183,8 +181,8 @@ def read_report(
         InputError: `name` or `model` is unknown, a report cannot be read or is given twice, or scrapes are not of one
             run of a server or are of several models.
 
-    >>> read_report("0.6 0.2 0.05", "sequoia-vector").acceptance.table.tolist()
-    [[0.6, 0.2, 0.05]]
+    >>> read_report("draft acceptance rate = 0.50000 (  300 accepted /   600 generated)", "llama.cpp-log").drafted
+    600
     """
     return reports.read(_engine_with(name), name, report, model, min_trials, assume_constant)
 

@@ -128,11 +128,6 @@ def nothing_decoded() -> InputError:
     return InputError("the report shows no decoding: take scrapes around traffic, or give a log with requests in it")
 
 
-def text_of_file(path: Path) -> str:
-    """The text in a file; bytes that are not UTF-8 are replaced, because the logs of engines can contain them."""
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
 @dataclass(frozen=True, eq=False)
 class Engine:
     """One serving engine: how plans are exported to it, and how its reports are read.
@@ -149,7 +144,6 @@ class Engine:
             raises PlainIsFastestError if nothing beats plain decoding, and InputError if the version cannot run it.
         readers: the readers of its reports, by names such as "vllm-metrics".
         off: arguments that turn speculation off; empty if leaving out all arguments does this.
-        text_of: reads the file of a report as text; set it for an engine whose reports are binary files.
         benchmarks: the formats of its benchmarks' files, by names such as "vllm-serve".
     """
 
@@ -160,7 +154,6 @@ class Engine:
     exporter: Callable[[Fitting, str], Export] | None = None
     readers: Mapping[str, Reader] = field(default_factory=dict)
     off: tuple[str, ...] = ()
-    text_of: Callable[[Path], str] = text_of_file
     benchmarks: Mapping[str, BenchmarkFormat] = field(default_factory=dict)
 
     def release(self, version: str | None = None) -> str:

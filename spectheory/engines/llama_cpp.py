@@ -220,7 +220,6 @@ LONGEST_FORWARD = 256
 LAST_LOGITS = "a forward of a prompt computes the logits of its last token only; a verification computes all of them"
 SPREAD = 0.1
 """By this share the mean rate may differ from the times: without samples, it is above the rate of the mean time."""
-_SIZES = {"Small": "S", "Medium": "M", "Large": "L"}
 
 
 def _bench(entry: Entry, conditions: Conditions) -> Run | str:
@@ -273,24 +272,13 @@ def _named(entry: Entry) -> dict[str, Any]:
     devices = entry.text("devices")
     most = 1 if entry.data.get("split_mode") == "none" else len(devices.split("/")) if devices else len(gpus)
     used = gpus[:most]
-    key, value = entry.text("type_k"), entry.text("type_v")
     return {
         "model": entry.text("model_filename"),
         "gpu": " + ".join(dict.fromkeys(used)) or None,
         "gpus": len(used) or None,
         "engine": "llama.cpp",
         "version": f"b{entry.count('build_number')}" if entry.has("build_number") else None,
-        "quantisation": _quantisation(entry.text("model_type") or ""),
-        "kv_dtype": key if key == value else f"{key}/{value}",
     }
-
-
-def _quantisation(model_type: str) -> str | None:
-    """The format in a model's description: "llama 8B Q4_K - Medium" is q4_k_m."""
-    found = re.search(r"\b(I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4|NVFP4)(?: - (Small|Medium|Large))?", model_type)
-    if found is None:
-        return None
-    return found[1].lower() + (f"_{_SIZES[found[2]].lower()}" if found[2] else "")
 
 
 ENGINE = Engine(

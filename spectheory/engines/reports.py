@@ -86,7 +86,7 @@ def _of_models(
 
 def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
     """What is read, by the served model: the texts one after another, or the `Metrics` of one scrape or between two."""
-    texts = [_text(engine, each) for each in _listed(report)]
+    texts = [_text(each) for each in _listed(report)]
     if len(set(texts)) < len(texts):
         raise InputError("two of the reports are the same and would count twice: give each once")
     if not engine.readers[kind].scraped:
@@ -97,11 +97,12 @@ def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
     return (scrapes[0] if len(scrapes) == 1 else scrapes[1].since(scrapes[0])).by_label(MODEL)
 
 
-def _text(engine: Engine, report: str | Path) -> str:
+def _text(report: str | Path) -> str:
     """The text of one report."""
     if isinstance(report, Path) and not report.is_file():
         raise InputError(f"there is no file {report}: check the path")
-    text = engine.text_of(report) if isinstance(report, Path) else report
+    # bytes that are not UTF-8 are replaced, because the logs of engines can contain them
+    text = report.read_text(encoding="utf-8", errors="replace") if isinstance(report, Path) else report
     if not text.strip():
         raise InputError("the report is empty: give the text that the engine reported")
     return text

@@ -270,12 +270,9 @@ def _served(entry: Entry, conditions: Conditions) -> Run:
         _speculation(entry, info),
         conditions,
         model=info.text("model_path"),
-        draft=info.text("speculative_draft_model_path"),
         gpus=info.count("tp_size", least=1) if info.has("tp_size") else None,
         engine=next((name for name in ("sglang", "vllm") if backend.startswith(name)), None),
         version=info.text("version"),
-        quantisation=info.text("quantization"),
-        kv_dtype=info.text("kv_cache_dtype"),
     )
 
 

@@ -1,4 +1,4 @@
-"""TensorRT-LLM: its statistics from iterations and Prometheus, and its `speculative_config` in YAML.
+"""TensorRT-LLM: its statistics from iterations, and its `speculative_config` in YAML.
 
 The names are from cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21.
 `acceptanceLength` is the mean over requests that drafted, so accepted + requests = acceptanceLength * requests.
@@ -28,7 +28,6 @@ from typing import Any
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
-from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.hardware.model_config import ModelConfig
@@ -206,19 +205,6 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
     return drafted, accepted, requests
 
 
-def from_metrics(metrics: Metrics, min_trials: int = 100) -> Statistics:
-    """Statistics of Prometheus metrics: token counters since the start, and the last iteration's acceptance length."""
-    del min_trials
-    prefix = "trtllm_spec_decode_"
-    names = [prefix + "num_draft_tokens", prefix + "num_accepted_tokens"]
-    for name in names:
-        metrics.require(name)
-    drafted, accepted = map(metrics.counter, names)
-    tau = metrics.gauge(prefix + "acceptance_length")
-    said = "the counters do not count cycles, and tau is a gauge of the last iteration, not a mean since the start"
-    return Statistics(None, tau or None, None, drafted, accepted, (TOTALS_ONLY, said))
-
-
 def observe_iterations(text: str, min_trials: int) -> Observed:
     """A server by its iterations: those with drafts, or all iterations if none has."""
     data = json_values(text)
@@ -259,6 +245,5 @@ ENGINE = Engine(
     exporter=_fitted,
     readers={
         "trtllm-stats": Reader(lambda text, least: from_iteration_stats(json_values(text), least), observe_iterations),
-        "trtllm-metrics": Reader(from_metrics, scraped=True),
     },
 )

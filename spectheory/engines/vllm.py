@@ -23,7 +23,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
 from spectheory.core.checks import is_digits
@@ -106,6 +105,7 @@ def _fitted(fitting: Fitting, version: str) -> Export:
 
 PREFIX = "vllm:spec_decode_num_"
 PER_POSITION = PREFIX + "accepted_tokens_per_pos"
+BY_LENGTH = "acceptance_histogram_by_draft_length"
 LATENCY = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
 PROMPTS_TOO = "the time of a step contains the prompts that are read in the same step"
 _GENERATED = r"Avg generation throughput:\s*([\d.]+) tokens/s.*?Running:\s*(\d+) reqs"
@@ -208,10 +208,10 @@ def observe_log(text: str, min_trials: int) -> Observed:
 def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
     """Statistics of a server's responses, which are added.
 
-    The server must run with `--per-request-spec-decode-metrics summary` or `detailed`. Each item of `data` is a
-    response, its `metrics`, or the value under `speculative_decoding` in these. Items without drafted tokens are left
-    out. Drafts of different lengths do not bias the rates if the response has histograms by draft length, or the steps
-    of `detailed`. One request has few cycles: lower `min_trials`, and expect wide intervals.
+    The server must run with `--per-request-spec-decode-metrics summary`. Each item of `data` is a response, its
+    `metrics`, or the value under `speculative_decoding` in these. Items without drafted tokens are left out. Drafts of
+    different lengths do not bias the rates if the response has histograms by draft length. One request has few cycles:
+    lower `min_trials`, and expect wide intervals.
     """
     read = [_request(item) for item in data]
     used = [row for row in read if row[1]] or read[:1]
@@ -232,9 +232,9 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
         raise missing("the response", ["acceptance_histogram"], inner)
     histogram = counts("acceptance_histogram", histogram)
     drafts, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
-    by_length, source = _by_length(inner)
+    by_length = _by_length(inner)
     counted = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
-    agree(f"the sum of {source}", sum(counted[0]), accepted, "acceptance_histogram", 0)
+    agree(f"the sum of {BY_LENGTH}", sum(counted[0]), accepted, "acceptance_histogram", 0)
     for name, expected in (("num_spec_steps", drafts), ("num_accepted_draft_tokens", accepted)):
         if inner.get(name) is not None:
             agree(name, count(name, inner[name]), expected, "acceptance_histogram", 0)
@@ -244,22 +244,16 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
     return counted, drafts, None if drafted is None else count("num_draft_tokens", drafted)
 
 
-def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
-    """(histograms by draft length, name of the field they come from). They are empty if no field has them."""
-    name = "acceptance_histogram_by_draft_length"
+def _by_length(inner: Mapping[str, Any]) -> dict[int, list[int]]:
+    """The histograms by draft length; empty if the response has none."""
     made: dict[int, list[int]] = {}
-    for k, row in mapping(name, inner.get(name) or {}).items():
-        made[int(k) if is_digits(k) else -1] = counts(f"{name}[{k}]", row)
+    for k, row in mapping(BY_LENGTH, inner.get(BY_LENGTH) or {}).items():
+        made[int(k) if is_digits(k) else -1] = counts(f"{BY_LENGTH}[{k}]", row)
         if not is_digits(k) or len(row) != int(k) + 1:
-            raise InputError(f"{name} must have k + 1 counts for each draft length k, got {len(row)} under {k!r:.40}")
-    if made:
-        return made, name
-    accepted, drafted = (counts(key, inner.get(key) or []) for key in ("per_step_accepted", "per_step_drafted"))
-    for j, k in zip_longest(accepted, drafted, fillvalue=-1):
-        if not 0 <= j <= k:
-            raise InputError("per_step_accepted must be at most per_step_drafted, and equally long")
-        made.setdefault(k, [0] * (k + 1))[j] += 1
-    return made, "per_step_accepted"
+            raise InputError(
+                f"{BY_LENGTH} must have k + 1 counts for each draft length k, got {len(row)} under {k!r:.40}"
+            )
+    return made
 
 
 def _served(entry: Entry, conditions: Conditions) -> Run:

@@ -78,7 +78,7 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str
@@ -151,7 +151,8 @@ class CalibratedCosts(Record):
         Raises:
             InputError: a number is out of range, or the models and the caches do not fit into memory.
         """
-        found = self.setup.latency(batch, context, self.costs, self.engine)
+        place = vars(self.setup) | {"batch": batch, "context": context, "engine": self.engine}
+        found = Latency.roofline(**place, costs=self.costs)
         return replace(found, provenance=found.provenance.assuming(self.said, *self.warnings))
 
     def require_for(self, inputs: RooflineInputs) -> tuple[str, ...]:
@@ -194,7 +195,6 @@ def calibrate(
     parallel: Parallel | None = None,
     drafting: Drafting | None = None,
     quant: str | None = None,
-    kv_dtype: str | None = None,
     noise: float = NOISE,
     costs: EngineCosts | None = None,
     curves: Iterable[KernelCurve] | None = None,
@@ -216,7 +216,6 @@ def calibrate(
         engine: the engine that was measured, such as `vllm` or `vllm@0.11`; None is the one that the runs name, or
             `vllm`. A version that the runs name is added.
         quant: format of the target's weights; None keeps the one of the config.
-        kv_dtype: format of the KV caches; None keeps the one of the config.
         noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
             costs: 0.02 is 2%.
         costs: the costs from which the calibration starts; None is those of the engine in the shipped table.
@@ -247,7 +246,7 @@ def calibrate(
             f"{speculative.where}a speculative run needs the draft: name a draft model or a head, or ngram if drafts "
             "are looked up"
         )
-    first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)), quant, kv_dtype)
+    first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)), quant)
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), drafting or usual
     if curves is None:
@@ -264,7 +263,7 @@ def calibrate(
         gpus=gpus,
         target=first.name,
         draft=None if second is None else second.name,
-        settings={"engine": engine, "quant": quant, "kv_dtype": kv_dtype},
+        settings={"engine": engine, "quant": quant},
     ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
     found = fitted(known, setup, shipped, widths, noise)
     return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)

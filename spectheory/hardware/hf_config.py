@@ -53,17 +53,9 @@ class Cache:
     flops: int
     window: int | None = None
 
-    def tokens(self, first: float, last: float) -> float:
-        """The number of tokens in the cache of one layer, on average over the contexts from `first` to `last`.
-
-        It is the mean of min(context, window): the integral of two straight parts.
-        """
-        limit = self.window
-        if limit is None or last <= limit:
-            return (first + last) / 2
-        if first >= limit:
-            return limit
-        return ((limit - first) * (first + limit) / 2 + (last - limit) * limit) / (last - first)
+    def tokens(self, context: float) -> float:
+        """The number of tokens in the cache of one layer after `context` tokens."""
+        return context if self.window is None else min(context, self.window)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -150,7 +149,6 @@ class Latency(Record):
         batch: int = 1,
         context: int | None = None,
         lengths: tuple[float, float] | None = None,
-        tokens: Iterable[int] | None = None,
         gpus: int = 1,
         engine: str = DEFAULT_ENGINE,
         costs: EngineCosts | None = None,
@@ -169,12 +167,10 @@ class Latency(Record):
                 `ngram` or `suffix` if drafts are looked up, which takes no time.
             batch: the number of sequences that run together in a forward.
             context: tokens of each sequence in the KV cache; the mean, if they differ. None is 1,024, or with `lengths`
-                the mean seconds of all contexts of a request.
+                the mean of the contexts of a request.
             lengths: mean tokens of a prompt and of an answer. The prompts of new requests are then processed beside the
                 steps (chunked prefill): `batch * prompt / answer` tokens a plain step, and tau times as many a cycle
                 that yields tau tokens of each sequence. None counts no prompts.
-            tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
-                goes up to 256.
             gpus: the number of GPUs.
             engine: the engine whose costs are used, such as `vllm`; for a version of it, `vllm@0.11`.
             costs: your own shares of peak rates and overheads; None uses those of the engine in the shipped table.
@@ -193,10 +189,9 @@ class Latency(Record):
                 the memory of the GPUs.
         """
         given, (prompt, answer) = costs is not None, lengths or (0.0, 1.0)
-        start, end = (DEFAULT_CONTEXT if context is None else context), None
-        if context is None and lengths is not None:
-            start, end = prompt, prompt + answer
-        first, second = pair_of(target, draft, math.ceil(start if end is None else end), quant, kv_dtype)
+        if context is None:
+            context = DEFAULT_CONTEXT if lengths is None else round(prompt + answer / 2)
+        first, second = pair_of(target, draft, context, quant, kv_dtype)
         card, models = gpu_of(gpu), [first] if second is None else [first, second]
         if curves is None:
             curves = () if given else kernel_curves(engine)
@@ -204,11 +199,10 @@ class Latency(Record):
             card,
             gpus,
             batch,
-            start,
+            context,
             EngineCosts.of(engine) if costs is None else costs,
             usual_parallel(engine) if parallel is None else parallel,
             batch * prompt / answer,
-            end,
             tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)) if curves else (),
         )
         place.require_memory(first, second)
@@ -216,13 +210,12 @@ class Latency(Record):
         inputs = RooflineInputs(place, plain[0], plain[1] if second else None, engine, given)
         if drafting is None:
             drafting = "at once" if second is not None and second.drafts_at_once else "levels"
-        grid = TOKENS if tokens is None else tuple(tokens)
         said = _said_of_drafting(None if second is None else drafting, place.costs)
         stamp = place.provenance(first, second, engine, given, said)
         return cls(
-            np.array(grid),
-            np.array([place.mean_context]),
-            **inputs.seconds(grid),
+            np.array(TOKENS),
+            np.array([context]),
+            **inputs.seconds(TOKENS),
             drafting=drafting,
             computed=True,
             provenance=stamp.replace(draft=lookup_named(draft)) if second is None and isinstance(draft, str) else stamp,
@@ -259,10 +252,6 @@ class Latency(Record):
                 "forward times are smoothed, so that none falls as tokens are added"
             ),
         )
-
-    def covers(self, context: int) -> bool:
-        """Whether `context` is within the measured contexts."""
-        return bool(self.contexts[0] <= context <= self.contexts[-1])
 
     def target(self, tokens: int, context: int) -> float:
         """Seconds of one target forward of `tokens` tokens after `context` cached tokens."""

@@ -168,24 +168,19 @@ class ModelConfig:
         always = self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
         return always + self.shape.moe_layers * self.bytes_of_an_expert * self.expected_experts(tokens)
 
-    def flops_per_token(self, context: float, last: float | None = None) -> float:
-        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention.
-
-        With `last`, it is the mean over the contexts from `context` to `last`, each for the same share of the time.
-        """
-        shape, last = self.shape, context if last is None else last
+    def flops_per_token(self, context: float) -> float:
+        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
+        shape = self.shape
         multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
-        caches = shape.caches if last else ()
-        attention = sum(cache.layers * cache.flops * cache.tokens(context, last) for cache in caches)
+        attention = sum(cache.layers * cache.flops * cache.tokens(context) for cache in shape.caches)
         return 2.0 * multiplied + attention + shape.state_flops
 
-    def kv_bytes(self, context: float, last: float | None = None) -> float:
+    def kv_bytes(self, context: float) -> float:
         """Bytes of the KV cache of one sequence of `context` tokens, with the states of recurrent layers.
 
-        A forward reads all of them. A layer with a window keeps the window only. `last` is as in `flops_per_token`.
+        A forward reads all of them. A layer with a window keeps the window only.
         """
-        last = context if last is None else last
-        kept = sum(cache.layers * cache.values * cache.tokens(context, last) for cache in self.shape.caches)
+        kept = sum(cache.layers * cache.values * cache.tokens(context) for cache in self.shape.caches)
         return kept * self.kv_bytes_per_value + self.shape.state_bytes
 
     @property

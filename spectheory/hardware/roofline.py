@@ -17,8 +17,7 @@ elsewhere predicts the speedups and the forwards of 3,000 tokens that TensorRT E
 
 Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
 only the ones that the tokens use together. Every term is linear in the context, except for layers with a window, so
-the mean context serves for a distribution of contexts. With `last_context`, the terms are means over the contexts of a
-request, for such layers too.
+the mean context serves for a distribution of contexts.
 
 Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; the fit in docs/validation.md.
 """
@@ -43,7 +42,6 @@ from spectheory.hardware.engine_costs import (
     Overheads,
     Parallel,
     origin,
-    split,
 )
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.hf_config import LARGEST
@@ -78,8 +76,6 @@ class Roofline:
             divided, and each layer with experts pays an exchange of tokens. `layers` gives each GPU some of the layers;
             the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
         prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
-        last_context: the context at the end of a request, if `context` is the one at its start. All terms are then
-            means over the contexts in between, each for the same share of the time. None if `context` is the only one.
         curves: measured curves of kernels. A forward of a model whose weights have the format of a curve, on the GPU of
             the curve, follows it; all others have the shares of `costs`.
     """
@@ -87,24 +83,15 @@ class Roofline:
     gpu: Gpu
     gpus: int = 1
     batch: int = 1
-    context: float = 1024
+    context: int = 1024
     costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
     parallel: Parallel = "tensor"
     prefill_tokens: float = 0.0
-    last_context: float | None = None
     curves: tuple[KernelCurve, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, least in (("gpus", 1), ("batch", 1)):
+        for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
             check_whole(name, getattr(self, name), least, most=LARGEST)
-        if self.last_context is None:
-            if isinstance(self.context, float) and self.context.is_integer():
-                object.__setattr__(self, "context", int(self.context))
-            check_whole("context", self.context, 0, most=LARGEST)
-        elif not 0 <= self.context <= self.last_context <= LARGEST:
-            raise InputError(
-                f"context and last_context must rise, from 0 to {LARGEST:,}, got {self.context} and {self.last_context}"
-            )
         if self.parallel not in get_args(Parallel):
             raise InputError(f"parallel must be one of {', '.join(get_args(Parallel))}, got {self.parallel!r:.60}")
         check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
@@ -134,8 +121,8 @@ class Roofline:
         n = np.asarray(tuple(tokens))
         if n.size == 0 or n.dtype.kind not in "iu" or n.min() < 1:
             raise InputError(f"tokens must be whole numbers of at least 1, got {n.tolist()}")
-        short, whole = model.flops_per_token(0), model.flops_per_token(self.context, self.last_context)
-        cached = model.kv_bytes(self.context, self.last_context)
+        short, whole = model.flops_per_token(0), model.flops_per_token(self.context)
+        cached = model.kv_bytes(self.context)
         together, flops = self.batch * n, self._flops(model) * self._divided
         shape, costs, bandwidth = model.shape, self.costs, self.gpu.bandwidth_bytes_per_second
         weights, experts = np.full(n.shape, self._weights(model)), self._experts(model, n)
@@ -202,7 +189,7 @@ class Roofline:
             batch=self.batch,
             settings={
                 "gpu_sources": "; ".join(self.gpu.sources),
-                "context": self.mean_context,
+                "context": self.context,
                 "engine": engine,
                 **placed,
                 **prompts,
@@ -305,16 +292,10 @@ class Roofline:
             return 1.0
         return self.costs.four_bit_share if bytes_of_one < 0.8 else self.costs.eight_bit_share
 
-    @property
-    def mean_context(self) -> int:
-        """The mean of the contexts, rounded."""
-        last = self.context if self.last_context is None else self.last_context
-        return round((self.context + last) / 2)
-
     def memory_needed(self, target: ModelConfig, draft: ModelConfig | None = None) -> float:
         """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
         drafted = 0.0 if draft is None else self.memory_needed(draft)
-        whole, cached = target.weight_bytes, target.kv_bytes(self.context, self.last_context)
+        whole, cached = target.weight_bytes, target.kv_bytes(self.context)
         experts = target.shape.moe_layers * target.shape.experts * target.bytes_of_an_expert
         stored = whole - experts + experts / self.gpus if self._by_experts else whole / self.gpus
         return stored + self._sequences * cached / self._cache_shards(target) + drafted
@@ -344,7 +325,7 @@ class Roofline:
         more = [self.gpus * 2**doubling for doubling in range(1, 8)]
         fits += [f"gpus={gpus} fits" for gpus in more if not misses(gpus=gpus)][:1]
         raise InputError(
-            f"{weights} with the cache of batch={self.batch} at context={self.mean_context} need {needed / 1e9:,.6g} "
+            f"{weights} with the cache of batch={self.batch} at context={self.context} need {needed / 1e9:,.6g} "
             f"GB on each GPU, gpus={self.gpus} {self.gpu.name} offers {offered / 1e9:.6g} GB "
             f"({self.costs.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
             + ", ".join([*fits, "or a shorter context, a larger GPU or packed weights"])
@@ -422,8 +403,3 @@ class RooflineInputs:
         """The errors that deployments of this class had in the validation."""
         name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
         return ClassErrors.of(name, calibrated=self.given)
-
-    @property
-    def engine_name(self) -> str:
-        """The name of the engine without its version."""
-        return split(self.engine)[0]

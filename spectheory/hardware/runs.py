@@ -29,8 +29,8 @@ class Step:
 class Run:
     """One measured time of a deployment.
 
-    The names are those of the benchmark's file: a path of a model file, an engine's name of a format, a GPU as its
-    driver calls it. None means that the file does not say it.
+    The names are those of the benchmark's file: a path of a model file, a GPU as its driver calls it. None means that
+    the file does not say it.
 
     Attributes:
         kind: "plain" for a decoding step of a batch, "forward" for one forward of `tokens` tokens of each sequence,
@@ -45,13 +45,10 @@ class Run:
         prefill_tokens: prompt tokens per step that the engine processed between or within the measured steps; 0 if the
             prompts were processed before.
         model: the target.
-        draft: the draft.
         gpu: the GPU.
         gpus: number of GPUs.
         engine: the engine, as in `spectheory.engines.names()`.
         version: version of the engine.
-        quantisation: format of the weights.
-        kv_dtype: format of the KV cache.
         source: where the figures are from, such as "bench.json, entry 2 (tg128)".
 
     Raises:
@@ -67,13 +64,10 @@ class Run:
     tau: float | None = None
     prefill_tokens: float = 0.0
     model: str | None = None
-    draft: str | None = None
     gpu: str | None = None
     gpus: int | None = None
     engine: str | None = None
     version: str | None = None
-    quantisation: str | None = None
-    kv_dtype: str | None = None
     source: str = ""
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, KernelCurve, Parallel, split
 from spectheory.hardware.gpus import Gpu, known_gpu
-from spectheory.hardware.latency import Drafting, Latency
+from spectheory.hardware.latency import Drafting
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import known_model
 from spectheory.hardware.roofline import Roofline
@@ -57,14 +57,6 @@ class TimedSetup:
         """
         place = self.gpu, self.gpus, batch, context, costs, self.parallel
         return Roofline(*place, prefill_tokens, curves=self.curves)
-
-    def latency(self, batch: int, context: int, costs: EngineCosts, engine: str) -> Latency:
-        """The latency for `batch` sequences with these costs.
-
-        Raises:
-            InputError: as `Latency.roofline`.
-        """
-        return Latency.roofline(**vars(self), batch=batch, context=context, costs=costs, engine=engine)
 
     def seconds(self, run: Run | Step, costs: EngineCosts) -> float:
         """The predicted seconds of a run or a step. Between whole batch sizes they are interpolated linearly.

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 
 from spectheory.hardware.deployment_class import IN_WORDS, ClassErrors, LogErrors
+from spectheory.hardware.engine_costs import split
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.roofline import RooflineInputs
 
@@ -113,7 +114,7 @@ def confidence_of(latencies: Sequence[Latency], speedup: Callable[[Latency], flo
     classes = tuple(BatchClass(sizes[0], sizes[-1], errors) for errors, sizes in batches.items())
     latency, inputs = computed[0]
     break_even = None if speedup is None else _break_even(latency, inputs, speedup)
-    return Confidence(inputs.engine_name, classes, break_even)
+    return Confidence(split(inputs.engine)[0], classes, break_even)
 
 
 def _break_even(latency: Latency, inputs: RooflineInputs, speedup: Callable[[Latency], float]) -> BreakEven:

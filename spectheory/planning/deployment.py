@@ -12,7 +12,7 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import DEFAULT_CONTEXT, Drafting, Latency, record_path
+from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency, record_path
 from spectheory.hardware.models import draft_of, kind_named, lookup_named, model, shipped_name
 from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
 from spectheory.planning.planner import schedule
@@ -51,8 +51,6 @@ class Deployment:
             engine of calibrated `costs`, otherwise `vllm`.
         parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf` and
             `llama.cpp`, otherwise `tensor`.
-        drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`); None is
-            as measured, and for computed times usual for the draft, see `ModelConfig.drafts_at_once`.
         prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. Times are then computed,
             because measured records have no times of prompts. None, without both, counts no prompts.
         costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
@@ -79,18 +77,16 @@ class Deployment:
     kv_dtype: str | None = None
     engine: str | None = None
     parallel: Parallel | None = None
-    drafting: Drafting | None = None
     prompt_tokens: float | None = None
     output_tokens: float | None = None
     costs: CalibratedCosts | EngineCosts | None = None
 
     def __post_init__(self) -> None:
-        if self.prompt_tokens is None and self.output_tokens is None:
+        if self._lengths is None:
+            if self.prompt_tokens is not self.output_tokens:
+                raise InputError("prompt_tokens and output_tokens belong together: give both, or a context instead")
             return
-        if self.prompt_tokens is None or self.output_tokens is None:
-            given, other = ("prompt", "output") if self.output_tokens is None else ("output", "prompt")
-            raise InputError(f"{given}_tokens needs {other}_tokens: give both, or a context without either")
-        prompt, output = self.prompt_tokens, self.output_tokens
+        prompt, output = self._lengths
         check_not_negative("prompt_tokens", prompt, ": give the mean number of tokens of a prompt")
         check_not_negative("output_tokens", output, ": give the mean number of tokens of an answer")
         if output == 0:
@@ -129,26 +125,27 @@ class Deployment:
         """
         if record := self._measured(batch):
             return record
-        calibrated = self.costs if isinstance(self.costs, CalibratedCosts) else None
+        costs, curves = self.costs, None
+        if isinstance(costs, CalibratedCosts):
+            costs, curves = costs.costs, costs.setup.curves
         computed = Latency.roofline(
             gpu=self.gpu,
             target=self.target,
             draft=self.draft,
             gpus=self.gpus,
             batch=batch,
-            context=self.context if self._lengths else self.planned_context,
+            context=self.planned_context,
             lengths=self._lengths,
             engine=self.timed_engine,
-            costs=calibrated.costs if calibrated else self.costs,
-            curves=calibrated.setup.curves if calibrated else None,
+            costs=costs,
+            curves=curves,
             parallel=self.parallel,
-            drafting=self.drafting,
             quant=self.quant,
             kv_dtype=self.kv_dtype,
         )
-        if calibrated is None or computed.inputs is None:
+        if not isinstance(self.costs, CalibratedCosts) or computed.inputs is None:
             return computed
-        return replace(computed, provenance=computed.provenance.assuming(*calibrated.require_for(computed.inputs)))
+        return replace(computed, provenance=computed.provenance.assuming(*self.costs.require_for(computed.inputs)))
 
     def schedule(
         self,
@@ -222,9 +219,8 @@ class Deployment:
         if not (path := self._record(batch)).is_file():
             return None
         record = Latency.load(path)
-        if record.computed or not record.covers(self.planned_context):
-            return None
-        return record if self.drafting is None else replace(record, drafting=self.drafting)
+        covers = record.contexts[0] <= self.planned_context <= record.contexts[-1]
+        return record if covers and not record.computed else None
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET, ByRates, Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.confidence import confidence_of, spans
-from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, fastest, planned_verifiers
+from spectheory.planning.replayed import ReplayedChoice, ReplayedOptions, fastest
 from spectheory.planning.schedule_record import OFF, Option, Schedule, check_batches
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, name_of
@@ -123,7 +123,6 @@ def evaluate(
     *,
     context: int | None = None,
     replays: Replays | None = None,
-    verifier: str | None = None,
 ) -> Schedule:
     """A plan with your own tree, for its predictions, and with the fastest chain that is not larger.
 
@@ -132,21 +131,17 @@ def evaluate(
         acceptance: rates by depth and rank.
         latency: forward times.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
-        replays: texts of a trace, on which the tree is replayed; None predicts tau from the rates, as in `plan`.
-        verifier: the name of the verifier that is replayed; None means the fastest one.
+        replays: texts of a trace, on which the tree is replayed with the fastest verifier; None predicts tau from the
+            rates, as in `plan`.
 
     Raises:
-        InputError: `context` is outside the measured contexts, the tree cannot be replayed on the texts or with this
-            verifier, or a verifier is named without texts or for a tree without drafted nodes.
+        InputError: `context` is outside the measured contexts, or the tree cannot be replayed on the texts.
 
     >>> rates, times = Acceptance.by_rank([0.6, 0.2]), Latency.constant(draft_seconds=0.1)
     >>> round(evaluate(Tree.chain(2), rates, times).speedup, 3)
     1.633
     """
     context, limits = latency.context_of(context), Limits(max(1, tree.budget))
-    if verifier is not None and (replays is None or not tree.budget):
-        needs = "replays: rates alone do not tell verifiers apart" if replays is None else "a tree with drafted nodes"
-        raise InputError(f"verifier {verifier!r:.60} needs {needs}, got {tree}")
     if replays is None:
         rates = ByRates.of(acceptance)
         own, chains = Option(tree), [Option(Tree.chain(length)) for length in range(1, limits.longest_chain + 1)]
@@ -154,10 +149,7 @@ def evaluate(
         rates = ByRates(acceptance)
         replayed = ReplayedOptions(replays, rates)
         chains = replayed.chains(limits.longest_chain)
-        options = replayed.of(tree, verifier) if tree.budget else [OFF]
-        if not options:
-            known = ", ".join(name_of(one) for one, _ in planned_verifiers(replays, tree))
-            raise InputError(f"verifier must be one that a plan replays for {tree}, {known}, got {verifier!r:.60}")
+        options = replayed.of(tree) if tree.budget else [OFF]
         own = replayed.with_reach(fastest(options, rates, latency, context))
     chain = own if tree.is_chain else fastest([OFF, *chains], rates, latency, context)
     rows = [(own, chain)]
@@ -194,7 +186,13 @@ def _schedule(
     def highest(latency: Latency) -> float:
         return max(option.speedup(rates, latency, context) for option in drafted)
 
-    made = Schedule(
+    stamp = Provenance.merged([latency.provenance for latency in latencies])
+    said = []
+    for sentence in _assumptions(rates, latencies, options, chosen):
+        holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
+        partly = holds.any() and not holds.all() and sentence not in rates.acceptance.provenance.assumptions
+        said.append(f"at batch {spans(np.array(batches), holds)}: {sentence}" if partly else sentence)
+    return Schedule(
         acceptance=rates.acceptance,
         context=context,
         batches=np.array(batches),
@@ -203,27 +201,23 @@ def _schedule(
         choice=choice,
         chain_choice=chain_choice,
         limits=limits,
-        provenance=Provenance.merged([latency.provenance for latency in latencies]),
+        provenance=stamp.replace(assumptions=tuple(dict.fromkeys(said))),
         confidence=confidence_of(latencies, highest if drafted else None),
     )
-    said = []
-    for sentence in _assumptions(made, chosen):
-        holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
-        partly = holds.any() and not holds.all() and sentence not in rates.acceptance.provenance.assumptions
-        said.append(f"at batch {spans(made.batches, holds)}: {sentence}" if partly else sentence)
-    return replace(made, provenance=made.provenance.replace(assumptions=tuple(dict.fromkeys(said))))
 
 
-def _assumptions(made: Schedule, chosen: Sequence[Option]) -> Iterator[str]:
+def _assumptions(
+    rates: ByRates, latencies: Sequence[Latency], options: Sequence[Option], chosen: Sequence[Option]
+) -> Iterator[str]:
     """What the predictions assume about the rates and about the times, one sentence each.
 
     Of the rates, replayed predictions assume nothing: they only propose trees.
     """
-    rates, latencies, stamp = made.rates, made.latencies, made.acceptance.provenance
-    if made.other_models:
-        yield made.other_models
-    if not made.is_replayed:
-        deepest, known = max(option.tree.max_depth for option in chosen), made.acceptance.depths
+    stamp = rates.acceptance.provenance
+    if other := other_models(stamp, latencies[0].provenance):
+        yield other
+    if not any(option.replayed for option in options):
+        deepest, known = max(option.tree.max_depth for option in chosen), rates.acceptance.depths
         yield from stamp.assumptions
         if deepest and rates.unfit:
             yield f"tau is a product of rates, because no classes of contexts fit their counts: {rates.unfit}"
@@ -240,10 +234,18 @@ def _assumptions(made: Schedule, chosen: Sequence[Option]) -> Iterator[str]:
     for timed in dict.fromkeys(latency.provenance.sampling for latency in latencies):
         if stamp.sampling and timed and timed != stamp.sampling:
             yield f"the overheads were measured at {timed}, and are used for decoding at {stamp.sampling}"
-    sampled = sorted({option.verifier for option in made.options if option.verifier} - {name_of(Greedy())})
+    sampled = sorted({option.verifier for option in options if option.verifier} - {name_of(Greedy())})
     names = [name for name in sampled if any(name not in latency.verifier_seconds for latency in latencies)]
     if names:
         yield (
             f"the overheads of {', '.join(names)} were not measured: these verifiers are timed with the overheads of "
             "the latency record, which are the same for all of them"
         )
+
+
+def other_models(rates: Provenance, times: Provenance) -> str:
+    """Of which models the rates and the times are, if they name different ones; otherwise ""."""
+    named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
+    differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
+    measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
+    return f"rates were measured with {measured} and are used with {used}" if differing else ""

@@ -165,7 +165,8 @@ class ReplayedChoice:
             depth=min(limits.max_depth or self.options.deepest, self.options.deepest),
             fanout=min(limits.max_fanout or limits.max_budget, texts[0].candidates or limits.max_budget),
         )
-        return [tree for tree in counted_trees(paths, BUDGETS) if self.options.can_judge(tree)]
+        trees = [Tree.from_paths(paths[:budget]) for budget in BUDGETS if budget <= len(paths)]
+        return list(filter(self.options.can_judge, trees))
 
     def _fastest(self, trees: list[Tree], latency: Latency, context: int) -> Option:
         options = []
@@ -285,11 +286,6 @@ def counted_paths(
             below = chances(path, passed)
             heappush(queue, (value * below[0], (*path, 0), -value, below, passed))
     return found
-
-
-def counted_trees(paths: Sequence[tuple[int, ...]], budgets: Sequence[int]) -> list[Tree]:
-    """The trees of the first paths, one for each of the budgets that there are paths for."""
-    return [Tree.from_paths(paths[:budget]) for budget in budgets if budget <= len(paths)]
 
 
 def _joined(texts: Sequence[GreedyText], level: int) -> np.ndarray:

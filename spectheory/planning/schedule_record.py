@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
@@ -243,15 +242,6 @@ class Schedule(Record):
         pays = "speculation pays at the last batch size"
         end = pays if self.break_even is None else f"break-even at batch {self.break_even}"
         return "; ".join([*ends, end])
-
-    @property
-    def other_models(self) -> str:
-        """Of which models the rates and the times are, if they name different ones; otherwise ""."""
-        rates, times = self.acceptance.provenance, self.latencies[0].provenance
-        named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
-        differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
-        measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
-        return f"rates were measured with {measured} and are used with {used}" if differing else ""
 
     @property
     def error_lines(self) -> list[str]:

@@ -9,6 +9,7 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
+from spectheory.planning.planner import other_models
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.tables import plan_rows
 
@@ -20,7 +21,8 @@ PER_LINE = 6
 
 def plan_summary(plan: Schedule) -> Group:
     """The answer in one sentence, whether rates and times are of other models, and where the time of a cycle goes."""
-    other = [Text(f"Careful: {plan.other_models}.")] if plan.other_models else []
+    said = other_models(plan.acceptance.provenance, plan.latency.provenance)
+    other = [Text(f"Careful: {said}.")] if said else []
     return Group(Text(plan.summary.partition("\n")[0], style="bold"), *other, Text(), plan_rows(plan))
 
 

@@ -40,15 +40,6 @@ def test_heads_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> No
     assert flags in result.stdout
 
 
-def test_models_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> None:
-    result = succeeded(plan(*MODEL, "--engine", "hf,llama.cpp,mlx-lm,vllm", "--out", "schedule.json"))
-    chain = Schedule.load("schedule.json").chain_ranges()[0][2].budget
-    assert json.loads(Path("generation_config.json").read_text())["num_assistant_tokens"] == chain
-    assert f"--draft-model meta-llama/Llama-3.2-1B --num-draft-tokens {chain}" in result.stdout
-    assert f"--spec-type draft-simple -md meta-llama/Llama-3.2-1B --spec-draft-n-max {chain} " in result.stdout
-    assert '"method": "draft_model"' in result.stdout
-
-
 def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> None:
     result = plan(*HEAD, "--engine", "hf,eagle,mlx-lm,trtllm@1.3", "--out", "schedule.json")
     refused(

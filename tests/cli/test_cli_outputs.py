@@ -3,12 +3,16 @@ written."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import spectheory as st
 from spectheory.cli import output
+from spectheory.cli.listing import Kind
+from spectheory.hardware.gpus import gpu_names
+from spectheory.hardware.models import model_names
 from tests.command_line import HEAD, Run, refused
 
 CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--acceptance", "0.6,0.6,0.6", "--engine", "sglang")
@@ -69,3 +73,26 @@ def test_off_a_terminal_progress_is_one_line_a_minute(
         for now in (1.0, 59.0, 61.0, 100.0, 125.0):
             tell(int(now), 1000)
     assert capsys.readouterr().err == "trace: 61 of 1,000\ntrace: 125 of 1,000\n"
+
+
+# The command `list`
+
+
+def test_it_lists_all_that_has_a_name(run: Run) -> None:
+    found = json.loads(run("list", "--json").stdout)
+    assert list(found) == [kind.value for kind in Kind]
+    assert set(found["gpus"]) == set(gpu_names())
+    assert set(found["models"]) == set(model_names())
+    assert list(found["engines"]) == st.engines.names()
+    assert {"Greedy", "SpecInfer", "Traversal"} <= set(found["verifiers"])
+    for name in found["verifiers"]:
+        assert st.verify.name_of(st.verify.verifier_of(name)) == name
+    assert all(said for rows in found.values() for said in rows.values())
+
+
+def test_it_lists_the_kinds_that_are_asked_for(run: Run) -> None:
+    shown = run("list", "gpus", "engines").stdout
+    assert "NVIDIA H100 SXM, 80 GB, 3,350 GB/s" in shown
+    assert "SGLang" in shown
+    assert "llama-3.1-8b" not in shown
+    assert run("list", "gpu").exit_code == 2

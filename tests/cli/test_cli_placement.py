@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import spectheory as st
 from tests.cli.test_cli import Run, pair, records, run
@@ -45,18 +44,6 @@ COMMANDS = [
     ("compare", "--out", "out"),
     ("demo", "--out", "out"),
 ]
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_places_the_models(run: Run, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **placement: object) -> None:
-        raise st.InputError(f"asked for {placement}")
-
-    records(run)
-    monkeypatch.setattr("reference.models.open_pair", refuse)
-    status, _, err = run(*command, "--device", "cuda:1", *COARSE)
-    wanted = {"device": "cuda:1", "dtype": torch.bfloat16}
-    assert (status, err) == (2, f"error: asked for {wanted}\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -97,7 +97,6 @@ def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Pa
     assert any("the engine has the costs of sglang@0.5.23: " in said for said in planned.provenance.assumptions)
     place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang")
     assert [at.plain(1024) for at in planned.latencies] == [place.latency(batch).plain(1024) for batch in (1, 2)]
-    assert Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", drafting="at once").latency(1).drafts_at_once
 
 
 def test_measured_records_override_the_roofline_and_the_report_says_where(rates_file: Path, tmp_path: Path) -> None:

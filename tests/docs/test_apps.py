@@ -160,14 +160,14 @@ def test_an_exported_page_brings_the_packages_and_runs_without_numba(tmp_path: P
         "import sys; sys.modules['numba'] = None\n"
         "import page, spectheory, simulate\n"
         "_, values = page.app.run()\n"
-        "print(spectheory.__file__, simulate.__file__, round(float(values['found'].best[24]), 9))\n"
+        "print(spectheory.__file__, simulate.__file__, round(float(values['lines']['best tree'][24]), 9))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     first, second, tau = done.stdout.split()
     assert not Path(first).is_relative_to(ROOT)
     assert not Path(second).is_relative_to(ROOT)
-    assert float(tau) == round(float(opened("yields")[1]["found"].best[24]), 9)
+    assert float(tau) == round(float(opened("yields")[1]["lines"]["best tree"][24]), 9)
 
 
 def test_an_exported_page_says_that_it_needs_the_network() -> None:

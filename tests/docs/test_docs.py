@@ -15,7 +15,7 @@ import pytest
 
 import spectheory as st
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen
-from tests.covering import covering
+from tests.enumeration import covering
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -67,7 +67,6 @@ ITERATION: dict[str, Any] = {
         "acceptanceLength": 2.5,
     },
 }
-TRTLLM_METRICS = "trtllm_spec_decode_num_draft_tokens_total 300\ntrtllm_spec_decode_num_accepted_tokens_total 150\n"
 SLOT = (
     "0.06.896.015 I slot print_timing: id  1 | task 0 | draft acceptance = 0.64479 (  167 accepted /   259 generated), "
     "mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)"
@@ -85,9 +84,7 @@ REPORTS: dict[str, tuple[str, int | None, float | None, list[float] | None]] = {
     "sglang-metrics": (SGLANG_METRICS, 40, 2.5, None),
     "sglang-log": ("Decode batch. #running-req: 4, accept len: 1.30, gen throughput (token/s): 130.0", None, 1.3, None),
     "trtllm-stats": (json.dumps([ITERATION, ITERATION]), 16, 2.5, None),
-    "trtllm-metrics": (TRTLLM_METRICS, None, None, None),
     "llama.cpp-log": (SERVER, 87, 2.92, [70 / 87, 55 / 70, 42 / 55]),
-    "sequoia-vector": ("0 0.6 0.2 0.05 0.15", None, None, [0.6]),
 }
 """For each kind of report a text, and the drafts, tau and rates by position in it."""
 

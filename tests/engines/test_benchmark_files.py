@@ -1,4 +1,4 @@
-"""Files of benchmarks: vllm bench serve, SGLang's bench_serving and llama-bench."""
+"""Files of benchmarks, vllm bench serve, SGLang's bench_serving and llama-bench, and the runs that they hold."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_vllm_bench_serve(tmp_path: Path) -> None:
 
 def test_sglang_bench_serving(tmp_path: Path) -> None:
     file = str(tmp_path / "bench")
-    names: dict[str, Any] = {"gpus": 2, "engine": "sglang", "version": "0.5.15", "quantisation": "fp8", "source": file}
+    names: dict[str, Any] = {"gpus": 2, "engine": "sglang", "version": "0.5.15", "source": file}
     names["model"] = "owner/target"
     assert read(tmp_path, [SERVING]).runs == (Run("plain", 4, 575.5, 0.015625, prefill_tokens=16, **names),)
-    shape: dict[str, Any] = {"tokens": 8, "depth": 3, "tau": 2.5, "draft": "owner/draft"}
+    shape: dict[str, Any] = {"tokens": 8, "depth": 3, "tau": 2.5}
     cycle = Run("speculative", 4, 575.5, 0.0390625, prefill_tokens=40, **shape, **names)
     speculative = SERVED | {"accept_length": 2.5}
     assert read(tmp_path, [speculative]).runs == (cycle,), "SGLang counts the root"
@@ -71,7 +71,7 @@ def test_sglang_bench_serving(tmp_path: Path) -> None:
 
 def test_llama_bench(tmp_path: Path) -> None:
     names: dict[str, Any] = {"model": "models/m-q4_k_m.gguf", "gpu": "NVIDIA GeForce RTX 3090", "gpus": 1}
-    names |= {"engine": "llama.cpp", "version": "b9300", "quantisation": "q4_k_m", "kv_dtype": "f16"}
+    names |= {"engine": "llama.cpp", "version": "b9300"}
     found = read(tmp_path, json.dumps([BENCH, BENCH | PROMPT, BENCH | PROMPT | {"n_prompt": 512, "avg_ts": 32000.0}]))
     where = f"{tmp_path / 'bench'}, entry "
     assert found.runs == (
@@ -90,8 +90,6 @@ def test_llama_bench(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        ({"model_type": "llama 70B IQ3_XXS - 3.0625 bpw"}, {"quantisation": "iq3_xxs"}),
-        ({"type_v": "q8_0"}, {"kv_dtype": "f16/q8_0"}),
         ({"gpu_info": "A, A", "split_mode": "none"}, {"gpu": "A", "gpus": 1}),
         ({"gpu_info": "A, A, A", "devices": "CUDA0/CUDA1"}, {"gpu": "A", "gpus": 2}),
         ({"gpu_info": "", "backends": "CPU", "n_gpu_layers": 0}, {"gpu": None, "gpus": None}),
@@ -176,3 +174,30 @@ def test_speculation_scales_the_seconds_of_a_run_and_nothing_that_was_counted(
         assert plain.tokens_per_second == pytest.approx(rate * (answer - 1), rel=1e-9)
         steps = plain.tokens_per_second / plain.batch
         assert plain.prefill_tokens * steps == pytest.approx(rate * prompt, rel=1e-9), "all prompts are prefilled"
+
+
+CYCLE: dict[str, Any] = {"kind": "speculative", "batch": 4, "context": 512.0, "tokens": 4, "depth": 3}
+
+
+def test_a_throughput_becomes_seconds_of_a_step_a_forward_and_a_cycle() -> None:
+    assert Run.from_throughput(200.0, batch=4, context=10) == Run("plain", 4, 10, 0.02)
+    forward = Run.from_throughput(400.0, kind="forward", batch=2, context=0, tokens=8)
+    assert forward == Run("forward", 2, 0, 0.04, tokens=8)
+    cycle = Run.from_throughput(400.0, tau=2.5, model="m", gpus=2, source="a, line 1", **CYCLE)
+    assert cycle == Run(seconds=0.025, tau=2.5, model="m", gpus=2, source="a, line 1", **CYCLE)
+
+
+def test_impossible_runs_and_conditions_are_refused() -> None:
+    for change, message in (
+        ({"batch": True}, "batch must be a number of at least 1, got True"),
+        ({"seconds": 0}, "seconds must be a number from 1e-30 to 1e.30, got 0"),
+        ({"tokens": 2}, "tokens must be between 1 and 1, got 2"),
+        ({"depth": 1}, "depth must be between 0 and 0, got 1"),
+        (CYCLE, r"tau of a speculative run is missing, .* batch \* tau / throughput are unknown: give the mean number"),
+        (CYCLE | {"tau": 2.5, "depth": 4}, "depth must be between 1 and 3, got 4"),
+    ):
+        given: dict[str, Any] = {"kind": "plain", "batch": 1, "context": 8, "seconds": 0.01, "source": "a.json"}
+        refuses(f"a.json: {message}", Run, **(given | change))
+    refuses("b: tokens_per_second must be a number from", Run.from_throughput, 0, context=1, source="b")
+    refuses("^tau must be a number of at least 1, got nan", Conditions, tau=float("nan"))
+    refuses("^nodes must be at least 1, got 0: for plain decoding leave it out", Conditions, nodes=0)

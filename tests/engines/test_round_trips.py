@@ -31,25 +31,6 @@ trees = (
 )
 
 
-def test_one_plan_in_the_counting_of_each_engine() -> None:
-    levels, branching, nodes = 4, 3, 11
-    plan, chain = Envelope(levels, branching, nodes), [ChainRange(1, 8, levels)]
-    flags = sglang.export(plan, version="0.5.23", algorithm="EAGLE3", model="d")
-    assert flag(flags, "--speculative-num-steps") == "4"
-    assert flag(flags, "--speculative-eagle-topk") == "3"
-    assert flag(flags, "--speculative-num-draft-tokens") == "12", "SGLang counts the root"
-    found = yaml.safe_load(tensorrt_llm.export(plan, version="1.4.0rc1", model="d").files["speculative_config.yaml"])
-    names = ("max_draft_len", "dynamic_tree_max_topK", "max_total_draft_tokens")
-    assert [found["speculative_config"][name] for name in names] == [4, 3, 11], "TensorRT-LLM does not count the root"
-    settings = json.loads(eagle.export(plan, version="3").files["from_pretrained.json"])
-    assert settings == {"total_token": 12, "depth": 3, "top_k": 3}, "EAGLE counts the root, and not the first level"
-    static = sglang.export(chain, version="0.5.15", algorithm="EAGLE", model=None)
-    assert static.args[2:] == (
-        *("--speculative-num-steps", "4", "--speculative-eagle-topk", "1"),
-        *("--speculative-num-draft-tokens", "5"),
-    )
-
-
 @given(schedules())
 def test_schedules_come_back_from_vllm_and_sglang(ranges: list[ChainRange]) -> None:
     config = json.loads(vllm.export(ranges, version="0.24", method="eagle3", model="d").args[1])

@@ -16,7 +16,7 @@ import spectheory as st
 from reference.losses import Eagle
 from reference.measuring import decoded
 from reference.models import Pair
-from reference.tracing import TraceSettings, by_request, record_trace
+from reference.tracing import TraceSettings, read_trace, record_trace
 from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import write_own_texts
@@ -58,7 +58,7 @@ def trace(pair: Pair, folder: Path, seed: int) -> object:
 
 
 def trace_of(folder: Path) -> object:
-    return [ranks.tolist() for column in ("target_token", "target_ranks") for ranks in by_request(folder, column)]
+    return read_trace(folder)
 
 
 def texts(pair: Pair, folder: Path, seed: int) -> None:

@@ -123,7 +123,7 @@ def test_a_trace_names_the_request(
     settings = TraceSettings("test", temperature=temperature, new_tokens=20, batch=2)
     with refused(role, value, tiny_folders, f"after token {FROM + 1} of request 0"):
         record_trace(pair, PROMPTS, settings, tmp_path / "trace")
-    assert not list((tmp_path / "trace").glob("part-*"))
+    assert not list((tmp_path / "trace").glob("*.parquet"))
 
 
 @pytest.mark.parametrize(

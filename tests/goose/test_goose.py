@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
-from spectheory.goose.equation_1 import geometric_sum
 from spectheory.goose.two_source import Siblings, sibling_rule
 from tests.refusals import refuses
 from tests.search.test_search import Forest, forests
@@ -91,15 +90,6 @@ def test_one_source_is_the_search_by_rank(p: float, budget: int) -> None:
             tree := best_tree(even, budget), [True] + [False] * tree.budget, 0, p, siblings="exclusive"
         ).block_efficiency
         assert goose.optimal_tree(0, p, budget, siblings="exclusive").block_efficiency == pytest.approx(best, **close)
-
-
-@fixed
-@given(low=rates, high=rates, budget=st.integers(1, 80))
-def test_it_beats_either_source_alone_where_the_spine_is_better(low: float, high: float, budget: int) -> None:
-    p_spine, p_branch = max(low, high), min(low, high)
-    both_sources = goose.optimal_tree(p_spine, p_branch, budget).block_efficiency
-    assert both_sources >= goose.optimal_tree(0, p_branch, budget).block_efficiency * (1 - 1e-12)
-    assert both_sources >= geometric_sum(p_spine, budget + 1) * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(("p_spine", "p_branch"), [(0.7, 0.2), (0.4, 0.15), (0.1, 0.6), (1.0, 0.5), (0.0, 1.0)])

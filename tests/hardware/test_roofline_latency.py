@@ -23,7 +23,7 @@ BOUNDLESS = Gpu("boundless", "", 1e18, 2e12, 5e14, None, ())
 
 
 def test_a_roofline_latency_is_the_sum_of_its_parts() -> None:
-    latency = st.Latency.roofline(**PAIR, batch=8, context=2048, tokens=[1, 10])
+    latency = st.Latency.roofline(**PAIR, batch=8, context=2048)
     place = Roofline(gpu("h100_sxm"), batch=8, context=2048)
     assert latency.target(7, 2048) == pytest.approx(place.forward_seconds(model("llama-3.1-8b"), [7])[0])
     assert latency.draft(3, 2048) == pytest.approx(place.forward_seconds(model("eagle3-llama-3.1-8b"), [3])[0])
@@ -78,9 +78,7 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
         ({"batch": 1.5}, "batch must be a whole number"),
         ({"gpus": 0}, "gpus must be between 1 and"),
         ({"context": -5}, "context must be between 0 and 1,000,000,000, got -5"),
-        ({"tokens": [2, 4]}, "tokens must start at 1"),
-        ({"tokens": [1, 4, 4]}, "tokens must be increasing"),
-        ({"tokens": [0, 4]}, r"tokens must be whole numbers of at least 1, got \[0, 4\]"),
+        ({"parallel": "x"}, "parallel must be one of tensor, expert, layers, got 'x'"),
         (LARGE, r"need 143.9.* GB on each GPU, gpus=1 h100_sxm offers 72 GB \(90% of 80 GB\): gpus=2 fits, or"),
         ({"batch": 1000}, "batch up to 398 fits, gpus=4 fits, or a shorter context, a larger GPU or packed weights"),
         (

@@ -11,7 +11,6 @@ from spectheory.hardware.engine_costs import EngineCosts, Parallel
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
-from tests.refusals import refuses
 
 COSTS = EngineCosts.of("vllm")
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
@@ -68,10 +67,6 @@ def test_a_split_by_layers_divides_memory_only() -> None:
     assert four["launches"] == pytest.approx(32e-3)
     sizes, place = model("llama-3.1-8b"), Roofline(gpu("h100_sxm"), 4, 6, 1000, COSTS, "layers")
     assert place.memory_needed(sizes) == pytest.approx((sizes.weight_bytes + 6 * sizes.kv_bytes(1000)) / 4)
-
-
-def test_a_way_to_share_that_there_is_not_is_refused() -> None:
-    refuses("parallel must be one of tensor, expert, layers, got 'x'", Roofline, gpu("h100_sxm"), parallel="x")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,16 +15,10 @@ from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import schedule
 from spectheory.search.policy_comparison import standard_policies
 from tests.plain_searches import MarkovDraft
+from tests.planning.test_plan import all_trees
 
 BUDGET = 6
 RATES = st.Acceptance.by_depth_and_rank([[0.6, 0.3, 0.05], [0.7, 0.2, 0.05], [0.4, 0.1, 0.02]])
-
-
-def all_trees(budget: int) -> Iterator[st.Tree]:
-    """Every tree of up to `budget` drafted nodes, by the parent of each node."""
-    for nodes in range(1, budget + 1):
-        for parents in itertools.product(*(range(node) for node in range(1, nodes + 1))):
-            yield st.Tree([-1, *parents])
 
 
 def latency(rng: np.random.Generator, *, mask: float = 0.0) -> st.Latency:
@@ -59,7 +52,11 @@ def test_the_plan_is_the_fastest_of_all_trees(seed: int, mask: float) -> None:
     rng = np.random.default_rng(seed)
     rates = st.Acceptance.by_depth_and_rank(-np.sort(-rng.dirichlet(np.ones(4), size=3)[:, :3], axis=1))
     at = latency(rng, mask=mask)
-    best = max(st.block_efficiency(tree, rates) * at.plain(100) / seconds(at, tree) for tree in all_trees(BUDGET))
+    best = max(
+        st.block_efficiency(tree, rates) * at.plain(100) / seconds(at, tree)
+        for tree in all_trees(BUDGET)
+        if tree.budget
+    )
     found = st.plan(rates, at, max_budget=BUDGET)
     assert found.speedup == pytest.approx(max(best, 1.0))
     assert found.cycle_seconds == pytest.approx(seconds(at, found.tree) if found.tree.budget else at.plain(100))

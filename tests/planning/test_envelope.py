@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -36,24 +34,6 @@ def grown(levels: int, branching: int, nodes: int) -> float:
         pool |= children
         beam = sorted(children, key=lambda path, of=children: -of[path])[:branching]
     return 1 + sum(sorted(pool.values(), reverse=True)[:nodes])
-
-
-@pytest.mark.parametrize("token_seconds", [0.001, 0.02, 0.1])
-def test_the_fastest_envelope_is_the_best_of_all(token_seconds: float) -> None:
-    place = latency(token_seconds)
-    found = Envelopes(RATES, max_levels=4, max_branching=3, max_budget=20).fastest([place], 512, np.ones(1))
-    speedups = {}
-    for levels in range(1, 5):
-        for branching in range(1, 4):
-            for nodes in range(1, min(20, branching + (levels - 1) * branching**2) + 1):
-                seconds = place.draft(1, 512) + (levels - 1) * place.draft(branching, 512)
-                seconds += place.target(nodes + 1, 512) + place.overhead_seconds
-                speedups[levels, branching, nodes] = grown(levels, branching, nodes) * place.plain(512) / seconds
-    assert found.speedups[0] == pytest.approx(max(speedups.values()))
-    assert speedups[dataclasses.astuple(found.envelope)] == pytest.approx(found.speedups[0])
-    assert found.block_efficiency == pytest.approx(st.block_efficiency(found.tree, RATES))
-    assert found.tree.max_depth <= found.envelope.levels
-    assert found.tree.rank.max() < found.envelope.branching
 
 
 def test_no_envelope_yields_more_than_the_optimum() -> None:

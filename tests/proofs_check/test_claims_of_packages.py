@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 from proofs_check import CLAIMS, gather
 from spectheory.cli import app
 from tests.refusals import refuses
+from tests.toy_package import install
 
 TEXTS = """
 [paper]
@@ -43,37 +43,18 @@ def check(effort):
 """
 
 
-FILES = {
-    "ours/__init__.py": "",
-    "ours/claims.toml": TEXTS,
-    "ours/checks.py": CHECK,
-    "ours-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: ours\nVersion: 1\n",
-    "ours-1.dist-info/entry_points.txt": "[spectheory.claims]\nours = ours.checks\n",
-}
-"""A distribution whose entry point names the module ours.checks."""
-
-
-def install(folder: Path, change: Mapping[str, str]) -> None:
-    """Write the distribution with these changes into a folder."""
-    for name, text in {**FILES, **change}.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-
-
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose distributions are installed in this process; their modules and claims are forgotten afterwards."""
-    monkeypatch.syspath_prepend(tmp_path)
+    """The file of texts of an installed package; its claims are forgotten afterwards."""
     known = dict(CLAIMS)
-    yield tmp_path
+    install(tmp_path, monkeypatch, CHECK, claims="check")
+    yield tmp_path / "claims.toml"
     CLAIMS.clear()
     CLAIMS.update(known)
-    for name in ("ours", "ours.checks"):
-        sys.modules.pop(name, None)
 
 
 def test_other_packages_bring_claims(installed: Path) -> None:
-    install(installed, {})
+    installed.write_text(TEXTS, encoding="utf-8")
     gather([])
     result = CliRunner().invoke(app, ["check", "x"])
     assert result.exit_code == 0, result.output
@@ -81,21 +62,16 @@ def test_other_packages_bring_claims(installed: Path) -> None:
     assert "2 was found." in result.stdout
 
 
-NOT_LOADED = "entry point ours = ours.checks of spectheory.claims does not load"
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        ({"ours/claims.toml": TEXTS.replace("[X-1]", "[X-2]")}, "must have a table for claim X-1"),
-        (
-            {"ours/claims.toml": TEXTS.replace("evidence", "evidense")},
-            "unknown key of X-1 'evidense': did you mean evidence?",
-        ),
-        ({"ours/claims.toml": TEXTS.replace('method = "addition"', "")}, "the table of X-1 must have method"),
-        ({"ours/claims.toml": TEXTS.replace("[paper]", "[papers]")}, "must have a table [paper]"),
+        ("[X-1]", "[X-2]", "must have a table for claim X-1"),
+        ("evidence", "evidense", "unknown key of X-1 'evidense': did you mean evidence?"),
+        ('method = "addition"', "", "the table of X-1 must have method"),
+        ("[paper]", "[papers]", "must have a table [paper]"),
     ],
 )
-def test_an_entry_point_that_does_not_load_is_named(installed: Path, change: dict[str, str], message: str) -> None:
-    install(installed, change)
-    refuses(f"{NOT_LOADED}.*{re.escape(message)}", gather, [])
+def test_an_entry_point_that_does_not_load_is_named(installed: Path, old: str, new: str, message: str) -> None:
+    installed.write_text(TEXTS.replace(old, new), encoding="utf-8")
+    refused = "entry point toy = toy_package:check of spectheory.claims does not load"
+    refuses(f"{refused}.*{re.escape(message)}", gather, [])

@@ -15,18 +15,17 @@ import torch
 
 import spectheory as st
 import spectheory.verify as verifying
-from reference import compare as comparing
 from reference import hugging_face, planning_loop
 from reference.compare import RECORD, CompareSettings, compare, entrants, lossless
 from reference.decode import Decoder
-from reference.drafters import PlannedTree, PromptLookup, SuffixArray, drafters
+from reference.drafters import PlannedTree, PromptLookup, drafters
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
-from reference.planning_loop import RATES, TRACE, measured_plan
+from reference.planning_loop import RATES, measured_plan
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.tracing import by_request, replays
+from reference.tracing import read_trace
 from spectheory import otlp
 from spectheory.otlp import Solver
 from spectheory.report.comparison import decoder_rows, decoder_words
@@ -43,7 +42,6 @@ MANY = [[10 * i + j for j in range(8)] for i in range(14)]
 PROMPTS = MANY[1:3]
 FLAT = st.Latency(np.array([1, 128]), np.array([8, 68]), np.array([[1, 1.01]] * 2), np.array([[1, 1.01]] * 2) / 1e4)
 """Forwards of 128 tokens take 1% longer than those of one."""
-CORPUS = SuffixArray.build(np.random.default_rng(0).integers(300, size=(20, 400)))
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
 SETTINGS = CompareSettings((0.0, 1.0), new_tokens=16)
 GREEDILY = st.Provenance("made here", temperature=0.0)
@@ -61,7 +59,7 @@ def folder(tiny: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning_loop, "MAX_BUDGET", 8)
-        compare(folder, tiny, MANY, PROMPTS, SETTINGS, corpus=CORPUS)
+        compare(folder, tiny, MANY, PROMPTS, SETTINGS)
     return folder
 
 
@@ -71,7 +69,7 @@ def test_every_decoder_writes_the_same_greedy_texts(folder: Path) -> None:
     assert (record.tokens <= 15).all()
     greedy = [str(one) for one in record.decoders if one.temperature == 0]
     assert greedy[:5] == ["HF plain", "HF assisted, 5", "HF prompt lookup", "plain, Greedy", "chain of 5, Greedy"]
-    assert {f"{name}, Greedy" for name in ("OPT-Tree", "prompt lookup", "Goose", "datastore")} <= set(greedy)
+    assert {f"{name}, Greedy" for name in ("OPT-Tree", "prompt lookup", "Goose", "Lookahead")} <= set(greedy)
     assert record.tau[[0, 3]] == pytest.approx(1)
     assert (record.tau >= 1).all()
     for one, tau in zip(record.decoders, record.tau, strict=True):
@@ -90,13 +88,13 @@ def test_every_decoder_writes_the_same_greedy_texts(folder: Path) -> None:
 
 def test_no_verifier_and_no_drafter_is_left_out(tiny: Pair) -> None:
     """Every verifier and solver of the package that suits a real vocabulary runs wherever it is lossless."""
-    running = entrants(tiny, PLAN, Sampling(1.0), CORPUS)
+    running = entrants(tiny, PLAN, Sampling(1.0))
     named = {name_of(known(one.verifier)) for one in running if one.drafter}
     kinds = [*vars(otlp).items(), *vars(verifying).items()]
     every = {name for name, kind in kinds if inspect.isclass(kind) and issubclass(kind, Solver | Verifier)}
     small = {type(one).__name__ for one in otlp.solvers() if one.small_vocabulary_only}
     assert every - small - {"ArgMax", "Solver", "TopDown", "BottomUp", "Verifier", "Greedy"} == named
-    variants = {name for kind in drafters() for name in kind.compared(Sampling(1.0), PLAN, CORPUS)}
+    variants = {name for kind in drafters() for name in kind.compared(Sampling(1.0), PLAN)}
     assert {one.name for one in running if one.drafter} == variants | {"plain"}
     assert len({str(one) for one in running}) == len(running)
     chain = PlannedTree(st.Tree.chain(2))
@@ -106,15 +104,15 @@ def test_no_verifier_and_no_drafter_is_left_out(tiny: Pair) -> None:
 def test_a_target_alone_runs_the_decoders_that_need_no_draft(tiny: Pair, tmp_path: Path) -> None:
     """Their tau is predicted from texts of the target alone, to the same number as beside a draft."""
     alone = replace(tiny, draft=None, names=("tiny", "no draft"))
-    named = {one.name for one in entrants(alone, None, Sampling(0.0), CORPUS)}
-    ours = {"plain", "prompt lookup", "token recycling", "Goose", "Lookahead", "datastore"}
+    named = {one.name for one in entrants(alone, None, Sampling(0.0))}
+    ours = {"plain", "prompt lookup", "token recycling", "Goose", "Lookahead"}
     assert named == ours | {"HF plain", "HF prompt lookup"}
     settings = CompareSettings((0.0,), new_tokens=16, only="prompt lookup")
-    found = compare(tmp_path / "alone", alone, MANY, PROMPTS, settings, corpus=CORPUS)
+    found = compare(tmp_path / "alone", alone, MANY, PROMPTS, settings)
     assert found.equal.all()
     assert found.provenance.draft is None
     lookup = next(one for one in found.decoders if one.name == "prompt lookup")
-    texts = [text.tolist() for text in by_request(tmp_path / "alone" / "temperature-0" / "trace", "target_token")]
+    texts = [row["text"] for row in read_trace(tmp_path / "alone" / "temperature-0" / "trace")]
     assert lookup.tau == replay_drafter(tiny, PromptLookup(), MANY, texts, Sampling(0.0)).tau
     refuses("this drafter needs a draft, tiny has none", Decoder(alone, PlannedTree(st.Tree.chain(2))).generate, [1], 4)
 
@@ -147,7 +145,7 @@ def test_an_interrupted_comparison_goes_on_after_the_last_whole_prompt(tiny: Pai
     def compared(
         name: str, settings: CompareSettings = settings, prompts: list[list[int]] = PROMPTS, **more: Any
     ) -> Any:
-        return compare(tmp_path / name, tiny, MANY, prompts, settings, corpus=CORPUS, **more)
+        return compare(tmp_path / name, tiny, MANY, prompts, settings, **more)
 
     def stop(finished: int, total: int) -> None:
         assert total == 4
@@ -218,20 +216,6 @@ def test_numbers_are_medians_and_ratios(tmp_path: Path) -> None:
     refuses("cycles must be at most emitted", replace, record, cycles=101 * np.ones((3, 4), int))
 
 
-def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: Pair, tmp_path: Path) -> None:
-    drawing = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
-    given = {"folder": tmp_path, "new_tokens": 48, "latency": FLAT}
-    chosen, _ = measured_plan(tiny, MANY, **drawing, **given)
-    for record in (chosen.acceptance, chosen.latency):
-        assert record.provenance.sampling == "temperature 0.8 and top-k 5 and top-p 0.9"
-    texts = replays(tmp_path / TRACE, tiny)
-    rows = np.concatenate([text.p for text in texts.texts if isinstance(text, st.TargetText)])
-    assert (rows > 0).sum(1).max() <= 5
-    with pytest.raises(ForeignFolderError, match=r"another top_k \(5, here not set\)"):
-        measured_plan(tiny, MANY, **{**drawing, "top_k": None}, **given)
-    refuses("have no effect at temperature 0", measured_plan, tiny, MANY, **{**drawing, "temperature": 0}, **given)
-
-
 def test_a_plan_is_measured_once_in_a_folder(tiny: Pair, tmp_path: Path) -> None:
     """Whatever the times say: of this many positions 100 are left where cycles of a deep tree start."""
     found, _ = measured_plan(tiny, MANY, new_tokens=60, rounds=1, folder=tmp_path)
@@ -254,7 +238,6 @@ def test_a_plan_is_measured_once_in_a_folder(tiny: Pair, tmp_path: Path) -> None
 
 
 def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "training_texts", lambda pair: [[*range(60), *range(30)]])
     few = ["--skip", 3, "--count", 2, "--prompt-tokens", 8, "--new-tokens", 60, "--only", "chain of 5"]
     out = printed(run("compare", *pair, *few, "--out", "out", "--temperatures", "0"))
     assert "Greedy text equals that of plain decoding for 4 of 4 texts." in " ".join(out.split())

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from reference.divergence import SLACK, TextComparison, compare_texts
-from reference.models import SHIPPED, load_pair
 from tests.known import known
 from tests.refusals import refuses
 
@@ -19,24 +16,6 @@ SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 IDS: dict[str, list[int]] = {
     name: json.loads((SAMPLES / f"{name}.json").read_text()) for name in ("prompt", "plain", "speculative", "wrong")
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def models_loaded_once() -> Iterator[None]:
-    """Keep the shipped target in each type, which every test reads."""
-    loaded = {}
-
-    def load(folder: Path, draft: None, **given: Any) -> Any:
-        if folder != SHIPPED / "target" or given["device"] != "cpu":
-            return load_pair(folder, draft, **given)
-        dtype = given.get("dtype", torch.float32)
-        if dtype not in loaded:
-            loaded[dtype] = load_pair(folder, draft, **given)
-        return loaded[dtype]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reference.divergence.load_pair", load)
-        yield
 
 
 def compare(other: str, **given: object) -> TextComparison:

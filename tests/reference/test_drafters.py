@@ -11,7 +11,7 @@ import spectheory as st
 from reference import drafters as room
 from reference.compare import entrants
 from reference.decode import Decoder
-from reference.drafters import ALL, Checked, Drafter, DrafterKind, SuffixArray, drafters
+from reference.drafters import ALL, Checked, Drafter, DrafterKind, drafters
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -53,7 +53,6 @@ class ToyDrafting(Drafting):
 
 longer = ToyDrafter(3)
 '''
-CORPUS = SuffixArray.build([range(50)])
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.05), max_budget=3)
 
 
@@ -70,7 +69,7 @@ def test_every_drafter_is_listed_with_settings_for_each_use() -> None:
     assert listed == classes - {Drafter, Checked}
     for kind in ALL:
         (own,) = {type(drafter) for drafter in kind.small()}
-        assert {type(drafter) for drafter in kind.compared(Sampling(1.0), PLAN, CORPUS).values()} == {own}
+        assert {type(drafter) for drafter in kind.compared(Sampling(1.0), PLAN).values()} == {own}
         assert {type(drafter) for drafter in kind.greedy()} <= {own}
 
 
@@ -90,7 +89,7 @@ def test_a_drafter_of_another_package_decodes(toy: DrafterKind, tiny: Pair) -> N
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_drafter_of_another_package_is_compared(toy: DrafterKind, tiny: Pair, temperature: float) -> None:
-    last = entrants(tiny, PLAN, Sampling(temperature), CORPUS)[-1]
+    last = entrants(tiny, PLAN, Sampling(temperature))[-1]
     assert str(last) == f"ToyDrafter, {'NSS' if temperature else 'Greedy'}"
     assert len(last.decode([1, 2, 3], 4, 0).tokens) == 4
 

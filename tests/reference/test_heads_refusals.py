@@ -124,7 +124,7 @@ def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
         ({"kind": "medusa"}, "kind must be one of eagle1, eagle3, got 'medusa'"),
         ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads .* got 4, 3"),
         ({"layers": (1, 1, 2)}, r"layers must be different layers of the target, at least one, got \(1, 1, 2\)"),
-        ({"rms_norm_eps": "small"}, "rms_norm_eps must be a number between 0 and 1, such as 1e-6, got 'small'"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps must be a number from 1e-12 to 1, got 'small'"),
         ({"rope": {"rope_type": "spiral", "rope_theta": 1e4}}, "rope must be parameters of a rotary embedding"),
         ({"kind": "eagle1"}, "draft_vocab_size is an option of the other kind, a head of kind eagle1 has none: 24"),
     ],

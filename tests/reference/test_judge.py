@@ -1,4 +1,4 @@
-"""The judge: equal to replay and to decoding, exactly 0 for equal drafts, resumed; its intervals; what it refuses."""
+"""The judge: equal to replay, exactly 0 for equal drafts; its intervals; what it refuses."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import spectheory as st
-from reference.decode import Decoder
-from reference.drafters import PlannedTree
 from reference.forced_logits import forced_texts
 from reference.judge import HeldOutTexts, compare_drafts, usual_cycle
 from reference.models import Pair
-from reference.sampling import Sampling
 from reference.tracing import TraceSettings, ranks, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
 from tests.reference.sampled_text import restless
-from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 from tests.refusals import refuses
-from tests.replay.inputs import prompts
+from tests.replay.enumerated import prompts
 
 CHAIN, TREE = st.Tree.chain(3), st.Tree([-1, 0, 0, 1, 1, 2])
 CASES: list[tuple[float, st.Tree, Verifier]] = [
@@ -116,32 +111,3 @@ def test_what_cannot_be_compared_is_refused(tiny: Pair, worse: Pair, traces: Cal
     refuses("a has another target than the texts", compare_drafts, texts, {"a": [other]}, CHAIN)
     with pytest.raises(InputError, match=r"pair has weights .*, the trace in .* was recorded with"):
         HeldOutTexts.of_trace(traces(0.0), replace(tiny, target=tiny.draft))  # pyrefly: ignore[bad-argument-type]
-
-
-def small(kind: str) -> Pair:
-    """A target of 6 tokens with a random head, whose drafts are often right by chance."""
-    config = CONFIGS[kind]
-    config = replace(config, vocab_size=6, draft_vocab_size=5 if config.draft_vocab_size else None)
-    if config.kind == "eagle3":
-        config = replace(config, layers=(3, 0, 2))
-    target = random_target(vocab_size=6)
-    head = random_head(config, dtype=torch.float64)
-    tokenizer: Any = None
-    return Pair(target, head.attach(target), tokenizer, ("the target", "the head"))
-
-
-@pytest.mark.parametrize("kind", ["eagle1", "chosen layers"])
-@pytest.mark.parametrize("tree", [CHAIN, st.Tree([-1, 0, 0, 0, 1, 1, 2, 4])], ids=["chain", "tree"])
-def test_a_tree_of_a_head_makes_the_cycles_of_decoding(kind: str, tree: st.Tree) -> None:
-    """Greedy: what the judge replays on a text is what the decoder did, cycle by cycle."""
-    pair = small(kind)
-    starts = [[3, 3, 5, 1], [0, 1, 2, 3, 4, 5] * 3]
-    found = [Decoder(pair, PlannedTree(tree)).generate(prompt, 24) for prompt in starts]
-    texts = HeldOutTexts(pair, starts, [one.tokens for one in found], Sampling())
-    (run,) = compare_drafts(texts, {"head": [pair]}, tree).runs["head"]
-    kept = []
-    for one in found:
-        at = 1 + np.cumsum([0, *(accepted + 1 for accepted in one.accepted)])[:-1]
-        kept += [accepted for start, accepted in zip(at, one.accepted, strict=True) if start + 3 < len(one.tokens)]
-    np.testing.assert_allclose(run.accepted, np.bincount(kept, minlength=4), atol=1e-12)
-    assert sum(kept) > 4, "nothing was accepted, so nothing was tested of the next cycle"

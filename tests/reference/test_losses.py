@@ -113,9 +113,10 @@ def test_every_chain_loss_is_a_plain_sum_over_passes_and_rows(loss: ChainLoss) -
 def test_every_loss_is_found_by_name_with_the_settings_of_its_source() -> None:
     assert [loss.name for loss in ALL] == ["eagle", "hass", "eagle3", "lk", "talf", "gto"]
     assert all(loss_of(loss.name) == loss for loss in ALL)
+    assert loss_of("eagle3") == Eagle3(passes=7, decay=0.8)
     assert loss_of("hass", ["passes=2", "decay=0.5"]) == Hass(passes=2, decay=0.5)
     assert loss_of("talf", ["k=2"]) == Talf(k=2)
-    assert loss_of("gto", ["passes=3"]) == Gto(passes=3)
+    assert loss_of("gto", ["passes=5"]) == Gto(passes=5)
     refuses("unknown loss 'tafl': did you mean talf", loss_of, "tafl")
     refuses("unknown setting of the loss talf 'j'", loss_of, "talf", ["j=2"])
     refuses("k must be a number, got 'two'", loss_of, "talf", ["k=two"])
@@ -146,8 +147,8 @@ def test_unusable_settings_and_missing_features_are_refused() -> None:
     row = one_row(torch.zeros(4, dtype=torch.float64), tensor(dyadic(1, 1, 1, 1)))
     refuses("target_features must be given: the loss eagle compares features", Eagle(), **row)
     refuses("passes must be at least 1, got 0", Eagle3, passes=0)
-    refuses("decay must be a finite number of at least 0, got -1", Eagle3, decay=-1)
-    refuses("eta must be a finite number of at least 0, got nan", Lk, eta=float("nan"))
+    refuses("decay must be a number of at least 0, got -1", Eagle3, decay=-1)
+    refuses("eta must be a number of at least 0, got nan", Lk, eta=float("nan"))
 
 
 def test_unroll_feeds_the_drafts_features_and_later_tokens() -> None:

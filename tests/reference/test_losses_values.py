@@ -11,23 +11,10 @@ import pytest
 import torch
 
 from reference.losses import Eagle, Eagle3, Hass, Lk, Pass
-from reference.losses.chain import acceptance, cross_entropy, kl
+from reference.losses.chain import acceptance
 from spectheory.otlp.naive import Naive
 from tests.reference.loss_batches import batch, dyadic, one_row, tensor
 from tests.refusals import refuses
-
-
-@pytest.mark.parametrize("steps", [1, 3, 7])
-def test_eagle3_has_the_weights_0_8_to_the_power_of_the_pass(steps: int) -> None:
-    """Only pass j is wrong: uniform on 4 tokens, so each of its 8 - j rows has the loss log 4."""
-    sure = torch.tensor([1000.0, 0, 0, 0], dtype=torch.float64).expand(1, 8, 4)
-    target = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).expand(1, 8, 4)
-    features, mask = torch.zeros(1, 8, 1, dtype=torch.float64), torch.ones(1, 8, dtype=torch.bool)
-    for wrong in range(steps):
-        passes = [Pass(features, sure * (index != wrong)) for index in range(steps)]
-        weight = Eagle3(passes=steps)(passes, target, mask) / (log(4) * (8 - wrong) / 8)
-        assert float(weight) == pytest.approx(0.8**wrong, rel=1e-15)
-
 
 PAIRS = [
     (dyadic(1, 1, 1, 1), dyadic(1, 1, 1, 1)),
@@ -56,13 +43,6 @@ def test_losses_on_dyadic_values_against_fractions(p: list[Fraction]) -> None:
     weight = exp(-3 * exact)
     both = weight * bits * log(2) + (1 - weight) * float(1 - exact)
     assert Lk()(**row).item() == pytest.approx(both, abs=1e-15)
-
-
-def test_kl_and_cross_entropy_have_the_same_gradient() -> None:
-    given = batch(1)
-    logits = given.logits[0].requires_grad_()
-    grads = [torch.autograd.grad(loss(logits, given.target).sum(), logits)[0] for loss in (kl, cross_entropy)]
-    torch.testing.assert_close(*grads, rtol=1e-12, atol=1e-15)
 
 
 def test_hass_adds_a_top_k_cross_entropy_to_eagle() -> None:

@@ -35,7 +35,7 @@ from spectheory.certify import StepCertificate, Verdict, certify_step
 from spectheory.certify.certificate import power_of_ten
 from spectheory.core.world import Context, Paths
 from spectheory.verify import TopDown, Verifier
-from tests.covering import covering
+from tests.enumeration import covering
 from tests.reference.faulty import FAULTS, Fault, Overheard, Shared
 from tests.reference.remembered import remembered
 

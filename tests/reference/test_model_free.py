@@ -14,13 +14,13 @@ from torch import Generator
 
 from reference.decode import Decoder
 from reference.drafters import ALL, Drafter, Goose, PlannedTree, PromptLookup, Searched, TokenRecycling
-from reference.drafters.adjacency import DenseTable, TwoTierTable, harvest_order
+from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.lookup import TextIndex
 from reference.drafters.recycling import PUBLISHED_TREE
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Tree
-from tests.reference.sampled_text import chi_square, generated, logits_for, many_texts, small_vocabulary
+from tests.reference.sampled_text import generated, logits_for
 from tests.refusals import refuses
 
 DRAFTERS = [
@@ -41,17 +41,6 @@ IN_TURN = [
 def test_greedy_text_is_generates(tiny: Pair, prompt: list[int], drafter: Drafter) -> None:
     """Each drafter after one of the prompts, in turn; deep, after all. The target is alone."""
     assert Decoder(replace(tiny, draft=None), drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
-
-
-@many_texts
-@pytest.mark.parametrize(
-    "drafter", [PromptLookup((1,)), TokenRecycling(Tree.k_ary(2, 2)), Goose(budget=12, lengths=(2, 1))], ids=repr
-)
-def test_sampled_text_has_the_targets_distribution(drafter: Drafter, samples: int) -> None:
-    """Chi-square of the joint distribution of the first three tokens, 216 cells, level 1e-4 each, fixed seeds."""
-    p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3, 1], samples, seed=5)
-    assert p_value > 1e-4
-    assert accepted > samples / 10
 
 
 texts = st.lists(st.integers(0, 3), min_size=1, max_size=40)
@@ -90,16 +79,6 @@ def test_a_longer_ngram_decides_and_a_shorter_one_may_disagree() -> None:
 
 
 rows = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99)), min_size=1, max_size=12)
-
-
-@given(st.lists(rows, min_size=1, max_size=4), st.integers(1, 5))
-def test_the_dense_table_is_a_dictionary(harvests: list[list[tuple[int, int]]], k: int) -> None:
-    table, known = DenseTable(5, k, torch.device("cpu")), {token: list(range(k)) for token in range(5)}
-    for harvest in harvests:
-        logits = torch.stack([row_of(seed, 5) for _, seed in harvest])
-        table.harvest(torch.tensor([token for token, _ in harvest]), logits)
-        known |= {token: row.topk(k).indices.tolist() for (token, _), row in zip(harvest, logits, strict=True)}
-    assert table.tokens.tolist() == [known[token] for token in range(5)]
 
 
 @given(st.lists(rows, min_size=1, max_size=4), st.sampled_from([0.0, 0.1, 0.3]))

@@ -11,13 +11,12 @@ import spectheory as st
 from reference import compare, prompts
 from reference.compare import Entrant, entrants
 from reference.decode import Decoder
-from reference.drafters import SuffixArray
 from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from tests.cli.test_cli import Run, pair, records, run
-from tests.covering import covering
+from tests.enumeration import covering
 from tests.known import known
 from tests.reference.played import gpu
 
@@ -52,7 +51,7 @@ def test_texts_are_those_of_the_host(
 
     Each drafter and each verifier; deep, each drafter with each verifier.
     """
-    ours = [one for one in entrants(tiny, PLAN, sampling, SuffixArray.build(PROMPTS)) if one.drafter]
+    ours = [one for one in entrants(tiny, PLAN, sampling) if one.drafter]
     tried = ours if every else covering(ours, lambda one: [one.name, str(one.verifier)])
     with gpu():
         found = [text(there, one) for one in tried]

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from reference.heads import new_head
 from reference.losses import loss_of
 from reference.models import Pair
 from reference.part_files import claimed
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
 from tests.reference.sampled_text import generated
-from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
+from tests.reference.train_heads import SETTINGS, config, corpus, head, own_texts
 from tests.refusals import refuses
 
 
@@ -57,7 +58,7 @@ def test_an_interrupted_run_gives_the_same_files(tiny: Pair, texts: OwnTexts, tm
 
     with pytest.raises(KeyboardInterrupt):
         write_own_texts(tiny, corpus(tiny), SETTINGS, tmp_path, stop)
-    refuses("lacks 2 of 3 files, such as part-000002.safetensors: repeat the command", OwnTexts, tmp_path)
+    refuses("part-000002.safetensors is missing or damaged: .* repeat the command", OwnTexts(tmp_path).batch, [2])
     moved = replace(tiny, names=("another folder", "of the same weights"))
     write_own_texts(moved, corpus(tiny), SETTINGS, tmp_path)
     parts = sorted(path.name for path in tmp_path.glob("part-*"))
@@ -67,8 +68,8 @@ def test_an_interrupted_run_gives_the_same_files(tiny: Pair, texts: OwnTexts, tm
 
 def test_other_texts_targets_and_layers_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
     refuses("another seed", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, seed=1), texts.folder)
-    refuses("texts of another target", texts.require_target, tiny.draft)
-    refuses("holds no texts of a target: write them with `python -m reference.train texts`", OwnTexts, tmp_path)
+    refuses("texts of another target", texts.columns, head(tiny, "eagle1"), tiny.draft)
+    refuses("has no provenance.json", OwnTexts, tmp_path)
     refuses("corpus has no text of 8 tokens", write_own_texts, tiny, [[1, 2, 3]], SETTINGS, tmp_path)
     refuses("need a context of", write_own_texts, tiny, corpus(tiny), replace(SETTINGS, new_tokens=10**6), tmp_path)
     with pytest.raises(ValueError, match="layers 0, 99, which must be different layers"):
@@ -80,18 +81,15 @@ def test_damaged_files_are_refused_by_name(tiny: Pair, tmp_path: Path) -> None:
     texts = own_texts(tiny, tmp_path)
     part = tmp_path / "part-000002.safetensors"
     part.write_bytes(b"half a file")
-    refuses("part-000002.safetensors is damaged: remove it and repeat", texts.batch, [2])
+    refuses("part-000002.safetensors is missing or damaged: remove it and repeat", texts.batch, [2])
 
 
 def test_a_head_that_reads_other_layers_is_refused(tiny: Pair, texts: OwnTexts) -> None:
-    from reference.heads import new_head
-
-    head = new_head(replace(config(tiny, "eagle3"), layers=(1,))).to(tiny.target.dtype).attach(tiny.target)
-    assert texts.columns(head) == [1]
-    deep = replace(config(tiny, "eagle1"))
-    assert texts.columns(new_head(deep).to(tiny.target.dtype).attach(tiny.target)) == [2]
-    head.taps = (7,)
-    refuses(r"holds the hidden states \[0, 1, 2\], the head reads \[7\] as well", texts.columns, head)
+    one = new_head(replace(config(tiny, "eagle3"), layers=(1,))).to(tiny.target.dtype).attach(tiny.target)
+    assert texts.columns(one, tiny.target) == [1]
+    assert texts.columns(head(tiny, "eagle1"), tiny.target) == [2]
+    one.taps = (7,)
+    refuses(r"holds the hidden states \[0, 1, 2\], the head reads \[7\] as well", texts.columns, one, tiny.target)
 
 
 def test_files_without_provenance_are_not_taken_over(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:

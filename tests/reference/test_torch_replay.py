@@ -67,31 +67,16 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "Categorical": lambda: torch.distributions.Categorical(probs=WEIGHTS / 8).sample().item(),
     "race": lambda: WEIGHTS.div(exponential()).argmax(-1).item(),
     "reciprocal": lambda: (WEIGHTS * exponential().reciprocal()).max(dim=-1)[1].item(),
-    "sorted": lambda: (WEIGHTS / exponential()).sort(descending=True).indices[0].item(),
     "topk": lambda: (torch.rand(4, dtype=torch.float64).log() / WEIGHTS).topk(1).indices.item(),
     "Gumbel": lambda: (WEIGHTS.log() + gumbel()).argmax().item(),
     "Gumbel, clamped": lambda: (
         WEIGHTS.log() - torch.log((-torch.log(torch.rand(4, dtype=torch.float64).clamp(min=1e-20))).clamp(min=1e-20))
     ).argmax().item(),
-    "torch's Gumbel": lambda: (WEIGHTS.log() + torch_gumbel()).argmax().item(),
-    "torch's Bernoulli": lambda: 0 if flip(1 / 8).item() else 2 if flip(3 / 7).item() else 3,
     "one-hot": lambda: (lambda x: (x == x.max()).nonzero().item())(WEIGHTS / exponential()),
     "inverse by searchsorted": lambda: torch.searchsorted((WEIGHTS / 8).cumsum(0), torch.rand(1), right=True).item(),
     "inverse by comparison": lambda: ((WEIGHTS / 8).cumsum(0) <= torch.rand(1, dtype=torch.float64)).sum().item(),
     "bernoulli": lambda: 0 if torch.bernoulli(torch.tensor(0.125)) else 2 if torch.rand(1) < 3 / 7 else 3,
 }  # fmt: skip
-
-
-def torch_gumbel() -> Any:
-    return torch.distributions.Gumbel(0 * ones(), ones()).sample()
-
-
-def flip(chance: float) -> torch.Tensor:
-    return torch.distributions.Bernoulli(torch.tensor(chance, dtype=torch.float64)).sample()
-
-
-def ones() -> torch.Tensor:
-    return torch.ones(4, dtype=torch.float64)
 
 
 SEEDS = itertools.count()

@@ -18,27 +18,23 @@ from reference.heads import Head, read_head
 from reference.library_sources import standard_library
 from reference.losses import Eagle, Eagle3, Gto, Hass, Loss, Talf, beam_trees, unroll_tree
 from reference.losses.gto import accepted_tokens
-from reference.models import Pair, load_pair, with_draft
-from reference.selector import Selector
-from reference.tracing import TraceSettings, record_trace
+from reference.models import Pair, with_draft
 from reference.train import __main__ as commands
 from reference.train import head as training
 from reference.train import loop
 from reference.train import target as building
 from reference.train.forests import HeadForest, TargetForest
 from reference.train.head import HeadRecipe, frequent_tokens, train_head
-from reference.train.objectives import Batching, DraftTrees, GroupObjective, Lesson, TreeObjective, objective_of
+from reference.train.objectives import Batching, GroupObjective, Lesson, objective_of
 from reference.train.own_texts import OwnTexts
 from reference.train.target import Recipe, build_target
-from spectheory import Latency
 from spectheory.core.errors import InputError
 from tests.reference.train_heads import config, head, own_texts
 from tests.refusals import refuses
-from tests.replay.inputs import prompts
 
-LOSSES: list[Loss] = [Eagle(), Hass(), Eagle3(passes=2), Talf(k=2, depth=2), Gto(group=2, passes=2)]
+GTO = Gto(group=2, passes=2, k=2, depth=2, groups=2)
+LOSSES: list[Loss] = [Eagle(), Hass(), Eagle3(passes=2), Talf(k=2, depth=2, roots=4), GTO]
 KIND = {"eagle": "eagle1", "hass": "eagle1"}
-TREES = DraftTrees(k=2, depth=2, groups=2)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +75,7 @@ def at_root(lesson: Lesson, one: Head, row: int, place: int) -> tuple[Tensor, Te
 
 def objective(tiny: Pair, texts: OwnTexts, loss: Loss, seed: int = 0) -> Any:
     one, start = (head(tiny, KIND.get(loss.name, "eagle3"), seed) for seed in (seed, 9))  # type: ignore[arg-type]
-    return objective_of(loss, one, tiny.target, Batching(texts, 3, 0), start=start, roots=4, trees=TREES)
+    return objective_of(loss, one, tiny.target, Batching(texts, 3, 0), start)
 
 
 @torch.no_grad()
@@ -122,19 +118,17 @@ def test_a_head_at_trees_on_many_roots_equals_whole_sequences(tiny: Pair, texts:
 
 def test_talf_reads_all_nodes_at_chosen_roots(tiny: Pair, texts: OwnTexts) -> None:
     """With one node in a tree TALF is the cross-entropy of the first pass at the chosen roots: here at all of them."""
-    made = objective(tiny, texts, Talf(k=1, depth=1))
-    assert isinstance(made, TreeObjective)
-    made.roots = 19
+    made = objective(tiny, texts, Talf(k=1, depth=1, roots=19))
     plain = objective(tiny, texts, Eagle3(passes=1))
     torch.testing.assert_close(made(0), plain(0))
 
 
 def test_gto_starts_at_the_token_level_loss_and_its_gradient(tiny: Pair, texts: OwnTexts) -> None:
     """While the trees are those of the frozen start, all advantages are 0 (claim T-START)."""
-    loss = Gto(group=2, passes=2, weight=7.0)
+    loss = replace(GTO, weight=7.0)
     one = head(tiny, "eagle3")
     batching = Batching(texts, 3, 0)
-    made = objective_of(loss, one, tiny.target, batching, start=head(tiny, "eagle3"), trees=TREES)
+    made = objective_of(loss, one, tiny.target, batching, head(tiny, "eagle3"))
     plain = objective_of(loss.token_loss, one, tiny.target, batching)
     found = [torch.autograd.grad(which(0), list(one.parameters())) for which in (made, plain)]
     for ours, theirs in zip(*found, strict=True):
@@ -174,7 +168,7 @@ def test_every_weight_of_a_head_learns_from_every_loss(tiny: Pair, texts: OwnTex
 def test_a_training_that_was_interrupted_equals_one_that_was_not(
     tiny: Pair, texts: OwnTexts, loss: Loss, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = HeadRecipe(loss, steps=4, rows=3, roots=4, trees=TREES)
+    recipe = HeadRecipe(loss, steps=4, rows=3)
     sizes: Any = config(tiny, KIND.get(loss.name, "eagle3"))  # type: ignore[arg-type]
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0)
     if loss.name == "gto":
@@ -223,9 +217,6 @@ def test_losses_that_do_not_suit_the_draft_are_refused(tiny: Pair, texts: OwnTex
     refuses("must be a head, .* is a draft model", train_head, tiny, texts, tmp_path / "a", HeadRecipe(Talf(), rows=3))
     new = config(tiny, "eagle3")
     refuses("start must be given for the loss gto", train_head, tiny, texts, tmp_path, HeadRecipe(Gto(), rows=3), new)
-    one, batching = head(tiny, "eagle3"), Batching(texts, 3, 0)
-    with pytest.raises(ValueError, match="depth of the draft trees must be between 1 and 2, got 3"):
-        objective_of(Gto(passes=2), one, tiny.target, batching, start=one, trees=DraftTrees(depth=3))
     refuses("rows must be", Batching, texts, 7, 0)
 
 
@@ -253,16 +244,6 @@ def test_a_head_is_trained_by_two_commands(tiny_folders: Path, corpus_file: Path
     assert rates == [0.02, 0.003]  # the rate of a new head makes a trained one worse
     with pytest.raises(InputError, match="another seed"):
         train("head", *learning, "--loss", "eagle", "--out", first, "--seed", 1)
-
-
-def test_a_selector_is_trained_from_a_trace(tiny_folders: Path, tmp_path: Path) -> None:
-    pair = load_pair(tiny_folders / "target", tiny_folders / "draft")
-    record_trace(pair, prompts(6), TraceSettings("numbers", 1.0, new_tokens=34), tmp_path / "trace")
-    Latency.constant(draft_seconds=0.1).save(tmp_path / "latency.json")
-    inputs = "--trace", str(tmp_path / "trace"), "--latency", str(tmp_path / "latency.json")
-    options = "--draws", "2", "--steps", "2", "--out", str(tmp_path / "selector")
-    CliRunner().invoke(commands.app, ["selector", *inputs, *options], catch_exceptions=False)
-    assert Selector.load(tmp_path / "selector").weights == pair.fingerprint
 
 
 def test_an_interrupted_building_of_the_target_goes_on_and_equals_an_uninterrupted_one(

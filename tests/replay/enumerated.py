@@ -1,8 +1,9 @@
-"""Small worlds in which every draft, every coin and every text can be enumerated."""
+"""Small worlds in which every draft, every coin and every text can be enumerated, and what this folder shares."""
 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -10,13 +11,42 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as hs
 
+import spectheory as st
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.tree import Tree
 from spectheory.core.world import Context, DrawPolicy, Growth, World
 from spectheory.replay import TargetText
 from spectheory.verify import Verifier
+
+IID, NO_REPLACEMENT = st.DrawRule.IID, st.DrawRule.NO_REPLACEMENT
+RULES = {True: IID, False: NO_REPLACEMENT}
+TREE = st.Tree.k_ary(2, 2)
+RATES = st.Acceptance.by_rank([0.5, 0.2, 0.1])
+LATENCY = st.Latency.constant(draft_seconds=0.02)
+trees = hs.lists(hs.integers(0, 10**6), max_size=9).map(
+    lambda picks: st.Tree([-1, *(pick % (node + 1) for node, pick in enumerate(picks))])
+)
+
+
+def random_text(seed: int, n: int = 12, vocabulary: int = 7, depths: int = 2) -> TargetText:
+    """p and q far apart, with zeros in q, and depths of their own."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.full(vocabulary, 0.5), n), rng.dirichlet(np.full(vocabulary, 0.5), (depths, n))
+    q[..., 0] = 0
+    q /= q.sum(-1, keepdims=True)
+    p = (p + 0.01) / (p + 0.01).sum(1, keepdims=True)
+    return TargetText(rng.integers(0, vocabulary, n), p, q)
+
+
+TEXTS = [random_text(seed, n=40, depths=1) for seed in range(6)]
+
+
+def prompts(count: int, length: int = 6) -> list[list[int]]:
+    """Random prompts, the same ones at each call."""
+    return np.random.default_rng(3).integers(0, 300, (count, length)).tolist()
 
 
 def random_world(vocabulary: int, seed: int) -> World:
@@ -67,20 +97,25 @@ def _fill(world: World, tree: Tree, rule: DrawRule, rng: Any) -> Draft:
     return growth.draft()
 
 
-def ends(world: World, tokens: Context, shape: Tree | DrawPolicy, rule: DrawRule, verifier: Verifier) -> list[Fraction]:
-    """W_0, W_1, ... of a cycle at the start of a text, by the verifier's distribution for every draft: R / p."""
-    chances = [Fraction(0)] * len(tokens)
+def ends_by_path(
+    world: World, tokens: Context, shape: Tree | DrawPolicy, rule: DrawRule, verifier: Verifier
+) -> dict[tuple[int, ...], Fraction]:
+    """W of a cycle at the start of a text, R / p, by the path of ranks at which it ends; for every draft."""
+    found: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     for draft, chance in drafts(world, shape, rule):
-        outcome = verifier.outcome(draft, world.target(draft))
+        outcome, paths = verifier.outcome(draft, world.target(draft)), [(), *draft.tree.to_paths()]
         for node, (stop, following) in enumerate(zip(outcome.stop, outcome.next_token, strict=True)):
             context = draft.context(node)
             if len(context) < len(tokens) and tokens[: len(context)] == context:
-                chances[len(context)] += chance * stop * following[tokens[len(context)]]
-    target = Fraction(1)
-    for kept, token in enumerate(tokens):
-        target *= world.p(tokens[:kept])[token]
-        chances[kept] /= target
-    return chances
+                target = np.prod([world.p(tokens[:place])[tokens[place]] for place in range(len(context) + 1)])
+                found[paths[node]] += chance * stop * following[tokens[len(context)]] / target
+    return found
+
+
+def ends(world: World, tokens: Context, *case: Any) -> list[Fraction]:
+    """W_0, W_1, ... of a cycle at the start of a text, by the verifier's distribution for every draft."""
+    by_path = ends_by_path(world, tokens, *case)
+    return [sum((by_path[path] for path in by_path if len(path) == kept), Fraction(0)) for kept in range(len(tokens))]
 
 
 def decoded(

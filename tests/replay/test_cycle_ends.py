@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,30 +12,25 @@ from hypothesis import strategies as st
 from spectheory.core.chance import branches
 from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
-from spectheory.core.world import Levels, World
+from spectheory.core.world import Levels
 from spectheory.otlp import RRS, Naive
 from spectheory.replay import GreedyText, Replays, TargetText, where_cycles_end
 from spectheory.replay.kernels import edges, passed_by_traversal, passed_top_down, shape_of
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
-from tests.replay.enumerated import decoded, drafts, random_world, text_of, texts
-from tests.replay.inputs import NO_REPLACEMENT, random_text, trees
+from tests.replay.enumerated import (
+    NO_REPLACEMENT,
+    decoded,
+    ends_by_path,
+    random_text,
+    random_world,
+    text_of,
+    texts,
+    trees,
+)
 
 BUSHY = Tree([-1, 0, 0, 1, 1, 2, 3])
 RANKS = np.array([0, 1, 0, -1, 0, 0, 3, 1, 0, 0, 2, 0])
 UNEVEN = Tree([-1, 0, 0, 1])
-
-
-def ends_by_path(world: World, tokens: tuple[int, ...], tree: Tree, verifier: Verifier) -> dict[Any, Fraction]:
-    """W of a cycle at the start of a text by the path of ranks at which it ends, over all drafts and coins."""
-    found: defaultdict[Any, Fraction] = defaultdict(Fraction)
-    for draft, chance in drafts(world, tree, NO_REPLACEMENT):
-        outcome, paths = verifier.outcome(draft, world.target(draft)), [(), *draft.tree.to_paths()]
-        for node, (stop, following) in enumerate(zip(outcome.stop, outcome.next_token, strict=True)):
-            context = draft.context(node)
-            if tokens[: len(context)] == context:
-                target = np.prod([world.p(tokens[:place])[tokens[place]] for place in range(len(context) + 1)])
-                found[paths[node]] += chance * stop * following[tokens[len(context)]] / target
-    return found
 
 
 @pytest.mark.parametrize("verifier", [TopDown(RRS()), Traversal()], ids=str)
@@ -56,7 +48,7 @@ def test_the_chance_to_keep_a_node_is_that_of_all_drafts_and_coins(verifier: Ver
         return passed_by_traversal(text, UNEVEN, shape, rng)
 
     for tokens in texts(3, 3):
-        text, ends = text_of(world, tokens), ends_by_path(world, tokens, UNEVEN, verifier)
+        text, ends = text_of(world, tokens), ends_by_path(world, tokens, UNEVEN, NO_REPLACEMENT, verifier)
         rows = [chance * row for row, chance in branches(lambda rng, text=text: passed(text, rng)[0])]
         assert [sum(column) for column in zip(*rows, strict=True)] == [
             sum(chance for path, chance in ends.items() if path[: len(node)] == node) for node in paths

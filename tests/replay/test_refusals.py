@@ -20,7 +20,7 @@ from spectheory.otlp import NSS, SpecInfer
 from spectheory.replay import ChainText, GreedyText, Replays, TargetText, read_chain_records, where_cycles_end
 from spectheory.verify import Block, BottomUp, Greedy, TopDown, Verifier
 from tests.refusals import refuses
-from tests.replay.inputs import IID, NO_REPLACEMENT, TREE, prompts, random_text
+from tests.replay.enumerated import IID, NO_REPLACEMENT, TREE, prompts, random_text
 
 LINES = [
     ('{"a": {"acc_len": [1, true]}}', r"got \[1, True\]"),

@@ -19,7 +19,7 @@ from spectheory.replay import ChainText, CycleChain, GreedyText, Replays, Target
 from spectheory.replay.kernels import kept_top_down, shape_of
 from spectheory.replay.siblings import Siblings
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from tests.replay.inputs import NO_REPLACEMENT, random_text, trees
+from tests.replay.enumerated import NO_REPLACEMENT, random_text, trees
 
 TREES = (Tree.chain(3), Tree.k_ary(3, 2), Tree([-1, 0, 0, 1, 1, 1, 2, 4]))
 

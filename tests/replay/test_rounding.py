@@ -22,7 +22,7 @@ from spectheory.otlp import RRS
 from spectheory.replay import Replays, TargetText
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, Verifier
 from tests.refusals import refuses
-from tests.replay.inputs import IID, NO_REPLACEMENT, TREE, prompts
+from tests.replay.enumerated import IID, NO_REPLACEMENT, TREE, prompts
 
 REQUESTS = prompts(12)
 RARE = 1e-45
@@ -87,6 +87,7 @@ def test_texts_that_were_sampled_in_bfloat16_are_replayed(
         decoder.generate(prompt, 60, *streams(rounded, 1, i)).tokens for i, prompt in zip(requests, before, strict=True)
     ]
     for prompt, tokens, text in zip(before, texts, forced_texts(rounded, before, texts, sampling), strict=True):
+        assert isinstance(text, TargetText)
         assert (text.at_tokens(text.p) > 0).all()
         assert np.allclose(text.p.sum(1), 1)
         with torch.inference_mode():

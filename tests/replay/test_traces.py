@@ -1,4 +1,4 @@
-"""Traces that are planned with: they name their pair, and changed ones are refused."""
+"""Traces and records of accepted lengths that are planned with and replayed by the commands."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 import spectheory as st
 from reference.models import Pair
 from reference.sampling import Sampling
-from reference.tracing import PROMPTS, TraceSettings, acceptance, record_trace, replays
+from reference.tracing import TraceSettings, acceptance, record_trace, replays
 from spectheory.otlp import Naive
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.planning.replayed import planned_verifiers
-from spectheory.replay import TargetText
+from spectheory.replay import Replays, TargetText, read_chain_records
 from spectheory.verify import Greedy, TopDown, name_of, verifier_of
-from tests.command_line import Run
+from tests.command_line import Run, succeeded
 from tests.refusals import refuses
-from tests.replay.inputs import LATENCY, RATES, RULES, TREE, prompts
+from tests.replay.enumerated import LATENCY, RATES, RULES, TREE, prompts
 
 
 @pytest.fixture(scope="module", params=[0.0, 1.0], ids=["greedy", "sampled"])
@@ -35,9 +35,10 @@ def test_a_plan_of_a_trace_names_the_fastest_verifier(tiny: Pair, trace: Path) -
     chosen = search(acceptance(trace, min_trials=1).smoothed(), LATENCY, max_budget=8, replays=texts)
     verifier, rule = verifier_of(chosen.verifier or ""), st.DrawRule[chosen.option().rule or ""]
     assert chosen.tau == texts.replay(chosen.tree, verifier, rule).tau
-    for other, _ in planned_verifiers(texts, chosen.tree):
-        slower = evaluate(chosen.tree, RATES, LATENCY, replays=texts, verifier=name_of(other))
-        assert evaluate(chosen.tree, RATES, LATENCY, replays=texts).speedup >= slower.speedup
+    again = evaluate(chosen.tree, RATES, LATENCY, replays=texts)
+    for other, drawn in planned_verifiers(texts, chosen.tree):
+        tau = texts.replay(chosen.tree, other, drawn).tau
+        assert again.speedup >= LATENCY.speedup(chosen.tree, tau, again.context, name_of(other))
 
 
 def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path) -> None:
@@ -62,19 +63,10 @@ def test_the_pair_is_loaded_as_it_was_recorded(trace: Path, tiny: Pair) -> None:
     assert loaded.replay(TREE, verifier, RULES[False]).tau == pytest.approx(tau, rel=1e-6)
 
 
-def test_a_trace_of_another_pair_or_with_other_prompts_is_refused(trace: Path, tiny: Pair) -> None:
-    if replays(trace, tiny).greedy:
-        return
-    other, held = replace(tiny, target=tiny.draft), (trace / PROMPTS).read_text()  # pyrefly: ignore[bad-argument-type]
-    refuses(r"pair has weights .*, the trace in .* was recorded with", replays, trace, other)
-    try:
-        for text in ("{", "[[1, 2]]", json.dumps(json.loads(held)[::-1])):
-            (trace / PROMPTS).write_text(text)
-            refuses("prompts.json .*(record the trace again|is damaged)", replays, trace, tiny)
-        (trace / PROMPTS).unlink()
-        refuses(r"lacks prompts.json, .*: record the trace again", replays, trace, tiny)
-    finally:
-        (trace / PROMPTS).write_text(held)
+def test_a_trace_of_another_pair_is_refused(trace: Path, tiny: Pair) -> None:
+    if not replays(trace, tiny).greedy:
+        other = replace(tiny, target=tiny.draft)  # pyrefly: ignore[bad-argument-type]
+        refuses(r"pair has weights .*, the trace in .* was recorded with", replays, trace, other)
 
 
 def test_a_trace_is_of_its_sampling(tiny: Pair, tmp_path: Path) -> None:
@@ -95,3 +87,64 @@ def test_a_trace_is_of_its_sampling(tiny: Pair, tmp_path: Path) -> None:
         refuses("holds a trace with", record_trace, tiny, prompts(3), settings(other), tmp_path)
     refuses("top_k=5 and top_p=1 have no effect at temperature 0", TraceSettings, "random", top_k=5)
     refuses("top_p must be above 0 and at most 1", TraceSettings, "random", temperature=1.0, top_p=1.5)
+
+
+LENGTHS = [[1, 3, 2, 1, 1, 2, 1, 4, 3, 2, 1, 1], [2, 1, 1, 1, 3, 2, 1, 1, 1, 1]]
+
+
+def walked(lengths: list[int], chain: int) -> tuple[int, int]:
+    """(Tokens, cycles) by walking through the record as its authors' simulator does, from position 1."""
+    position, tokens, cycles = 1, 0, 0
+    while position + chain + 1 <= len(lengths):
+        step = min(lengths[position], chain + 1)
+        position, tokens, cycles = position + step, tokens + step, cycles + 1
+    return tokens, cycles
+
+
+@pytest.mark.parametrize("chain", [1, 2, 3])
+def test_a_record_is_replayed_as_its_authors_walk_through_it(run: Run, tmp_path: Path, chain: int) -> None:
+    records = tmp_path / "records.jsonl"
+    records.write_text("".join(json.dumps({"id": "7", "acc_eagle": {"acc_len": row}}) + "\n" for row in LENGTHS))
+    replayed = Replays(read_chain_records(records)).replay(st.Tree.chain(chain), Greedy())
+    counted = [walked(row, chain) for row in LENGTHS]
+    assert list(zip(replayed.emitted, replayed.cycles, strict=True)) == counted
+    assert f"chain of {chain}" in succeeded(run("replay", records, "--chains", f"{chain},3")).stdout
+    (row,) = json.loads(run("replay", records, "--chains", chain, "--json").stdout)
+    assert (row["tau"], row["verifier"]) == (replayed.tau, None)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_command_replays_trees_on_a_trace(tiny: Pair, run: Run, tmp_path: Path, temperature: float) -> None:
+    record_trace(tiny, prompts(3), TraceSettings("random", temperature=temperature, new_tokens=20), tmp_path / "trace")
+    (tmp_path / "tree.json").write_text("[-1, 0, 0]")
+    asked = ("replay", tmp_path / "trace", "--tree", tmp_path / "tree.json")
+    shown = succeeded(run(*asked, "--chains", "2"))
+    wanted = ["Naive", "Block", "Traversal", "RRS"] if temperature else ["Greedy"]
+    assert all(f"tree of 2, 1 deep, {name}" in shown.stdout or name == "Block" for name in wanted)
+    assert all(f"chain of 2, {name}" in shown.stdout for name in wanted)
+    asked += ("--verifier", wanted[-1], "--ends")
+    shown = succeeded(run(*asked)).stdout
+    assert shown.count(f"Where cycles end: tree of 2, 1 deep, {wanted[-1]}") == shown.count("Where cycles end") == 1
+    *_, row = json.loads(run(*asked, "--json").stdout)
+    assert row["ends"]["tau"] == pytest.approx(row["tau"])
+    assert row["ends"]["reached"][1] == pytest.approx(row["tau"] - 1)
+    refused = run("replay", tmp_path / "trace", "--verifier", "Unknown")
+    assert "--verifier must be one that suits the texts and trees" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "named"),
+    [
+        ("{", (), "line 1 is damaged: not JSON"),
+        ('{"a": {"acc_len": [1, 2, 1, 1]}}', ("--chains", "2"), "chain of at most 1"),
+        ('{"a": {"acc_len": [1, 3]}}', ("--chains", "2"), "must have at least 1 + 3 tokens for a cycle"),
+        ('{"a": {"acc_len": [1, 3]}}', ("--chains", "0"), "--chains must be numbers of at least 1, got '0'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_2(
+    run: Run, tmp_path: Path, text: str, arguments: tuple[str, ...], named: str
+) -> None:
+    (tmp_path / "records.jsonl").write_text(text)
+    result = run("replay", tmp_path / "records.jsonl", *arguments)
+    assert result.exit_code == 2
+    assert named in result.stderr.replace("\n", " ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,23 @@ import numpy as np
 import pytest
 
 from benchmarks.validation.__main__ import PUBLISHED, judge, main
-from benchmarks.validation.errors import Errors, Prediction, class_of, left_out, predicted, worst
+from benchmarks.validation.errors import (
+    Errors,
+    Prediction,
+    class_errors,
+    class_of,
+    classes_text,
+    left_out,
+    predicted,
+    worst,
+)
 from benchmarks.validation.fitting import fit
 from benchmarks.validation.page import BEGIN, END
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
 from benchmarks.validation.predicting import Seconds, predict, shipped
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
+from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
 from spectheory.hardware.engine_costs import NAMES, parsed
 from tests.refusals import refuses
 
@@ -187,11 +198,43 @@ def test_the_measured_section_of_a_page_is_written(tmp_path: Path, capsys: pytes
     page.write_text(f"above\n\n{BEGIN}\nold\n\n{END}\nbelow\n", encoding="utf-8")
     assert main([str(file), "--out", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
-    assert (text.startswith(f"above\n\n{BEGIN}"), text.endswith(f"{END}\nbelow\n"), "old" in text) == (
-        True,
-        True,
-        False,
-    )
+    assert text.startswith(f"above\n\n{BEGIN}")
+    assert text.endswith(f"{END}\nbelow\n")
+    assert "old" not in text
     for words in ("1 rows of 1 sources in `rows.csv`", "dense 16-bit, one request", "abacus"):
         assert words in text
     assert "dense 16-bit, one request" in capsys.readouterr().out
+
+
+# The table of the errors of each class of deployments
+
+MEASURED = {"measured_plain_tok_s": "100", "measured_spec_tok_s": "", "measured_speedup": "1.5"}
+PLAIN = {"measured_speedup": "", "acceptance_tau": ""}
+
+
+def off_by(one: Row, gain: float, plain: float = 1.0) -> Prediction:
+    """A prediction whose speedup is `gain` times the measured one, and whose plain rate is `plain` times it."""
+    assert one.plain_seconds is not None
+    seconds = one.plain_seconds / plain
+    return Prediction(one, Seconds(seconds, one.tau * seconds / (1.5 * gain)))
+
+
+FOUND = [off_by(row(**MEASURED | {"source": source}), gain) for source, gain in (("a", 2.0), ("a", 0.5), ("b", 4.0))]
+
+
+def test_errors_are_sizes_of_logarithms_by_class() -> None:
+    alone = row(**MEASURED | PLAIN | {"source": "c", "batch": "8", "gpus": "4", "shape": "none", "engine": "sglang"})
+    forward = row(**MEASURED | PLAIN | {"source": "d", "gpus": "4", "shape": "forward of 8 tokens"})
+    one, several = class_errors([*FOUND, off_by(alone, 1.0, 0.5), off_by(forward, 1.0, 0.5)])
+    assert one.name == "dense 16-bit, one request"
+    assert one.engines == ("vllm",)
+    assert one.speedup == LogErrors(median=0.6931, most=1.109, rows=3, sources=2)
+    assert one.plain == LogErrors(0.0, 0.0, 3, 2)
+    assert several == ClassErrors("several GPUs", None, LogErrors(0.6931, 0.6931, 1, 1), ("sglang",))
+
+
+def test_the_table_is_read_as_it_was_written() -> None:
+    text = classes_text(FOUND, FOUND[:1])
+    assert "3 rows of 2 sources in " in json.loads(text)["judged"]
+    (absent,), (calibrated,) = class_errors(FOUND), class_errors(FOUND[:1], calibrated=True)
+    assert classes_parsed(text) == {(absent.name, False): absent, (absent.name, True): calibrated}
