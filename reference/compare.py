@@ -17,10 +17,9 @@ import numpy as np
 from reference import hugging_face
 from reference.decode import Decoder, Generation
 from reference.drafters import Drafter, PlannedTree, drafters, incompatibility
-from reference.drafters.model import NoDraftError
 from reference.heads import Head
 from reference.measuring import processor, require_cycle
-from reference.models import Pair
+from reference.models import NoDraftError, Pair
 from reference.part_files import check_same, only_writer, short_hash
 from reference.planning_loop import DATASET, TRACE, measured_plan
 from reference.random_streams import streams

@@ -28,6 +28,10 @@ Attention = Literal["sdpa", "eager"]
 """How transformers computes attention; both support tree masks."""
 
 
+class NoDraftError(InputError):
+    """A draft is needed, and the pair is a target alone."""
+
+
 @dataclass(frozen=True)
 class Pair:
     """A target, a draft, and the tokenizer they share; `names` say where target and draft come from.
@@ -61,6 +65,12 @@ class Pair:
         A draft model has one: its distribution after some tokens is the same whether they were drafted or not.
         """
         return wanted if isinstance(self.draft, Head) else 1
+
+    def require_draft(self) -> Any:
+        """The draft; raises NoDraftError for a target alone."""
+        if self.draft is None:
+            raise NoDraftError(f"{self.names[0]} is alone and this needs a draft: load one beside it, as with --draft")
+        return self.draft
 
     def require_draft_model(self, what: str) -> None:
         """Raise InputError if the draft is a head or missing: `what` runs the draft without the target's states."""

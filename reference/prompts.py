@@ -112,11 +112,12 @@ def _chat(pair: Pair | PairFiles, name: str, messages: list[dict[str, Any]]) -> 
             "chats, or prompts with a field 'text'"
         )
     try:
-        return pair.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+        found: Any = pair.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
     except Exception as error:
         raise InputError(
             f"{name} does not suit the chat template of target {pair.names[0]} ({error!s:.200}): change its messages"
         ) from error
+    return found["input_ids"]
 
 
 def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:

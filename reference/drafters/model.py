@@ -15,11 +15,6 @@ from reference.heads import Head
 from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
-from spectheory.core.errors import InputError
-
-
-class NoDraftError(InputError):
-    """The drafter needs a draft model or head, and the pair is a target alone."""
 
 
 TokenPath = tuple[int, ...]
@@ -28,12 +23,10 @@ TokenPath = tuple[int, ...]
 
 def cached_draft(pair: Pair) -> CachedModel:
     """The draft of a pair, a model or a head, with an empty cache."""
-    if pair.draft is None:
-        raise NoDraftError(f"this drafter needs a draft, {pair.names[0]} has none: load it with one, as with --draft")
-    name = f"draft {pair.names[1]}"
-    if isinstance(pair.draft, Head):
-        return CachedHead(pair.draft, pair.vocab_size, name)
-    return CachedModel(pair.draft, pair.vocab_size, name)
+    name, draft = f"draft {pair.names[1]}", pair.require_draft()
+    if isinstance(draft, Head):
+        return CachedHead(draft, pair.vocab_size, name)
+    return CachedModel(draft, pair.vocab_size, name)
 
 
 class ModelDrafting(Drafting):

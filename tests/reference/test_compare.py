@@ -114,14 +114,14 @@ def test_a_target_alone_runs_the_decoders_that_need_no_draft(tiny: Pair, tmp_pat
     lookup = next(one for one in found.decoders if one.name == "prompt lookup")
     texts = [row["text"] for row in read_trace(tmp_path / "alone" / "temperature-0" / "trace")]
     assert lookup.tau == replay_drafter(tiny, PromptLookup(), MANY, texts, Sampling(0.0)).tau
-    refuses("this drafter needs a draft, tiny has none", Decoder(alone, PlannedTree(st.Tree.chain(2))).generate, [1], 4)
+    refuses("tiny is alone and this needs a draft", Decoder(alone, PlannedTree(st.Tree.chain(2))).generate, [1], 4)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_transformers_texts_are_whole_and_its_cycles_are_seen(tiny: Pair, temperature: float) -> None:
     sampling, prompt, state = Sampling(temperature), PROMPTS[0], torch.random.get_rng_state()
-    configs = tiny.target.generation_config, tiny.draft.generation_config
-    before = [config.to_dict() for config in configs]  # type: ignore[union-attr]
+    configs = [model.generation_config for model in tiny.models]
+    before = [config.to_dict() for config in configs]
     for options in ({}, {"chain": 3}, {"lookup": 4}):
         with Meter(tiny) as meter:
             text = hugging_face.generate(tiny, prompt, 20, sampling, **options, seed=5)
@@ -135,8 +135,8 @@ def test_transformers_texts_are_whole_and_its_cycles_are_seen(tiny: Pair, temper
         if temperature == 0:
             assert text.tokens == generated(tiny, prompt, 20)
     assert torch.equal(state, torch.random.get_rng_state())
-    assert (tiny.target.generation_config, tiny.draft.generation_config) == configs
-    assert [config.to_dict() for config in configs] == before  # type: ignore[union-attr]
+    assert [model.generation_config for model in tiny.models] == configs
+    assert [config.to_dict() for config in configs] == before
 
 
 def test_an_interrupted_comparison_goes_on_after_the_last_whole_prompt(tiny: Pair, tmp_path: Path) -> None:
