@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.heads import Head
+from reference.host_arrays import Array, numpy_on_host
 from reference.logits import Peaks
+from reference.random_streams import Uniforms
 from reference.row_cache import RowCache
 from reference.tree_rows import TreeRows
 
@@ -69,20 +73,55 @@ class CachedModel:
         positions, mask = rows.after(committed, first, first + tokens.shape[1])
         return self._call(tokens, position_ids=positions, attention_mask=mask)
 
+    def fed(self, tokens: Sequence[int]) -> Int[Tensor, "1 n"]:
+        """`tokens` as `forward` takes them; NumPy converts a list faster than torch."""
+        return torch.from_numpy(np.array([tokens])).to(self.device)
+
+    def run(
+        self,
+        key: tuple[Hashable, ...],
+        tokens: Sequence[int],
+        rows: int,
+        rng: Uniforms | None,
+        work: Callable[[Tensor, Uniforms | None], Any],
+        kept: object,
+    ) -> Any:
+        """`work(fed, rng)`: several forwards of this model, the first of which reads the `fed` tokens.
+
+        A GPU runs all of it as one graph, see `GraphedModel`, which needs to know what it repeats.
+
+        Args:
+            key: what decides which operators `work` runs, beside the number of tokens; every other number that it uses
+                is in tensors of `kept` or in the tokens.
+            tokens: the next tokens of the text.
+            rows: number of rows that the forwards add to the cache.
+            rng: random numbers for `work`.
+            work: called with the tokens (1, n) on the device and with random numbers.
+            kept: holds all tensors that `work` reads.
+        """
+        return work(self.fed(tokens), rng)
+
     def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
         first, positions = self.cache.rows + 1, where.get("position_ids")
-        options: dict[str, Any] = {"output_hidden_states": True} if self.taps else {}
-        output = self.model(tokens, past_key_values=self.cache, use_cache=True, **where, **options)
-        logits = output.logits
-        if self.taps:
-            self.states = torch.cat([output.hidden_states[tap][0] for tap in self.taps], -1)
-        if logits.shape[2] > self.vocab_size:
-            logits = logits[:, :, : self.vocab_size]
-        logits = logits.squeeze(0) if logits.dtype is torch.float32 else logits.squeeze(0).float()
+        logits = self._run(tokens, **where)
         self.peaks.see(
             logits, lambda row: f"after token {first + row if positions is None else int(positions[0, row]) + 1}"
         )
         return logits
+
+    def _run(self, tokens: Int[Tensor, "1 n"], **where: Tensor) -> Float32[Tensor, "n V"]:
+        options: dict[str, Any] = {"output_hidden_states": True} if self.taps else {}
+        output = self.model(tokens, past_key_values=self.cache, use_cache=True, **where, **options)
+        if self.taps:
+            self.states = torch.cat([output.hidden_states[tap][0] for tap in self.taps], -1)
+        logits = output.logits
+        if logits.shape[2] > self.vocab_size:
+            logits = logits[:, :, : self.vocab_size]
+        return logits.squeeze(0) if logits.dtype is torch.float32 else logits.squeeze(0).float()
+
+    def most_probable(self, logits: Float32[Tensor, "n V"]) -> Array:
+        """The tokens (n,) of the largest logits of the last forward."""
+        return numpy_on_host(logits).argmax(-1)
 
     def keep(self, committed: int, offsets: list[int]) -> int:
         """Keep the first `committed` cached tokens and those at `committed + offsets`; return how many of the latter.

@@ -47,8 +47,12 @@ def largest(values: Float[Array, "P V"], k: int) -> tuple[Int[Array, "P k"], Flo
     """Tokens and values of the k <= V largest in each row, largest first; ties: lower token first."""
     if isinstance(values, np.ndarray):
         return largest_on_host(values, k)
-    found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
-    return tokens[:, :k], found[:, :k]
+    size = values.shape[1]
+    bits = values.float().contiguous().view(torch.int32)
+    rising = (bits ^ (bits >> 31 & 0x7FFFFFFF)).long()
+    falling = torch.arange(size - 1, -1, -1, device=values.device)
+    tokens = (rising * size + falling).topk(k).indices  # topk leaves the order of equal ones open
+    return tokens, values.gather(1, tokens)
 
 
 def _most_probable(q: Array, k: int) -> Array:

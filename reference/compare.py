@@ -51,7 +51,8 @@ class CompareSettings:
         new_tokens: maximum number of tokens of each text, at least 2.
         rounds: how often each decoder decodes each prompt; the median time counts.
         seed: seed of all random streams and of the order of the decoders.
-        only: decode only, beside plain decoding, decoders whose name contains this text.
+        only: decode only, beside plain decoding, decoders whose name contains this text, or one of these texts if
+            they are separated by |.
     """
 
     temperatures: tuple[float, ...] = (0.0, 1.0)
@@ -68,6 +69,10 @@ class CompareSettings:
             raise InputError(f"rounds must be at least 1, got {self.rounds}")
         if not self.temperatures or len(set(self.temperatures)) < len(self.temperatures):
             raise InputError(f"temperatures must be different numbers, at least one, got {self.temperatures}")
+
+    def takes(self, name: str) -> bool:
+        """Whether `only` asks for a decoder of this name."""
+        return any(text.strip() in name.lower() for text in self.only.lower().split("|"))
 
 
 @dataclass(frozen=True)
@@ -244,9 +249,9 @@ def _running(
         tokens = [row["text"] for row in read_trace(kept / TRACE)]
         for one in entrants(pair, plan, sampling, settings.seed):
             names.append(str(one))
-            if settings.only.lower() in str(one).lower() or one.name == PLAIN:
+            if settings.takes(str(one)) or one.name == PLAIN:
                 yield one, partial(_predicted, one, pair, plan, texts, traced, tokens)
-    if not any(settings.only.lower() in name.lower() for name in names):
+    if not any(map(settings.takes, names)):
         raise InputError(f"no decoder's name contains {settings.only!r:.80}: a valid name is {names[-1]!r}")
 
 

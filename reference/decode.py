@@ -14,15 +14,17 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from reference.cached_model import CachedModel
+from reference.cuda_graphs import cached
+from reference.device_verification import chosen_at_nodes
 from reference.drafters import Drafter, incompatibility
+from reference.drafters.static import pruned
 from reference.host_arrays import Array, numpy_on_host
 from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.random_streams import Coins, Uniforms
 from reference.sampling import Sampling
 from reference.token_checks import check_tokens
-from spectheory import Draft, Tree
+from spectheory import Draft, DrawRule, Tree
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Solver
@@ -153,7 +155,7 @@ class Decoding:
         self.stop_tokens = pair.stop_tokens if decoder.stop_tokens is None else frozenset(decoder.stop_tokens)
         self.draft_rng = None if draft_rng is None else Uniforms(draft_rng)
         self.rng = None if rng is None else Coins(rng)
-        self.target = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
+        self.target = cached(pair.target, pair.vocab_size, f"target {pair.names[0]}")
         self.drafting = decoder.drafter.start(pair, self.sampling)
         self.target.taps = self.drafting.taps
         self.tree, self.rows = Tree.chain(0), self.target.rows()
@@ -176,39 +178,45 @@ class Decoding:
         """Draft, verify, and keep the accepted path."""
         target, committed = self.target, self.target.length
         draft = self.drafting.grow(self.room, self.draft_rng)
-        tokens = torch.as_tensor(draft.tokens, device=target.device)
+        tokens = torch.as_tensor(draft.tokens)
         if draft.tree is not self.tree:
             self.tree = draft.tree
             self.rows.add(draft.tree.parent.tolist())
-        row = tokens.unsqueeze(0)
+        row = tokens[None].clamp_min(0) if draft.rule is DrawRule.NO_REPLACEMENT else tokens[None]
         logits = target.forward_tree(row, committed, self.rows) if draft.tree.budget else target.forward(row)
-        draft, p, path, following = self._verify(draft, tokens, logits)
+        if self.sampling.greedy:
+            chosen = [target.most_probable(logits)]
+        else:
+            chosen = chosen_at_nodes(self.verifier, draft, logits, self.sampling, self.rng)
+        listed, *chosen = fetch([numpy_on_host(tokens), *chosen], self.peaks)
+        draft, nodes = _on_host(draft, listed)
+        p = None if self.sampling.greedy else TargetDistributions(logits[nodes] if nodes else logits, self.sampling)
+        if chosen:
+            at_node = [chosen[0][node] for node in nodes] if nodes else chosen[0]
+            path, following = walk(draft.draws, draft.tokens, at_node.__getitem__)
+        else:
+            node, following = self.verifier._sample(draft, p, self.rng)  # type: ignore[arg-type]
+            path, parent = [], draft.tree.parent
+            while node:
+                path.insert(0, node)
+                node = parent.item(node)
         emitted = [*(draft.tokens[node] for node in path), following]
-        target.keep(committed, [0, *path])
+        kept = [nodes[node] for node in path] if nodes else path
+        target.keep(committed, [0, *kept])
         if target.taps:
-            self.drafting.observe(target.states[[0, *path]])
-        self.drafting.commit(path, emitted, logits)
+            self.drafting.observe(target.states[[0, *kept]])
+        self.drafting.commit(kept, emitted, logits)
         self.tokens += emitted
         self.room -= len(emitted)
         self.ended = not self.stop_tokens.isdisjoint(emitted)
         return Cycle(draft, p, path, emitted)
 
-    def _verify(
-        self, draft: Draft, tokens: Tensor, logits: Tensor
-    ) -> tuple[Draft, TargetDistributions | None, list[int], int]:
-        """The draft with its tokens on the host, the target's distributions, the accepted nodes and the next token."""
-        if self.sampling.greedy:
-            best = numpy_on_host(logits).argmax(-1).tolist()
-            draft = _on_host(draft, fetch(tokens, self.peaks))
-            return draft, None, *walk(draft.draws, draft.tokens, best.__getitem__)
-        draft, p = _on_host(draft, fetch(tokens, self.peaks)), TargetDistributions(logits, self.sampling)
-        node, following = self.verifier._sample(draft, p, self.rng)  # type: ignore[arg-type]
-        path, parent = [], draft.tree.parent
-        while node:
-            path.append(node)
-            node = parent.item(node)
-        return draft, p, path[::-1], following
 
-
-def _on_host(draft: Draft, tokens: list[int]) -> Draft:
-    return Draft._unchecked(draft.tree, tokens, draft.q, draft.draws, draft.rule)
+def _on_host(draft: Draft, tokens: list[int]) -> tuple[Draft, list[int] | None]:
+    """The draft with its tokens on the host, and if it lost nodes without a token, the numbers of those it kept."""
+    nodes = None
+    if min(tokens) < 0:
+        whole = Draft._unchecked(draft.tree, np.array(tokens), draft.q, draft.draws, draft.rule)
+        draft, nodes = pruned(whole, [token >= 0 for token in tokens])
+        tokens = draft.tokens.tolist()  # type: ignore[union-attr]
+    return Draft._unchecked(draft.tree, tokens, draft.q, draft.draws, draft.rule), nodes

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from reference.host_arrays import Array
 from spectheory.core.errors import InputError
 
 
@@ -52,23 +53,22 @@ class Peaks:
 def settle(*models: Peaks) -> None:
     """Check the largest logits that wait on a device; raises LogitsError. The host waits for the device."""
     if any(model.waiting for model in models):
-        fetch(None, models)
+        fetch([], models)
 
 
-def fetch(tokens: Tensor | None, models: Iterable[Peaks]) -> list[int]:
-    """Copy tokens (n,) to the host with the largest logits that wait on the device; check these, see `settle`."""
+def fetch(ids: Sequence[Array], models: Iterable[Peaks]) -> list[list[int]]:
+    """Lists of token ids (n,), and a check of the largest logits that wait on the device, see `settle`.
+
+    All that is on the device is copied at once. Joined with logits in float32, ids are exact up to 2**24.
+    """
     waiting = [(model, *seen) for model in models for seen in model.waiting]
-    if not waiting:
-        return [] if tokens is None else tokens.tolist()
     for model, *_ in waiting:
         model.waiting = []
-    ids = [] if tokens is None else [tokens.double()]
-    values = torch.cat([*ids, *(highest for _, highest, _ in waiting)]).tolist()
-    at = 0 if tokens is None else len(tokens)
-    listed = [int(token) for token in values[:at]]
+    there = [*(one for one in ids if isinstance(one, Tensor)), *(highest for _, highest, _ in waiting)]
+    values = iter(torch.cat(there).tolist() if there else [])
+    listed = [[int(next(values)) for _ in one] if isinstance(one, Tensor) else one.tolist() for one in ids]
     for model, highest, where in waiting:
-        model.check(values[at : at + len(highest)], where)
-        at += len(highest)
+        model.check([next(values) for _ in highest], where)
     return listed
 
 

@@ -15,7 +15,7 @@ from spectheory.core.errors import InputError
 
 
 class Meter:
-    """A context manager that times each call of `forward` of both models, and of `logits` of a head.
+    """A context manager that times each call of `forward` of both models, of `logits` of a head, and replayed graphs.
 
     On CUDA it waits for the device before and after each call, which makes decoding slower.
 
@@ -27,15 +27,17 @@ class Meter:
         if pair.target is pair.draft:
             raise InputError("target and draft are one object, whose forwards cannot be told apart: load it twice")
         self.device = pair.device
-        timed = ("forward", "logits") if isinstance(pair.draft, Head) else ("forward",)
-        drafting = [] if pair.draft is None else [(pair.draft, "draft", name) for name in timed]
-        self.methods: list[tuple[Any, str, str]] = [(pair.target, "target", "forward"), *drafting]
+        self.methods: list[tuple[Any, str, str]] = [
+            (model, role, name)
+            for model, role in zip(pair.models, ("target", "draft"), strict=False)
+            for name in ("forward", "logits" if isinstance(model, Head) else "replay")
+        ]
         self.calls: dict[str, list[tuple[float, float]]] = {"target": [], "draft": []}
         self._own = [vars(model).get(name) for model, _, name in self.methods]
 
     def __enter__(self) -> Meter:
         for model, role, name in self.methods:
-            setattr(model, name, self._timed(getattr(model, name), self.calls[role]))
+            setattr(model, name, self._timed(getattr(model, name, torch.cuda.CUDAGraph.replay), self.calls[role]))
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -60,6 +62,6 @@ class Meter:
         return timed
 
     def _now(self) -> float:
-        if self.device.type == "cuda":
+        if self.device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize(self.device)
         return time.perf_counter()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from reference.cached_head import CachedHead
 from reference.cached_model import CachedModel
+from reference.cuda_graphs import cached
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.drafters.model import cached_draft
@@ -92,23 +94,23 @@ def profile(
             done(c * rounds + turn + 1, len(contexts) * rounds)
     median = np.median(seconds, axis=-1)
     spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
-    return Latency(
+    measured = Latency(
         tokens=np.asarray(tokens),
         contexts=np.asarray(contexts),
         target_seconds=median[0],
         draft_seconds=median[1],
         target_spread_seconds=spread[0],
         draft_spread_seconds=spread[1],
-        **_measured_overheads(pair, sampling, rng),
+        overhead_seconds=0.0,
         provenance=Provenance.now(
             "spectheory profile",
             seed=seed,
             packages=("torch", "transformers"),
             **pair.stamp,
-            **sampling.stamp,
             settings={"threads": torch.get_num_threads(), "rounds": rounds},
         ),
     )
+    return with_overheads(pair, measured, sampling, seed)
 
 
 def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor:
@@ -119,7 +121,7 @@ def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor
 @torch.inference_mode()
 def _filled(pair: Pair, context: int, rng: np.random.Generator) -> tuple[CachedModel, CachedModel]:
     """Target and draft after `context` random tokens."""
-    target, draft = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}"), cached_draft(pair)
+    target, draft = cached(pair.target, pair.vocab_size, f"target {pair.names[0]}"), cached_draft(pair)
     if isinstance(draft, CachedHead):
         tokens = _random(target, context + 1, rng)
         target.taps = draft.head.taps
@@ -170,51 +172,62 @@ def _forward(model: CachedModel, drawn: Tensor) -> None:
 
 
 def with_overheads(pair: Pair, latency: Latency, sampling: Sampling, seed: int = 0) -> Latency:
-    """A copy of `latency` with overheads that are measured now, for this sampling."""
-    return replace(
-        latency,
-        **_measured_overheads(pair, sampling, np.random.default_rng(seed)),
-        provenance=latency.provenance.replace(**{"top_k": None, "top_p": None, **sampling.stamp}),
-    )
-
-
-def _measured_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> dict[str, Any]:
-    """The fields of a Latency with the seconds outside the forwards, measured for this sampling.
+    """A copy of `latency` with the seconds outside the forwards, which are measured now for this sampling.
 
     Those of a cycle and of a drafted level describe the straight line through a tree of one level and a tree of
     `LEVELS`. A cycle includes `_rereading`. Above temperature 0 each verifier of planned trees has its own: per cycle,
     level and drafted node, solved from a chain of 1, and a chain and a binary tree of `LEVELS` levels, without the last
     for verifiers of chains.
     """
+    rng = np.random.default_rng(seed)
+    measure = partial(_overhead, pair, latency, sampling, rng)
     tree, reread = Tree.k_ary(2, LEVELS), _rereading(pair, rng)
-    shallow, deep, plain = (_overhead(pair, one, sampling, rng) for one in (Tree.chain(1), tree, Tree.chain(0)))
+    shallow, deep, plain = measure(Tree.chain(1)), measure(tree), measure(Tree.chain(0))
     level = max(0.0, deep - shallow) / (LEVELS - 1)
     verifiers: dict[str, tuple[float, ...]] = {}
     for verifier in () if sampling.greedy else PLANNED_VERIFIERS:
         trees = [Tree.chain(1), Tree.chain(LEVELS), *([] if verifier.takes == "chains" else [tree])]
-        one, four, *binary = (_overhead(pair, each, sampling, rng, verifier) for each in trees)
+        one, four, *binary = (measure(each, verifier) for each in trees)
         per_node = max(0.0, binary[0] - four) / (tree.budget - LEVELS) if binary else 0.0
         per_level = max(0.0, (four - one) / (LEVELS - 1) - per_node)
         verifiers[name_of(verifier)] = max(0.0, one - per_level - per_node) + reread, per_level, per_node
-    return {
-        "overhead_seconds": max(0.0, shallow - level) + reread,
-        "level_overhead_seconds": level,
-        "plain_overhead_seconds": plain,
-        "verifier_seconds": verifiers,
-    }
+    return replace(
+        latency,
+        overhead_seconds=max(0.0, shallow - level) + reread,
+        level_overhead_seconds=level,
+        plain_overhead_seconds=plain,
+        verifier_seconds=verifiers,
+        provenance=latency.provenance.replace(**{"top_k": None, "top_p": None, **sampling.stamp}),
+    )
 
 
 def _overhead(
-    pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator, verifier: Verifier = SAMPLE_AND_MATCH
+    pair: Pair,
+    latency: Latency,
+    sampling: Sampling,
+    rng: np.random.Generator,
+    tree: Tree,
+    verifier: Verifier = SAMPLE_AND_MATCH,
 ) -> float:
-    """Median seconds per cycle outside the forwards, over short texts with random prompts."""
-    decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier, stop_tokens=()), []
-    with Meter(pair) as meter:
-        for seed in range(OVERHEAD_TEXTS):
-            prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
+    """Median seconds per cycle outside the forwards, over short texts with random prompts.
+
+    On CUDA a graph holds more than the forwards, and a meter would hold up the host: there it is what the forwards of
+    `latency` leave of a cycle, after a text in which graphs are captured.
+    """
+    decoder, on_device, shares = (
+        Decoder(pair, PlannedTree(tree), sampling, verifier, ()),
+        pair.device.type == "cuda",
+        [],
+    )
+    context = int(latency.contexts[0])
+    forwards = latency.draft_levels(tree, context) + latency.target(tree.budget + 1, context)
+    for seed in range(OVERHEAD_TEXTS + on_device):
+        prompt = rng.integers(0, pair.vocab_size, context if on_device else OVERHEAD_PROMPT).tolist()
+        with nullcontext() if on_device else Meter(pair) as meter:
             text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
-            shares.append((text.seconds - sum(meter.since(text.started))) / len(text.accepted))
-    return float(np.median(shares))
+        spent = sum(meter.since(text.started)) / len(text.accepted) if meter else forwards
+        shares.append(text.seconds / len(text.accepted) - spent)
+    return max(0.0, float(np.median(shares[on_device:])))
 
 
 @torch.inference_mode()

@@ -9,7 +9,7 @@ from transformers import Cache
 from transformers.cache_utils import DynamicLayer
 
 FEWEST = 256
-"""Number of rows that a new cache has room for."""
+"""Number of rows that a new cache has room for, if no other number is given."""
 
 
 class RowCache(Cache):
@@ -18,12 +18,17 @@ class RowCache(Cache):
     The first `rows` are in use. Rows are written in place, and a full tensor is replaced by one twice as large.
     transformers' own DynamicCache copies every layer at every forward and has to be cut layer by layer. If keys and
     values differ in shape, each has its own tensor.
+
+    Attributes:
+        slots: numbers (n,) of the rows that the next n tokens are written to, in a tensor on the device; None for the
+            rows after those in use. With `slots` each layer returns all rows that there is room for.
     """
 
-    def __init__(self, layers: int) -> None:
+    def __init__(self, layers: int, fewest: int = FEWEST) -> None:
         super().__init__(layers=[_Layer(self, index) for index in range(layers)])
         self.stacks: list[Tensor] = []
-        self.rows = 0
+        self.rows, self.fewest = 0, fewest
+        self.slots: Tensor | None = None
 
     def extend(self, keys: Tensor, values: Tensor) -> None:
         """Add n rows to all layers, and leave it to each layer to fill them in.
@@ -33,18 +38,27 @@ class RowCache(Cache):
             values: the new values of the same layer.
         """
         self.rows += keys.shape[2]
-        before = self.stacks
-        if before and self.rows <= before[0].shape[4]:
+        if self.stacks and self.rows <= self.stacks[0].shape[4]:
             return
-        room = max(FEWEST, 2 ** (self.rows - 1).bit_length())
         kinds = [(2, keys)] if keys.shape == values.shape else [(1, keys), (1, values)]
-        self.stacks = [
-            states.new_zeros((count, len(self.layers), *states.shape[:2], room, states.shape[3]))
-            for count, states in kinds
-        ]
-        for wide, narrow in zip(self.stacks, before, strict=False):
+        shapes = [(count, len(self.layers), *states.shape[:2], 0, states.shape[3]) for count, states in kinds]
+        empty = [keys.new_empty(shape) for shape in shapes]
+        self._widen(self.stacks or empty, max(self.fewest, 2 ** (self.rows - 1).bit_length()))
+
+    def _widen(self, stacks: list[Tensor], room: int) -> None:
+        """Replace the tensors by wider ones with the rows of `stacks`."""
+        self.stacks = [old.new_zeros((*old.shape[:4], room, old.shape[5])) for old in stacks]
+        for wide, narrow in zip(self.stacks, stacks, strict=True):
             wide[:, :, :, :, : narrow.shape[4]] = narrow
         self.keys, self.values = (kind for stack in self.stacks for kind in stack)
+
+    def take_over(self, other: RowCache) -> None:
+        """Copy the rows of a smaller cache of the same model, into the tensors that are there already."""
+        self.rows = other.rows
+        if not self.stacks:
+            self._widen(other.stacks, self.fewest)
+        for mine, theirs in zip(self.stacks, other.stacks, strict=True):
+            mine[:, :, :, :, : self.rows] = theirs[:, :, :, :, : self.rows]
 
     def keep(self, committed: int, offsets: list[int]) -> None:
         """Keep the first `committed` rows and the rows at `committed + offsets`, which increase; drop all others."""
@@ -65,10 +79,14 @@ class _Layer(DynamicLayer):
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append keys and values (1, heads, n, head size), and return all rows of this layer."""
+        cache = self.cache
+        if cache.slots is not None:
+            keys, values = cache.keys[self.index], cache.values[self.index]
+            return keys.index_copy_(2, cache.slots, key_states), values.index_copy_(2, cache.slots, value_states)
         if self.index == 0:
-            self.cache.extend(key_states, value_states)
-        end = self.cache.rows
-        start, keys, values = end - key_states.shape[2], self.cache.keys[self.index], self.cache.values[self.index]
+            cache.extend(key_states, value_states)
+        end = cache.rows
+        start, keys, values = end - key_states.shape[2], cache.keys[self.index], cache.values[self.index]
         keys[:, :, start:end] = key_states
         values[:, :, start:end] = value_states
         return keys[:, :, :end], values[:, :, :end]

@@ -25,6 +25,7 @@ class TreeRows:
         self.dtype, self.device, self.on_host = dtype, device, device.type == "cpu"
         self.room = self.size = 0
         self.parents: list[int] = []
+        self._placed: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self._grow(room=256, size=16)
 
     def add(self, parents: Sequence[int], first: int = 0) -> None:
@@ -32,6 +33,7 @@ class TreeRows:
         while first + len(parents) > self.size:
             self._grow(self.room, 2 * self.size)
         self.parents[first:] = parents
+        self._placed = {}
         bits, depth = self._bits, self._depth
         for node, parent in enumerate(parents, first):
             bits[node] = bits[parent]
@@ -45,6 +47,16 @@ class TreeRows:
         positions = self.depth[:, first:end] + committed
         mask = self.mask[:, :, first:end, self.room - committed : self.room + end]
         return (positions, mask) if self.on_host else (positions.to(self.device), mask.to(self.device))
+
+    def nodes(self, first: int, end: int) -> tuple[Tensor, Tensor]:
+        """Depths (1, n) of nodes first..end - 1 and their mask (n, end) without columns for the text, on the device.
+
+        They are the same two tensors until rows are added.
+        """
+        if (first, end) not in self._placed:
+            depth, mask = self.depth[:, first:end], self.mask[0, 0, first:end, self.room : self.room + end]
+            self._placed[first, end] = depth.to(self.device), mask.to(self.device)
+        return self._placed[first, end]
 
     def _grow(self, room: int, size: int) -> None:
         mask = torch.zeros((1, 1, size + 1, room + size), dtype=self.dtype)

@@ -17,15 +17,18 @@ from transformers.utils import logging
 
 from benchmarks.gpu import records
 from benchmarks.gpu.forward import Place
+from benchmarks.gpu.graphs import graphs
 from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid, profile
 from reference.compare import RECORD, CompareSettings
 from reference.compare import compare as run_compare
-from reference.models import DRAFT, TARGET, load_pair
+from reference.models import DRAFT, TARGET, Pair, load_pair
 from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 from spectheory.cli.main import in_one_line
 from spectheory.core.errors import InputError
 
-PROMPT_TOKENS, TRACED, DECODED = 64, 40, 16
+MOST_PROMPT_TOKENS = 256
+TRACED_SHARE = 60
+"""Percentage of the prompts that are traced; the others are decoded."""
 say = functools.partial(print, flush=True)
 
 
@@ -33,45 +36,54 @@ class _TimeIsUpError(Exception):
     """The minutes of the queue are over."""
 
 
-def compare(folder: Path, place: Place, target: Path, draft: Path, prompts: Path, ends: float, seed: int) -> None:
-    """Compare all decoders of a pair at temperatures 0 and 1, in float32, so that greedy texts can be compared."""
-    traced, decoded = (6, 2) if place.dry else (TRACED, DECODED)
-    pair = load_pair(target, draft, device=place.device, dtype=torch.float32)
-    rows = encode_prompts(pair, load_prompts(prompts, traced + decoded), PROMPT_TOKENS)
+def compare(folder: Path, pair: Pair, rows: list[list[int]], settings: CompareSettings, ends: float) -> None:
+    """Compare decoders of a pair; a third of the prompts is traced."""
 
     def done(finished: int, total: int) -> None:
         if time.perf_counter() > ends:
             raise _TimeIsUpError(f"compare: {finished} of {total} texts, and whole prompts are kept")
 
-    only = "chain" if place.dry else ""
-    settings = CompareSettings((0.0, 1.0), 32 if place.dry else 64, 1 if place.dry else 3, seed, only)
-    run_compare(folder / "compare", pair, rows[:traced], rows[traced:], settings, done=done)
-    say(f"wrote {folder / 'compare' / RECORD}")
+    traced = TRACED_SHARE * len(rows) // 100
+    run_compare(folder, pair, rows[:traced], rows[traced:], settings, done=done)
+    say(f"wrote {folder / RECORD}")
 
 
 def run(
-    steps: Annotated[str, typer.Argument(help=f"Steps to run: compare, or a profile of {', '.join(MODELS)}.")] = "all",
+    steps: Annotated[str, typer.Argument(help=f"Steps: graphs, compare, or a profile of {', '.join(MODELS)}.")] = "all",
     out: Annotated[Path, typer.Option(envvar="OUT", help="Folder for the JSON records.")] = Path("build/gpu"),
     latency: Annotated[Path | None, typer.Option(help="Folder for latency records, made from the profiles.")] = None,
-    target: Annotated[Path, typer.Option(help="Target of compare.")] = TARGET,
-    draft: Annotated[Path, typer.Option(help="Draft of compare.")] = DRAFT,
-    prompts: Annotated[Path, typer.Option(help="Prompts of compare, JSON Lines.")] = HELD_OUT,
+    target: Annotated[Path, typer.Option(help="Target of graphs and compare.")] = TARGET,
+    draft: Annotated[Path, typer.Option(help="Draft of graphs and compare.")] = DRAFT,
+    prompts: Annotated[Path, typer.Option(help="Prompts of graphs and compare, JSON Lines.")] = HELD_OUT,
+    count: Annotated[int, typer.Option(min=5, help="Number of prompts.")] = 40,
+    dtype: Annotated[str, typer.Option(help="Number type; in float32 greedy texts are equal.")] = "bfloat16",
+    temperatures: Annotated[str, typer.Option(help="Temperatures of compare, comma-separated.")] = "0,1",
+    only: Annotated[str, typer.Option(help="Decoders of compare: texts in their names, separated by |.")] = "",
+    new_tokens: Annotated[int, typer.Option(help="Length of each text.")] = 64,
     minutes: Annotated[float, typer.Option(help="Minutes after which nothing new is begun.")] = 9,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tiny shapes on the CPU; measures nothing.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random stream.")] = 0,
 ) -> None:
     """Run the steps, comma-separated or all; the same command continues an interrupted run."""
-    every = ("compare", *MODELS)
+    every = ("graphs", "compare", *MODELS)
     wanted = every if steps == "all" else tuple(steps.split(","))
     if unknown := [step for step in wanted if step not in every]:
         raise InputError(f"steps must be among {', '.join(every)}, got {unknown[0]!r:.60}")
     logging.disable_progress_bar()
     ends, place = time.perf_counter() + 60 * minutes, Place.found(dry_run=dry_run)
     say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
+    if dry_run:
+        count, new_tokens, only = 12, 24, "chain"
+    if {"graphs", "compare"} & {*wanted}:
+        pair = load_pair(target, draft, device=place.device, dtype=getattr(torch, dtype))
+        rows = encode_prompts(pair, load_prompts(prompts, count), MOST_PROMPT_TOKENS, new_tokens=new_tokens)
     try:
         for step in wanted:
-            if step == "compare":
-                compare(out, place, target, draft, prompts, ends, seed)
+            if step == "graphs":
+                graphs(out / "graphs.json", pair, place, rows[: 2 if dry_run else 5], new_tokens, seed)
+            elif step == "compare":
+                degrees = tuple(map(float, temperatures.split(",")))
+                compare(out / "compare", pair, rows, CompareSettings(degrees, new_tokens, 1, seed, only), ends)
             elif not profile(step, out, place, DRY_GRID if dry_run else Grid(), seed=seed, ends=ends, say=say):
                 return
     except _TimeIsUpError as error:

@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, Cache
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, Cache
 from transformers.cache_utils import DynamicLayer
 
 import spectheory
+from reference.cuda_graphs import captured
+from reference.fused_forward import ATTENTION
 from spectheory import Provenance
 from spectheory.core.errors import InputError
 
@@ -88,26 +90,6 @@ TINY = {
     "vocab_size": 256,
 }
 """Sizes of the models in a dry run."""
-ATTENTION = "each_key_once"
-
-
-def grouped_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """Attention with query heads that share a key as further rows of one head; the mask is repeated for them."""
-    batch, heads, tokens, size = query.shape
-    rows = query.reshape(batch, key.shape[1], -1, size)
-    out = nn.functional.scaled_dot_product_attention(rows, key, value, attn_mask=attention_mask, scale=scaling)
-    return out.reshape(batch, heads, tokens, size).transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register(ATTENTION, grouped_attention)
 
 
 def config_of(name: str, place: Place) -> dict[str, Any]:
@@ -162,15 +144,7 @@ class Forward:
 
     def captured(self) -> Callable[[], object]:
         """The same forward as one CUDA graph."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.output = self()
+        graph, self.output = captured(self)
         return graph.replay
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.static import pruned
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
@@ -59,6 +60,8 @@ class Checked(Drafter):
 
 def _check(draft: Draft, root: int, room: int, vocab_size: int) -> None:
     """Raise InputError for a draft that a decoder cannot verify; `root` is the last emitted token."""
+    if draft.rule is DrawRule.NO_REPLACEMENT and min(draft.tokens[1:], default=0) == -1:
+        draft, _ = pruned(draft, [token != -1 for token in draft.tokens])
     Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
     if draft.tokens[0] != root:
         raise InputError(f"tokens[0] is {draft.tokens[0]}, the root must be the last emitted token, {root}")
@@ -68,5 +71,5 @@ def _check(draft: Draft, root: int, room: int, vocab_size: int) -> None:
         if not 0 <= token < vocab_size or token != int(token):
             raise InputError(
                 f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {vocab_size - 1}: leave "
-                "the node out where no token is left to draw, with reference.drafters.static.pruned"
+                "the node out where no token is left to draw, or give it the token -1"
             )

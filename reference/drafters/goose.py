@@ -12,9 +12,9 @@ from math import ceil
 
 from torch import Tensor
 
-from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.drafter import Drafter, DrafterKind, Drafting, undrawn
 from reference.drafters.lookup import TextIndex, chain, check_lengths
+from reference.drafters.recycling import TwoTierTable, harvest_order
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from reference.cached_head import CachedHead
 from reference.cached_model import CachedModel
+from reference.cuda_graphs import cached
 from reference.drafters.drafter import Drafting
 from reference.heads import Head
 from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
-
 
 TokenPath = tuple[int, ...]
 """Drafted tokens from the root to a node; () for the root."""
@@ -26,7 +25,7 @@ def cached_draft(pair: Pair) -> CachedModel:
     name, draft = f"draft {pair.names[1]}", pair.require_draft()
     if isinstance(draft, Head):
         return CachedHead(draft, pair.vocab_size, name)
-    return CachedModel(draft, pair.vocab_size, name)
+    return cached(draft, pair.vocab_size, name)
 
 
 class ModelDrafting(Drafting):
@@ -52,16 +51,8 @@ class ModelDrafting(Drafting):
     def peaks(self) -> list[Peaks]:
         return [self.model.peaks]
 
-    def fed(self, tokens: Sequence[int]) -> Tensor:
-        """`tokens` as a tensor (1, n) on the model's device; NumPy converts a list faster than torch."""
-        return torch.from_numpy(np.array([tokens])).to(self.model.device)
-
-    def pending_tokens(self) -> Tensor:
-        """The pending tokens as a tensor (1, n) on the model's device."""
-        return self.fed(self.pending)
-
     def root_logits(self, pending: Tensor) -> Tensor:
-        """Logits (1, V) of the token after the root, from a forward of the `pending` tokens."""
+        """Logits (1, V) of the token after the root, from a forward of the `pending` tokens (1, n)."""
         logits = self.model.forward(pending)[-1:]
         self.committed = self.model.length
         return logits
@@ -97,9 +88,9 @@ class PathDrafting(ModelDrafting):
     def logits(self, paths: Sequence[TokenPath]) -> Tensor:
         """Logits (P, V) after P distinct paths, from one forward: the root alone, or children of expanded nodes."""
         if not paths[0]:
-            return self.root_logits(self.pending_tokens())
+            return self.root_logits(self.model.fed(self.pending))
         first = len(self.slots) - 1
         self.rows.add([self.slots[path[:-1]] for path in paths], first)
         for slot, path in enumerate(paths, first):
             self.slots[path] = slot
-        return self.model.forward_tree(self.fed([path[-1] for path in paths]), self.committed, self.rows, first)
+        return self.model.forward_tree(self.model.fed([path[-1] for path in paths]), self.committed, self.rows, first)

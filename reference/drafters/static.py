@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 
 import numpy as np
@@ -124,50 +124,58 @@ class StaticDrafting(ModelDrafting):
     """Drafts one text with one tree, whose nodes are numbered breadth first.
 
     Attributes:
-        tokens: tokens of the tree's nodes, overwritten in every cycle.
         levels: draft forwards, one per level.
-        nodes: nodes of the tree that are in the last draft; None if all are.
+        offset: cache row of each inner node after the committed text; -1 for the root.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling, tree: Tree, rule: DrawRule) -> None:
         super().__init__(pair, sampling)
         self.tree, self.rule = tree, rule
         inner = np.unique(self.tree.parent[1:])
-        self.tokens = torch.zeros(tree.budget + 1, dtype=torch.int64, device=self.model.device)
         self.levels = list(_levels(tree, inner, rule, self.model.device))
         self.offset = {node: place for place, node in enumerate(inner.tolist(), start=-1)}
         self.q_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
         self.rows = self.model.rows()
         self.rows.add([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
-        self.nodes: list[int] | None = None
-
-    @property
-    def taps(self) -> tuple[int, ...]:
-        """A tree that is the root alone needs no hidden states."""
-        return super().taps if self.levels else ()
-
-    def read(self, prompt: list[int], logits: Tensor) -> None:
-        """A tree that is the root alone needs no draft model."""
-        if self.levels:
-            super().read(prompt, logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         if not self.committed:
             self.pending = emitted
             return
-        planned = path if self.nodes is None else [self.nodes[node] for node in path]
-        self.keep([self.offset[node] for node in planned if node in self.offset], emitted)
+        self.keep([self.offset[node] for node in path if node in self.offset], emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """The tokens are valid until the next draft.
+        """Tokens and distributions are valid until the next draft; where no token was left to draw, a token is -1."""
+        levels, tree = self.levels[:room], self.tree
+        if room < tree.max_depth:
+            tree = Tree(tree.parent[tree.depth <= room])
+        if levels:
+            key = "static", tuple(tree.parent.tolist()), self.rule, self.sampling
+            drafted = levels[-1].first + len(levels[-1].inner)
+            fill = partial(self._fill, levels, tree.budget + 1)
+            tokens, drawn_from = self.model.run(
+                key, self.pending, len(self.pending) + drafted, rng, fill, (levels, self.rows)
+            )
+            self.committed = self.model.length - drafted
+        else:
+            tokens, drawn_from = torch.tensor(self.pending[-1:]), []
+        places = self.q_rows[: tree.budget + 1]
+        q = [drawn_from[place] if place < len(drawn_from) else None for place in places]
+        return Draft._unchecked(tree, tokens, q, tree.child_lists, self.rule)
 
-        A device finds no token to draw only if logits are NaN, which the host checks at the end of the cycle. Until
-        then the token is 0, because models cannot read -1.
+    def _fill(
+        self, levels: Sequence[_Level], count: int, fed: Tensor, rng: Uniforms | None
+    ) -> tuple[Tensor, list[Array]]:
+        """The first `count` tokens, level by level, and the distributions that they are drawn from.
+
+        A device finds no token of a chain to draw only if logits are NaN, which the host checks at the end of the
+        cycle. Until then the token is 0, because models cannot read -1.
         """
-        nodes, drawn_from = numpy_on_host(self.tokens), []
-        nodes[0] = self.pending[-1]
-        for level in self.levels[:room]:
-            logits = self._logits(level, nodes)
+        tokens = torch.zeros(count, dtype=torch.int64, device=self.model.device)
+        nodes, drawn_from = numpy_on_host(tokens), []
+        nodes[:1] = numpy_on_host(fed)[0, -1:]
+        for level in levels:
+            logits = self._logits(level, nodes, fed)
             if self.sampling.greedy:
                 found = largest(numpy_on_host(logits), level.width)[0]
             else:
@@ -177,28 +185,18 @@ class StaticDrafting(ModelDrafting):
                     found.clamp_min_(0)
                 drawn_from.extend(q)
             nodes[level.children] = found.reshape(-1)[level.places]
-        tree, tokens = self.tree, self.tokens
-        if room < tree.max_depth:
-            tree = Tree(tree.parent[tree.depth <= room])
-            tokens = tokens[: tree.budget + 1]
-        rows = self.q_rows[: tree.budget + 1]
-        q = [drawn_from[row] if row < len(drawn_from) else None for row in rows]
-        draft = Draft._unchecked(tree, tokens, q, tree.child_lists, self.rule)
-        self.nodes = None
-        if self.rule is DrawRule.NO_REPLACEMENT and min(listed := tokens.tolist()) < 0:
-            draft, self.nodes = pruned(draft, [token >= 0 for token in listed])
-        return draft
+        return tokens, drawn_from
 
-    def _logits(self, level: _Level, nodes: Array) -> Tensor:
+    def _logits(self, level: _Level, nodes: Array, fed: Tensor) -> Tensor:
         """Logits (P, V) after the inner nodes of a level; a missing node is read as token 0."""
         if level.first < 0:
-            return self.root_logits(self.pending_tokens())
-        fed = torch.as_tensor(nodes[level.inner][None])
+            return self.root_logits(fed)
+        read = torch.as_tensor(nodes[level.inner][None])
         if level.gaps:
-            fed = fed.clamp_min(0)
+            read = read.clamp_min(0)
         if level.plain:
-            return self.model.forward(fed)
-        return self.model.forward_tree(fed, self.committed, self.rows, level.first)
+            return self.model.forward(read)
+        return self.model.forward_tree(read, self.committed, self.rows, level.first)
 
 
 def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:

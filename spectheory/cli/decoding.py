@@ -23,7 +23,7 @@ Traced = Annotated[
         "--skip", min=1, help="Number of prompts that are traced for the predictions; those after are decoded."
     ),
 ]
-ONLY = "Run only decoders whose drafter or verifier has this text in its name, beside plain decoding."
+ONLY = "Run only decoders with this text in their name, or with one of several texts: chain|Goose; and plain decoding."
 
 
 def decode(

@@ -94,13 +94,16 @@ def test_the_queue_runs_dry_and_says_what_to_do_without_a_gpu(
 ) -> None:
     monkeypatch.setattr("reference.planning_loop.MAX_BUDGET", 8)
     models = {"target": tiny_folders / "target", "draft": tiny_folders / "draft"}
-    queue.run("compare,llama-3.1-8b,llama-3.2-1b", tmp_path, tmp_path / "latency", **models, dry_run=True)
+    queue.run("graphs,compare,llama-3.1-8b,llama-3.2-1b", tmp_path, tmp_path / "latency", **models, dry_run=True)
+    equal = json.loads((tmp_path / "graphs.json").read_text())["equal"]
+    assert len(equal) == 8
+    assert all(same == of > 0 for same, of in equal.values())
     compared = Comparison.load(tmp_path / "compare" / RECORD)
     assert {one.temperature for one in compared.decoders} == {0.0, 1.0}
     assert len(list((tmp_path / "latency").rglob("batch-*.json"))) == 2
     queue.run("compare", tmp_path / "late", minutes=0, **models, dry_run=True)
     assert "texts, and whole prompts are kept" in capsys.readouterr().out
-    refuses("steps must be among compare, llama-3.1-8b, .* got 'gpt2'", queue.run, "gpt2", tmp_path)
+    refuses("steps must be among graphs, compare, llama-3.1-8b, .* got 'gpt2'", queue.run, "gpt2", tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refuses("no CUDA device: torch .* add --dry-run", queue.run, "all", tmp_path)
     assert json.loads(file_of(tmp_path, "llama-3.1-8b").read_text())["provenance"]["device"] == "dry run"

@@ -1,7 +1,8 @@
 """CUDA played on the CPU: tensors that claim to be on a GPU, with the same checks, but are in host memory.
 
 What mixes devices, reads a tensor of the GPU as an array or hands it a generator of the host fails as it would there.
-Times, kernels and streams are not played.
+A graph repeats the operators that it captured on the same memory, and what waits for the GPU cannot be captured. Times,
+kernels and streams are not played.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ClassVar
 from unittest import mock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 HOST, GPU, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
 aten = torch.ops.aten
@@ -49,9 +51,11 @@ class OnGpu(torch.Tensor):
         super().__setitem__(_placed(index), value)
 
     def tolist(self) -> Any:
+        PlayedGraph.refuse("tolist")
         return self.held.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
+        PlayedGraph.refuse("numpy")
         if not force:
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first")
         return self.held.clone().numpy()
@@ -79,6 +83,38 @@ class PlayedGenerator(torch.Generator):
         return generator._cdata in cls.on_gpu
 
 
+class PlayedGraph:
+    """The operators of a capture, which `replay` runs again on the same tensors."""
+
+    captures: ClassVar[PlayedGraph | None] = None
+
+    def __init__(self) -> None:
+        self.tape: list[tuple[Any, Any, Any, Any]] = []
+
+    @staticmethod
+    def refuse(what: object) -> None:
+        if PlayedGraph.captures is not None:
+            raise RuntimeError(f"{what}: operation not permitted when stream is capturing")
+
+    @contextmanager
+    def capture(self) -> Iterator[None]:
+        PlayedGraph.captures = self
+        try:
+            yield
+        finally:
+            PlayedGraph.captures = None
+
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        assert PlayedGenerator.is_on_gpu(generator)
+
+    def replay(self) -> None:
+        with _disable_current_modes():
+            for func, args, kwargs, found in self.tape:
+                for before, now in zip(_leaves([found]), _leaves([func(*args, **kwargs)]), strict=True):
+                    if before is not now:
+                        before.copy_(now)
+
+
 class Play(TorchDispatchMode):
     """Every operator runs on what the tensors hold, if it could run where they are."""
 
@@ -104,7 +140,12 @@ class Play(TorchDispatchMode):
         generator = kwargs.get("generator")  # operators take it by this name alone
         if generator is not None and PlayedGenerator.is_on_gpu(generator) != to_gpu:
             raise RuntimeError(f"{func}: the generator is on the other device")
-        found = func(*map(_held, args), **{name: _held(value) for name, value in kwargs.items()})
+        if func in COPIES and (there != to_gpu or any(type(one) is not OnGpu for one in tensors)):
+            PlayedGraph.refuse(func)
+        held = [_held(one) for one in args], {name: _held(value) for name, value in kwargs.items()}
+        found = func(*held[0], **held[1])
+        if PlayedGraph.captures is not None:
+            PlayedGraph.captures.tape.append((func, *held, found))
         if wanted is not None and tensors and there != to_gpu:
             found = found.clone()
         return _on_gpu(found) if to_gpu else found
@@ -157,6 +198,14 @@ def gpu_played() -> Iterator[None]:
         stack.callback(PlayedGenerator.on_gpu.clear)
         for name, played in {
             "torch.cuda._lazy_init": lambda: None,
+            "torch.cuda.Stream": mock.MagicMock,
+            "torch.cuda.current_stream": mock.MagicMock,
+            "torch.cuda.stream": lambda stream: nullcontext(),
+            "torch.cuda.CUDAGraph": PlayedGraph,
+            "torch.cuda.graph": PlayedGraph.capture,
+            "torch.cuda.is_current_stream_capturing": lambda: PlayedGraph.captures is not None,
+            "reference.cuda_graphs.Generator": PlayedGenerator,
+            "reference.cuda_graphs.FREE": WeakKeyDictionary(),
             "torch.cuda.synchronize": lambda device=None: None,
             "torch.cuda.get_rng_state": lambda device="cuda": torch.get_rng_state(),
             "torch.cuda.set_rng_state": lambda state, device="cuda": torch.set_rng_state(state),

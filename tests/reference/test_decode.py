@@ -136,12 +136,13 @@ def assert_the_drafts_distribution_is_that_of_the_path(
             tokens = [int(token) for token in draft.tokens]
             assert tokens[0] == text[-1]
             paths = [[tokens[u] for u in np.flatnonzero(seen)] for seen in draft.tree.ancestor_mask()]
-            inner = np.unique(draft.tree.parent[1:])
+            there = [node for node, path in enumerate(paths) if min(path) >= 0]
+            inner = np.intersect1d(draft.tree.parent[1:], there)
             logits = after_each(pair.draft, [text[:-1] + paths[node] for node in inner])
             for node, alone in zip(inner, logits, strict=True):
                 wanted = sampling.distribution(alone.float())
                 torch.testing.assert_close(torch.as_tensor(draft.q[node]), wanted, atol=1e-5, rtol=1e-4)
-            end = int(rng.integers(draft.tree.budget + 1))
+            end = int(rng.choice(there))
             path = [int(u) for u in np.flatnonzero(draft.tree.ancestor_mask()[end])][1:]
             emitted = [tokens[u] for u in path] + [int(rng.integers(300))]
             drafting.commit(path, emitted)

@@ -14,9 +14,8 @@ from torch import Generator
 
 from reference.decode import Decoder
 from reference.drafters import ALL, Drafter, Goose, PlannedTree, PromptLookup, Searched, TokenRecycling
-from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.lookup import TextIndex
-from reference.drafters.recycling import PUBLISHED_TREE
+from reference.drafters.recycling import PUBLISHED_TREE, TwoTierTable, harvest_order
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Tree

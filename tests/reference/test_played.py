@@ -27,6 +27,20 @@ def test_what_a_gpu_refuses_is_refused(wrong: Callable[[torch.Tensor, torch.Tens
         wrong(here, here.to("cuda"))
 
 
+def test_a_graph_repeats_operators_on_the_same_memory_and_cannot_wait() -> None:
+    with gpu(), torch.inference_mode():
+        numbers, graph = torch.tensor([1.0, 2.0]).to("cuda"), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            twice = numbers * 2
+            numbers[:1] = twice[1:] + torch.ones(1, device="cuda")
+        for wrong in (twice.tolist, lambda: twice.copy_(torch.zeros(2))):
+            with pytest.raises(RuntimeError, match="captur"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+                wrong()
+        numbers.copy_(torch.tensor([7.0, 10.0]))
+        graph.replay()
+        assert (twice.tolist(), numbers.tolist()) == ([14, 20], [21, 10])
+
+
 def test_what_a_gpu_does_is_done() -> None:
     with gpu(), torch.inference_mode():
         here = torch.tensor([3.0, 5.0])
