@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+
+from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent)]
@@ -25,7 +28,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "docstrings",
     "mathml",
-    "pages",
     "pictures",
     "public_names",
 ]
@@ -61,3 +63,20 @@ html_theme_options = {
     "pygments_light_style": "github-light",
     "pygments_dark_style": "github-dark",
 }
+
+# Pages are read on a code host too. `<a id="name"></a>` on a line of its own becomes a target of MyST, and
+# `../CONTRIBUTING.md` the page that includes it; `engines/*` in a table of contents may match no page.
+ANCHOR = re.compile(r'^<a id="([^"]+)"></a>$', re.MULTILINE)
+PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "README.md": "index.md"}
+PATTERN = re.compile(r"^[\w/]+\*$", re.MULTILINE)
+ABOVE = re.compile(rf"\]\((?:\.\./)+({'|'.join(map(re.escape, PAGES))})")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", rewrite)
+
+
+def rewrite(app: Sphinx, page: str, source: list[str]) -> None:
+    text = ANCHOR.sub(r"(\1)=", source[0])
+    text = PATTERN.sub(lambda found: found[0] if any(Path(app.srcdir).glob(f"{found[0]}.md")) else "", text)
+    source[0] = ABOVE.sub(lambda found: f"](/{PAGES[found[1]]}", text)

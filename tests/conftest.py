@@ -56,7 +56,6 @@ def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     from spectheory.certify.process import answer_of
 
     monkeypatch.setattr("spectheory.certify.process.answer_of_child", answer_of)
-    monkeypatch.setattr("hypothesis.configuration.set_hypothesis_home_dir", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 
@@ -121,7 +120,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files with the longest tests first, so that no worker is left alone with one of them at the end."""
-    longest = ("site", "lossless_end_to_end", "readme", "gpu_script", "cli", "clock", "matrix", "docs", "certify")
+    longest = ("site", "lossless_end_to_end", "readme", "gpu_script", "cli", "docs", "certify")
     items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in longest)
 
 

@@ -137,7 +137,7 @@ def test_a_claim_is_registered_once_and_has_texts() -> None:
 def test_the_report_has_the_verdicts_the_words_of_the_paper_and_the_counterexample() -> None:
     page = claims_markdown([check_claim(name) for name in ("O-EA", "R-REJECTED")])
     assert "2 claims: 1 holds, 1 corrected, 0 false." in page
-    for words in (*CLAIMS["O-EA"].quotes, "```text", "### O-EA", RULE):
+    for words in (*CLAIMS["O-EA"].quotes.values(), "```text", "### O-EA", RULE):
         assert words in page
 
 

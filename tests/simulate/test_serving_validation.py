@@ -42,6 +42,7 @@ def test_curves_are_sorted_and_leave_out_what_does_not_fit() -> None:
         assert batches == sorted(set(batches))
         assert all(map(fits, curve.rows[-1:]))
         assert not any(map(fits, curve.too_large[:1]))
+    assert any(curve.too_large for curve in found)
     unjudged = judged(curve for curve in found if len(curve.rows) < 3)
     assert unjudged
     assert all("of its points fit into memory" in one.reason for one in unjudged)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from benchmarks.validation.fitting import Problem, fit
+from benchmarks.validation.fitting import STEP, Problem, fit
 from benchmarks.validation.parameters import PRIOR, highest, names, parameters_of
 from benchmarks.validation.predicting import curves_from, curves_of_others, predict, setup_of, shipped
 from benchmarks.validation.robust import NOISE, Linear
@@ -83,6 +83,15 @@ def test_a_fit_ends_at_one_minimum_and_no_share_is_above_one() -> None:
     for name, value in vars(one.of("vllm")).items():
         assert getattr(other.of("vllm"), name) == pytest.approx(value, rel=0.01), name
         assert value <= 1 or not name.endswith("_share")
+
+
+def test_derivatives_are_those_of_all_rows_though_only_rows_of_the_engine_are_computed() -> None:
+    problem = Problem.of([row(), row(engine="sglang", batch="8"), row(engine="llama.cpp", note="version unknown")])
+    x, every = np.zeros(len(problem.which)), range(3)
+    found, now = problem.derivatives(x), problem.errors(x, every)
+    for column, step in enumerate(STEP * np.eye(len(x))):
+        np.testing.assert_array_equal(found[:, column], (problem.errors(x + step, every) - now) / STEP)
+    assert found.any()
 
 
 SOURCE = "llama.cpp PR 15802"
