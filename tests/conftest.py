@@ -56,7 +56,6 @@ def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     from spectheory.certify.process import answer_of
 
     monkeypatch.setattr("spectheory.certify.process.answer_of_child", answer_of)
-    monkeypatch.setattr("hypothesis.configuration.set_hypothesis_home_dir", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 

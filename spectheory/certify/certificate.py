@@ -110,7 +110,7 @@ class Certificate:
         sizes: vocabulary sizes of the compared worlds.
         cases: number of different worlds that were compared.
         drafts: number of drafts in all these worlds.
-        counterexample: the world with the largest total variation that was found if LOSSY, else None.
+        counterexample: the simplest world with at least a quarter of the largest total variation if LOSSY, else None.
         failure: why the verifier could not be run, with the case: it raised, hung or could not be enumerated.
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
         notes: what does not count against the verifier: tokens of probability 0 that need a random number of exactly 0,
@@ -207,7 +207,6 @@ class StepCertificate:
         worlds: names of the worlds in which the step was played; () without names.
         batch: largest number of contexts in one call of the step; None if each call had one context.
         dependence: how the rows of a batch depend on each other, if LOSSY and there is evidence for it; else empty.
-        example: a run that shows the fault, as lines; () without a fault.
     """
 
     subject: str
@@ -230,7 +229,6 @@ class StepCertificate:
     worlds: tuple[str, ...] = ()
     batch: int | None = None
     dependence: str = ""
-    example: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
@@ -256,7 +254,6 @@ class StepCertificate:
         found += [f"worlds: {', '.join(self.worlds)}"] if self.worlds else []
         found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
-        found += self.example
         if self.needed:
             found.append(f"about {self.needed:,} runs would decide if the step is correct; certify_verifier decides "
                          "without sampling if all draws go through its rng")  # fmt: skip
@@ -299,18 +296,13 @@ def shown(distribution: Sequence[Any] | Vector) -> str:
     return f"({', '.join(map(number, distribution))})"
 
 
-def rounded(distribution: Sequence[Any] | Vector) -> str:
-    """A distribution as text, to three digits."""
-    return f"({', '.join(f'{float(x):.3g}' for x in distribution)})"
-
-
 def text(context: Sequence[int]) -> str:
     """Tokens as text, such as [0 1], or [] for the empty context."""
     return f"[{' '.join(map(str, context))}]"
 
 
 def run_lines(did: str, drafts: str = "", target: str = "") -> tuple[str, ...]:
-    """Lines about a run that shows a fault: what it did, its drafts, and the target's distributions there."""
+    """Lines about a run that shows a fault: what it did, its draft, and the target's distributions there."""
     found = [f"a run that shows it {did}"]
     found += [f"before it, {drafts}"] if drafts else []
     return tuple(found + ([f"there the target's distribution is {target}"] if target else []))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -26,6 +26,7 @@ from spectheory.certify.certificate import (
 )
 from spectheory.certify.guard import CodeEndedError, ends_are_errors, place
 from spectheory.certify.play import max_depth
+from spectheory.certify.small_worlds import shapes, tables
 from spectheory.certify.subject import (
     ROUNDED,
     Difference,
@@ -38,7 +39,6 @@ from spectheory.certify.subject import (
     fractions,
     subject_of,
 )
-from spectheory.core.arrays import Vector
 from spectheory.core.chance import BranchError, Pick
 from spectheory.core.checks import check_whole
 from spectheory.core.coins import Coin, exact
@@ -67,10 +67,6 @@ NEEDS_FLOATS = TypeError, AttributeError, ZeroDivisionError
 """Errors of code that runs on float64 and not on Fractions; 0/0 is NaN in float64."""
 FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
 """Errors after which no more worlds are compared."""
-MOST_SHRINKS = 100
-"""Maximum number of cases that are compared to make a counterexample smaller."""
-DENOMINATORS = 2, 3, 4
-"""Simpler distributions are rounded to multiples of 1 over these."""
 Numbers = Callable[[Any], np.ndarray]
 """Makes the arrays that the subject gets: of fractions, or of floats."""
 Score = tuple[Any, int]
@@ -93,13 +89,13 @@ def certify_verifier(
 ) -> Certificate:
     """Check by enumeration in exact numbers whether a verifier keeps the target's distribution.
 
-    Hypothesis draws worlds, in which p and q of a context may have zeros, equal each other, have disjoint supports or
-    be one-hot. In each world, the distribution of the output is summed over all drafts of a policy, extended by the
+    In each of many random worlds, p and q of a context may have zeros, equal each other, have disjoint supports or be
+    one-hot. In each world, the distribution of the output is summed over all drafts of a policy, extended by the
     target to a common length, and compared with the target's distribution. They must be equal, or within 1e-6 if the
-    verifier computes in floating point. All worlds are compared. The one with the largest total variation is made
-    simpler as long as its total variation does not get smaller. The same arguments give the same worlds in the same
-    order, and the same certificate; no clock decides, except that a call may take too long, and then the verdict is
-    UNDECIDED and says so.
+    verifier computes in floating point. All worlds are compared. Of those with at least a quarter of the largest total
+    variation, the simplest is the counterexample. The same arguments give the same worlds in the same order, and the
+    same certificate; no clock decides, except that a call may take too long, and then the verdict is UNDECIDED and says
+    so.
 
     Outcomes that are as good as impossible do not decide, and are notes in the certificate: a token of probability 0
     that is emitted only if a random number is exactly 0, and an error in branches of a probability up to 1e-6. After an
@@ -114,7 +110,7 @@ def certify_verifier(
             `rng`, which has the methods random, uniform, choice, integers, permutation, exponential and gumbel of
             `numpy.random.Generator`, or from `random`, `numpy.random` or a library with a replay, such as PyTorch.
         rules: rules by which drafts are drawn; default: the verifier's own `rules`.
-        policies: draft trees to grow; default: all of `spectheory.certify.strategies.shapes`.
+        policies: draft trees to grow; default: all of `spectheory.certify.small_worlds.shapes`.
         sizes: vocabulary sizes of the worlds; default: 2 and 3, and 6 for policies of depth 1 with up to two draws.
         cases: number of worlds to compare.
         seconds: maximum processor time of one call of `given`, and of all calls on one draft. It is checked when a call
@@ -126,18 +122,13 @@ def certify_verifier(
 
     Raises:
         InputError: `given` cannot be certified, cases < 1, a size < 2, or a policy has too many drafts.
-        ImportError: Hypothesis is not installed.
         CodeEndedError: `given` raised SystemExit where the certificate cannot report it.
     """
     check_whole("cases", cases, 1)
     if sizes is not None and (not sizes or min(sizes) < 2):
         raise InputError(f"sizes must be vocabulary sizes of at least 2, got {list(sizes)}")
-    try:
-        from spectheory.certify import strategies
-    except ImportError as error:
-        raise ImportError("certify_verifier needs Hypothesis: pip install 'spectheory[certify]'") from error
     subject = subject_of(given, rules, seconds)
-    wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
+    wanted = list(policies or [policy for rule in subject.rules for policy in shapes(rule)])
     fewest = min(sizes or SIZES)
     for policy in wanted:
         if policy.rule not in subject.rules:
@@ -160,11 +151,11 @@ def certify_verifier(
 
 
 def plain_case(policy: DrawPolicy, size: int) -> Case:
-    """A case whose world has no zeros and different p and q."""
-    weights = np.array([Fraction(i + 1) for i in range(size)], dtype=object)
-    p = weights / weights.sum()
+    """A case whose world has no zeros, and a residual on all tokens but one, which most wrong rules get wrong."""
+    weights = [range(1, size + 1), [size * size, *[1] * (size - 1)]]
+    p, q = (np.array([Fraction(weight, sum(of)) for weight in of], dtype=object) for of in weights)
     depths = range(max_depth(policy) + 1)
-    return Case(policy, {c: (p, p[::-1]) for depth in depths for c in itertools.product(range(size), repeat=depth)})
+    return Case(policy, {c: (p, q) for depth in depths for c in itertools.product(range(size), repeat=depth)})
 
 
 def most_drafts(policy: DrawPolicy, size: int) -> int:
@@ -259,19 +250,18 @@ class _Hunt:
         return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
 
     def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
-        """The smallest case with the largest total variation, or None. All settings get equally many worlds."""
-        from spectheory.certify import strategies
+        """The simplest case with at least a quarter of the largest total variation, or None if there is no fault.
 
+        All settings get equally many worlds.
+        """
         shares = max(1, self.cases // max(1, len(settings)))
         for policy, size in sorted(settings, key=lambda setting: (max_depth(setting[0]), setting[1])):
             self.score(plain_case(policy, size))
-            for table in strategies.generated(size, max_depth(policy), shares, seed):
+            for table in tables(size, max_depth(policy), shares, seed):
                 self.score(Case(policy, table))
-        found = max(self.reached, key=self.score, default=None)
-        if found is None or self.is_over or self.score(found) == RIGHT:
-            return None
-        found = smallest(found, self.score)
-        return None if self.is_over else found
+        most, _ = max(map(self.score, self.reached), default=RIGHT)
+        far = [case for case in self.reached if self.score(case) > RIGHT and 4 * self.score(case)[0] >= most]
+        return None if self.is_over else min(far, key=_size, default=None)
 
     def score(self, case: Case) -> Score:
         """How far the output is from the target's distribution. A subject that raises is noted, and scores `RIGHT`."""
@@ -326,7 +316,7 @@ class _Hunt:
         self.failure = "\n".join([f"{kind}{likely}: {error}", *case.lines(), *run])
 
     def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
-        """The certificate of the search. `found` is the smallest lossy case."""
+        """The certificate of the search. `found` is a lossy case."""
         counterexample = self._explained(found) if found else None
         verdict = Verdict.UNDECIDED if self.failure or not self.reached else Verdict.LOSSLESS
         if counterexample or isinstance(self.error, NotADistributionError):
@@ -403,53 +393,6 @@ def _known(one: Coin | Pick) -> str:
     return "" if (one.low, one.high) == (0, 1) else f"uniform in ({number(one.low)}, {number(one.high)})"
 
 
-def smallest(found: Case, score: Callable[[Case], Any]) -> Case:
-    """The simplest case that is reached from `found` without a lower score, by one simplification after another.
-
-    The search counts comparisons and looks at no clock, so it ends with the same world on every machine.
-    """
-    tried: set[str] = set()
-    is_better = True
-    while is_better:
-        is_better = False
-        for case in simpler(found):
-            key = "\n".join(case.lines())
-            if key in tried or _size(case) >= _size(found):
-                continue
-            if len(tried) == MOST_SHRINKS:
-                return found
-            tried.add(key)
-            if score(case) >= score(found):
-                found, is_better = case, True
-                break
-    return found
-
-
-def simpler(case: Case) -> Iterator[Case]:
-    """Cases that differ from `case` in one respect: contexts get another's distributions, or a distribution changes."""
-    table = case.distributions
-    pairs = {(shown(p), shown(q)): (p, q) for p, q in table.values()}
-    yield from (Case(case.policy, dict.fromkeys(table, pair)) for pair in pairs.values())
-    for context in reversed(table):
-        yield from (Case(case.policy, {**table, context: pair}) for pair in pairs.values())
-    for old, (p, q) in pairs.items():
-        news = [(p, p), (q, q), *((p, new) for new in _simpler(q)), *((new, q) for new in _simpler(p))]
-        for new in news:
-            yield Case(case.policy, {c: new if (shown(a), shown(b)) == old else (a, b) for c, (a, b) in table.items()})
-
-
 def _size(case: Case) -> tuple[int, int, str]:
     lines = case.lines()
     return len(lines), sum(map(len, lines)), "\n".join(lines)
-
-
-def _simpler(distribution: Vector) -> Iterator[Vector]:
-    """One-hot, uniform, without one token, and rounded."""
-    tokens = range(len(distribution))
-    support = [token for token in tokens if distribution[token]]
-    weights: list[list[Any]] = [[int(t == token) for t in tokens] for token in tokens]
-    weights.append([int(t in support) for t in tokens])
-    if len(support) > 2:
-        weights += [[0 if t == token else distribution[t] for t in tokens] for token in support]
-    weights += [[round(Fraction(x) * denominator) for x in distribution] for denominator in DENOMINATORS]
-    yield from (np.array([Fraction(w) / sum(row) for w in row], dtype=object) for row in weights if any(row))

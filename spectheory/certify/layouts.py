@@ -8,7 +8,6 @@ and in `evaluate_posterior` of EAGLE; no code of theirs is here.
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +15,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from spectheory.certify.certificate import text
 from spectheory.certify.play import Play, length_of_two_cycles, spread_ids
 from spectheory.certify.rows import PLACEHOLDER, drawn, padded, rows_of_indices
 from spectheory.core.arrays import Vector
@@ -111,17 +109,15 @@ def vllm_play(
     *,
     depth: int = 3,
     one_hot: bool = False,
-    ragged: bool = True,
     **options: Any,
 ) -> Play:
-    """A play of a sampler that takes drafts in vLLM's layout.
+    """A play of a sampler that takes drafts in vLLM's layout. Rows have from 0 to `depth` drafted tokens, by chance.
 
     Args:
         sample: function (inputs, rng) -> (n, max_spec_len + 1) emitted ids, -1 after the last one of each row.
         world: world with the distributions of target and draft. Its target is what the sampler should reproduce.
         depth: largest number of drafted tokens of a row.
         one_hot: whether the drafts are given without probabilities, as those of an n-gram drafter.
-        ragged: whether rows have different numbers of drafted tokens, from 0 to `depth`, by chance.
         options: `vocab_size`, the number of tokens V of the world; `size`, the vocabulary of the sampler, over which
             they are spread (`spread_ids`), by default V; `given`, the target's distributions as the sampler gets them
             if it processes them itself, by default `world.p`; `contexts`, in which the sampler is tested; `length`, the
@@ -129,32 +125,77 @@ def vllm_play(
             call, by default 64; `name`, the name of the world in the certificate.
     """
     check_whole("depth", depth, 1, ": it is the largest number of drafted tokens")
-    return _VllmStep(sample, world, Tree.chain(depth), one_hot=one_hot, ragged=ragged, **options).play()
+    drafter = _Drafter(world, Tree.chain(depth), **options)
+
+    def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        counts = rng.integers(0, depth + 1, len(contexts))
+        counts[0] = max(counts[0], 1)
+        texts, tokens = drafter.grown(contexts, rng)
+        before = [texts[place][row] for row, count in enumerate(counts) for place in range(count)]
+        target_probs = drafter.widened(drafter.given, before)
+        bonus = drawn(np.array([drafter.p(texts[count][row]) for row, count in enumerate(counts)]), rng)
+        inputs = VllmInputs(
+            draft_token_ids=drafter.ids[tokens[:, 1:][np.arange(depth) < counts[:, None]]].astype(np.int32),
+            num_draft_tokens=counts.tolist(),
+            max_spec_len=int(counts.max()),
+            cu_num_draft_tokens=np.cumsum(counts).astype(np.int32),
+            draft_probs=None if one_hot else drafter.widened(drafter.q, before),
+            target_probs=target_probs,
+            target_logits=_logs(target_probs),
+            bonus_token_ids=drafter.ids[bonus][:, None].astype(np.int32),
+        )
+        return np.asarray(sample(inputs, rng))
+
+    return drafter.play(step)
 
 
 def sglang_play(
-    sample: Callable[[SglangInputs, np.random.Generator], Any],
-    world: World,
-    *,
-    tree: Tree,
-    ragged: bool = True,
-    **options: Any,
+    sample: Callable[[SglangInputs, np.random.Generator], Any], world: World, *, tree: Tree, **options: Any
 ) -> Play:
     """A play of a sampler that takes trees in SGLang's layout.
 
-    The children of a node are different tokens, drawn from q without replacement. The uniform numbers are never exactly
-    0, at which a sampler that accepts by `<=` emits a token of probability 0.
+    The children of a node are different tokens, drawn from q without replacement. Row 0 has the whole tree, the others
+    its first nodes, as many as chance decides. The uniform numbers are never exactly 0, at which a sampler that accepts
+    by `<=` emits a token of probability 0.
 
     Args:
         sample: function (inputs, rng) -> (predict, accept_index): (n * D,) ids, in which the entry of an accepted node
             is the token after it, and (n, num_speculative_tokens) the accepted nodes in the numbers of
             `retrieve_index`, the root first, -1 after the last one. Further results are ignored.
         tree: tree of each row.
-        ragged: whether rows have different numbers of nodes: the first ones of the tree, by chance.
         world: world with the distributions of target and draft.
         options: as those of `vllm_play`.
     """
-    return _SglangStep(sample, world, tree, ragged=ragged, **options).play()
+    drafter, count = _Drafter(world, tree, **options), tree.budget + 1
+
+    def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        rows = len(contexts)
+        texts, tokens = drafter.grown(contexts, rng)
+        kept = rng.integers(1, count + 1, rows)
+        kept[0] = count
+        child, sibling = np.full((2, rows, count), PLACEHOLDER)
+        for node, children in enumerate(tree.child_lists):
+            for before, after in zip([None, *children], children, strict=False):
+                links, at = (child, node) if before is None else (sibling, before)
+                links[:, at] = np.where(after < kept, after, PLACEHOLDER)
+        candidates = np.where(np.arange(count) < kept[:, None], drafter.ids[tokens], 0)
+        candidates[:, 0] = np.maximum(contexts[:, -1], 0)
+        target_probs = np.stack([drafter.widened(drafter.given, of) for of in texts], axis=1)
+        inputs = SglangInputs(
+            candidates=candidates,
+            retrieve_index=np.arange(rows * count).reshape(rows, count),
+            retrieve_next_token=child,
+            retrieve_next_sibling=sibling,
+            uniform_samples=_uniform(rng, (rows, count)),
+            uniform_samples_for_final_sampling=_uniform(rng, (rows,)),
+            target_probs=target_probs,
+            draft_probs=np.zeros_like(target_probs),
+            num_speculative_tokens=tree.max_depth + 1,
+        )
+        predict, accepted = sample(inputs, rng)[:2]
+        return rows_of_indices(predict, accepted)
+
+    return drafter.play(step)
 
 
 def eagle_play(
@@ -171,22 +212,31 @@ def eagle_play(
         world: world with the distributions of target and draft.
         options: as those of `vllm_play`, without `batch`.
     """
-    return _EagleStep(evaluate, world, tree, batch=None, **options).play()
+    drafter, paths = _Drafter(world, tree, batch=None, **options), _paths(tree)
+
+    def step(context: Context, rng: np.random.Generator) -> list[int]:
+        texts, tokens = drafter.grown([context], rng)
+        ids = drafter.ids[tokens[0]]
+        ids[0] = context[-1] if context else 0
+        inputs = EagleInputs(
+            tree_candidates=ids,
+            retrieve_indices=paths,
+            candidates=np.where(paths >= 0, ids[paths], PLACEHOLDER),
+            logits=_logs(drafter.widened(drafter.given, [text for (text,) in texts]))[paths],
+        )
+        best, accepted, weights = (np.asarray(found) for found in evaluate(inputs, rng))
+        path = inputs.candidates[int(best)]
+        last = drawn(weights.astype(np.float64).reshape(1, -1), rng)
+        return [*path[1 : int(accepted) + 1].tolist(), int(last[0])]
+
+    return drafter.play(step)
 
 
-class _Step(ABC):
-    """What the steps share: the sampler, and drafts in a world, in the ids of the sampler's vocabulary.
-
-    Attributes:
-        p, q, given: distributions (V,) of the target, of the draft, and those that the sampler gets as target, after a
-            context.
-        ids: (V,) the id of each token in the vocabulary of the sampler, which has `size` ids.
-        drafted: (n, tree nodes) tokens of the last call; -1 for the root and for nodes that were left out.
-    """
+class _Drafter:
+    """Drafts of a tree in a world, in the ids of a sampler's vocabulary of `size` ids; `ids` has that of each token."""
 
     def __init__(
         self,
-        sample: Callable[..., Any],
         world: World,
         tree: Tree,
         *,
@@ -197,139 +247,39 @@ class _Step(ABC):
         length: int | None = None,
         batch: int | None = 64,
         name: str = "",
-        **settings: bool,
     ) -> None:
-        self.sample, self.world, self.tree, self.settings = sample, world, tree, settings
         self.p, self.q, self.given = cache(world.p), cache(world.q), cache(given or world.p)
-        self.size = size or vocab_size
-        self.ids = np.array(spread_ids(vocab_size, self.size))
-        self.drafted = np.zeros((0, 1), int)
+        self.tree, self.size = tree, size or vocab_size
+        ids = spread_ids(vocab_size, self.size)
+        self.ids, self._token_of = np.array(ids), dict(zip(ids, range(vocab_size), strict=True))
         length = length or length_of_two_cycles(tree.max_depth + 1, vocab_size)
-        contexts, ids = [tuple(context) for context in contexts], tuple(self.ids.tolist())
-        self._play = Play(name, self, world.p, contexts, length, vocab_size, batch, ids)
+        contexts = [tuple(context) for context in contexts]
+        self.play = lambda step: Play(name, step, world.p, contexts, length, vocab_size, batch, ids)
 
-    @abstractmethod
-    def __call__(self, contexts: Any, rng: np.random.Generator) -> Any:
-        """Draft after the contexts, and return what the sampler emits."""
+    def grown(self, contexts: Any, rng: np.random.Generator) -> tuple[list[list[Context]], np.ndarray]:
+        """One draft after each context: the texts at each node, by node and row, and its (rows, nodes) tokens.
 
-    def play(self) -> Play:
-        """The play of this step."""
-        return self._play
-
-    def grown(self, contexts: Any, rng: np.random.Generator) -> list[list[Context]]:
-        """The texts at each node of one draft after each context, by node and row; the tokens are `drafted`.
-
-        The children of a node are different tokens, drawn from q without replacement.
+        The children of a node are different tokens, drawn from q without replacement. The token of the root is 0.
         """
         rows = np.asarray(contexts, int).tolist()
-        texts: list[list[Context]] = [
-            [tuple(self._play.token_of[one] for one in row if one != PLACEHOLDER) for row in rows]
-        ]
+        texts: list[list[Context]] = [[tuple(self._token_of[one] for one in row if one != PLACEHOLDER) for row in rows]]
         texts += [[] for _ in range(self.tree.budget)]
-        self.drafted = np.full((len(rows), len(texts)), PLACEHOLDER)
+        tokens = np.zeros((len(rows), len(texts)), int)
         for node, children in enumerate(self.tree.child_lists):
             if children:
                 q = np.array([self.q(text) for text in texts[node]])
                 order = np.argsort(-_logs(q) - rng.gumbel(size=q.shape), axis=1)
                 for rank, child in enumerate(children):
-                    self.drafted[:, child] = order[:, rank]
+                    tokens[:, child] = order[:, rank]
                     chosen: list[int] = order[:, rank].tolist()
                     texts[child] += [(*before, one) for before, one in zip(texts[node], chosen, strict=True)]
-        return texts
-
-    def keep_first(self, kept: np.ndarray) -> np.ndarray:
-        """Leave out the nodes of each row after its first `kept` (n,), and return the tokens."""
-        self.drafted = np.where(np.arange(self.tree.budget + 1) < kept[:, None], self.drafted, PLACEHOLDER)
-        return self.drafted
+        return texts, tokens
 
     def widened(self, distribution: Callable[[Context], Vector], texts: Sequence[Context]) -> np.ndarray:
         """(n, size) float32 distributions after the texts, on the ids."""
         found = np.zeros((len(texts), self.size), np.float32)
         found[:, self.ids] = [distribution(text) for text in texts]
         return found
-
-    def drafts(self, row: int) -> str:
-        """The drafts of a row of the last call: the children of each node, without those that were left out."""
-        tokens = self.drafted[row]
-        below = [(u, tokens[list(children)]) for u, children in enumerate(self.tree.child_lists) if children]
-        kept = [(u, text(of[of >= 0].tolist())) for u, of in below if max(of) >= 0]
-        return "drafted " + ("; ".join(f"below node {u} {of}" for u, of in kept) or "nothing")
-
-
-class _VllmStep(_Step):
-    """A step that drafts chains and gives them to the sampler."""
-
-    def __call__(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        rows, depth = len(contexts), self.tree.max_depth
-        counts = rng.integers(0, depth + 1, rows) if self.settings["ragged"] else np.full(rows, depth)
-        counts[0] = max(counts[0], 1)
-        texts = self.grown(contexts, rng)
-        tokens = self.keep_first(counts + 1)[:, 1:]
-        before = [texts[place][row] for row, count in enumerate(counts) for place in range(count)]
-        target_probs = self.widened(self.given, before)
-        bonus = drawn(np.array([self.p(texts[count][row]) for row, count in enumerate(counts)]), rng)
-        inputs = VllmInputs(
-            draft_token_ids=self.ids[tokens[tokens >= 0]].astype(np.int32),
-            num_draft_tokens=counts.tolist(),
-            max_spec_len=int(counts.max()),
-            cu_num_draft_tokens=np.cumsum(counts).astype(np.int32),
-            draft_probs=None if self.settings["one_hot"] else self.widened(self.q, before),
-            target_probs=target_probs,
-            target_logits=_logs(target_probs),
-            bonus_token_ids=self.ids[bonus][:, None].astype(np.int32),
-        )
-        return np.asarray(self.sample(inputs, rng))
-
-
-class _SglangStep(_Step):
-    """A step that drafts trees and gives them to the sampler."""
-
-    def __call__(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        rows, count = len(contexts), self.tree.budget + 1
-        texts = self.grown(contexts, rng)
-        kept = rng.integers(1, count + 1, rows) if self.settings["ragged"] else np.full(rows, count)
-        tokens = self.keep_first(kept)
-        child, sibling = np.full((2, rows, count), PLACEHOLDER)
-        for node, children in enumerate(self.tree.child_lists):
-            for before, after in zip([None, *children], children, strict=False):
-                links, at = (child, node) if before is None else (sibling, before)
-                links[:, at] = np.where(after < kept, after, PLACEHOLDER)
-        candidates = np.where(tokens >= 0, self.ids[tokens], 0)
-        candidates[:, 0] = np.maximum(contexts[:, -1], 0)
-        target_probs = np.stack([self.widened(self.given, of) for of in texts], axis=1)
-        inputs = SglangInputs(
-            candidates=candidates,
-            retrieve_index=np.arange(rows * count).reshape(rows, count),
-            retrieve_next_token=child,
-            retrieve_next_sibling=sibling,
-            uniform_samples=_uniform(rng, (rows, count)),
-            uniform_samples_for_final_sampling=_uniform(rng, (rows,)),
-            target_probs=target_probs,
-            draft_probs=np.zeros_like(target_probs),
-            num_speculative_tokens=self.tree.max_depth + 1,
-        )
-        predict, accepted = self.sample(inputs, rng)[:2]
-        return rows_of_indices(predict, accepted)
-
-
-class _EagleStep(_Step):
-    """A step that drafts a tree, has it evaluated, and draws the last token."""
-
-    def __call__(self, context: Context, rng: np.random.Generator) -> list[int]:
-        texts = [text for (text,) in self.grown([context], rng)]
-        ids = self.ids[self.drafted[0]]
-        ids[0] = context[-1] if context else 0
-        paths = _paths(self.tree)
-        inputs = EagleInputs(
-            tree_candidates=ids,
-            retrieve_indices=paths,
-            candidates=np.where(paths >= 0, ids[paths], PLACEHOLDER),
-            logits=_logs(self.widened(self.given, texts))[paths],
-        )
-        best, accepted, weights = (np.asarray(found) for found in self.sample(inputs, rng))
-        path = inputs.candidates[int(best)]
-        last = drawn(weights.astype(np.float64).reshape(1, -1), rng)
-        return [*path[1 : int(accepted) + 1].tolist(), int(last[0])]
 
 
 def _paths(tree: Tree) -> np.ndarray:

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.betting import Joint
-from spectheory.certify.certificate import rounded, text
 from spectheory.core.arrays import Vector
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_whole
-from spectheory.core.draft import Draft
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context, DrawPolicy, World
 from spectheory.otlp import Solver
@@ -115,7 +113,7 @@ def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
     return tuple(int(one) for one in np.linspace(0, size - 1, vocab_size).round())
 
 
-def as_step(given: Any, policy: DrawPolicy, world: World) -> DraftedStep:
+def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, Any], Sequence[int]]:
     """A function `step(context, rng)` for `certify_step`: it grows a draft, verifies it and returns the emitted tokens.
 
     Args:
@@ -125,32 +123,15 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> DraftedStep:
     """
     draw(np.ones(1), np.random.default_rng())  # compiles it outside of the time limit of the first step
     verifier = TopDown(given) if isinstance(given, Solver) else given
-    return DraftedStep(verifier.sample if isinstance(verifier, Verifier) else verifier, policy, world)
+    verify = verifier.sample if isinstance(verifier, Verifier) else verifier
 
-
-class DraftedStep:
-    """A step that grows a draft and verifies it. It keeps the draft of the last call, for reports."""
-
-    def __init__(self, verify: Callable[..., Any], policy: DrawPolicy, world: World) -> None:
-        self.verify, self.policy, self.world = verify, policy, world
-        self._draft: Draft | None = None
-
-    def __call__(self, context: Context, rng: Any) -> Sequence[int]:
-        """The tokens that one step emits after `context`."""
-        world = self.world
+    def step(context: Context, rng: Any) -> Sequence[int]:
         here = World(lambda text: world.p((*context, *text)), lambda text: world.q((*context, *text)))
-        self._draft = draft = self.policy.grow(here, rng)
-        node, token = self.verify(draft, here.target(draft), rng)
+        draft = policy.grow(here, rng)
+        node, token = verify(draft, here.target(draft), rng)
         return (*draft.context(node), token)
 
-    def drafts(self, row: int) -> str:
-        """The draft of the last call, with the draft's distributions."""
-        draft = self._draft
-        return "; ".join(
-            f"after {text(draft.context(node))} drew {text(draft.drafted(node))} from q = {rounded(draft.q[node])}"
-            for node, drawn in enumerate(draft.draws if draft else ())
-            if draft and drawn
-        )
+    return step
 
 
 def markov_world(size: int, seed: int = 0) -> World:

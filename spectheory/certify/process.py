@@ -27,7 +27,7 @@ import numpy as np
 from spectheory.certify.certificate import Certificate, StepCertificate
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.guard import CodeEndedError, by_the_clock, ends_are_errors, watchdog, within
-from spectheory.certify.play import Play, as_step, length_of_two_cycles, plays_of, worlds_of
+from spectheory.certify.play import Play, as_step, plays_of, worlds_of
 from spectheory.certify.step import certify_in_worlds
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -37,8 +37,6 @@ from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import Solver, solvers
 from spectheory.verify import Verifier, verifiers
 
-FIRST_RUNS = 50
-"""Runs of a step in each context that tell how many tokens it emits."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from spectheory.certify.process import child; "
     "child(*sys.argv[2:])"
@@ -124,23 +122,20 @@ def certify_named(
 ) -> Certificate | StepCertificate:
     """Certify an object by its name, as the command `certify` does, whose help describes the options.
 
-    An object with `step`, `target` and `vocab_size` is a whole decoding step. `rules` and `shapes` are () for the
-    object's own rules and for all small trees. `progress` gets a number so far, and "worlds" or "runs".
+    A `Play` is a whole decoding step. `rules` and `shapes` are () for the object's own rules and for all small trees.
+    `progress` gets a number so far, and "worlds" or "runs".
 
     Raises:
         InputError: the object cannot be loaded, or cannot be certified in the requested way.
     """
     given = _load(name, 10 * seconds)
-    is_step = hasattr(given, "step")
+    is_step = isinstance(given, Play)
     drawn = tuple(DrawRule[rule] for rule in rules)
     own = drawn or tuple(getattr(given, "rules", ())) or (DrawRule.IID,)
     policies: list[DrawPolicy] = [Levels(tuple(counts), rule) for counts in shapes for rule in own]
     if black_box is False and is_step:
         raise InputError(f"{name} is a step, which can only be sampled: leave out --exact")
     if not black_box and not is_step:
-        from hypothesis.configuration import set_hypothesis_home_dir
-
-        set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "spectheory-hypothesis")
         found = certify_verifier(
             given, rules=drawn or None, policies=policies or None, cases=cases, seconds=seconds, seed=seed,
             progress=lambda done: progress(done, "worlds"),
@@ -151,7 +146,7 @@ def certify_named(
         print(f"{reason}; whole steps are tested as a black box instead", file=sys.stderr)
     subject = name
     if is_step:
-        plays = [given if isinstance(given, Play) else _play(given, name, seconds, seed)]
+        plays = [given]
     else:
         policy = policies[0] if policies else _shape_for(given, own[0], seconds, seed)
         plays = plays_of(given, policy, seed)
@@ -165,23 +160,6 @@ def certify_named(
         raise
     except Exception as error:  # from the target; the certificate reports errors of the step
         raise InputError(f"the target of {name} raised {type(error).__name__}: {error}") from error
-
-
-def _play(given: Any, name: str, seconds: float, seed: int) -> Play:
-    """The play of an object with a step, a target and a vocab_size, and what else of a `Play` it has."""
-    if missing := [part for part in ("target", "vocab_size") if not hasattr(given, part)]:
-        raise InputError(f"{name} has a step but no {' and no '.join(missing)}: add what is missing")
-    contexts = [tuple(context) for context in getattr(given, "contexts", ((),))]
-    batch, size, length = getattr(given, "batch", None), given.vocab_size, getattr(given, "length", None)
-    if batch is not None and length is None:
-        raise InputError(f"{name} has a batch but no length: add the number of tokens to compare")
-    if length is None:
-        rng, longest = np.random.default_rng(seed), 1
-        with suppress(Exception):  # the test will report it
-            for _ in range(FIRST_RUNS):
-                longest = max(longest, *(len(within(seconds, given.step, c, rng)) for c in contexts))
-        length = length_of_two_cycles(longest, size)
-    return Play("", given.step, given.target, contexts, length, size, batch, getattr(given, "ids", None))
 
 
 def _shape_for(given: Any, rule: DrawRule, seconds: float, seed: int) -> DrawPolicy:

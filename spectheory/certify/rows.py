@@ -38,32 +38,23 @@ def padded(rows: Rows) -> np.ndarray:
     return _whole(array)
 
 
-def rows_of_indices(tokens: Any, indices: Any, last: Any = None) -> np.ndarray:
+def rows_of_indices(tokens: Any, indices: Any) -> np.ndarray:
     """(n, k) rows of tokens from the indices of accepted tokens.
 
     Args:
         tokens: the tokens that the indices count: (t,) those of all rows one after another, or (n, t) those of each
             row.
         indices: (n, k) indices of the tokens that each row emits, in order; -1 where there is none.
-        last: (n,) a token that each row emits after them; None for none.
     """
     tokens, indices = _whole(np.asarray(tokens)), _whole(np.asarray(indices))
     picked = tokens[indices] if tokens.ndim == 1 else np.take_along_axis(tokens, np.maximum(indices, 0), 1)
-    rows = np.where(indices < 0, PLACEHOLDER, picked)
-    return rows if last is None else _appended(rows, _whole(np.asarray(last)).reshape(-1))
+    return np.where(indices < 0, PLACEHOLDER, picked)
 
 
 def drawn(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """(n,) one token from each row of weights (n, V), which need not sum to 1."""
     edges = np.cumsum(weights.T, axis=0)
     return np.minimum((rng.random(len(weights)) * edges[-1] >= edges).sum(axis=0), weights.shape[1] - 1)
-
-
-def _appended(rows: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """The rows, each with one more token after its last one."""
-    longer = np.concatenate([rows, np.full((len(rows), 1), PLACEHOLDER)], axis=1)
-    longer[np.arange(len(rows)), (rows != PLACEHOLDER).sum(axis=1)] = last
-    return longer
 
 
 def _whole(array: np.ndarray) -> np.ndarray:

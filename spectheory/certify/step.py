@@ -54,8 +54,7 @@ def certify_step(
     Args:
         step: function (context, rng) -> tokens that one step emits, at least 1. Tokens after the first `length` are
             ignored. The step may ignore `rng` and use another random source, as long as its runs differ. With `batch`,
-            it is a function (contexts, rng) -> rows, see `Play`. If it has a method `drafts(row)` that returns the
-            drafts of the last call in words, they are shown for a run with a fault.
+            it is a function (contexts, rng) -> rows, see `Play`.
         target: function context -> (V,) distribution of the next token. It is called for all prefixes shorter than
             `length`.
         vocab_size: number of tokens V in the vocabulary.
@@ -145,7 +144,6 @@ def certify_in_worlds(
         failure=course.failure,
         dependence=course.dependence(),
         batch=max(play.batch or 0 for play in plays) or None,
-        example=course.example(seed),
         worlds=tuple(play.world for play in plays if play.world),
     )
 
@@ -222,13 +220,6 @@ class _Course:
     def worst(self) -> Trial | None:
         """The context with the strongest evidence against the step; None before the first run."""
         return max((t for t in self.trials if t.runs), key=lambda trial: trial.worst()[0], default=None)
-
-    def example(self, seed: int) -> tuple[str, ...]:
-        """A run that shows the fault, as lines, in the context with the strongest evidence; () if there is no fault."""
-        trial = self.worst()
-        if trial is None or self.verdict is not Verdict.LOSSY:
-            return ()
-        return next(runs for runs in self.plays if trial in runs.trials).example(trial, seed)
 
     def needed(self) -> int | None:
         """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.

@@ -99,7 +99,8 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
     if callable(given):
         return Subject(name, claimed, _distribution_of_sampler(given, seconds), states_distribution=False)
     raise InputError(
-        f"certify needs a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}"
+        f"certify needs a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}: "
+        "make a Play of a whole step"
     )
 
 

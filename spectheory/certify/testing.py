@@ -46,7 +46,7 @@ session: TestSession | None = None
 
 
 def assert_lossless(given: Any, **options: Any) -> Certificate:
-    """Raise AssertionError with the smallest counterexample unless `given` keeps the target's distribution.
+    """Raise AssertionError with a counterexample unless `given` keeps the target's distribution.
 
     `options` are passed to `certify_verifier`. Returns the certificate.
 

@@ -5,26 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from operator import index
 from typing import Any, NoReturn
 
 import numpy as np
 
 from spectheory.certify.betting import Pairs, Wager
-from spectheory.certify.certificate import Cell, rounded, run_lines, text
+from spectheory.certify.certificate import Cell
 from spectheory.certify.guard import place, within
 from spectheory.certify.play import Play
 from spectheory.certify.rows import PLACEHOLDER, padded
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
 
-EXAMPLES = 500
-"""Number of calls of the step in which a run with the fault is looked for, at most."""
 MOST_IDS = 2**32
 """Larger ids do not exist."""
-LONGEST = 150
-"""Characters of a line about it."""
 
 
 class NeverEmittedError(Exception):
@@ -80,10 +75,6 @@ class Trial:
         shares = float(expected[node]), float(observed[node])
         return self.runs * float(evidence[node]), Cell(self.context, self.joint.tokens(node), *shares, self.play.world)
 
-    def in_excess(self) -> Context:
-        """The prefix that is most clearly emitted too often."""
-        return self.never or self.joint.tokens(int(_surprise(*self._shares()).argmax()))
-
     def _shares(self) -> tuple[np.ndarray, np.ndarray]:
         """(nodes,) observed and expected shares of the prefixes."""
         observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.runs
@@ -108,7 +99,6 @@ class Runs:
         pairs: the bets against the claim that rows of a batch are independent; None without batches.
         states: (index of the context, emitted tokens) of the rows; many rows of a batch are in one state.
         state_of: (n,) the state of each row of the last call.
-        refused: the last row that emitted what the target never emits, and its tokens.
         unseen: largest number of tokens that one call emitted after the first `length`. They are not compared.
     """
 
@@ -118,7 +108,6 @@ class Runs:
         self.pairs = None if play.batch is None else Pairs([trial.joint for trial in self.trials], own)
         self.states: list[tuple[int, Context]] = []
         self.state_of = np.zeros(1, int)
-        self.refused: tuple[int, Context] | None = None
         self.unseen = 0
 
     def run(self, runs: int, rng: np.random.Generator) -> None:
@@ -199,7 +188,7 @@ class Runs:
         for row, at in np.argwhere(is_there[:, 1:] & ~is_there[:, :-1])[:1].tolist():
             what = f"row {row} has the placeholder -1 before the token {rows[row, at + 1]}: {rows[row].tolist()!s:.60}"
             i, before = self.states[self.state_of[going[row]]]
-            self._refuse(i, int(going[row]), (*before, *rows[row, : at + 2].tolist()), what)
+            self._refuse(i, (*before, *rows[row, : at + 2].tolist()), what)
         for row in np.flatnonzero(~is_there.any(axis=1))[:1]:
             raise BrokenStepError(f"row {row} emitted no token: a step emits at least one in each row")
         self.unseen = max(self.unseen, int(is_there.any(axis=0).sum()) - self.play.length)
@@ -213,7 +202,7 @@ class Runs:
             for emission in ids[: self.play.length - len(before)]:
                 one = index(emission)
                 if (token := self.play.token_of.get(one)) is None:
-                    self._refuse(i, row, (*found, one), self.play.unknown(one))
+                    self._refuse(i, (*found, one), self.play.unknown(one))
                 found = (*found, token)
         except (TypeError, LookupError):
             raise BrokenStepError(f"the step must return a sequence of whole numbers, got {ids!r:.80}") from None
@@ -222,35 +211,10 @@ class Runs:
         joint = self.trials[i].joint
         if joint.impossible[joint.node(found)]:
             who = "the step" if self.play.batch is None else f"row {row}"
-            self._refuse(i, row, found, f"{who} emitted {found}, to which the target gives probability 0")
+            self._refuse(i, found, f"{who} emitted {found}, to which the target gives probability 0")
         return i, found
 
-    def _refuse(self, i: int, row: int, emitted: Context, message: str) -> NoReturn:
+    def _refuse(self, i: int, emitted: Context, message: str) -> NoReturn:
         """Record tokens that the target never emits, and raise NeverEmittedError."""
-        self.refused, self.trials[i].never = (row, emitted), emitted
+        self.trials[i].never = emitted
         raise NeverEmittedError(message)
-
-    def example(self, trial: Trial, seed: int) -> tuple[str, ...]:
-        """Lines about a run of one cycle in the context of `trial` that shows the fault; () if none was found.
-
-        Its tokens begin with what is most clearly emitted too often.
-        """
-        wanted, rng, here = trial.in_excess(), np.random.default_rng(seed), self.trials.index(trial)
-        order = [here] if self.play.batch is None else (np.arange(self.play.batch) % len(self.trials)).tolist()
-        for _ in range(EXAMPLES):
-            self.refused = None
-            with suppress(BrokenStepError, NeverEmittedError):
-                self._call(order, 1, rng)
-            texts = [self.states[state][1] if state < len(self.states) else () for state in self.state_of.tolist()]
-            for row, emitted in [self.refused] if self.refused else enumerate(texts):
-                if order[row] == here and emitted and emitted[: len(wanted)] == wanted[: len(emitted)]:
-                    return self._lines(trial, row, emitted)
-        return ()
-
-    def _lines(self, trial: Trial, row: int, emitted: Context) -> tuple[str, ...]:
-        drafts = getattr(self.play.step, "drafts", lambda row: "")(row)
-        known = [emitted[:i] for i in range(len(emitted)) if set(emitted[:i]) <= set(range(self.play.vocab_size))]
-        target = ", then ".join(rounded(self.play.target((*trial.context, *before))) for before in known)
-        where = "" if self.play.batch is None else f"in row {row} of {self.play.batch} "
-        lines = run_lines(f"{where}emitted {text(emitted)}", drafts, target)
-        return tuple(line if len(line) <= LONGEST else f"{line[: LONGEST - 4]} ..." for line in lines)

@@ -16,8 +16,8 @@ from spectheory.core.files import write_whole
 
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
 _OBJECT = (
-    "What to certify: a solver, a verifier, a function verify(draft, p, rng), or an object with step, target and "
-    "vocab_size. For a registered solver or verifier, give its class name alone, such as Traversal."
+    "What to certify: a solver, a verifier, a function verify(draft, p, rng), or a spectheory.certify.Play. For a "
+    "registered solver or verifier, give its class name alone, such as Traversal."
 )
 _BLACK_BOX = (
     "Only sample whole decoding steps, or only enumerate. Default: enumerate, and sample if random draws cannot be "

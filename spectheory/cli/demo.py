@@ -9,18 +9,17 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
-from spectheory.cli.output import console, progress, require_free
+from spectheory.cli.output import console, progress
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.files import write_whole
 from spectheory.core.provenance import model_name
 
 NEW_TOKENS = 128
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the records and the page. What is there is not measured again.")
-    ] = Path("build/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the records. What is there is not measured again.")] = Path(
+        "build/demo"
+    ),
     pair: PairOptions = SHIPPED,
     rounds: Annotated[int, typer.Option(min=1, help="Number of times that each forward is timed.")] = 4,
     traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the rates.")] = 20,
@@ -32,13 +31,11 @@ def demo(
     from reference.measuring import decoded
     from reference.planning_loop import RATES, measured_plan
     from spectheory.report.comparison import decoder_rows, decoder_words
-    from spectheory.report.page import Run, html_page
     from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
     from spectheory.report.terminal import plan_summary, tree_drawing
     from spectheory.results.plan_comparison import compare as compared
 
-    require_free([], out / "index.html", force=True)
-    started, models, runs, latency = time.perf_counter(), pair.load(), [], None
+    started, models, latency = time.perf_counter(), pair.load(), None
     console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
     prompts = PromptOptions().encoded(models, 0, traced + count)
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": NEW_TOKENS, "seed": seed}
@@ -51,19 +48,14 @@ def demo(
             chosen, _ = measured_plan(models, rows[0], folder, **settings, **measuring, done=done)
             chosen.save(folder / "plan.json")
             tally = decoded(models, chosen, rows[1], out=folder / "measured.json", skip=traced, done=done, **settings)
-        runs.append(Run(heading, Acceptance.load(folder / RATES), compared(chosen, tally)))
         if latency is None:
             console.print(latency_rows(chosen.latency))
         latency = latency or chosen.latency
-        console.print(acceptance_rows(runs[-1].acceptance), plan_summary(chosen))
-        console.print(
-            tree_drawing(chosen.tree, chosen.reach, chosen.reach_source), comparison_rows(runs[-1].comparison)
-        )
+        console.print(acceptance_rows(Acceptance.load(folder / RATES)), plan_summary(chosen))
+        drawing = tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
+        console.print(drawing, comparison_rows(compared(chosen, tally)))
     console.rule("all decoders")
     with progress("compare") as done:
         found = compare(out, models, *rows, CompareSettings((0.0,), **settings), done=done)
-    words = list(decoder_words(found))
-    console.print(decoder_rows(found), *words, sep="\n")
-    assert latency is not None
-    write_whole(out / "index.html", html_page("spectheory demo", latency, runs, words))
-    print(f"wrote {out / 'index.html'} and the records beside it; {time.perf_counter() - started:.0f} s in all")
+    console.print(decoder_rows(found), *decoder_words(found), sep="\n")
+    print(f"wrote the records into {out}; {time.perf_counter() - started:.0f} s in all")

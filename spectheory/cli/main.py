@@ -36,7 +36,6 @@ INTERRUPTED = 130
 """Exit status of an interrupted command, as of a shell: 128 and the number of the signal."""
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
-    "hypothesis": "certify",
     **dict.fromkeys(("cvxpy", "mpmath", "sympy"), "proofs"),
     **dict.fromkeys(("marimo", "altair"), "notebooks"),
 }

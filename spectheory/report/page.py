@@ -7,23 +7,16 @@ mode.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import escape
 
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import GENERATOR
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.latency import Latency
-from spectheory.report import figures, svg
-from spectheory.report.tables import TextTable, acceptance_rows, comparison_rows, latency_rows, plan_rows
-from spectheory.results.plan_comparison import PlanComparison
+from spectheory.report import svg
+from spectheory.report.tables import TextTable
 
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
 """Colours of figures that change with the light or dark mode of the page."""
-MOST_RANKS = 16
-"""Maximum number of ranks in the table of rates."""
-
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2328; --muted: #6e7781; --faint: #d5d9de; --paper: #ffffff; }
 @media (prefers-color-scheme: dark) {
@@ -55,63 +48,6 @@ h3 { font-size: 1rem; margin: 1.6rem 0 .2rem; }
 footer table th { white-space: normal; overflow-wrap: normal; }
 footer table td { text-align: left; white-space: normal; }
 """
-
-
-@dataclass(frozen=True)
-class Run:
-    """One plan on a page, with its comparison.
-
-    Attributes:
-        heading: heading of the plan's sections; may be empty.
-        acceptance: the measured rates. The rates of the plan itself may be smoothed.
-        comparison: the plan's prediction, and the measurement of it.
-    """
-
-    heading: str
-    acceptance: Acceptance
-    comparison: PlanComparison
-
-
-def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence[str] = ()) -> str:
-    """The report as one HTML page. Save it with `spectheory.core.files.write_whole`.
-
-    Args:
-        title: the heading.
-        latency: the measured forward times.
-        runs: the plans made with this latency and their comparisons, such as one run for each temperature.
-        notes: paragraphs below the answers of the plans.
-    """
-    leads, rates, plans, compared, stamps = [], [], [], [], {"latency": latency.provenance}
-    for run in runs:
-        comparison, plan = run.comparison, run.comparison.plan
-        name = f"<b>{escape(run.heading)}.</b> " if run.heading else ""
-        sentence = escape(plan.summary.partition("\n")[0])
-        leads.append(f'<p class="lead">{name}{sentence}</p>\n<p>{escape(comparison.verdict)}</p>')
-        heading = f"<h3>{escape(run.heading)}</h3>" if run.heading else ""
-        table = acceptance_rows(run.acceptance, max_depth=run.acceptance.depths, max_rank=MOST_RANKS)
-        rates += [heading, figure_html(figures.acceptance_figure(run.acceptance)), folded_table(table)]
-        tree = [figures.tree_figure(plan.tree, plan.reach, plan.reach_source)] if plan.tree.budget else []
-        plans += [heading, *map(figure_html, tree), folded_table(plan_rows(plan))]
-        drawing = figure_html(figures.accepted_figure(comparison))
-        compared += [heading, drawing, folded_table(comparison_rows(comparison))]
-        before = f"{run.heading}: " if run.heading else ""
-        stamps[f"{before}acceptance"] = run.acceptance.provenance
-        stamps |= {before + account.name: account.provenance for account in comparison.accounts}
-    return shell(
-        title,
-        *leads,
-        *(f"<p>{prose_html(note)}</p>" for note in notes),
-        "<h2>Measured acceptance</h2>",
-        *rates,
-        "<h2>Measured latency</h2>",
-        figure_html(figures.latency_figure(latency)),
-        folded_table(latency_rows(latency)),
-        "<h2>The plan</h2>",
-        *plans,
-        "<h2>Prediction against measurement</h2>",
-        *compared,
-        sources_html(stamps),
-    )
 
 
 def shell(title: str, *parts: str) -> str:

@@ -14,8 +14,7 @@ from spectheory.core.checks import check_budget
 from spectheory.core.errors import InputError
 from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
-from spectheory.hardware.latency import Latency
-from spectheory.search.draft_models import DraftedPath, DraftModel
+from spectheory.search.draft_models import DraftModel
 from spectheory.search.drafted_tree import Drafted
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.opt_tree import OptTree
@@ -50,8 +49,6 @@ class PolicyComparison:
         draft_calls, draft_tokens: number of draft forwards, and number of nodes that they expanded in all.
         expected: E, the tokens per target call if the target accepts with the draft's probabilities.
         optimum: the highest E of any tree within the budget of that policy.
-        cycle_seconds: seconds of one cycle, each draft call timed by its width; None without a latency.
-        plain_seconds: seconds per token of plain decoding; None without a latency.
     """
 
     names: tuple[str, ...]
@@ -62,8 +59,6 @@ class PolicyComparison:
     draft_tokens: Int[np.ndarray, "policies drafts"]
     expected: Float[np.ndarray, "policies drafts"]
     optimum: Float[np.ndarray, "policies drafts"]
-    cycle_seconds: Float[np.ndarray, "policies drafts"] | None = None
-    plain_seconds: float | None = None
 
     @property
     def distance(self) -> Float[np.ndarray, "policies drafts"]:
@@ -71,35 +66,15 @@ class PolicyComparison:
         return np.maximum(self.optimum - self.expected, 0.0)
 
     @property
-    def speedup(self) -> Float[np.ndarray, " policies"] | None:
-        """Tokens per second of each policy divided by the tokens per second of plain decoding; None without a latency.
-
-        The tokens per second of a policy are its mean tokens per cycle divided by its mean seconds per cycle, as in a
-        long run.
-        """
-        if self.cycle_seconds is None or self.plain_seconds is None:
-            return None
-        return self.plain_seconds * self.expected.mean(1) / self.cycle_seconds.mean(1)
-
-    @property
     def table(self) -> str:
         """One line for each policy: means over the drafts of E and of what it lacks, of its draft calls and tokens."""
         columns = [self.expected, self.distance, self.draft_calls, self.draft_tokens]
         rows = zip(self.names, *(one.mean(1) for one in columns), strict=True)
         lines = ["{:20} {:7.3f} {:7.3f} {:7.1f} {:8.1f}".format(*row) for row in rows]
-        header = f"{'policy':20} {'E':>7} {'short':>7} {'calls':>7} {'tokens':>8}"
-        if (speedup := self.speedup) is not None:
-            header, lines = f"{header}  speedup", [f"{line} {x:7.2f}x" for line, x in zip(lines, speedup, strict=True)]
-        return "\n".join([header, *lines])
+        return "\n".join([f"{'policy':20} {'E':>7} {'short':>7} {'calls':>7} {'tokens':>8}", *lines])
 
 
-def compare_policies(
-    drafts: DraftModel | Sequence[DraftModel],
-    policies: Mapping[str, Policy],
-    *,
-    latency: Latency | None = None,
-    context: int | None = None,
-) -> PolicyComparison:
+def compare_policies(drafts: DraftModel | Sequence[DraftModel], policies: Mapping[str, Policy]) -> PolicyComparison:
     """Grow the tree of every policy on every draft, and compare the worth and the cost of the trees.
 
     The policies may have different budgets: each tree is compared with the best tree of its own policy's budget. A
@@ -109,14 +84,10 @@ def compare_policies(
     Args:
         drafts: a draft model, or a sequence of them, such as a `MarkovDraft` for each last token.
         policies: policies by name: from `standard_policies`, or your own.
-        latency: seconds of forwards. A cycle then takes the draft calls, each as wide as the number of nodes that it
-            expands, one target forward of the tree with its root, and the overheads, one level overhead for each draft
-            call. A policy that drafts nothing takes the time of a plain step.
-        context: tokens in the KV cache; the default is the middle context of the latency.
 
     Raises:
-        InputError: there is no draft or no policy, a context is given without a latency, or a draft returns something
-            else than rows of falling probabilities.
+        InputError: there is no draft or no policy, or a draft returns something else than rows of falling
+            probabilities.
 
     >>> from spectheory import Acceptance
     >>> from spectheory.search import OptTree, RatesDraft
@@ -131,63 +102,25 @@ def compare_policies(
             f'policies must be a dictionary of policies by name, such as {{"OPT-Tree": OptTree(16)}}, got '
             f"{policies!r:.80}"
         )
-    if latency is None and context is not None:
-        raise InputError(f"context={context} needs a latency: give a latency, or leave out the context")
-    grown = [[_grow(policy, draft) for draft in asked] for policy in policies.values()]
+    grown = [[policy.grow(draft) for draft in asked] for policy in policies.values()]
 
     @cache
     def best(draft: int, budget: int) -> float:
         return SpecExec(budget, batch=budget).grow(asked[draft]).expected
 
-    def table(of: Callable[[Drafted, list[int]], float]) -> np.ndarray:
-        return np.array([[of(drafted, widths) for drafted, widths in row] for row in grown])
+    def table(of: Callable[[Drafted], float]) -> np.ndarray:
+        return np.array([[of(drafted) for drafted in row] for row in grown])
 
-    at = None if latency is None else latency.context_of(context)
     return PolicyComparison(
         names=tuple(policies),
-        budget=table(lambda drafted, _: drafted.budget),
-        nodes=table(lambda drafted, _: drafted.tree.budget),
-        depth=table(lambda drafted, _: drafted.tree.max_depth),
-        draft_calls=table(lambda _, widths: len(widths)),
-        draft_tokens=table(lambda _, widths: sum(widths)),
-        expected=table(lambda drafted, _: drafted.expected),
-        optimum=np.array([[best(d, drafted.budget) for d, (drafted, _) in enumerate(row)] for row in grown]),
-        cycle_seconds=None if latency is None or at is None else table(_clock(latency, at)),
-        plain_seconds=None if latency is None or at is None else latency.plain(at),
+        budget=table(lambda drafted: drafted.budget),
+        nodes=table(lambda drafted: drafted.tree.budget),
+        depth=table(lambda drafted: drafted.tree.max_depth),
+        draft_calls=table(lambda drafted: drafted.draft_calls),
+        draft_tokens=table(lambda drafted: drafted.draft_tokens),
+        expected=table(lambda drafted: drafted.expected),
+        optimum=np.array([[best(d, drafted.budget) for d, drafted in enumerate(row)] for row in grown]),
     )
-
-
-class _Observed:
-    """A draft that records the width of each call."""
-
-    def __init__(self, draft: DraftModel) -> None:
-        self._draft, self.widths = draft, []
-
-    def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        self.widths.append(len(paths))
-        return self._draft.expand(paths)
-
-
-def _grow(policy: Policy, draft: DraftModel) -> tuple[Drafted, list[int]]:
-    """The tree of the policy, and the widths of its draft calls."""
-    observed = _Observed(draft)
-    return policy.grow(observed), observed.widths
-
-
-def _clock(latency: Latency, context: int) -> Callable[[Drafted, list[int]], float]:
-    """A function that computes the seconds of a cycle from its tree and the widths of its draft calls."""
-    draft = cache(lambda tokens: latency.draft(tokens, context))
-    target = cache(lambda tokens: latency.target(tokens, context))
-
-    def cycle(drafted: Drafted, widths: list[int]) -> float:
-        if not widths:
-            return latency.plain(context)
-        tree = drafted.tree
-        drafting = draft(max(tree.max_depth, 1)) if latency.drafts_at_once else sum(map(draft, widths))
-        overhead = float(latency.overheads(len(widths), 0 if tree.is_chain else tree.budget))
-        return drafting + target(tree.budget + 1) + overhead + float(latency.prompts(drafted.expected))
-
-    return cycle
 
 
 def standard_policies(drafts: DraftModel | Sequence[DraftModel], budget: int) -> dict[str, Policy]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 import spectheory as st
+from spectheory.certify import Play
 from spectheory.core.arrays import residual
 
 
@@ -73,7 +73,7 @@ def no_target(_: Any) -> Any:
     raise KeyError("no target")
 
 
-BROKEN_STEP = SimpleNamespace(step=lambda *_: [0], target=no_target, vocab_size=2)
+BROKEN_STEP = Play("", lambda *_: [0], no_target, ((),), 2, 2)
 
 
 def leaves_the_tree(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:

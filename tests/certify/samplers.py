@@ -157,20 +157,3 @@ def evaluate(x: EagleInputs, rng: np.random.Generator, *, fault: str = "") -> tu
 
 
 PLAY = vllm_play(Rejection("wrong offset"), WORLD, vocab_size=4)
-
-
-class WithoutLength:
-    """A step of batches that does not say how many tokens it may emit."""
-
-    vocab_size = 2
-    batch = 8
-
-    def target(self, context: Any) -> np.ndarray:
-        return np.array([0.5, 0.5])
-
-    def step(self, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return rng.integers(2, size=(len(contexts), 1))
-
-
-class OfBatches(WithoutLength):
-    length = 1

@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-import spectheory as st
 from spectheory.certify import Verdict, certify_step, rows_of_indices, spread_ids
 from spectheory.certify.rows import padded
 from spectheory.cli import app
@@ -72,7 +71,7 @@ def test_a_batch_gives_the_runs_of_single_contexts_to_each_context() -> None:
 def test_rows_are_made_of_indices() -> None:
     flat, own = np.array([5, 6, 7, 8]), np.array([[5, 6], [7, 8]])
     assert rows_of_indices(flat, [[0, 1], [2, -1]]).tolist() == [[5, 6], [7, -1]]
-    assert rows_of_indices(own, [[0, 1], [1, -1]], last=[1, 2]).tolist() == [[5, 6, 1], [8, 2, -1]]
+    assert rows_of_indices(own, [[0, 1], [1, -1]]).tolist() == [[5, 6], [8, -1]]
     assert padded([[1, 2], [3]]).tolist() == [[1, 2], [3, -1]]
 
 
@@ -113,29 +112,8 @@ def test_bad_input_is_named() -> None:
     refuses("ids must be 4 different ids", in_batches, plain, 100, ids=(1, 2, 3, 3))
 
 
-def test_the_example_of_a_verifier_shows_its_draft() -> None:
-    def accepts_all(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-        return 1, rng.choice(V, p=p[1])
-
-    found = certify_step(st.as_step(accepts_all, st.Levels((1,)), WORLD), WORLD.p, vocab_size=V)
-    assert found.verdict is Verdict.LOSSY
-    emitted, drafted, target = found.example
-    assert emitted.startswith("a run that shows it emitted [")
-    assert drafted.startswith("before it, after [] drew [")
-    assert target.startswith("there the target's distribution is (")
-    assert found.lines()[-3:] == [*found.example]
-
-
-@pytest.mark.parametrize(
-    ("name", "status", "said"),
-    [
-        ("PLAY", 1, "LOSSY"),
-        ("OfBatches", 0, "in batches of 8"),
-        ("WithoutLength", 2, "has a batch but no length: add the number of tokens to compare"),
-    ],
-)
-def test_the_command_takes_batches(name: str, status: int, said: str) -> None:
-    """The first is LOSSY at level 0.01, the second WITHIN 0.2 at level 0.01."""
-    result = CliRunner().invoke(app, ["certify", f"tests.certify.samplers:{name}", "--tv", "0.2", "--alpha", "0.01"])
-    assert result.exit_code == status, result.output
-    assert said in result.output
+def test_the_command_takes_batches() -> None:
+    """LOSSY at level 0.01."""
+    result = CliRunner().invoke(app, ["certify", "tests.certify.samplers:PLAY", "--tv", "0.2", "--alpha", "0.01"])
+    assert result.exit_code == 1, result.output
+    assert "LOSSY" in result.output

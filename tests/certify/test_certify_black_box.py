@@ -43,29 +43,8 @@ def test_numbers_that_are_reused_in_the_next_cycle_are_found() -> None:
     assert found["cycles"] == 2
 
 
-P = np.array([[0.2, 0.8], [0.6, 0.4]])
-
-
-class ThreeTokens:
-    """A step that emits three tokens, the third from another distribution."""
-
-    vocab_size = 2
-
-    def target(self, context: Any) -> np.ndarray:
-        return P[(0, *context)[-1]]
-
-    def step(self, context: Any, rng: np.random.Generator) -> list[int]:
-        text = [*context]
-        for _ in range(2):
-            text.append(int(rng.random() < self.target(text)[1]))
-        return [*text[len(context) :], 0]
-
-
-def test_a_step_is_compared_up_to_its_last_token() -> None:
-    """LOSSY at level 1e-6, though no length is given."""
-    assert command("tests.certify.test_certify_black_box:ThreeTokens")["verdict"] == "LOSSY"
-    steps = ThreeTokens()
-    found = st.certify_step(steps.step, steps.target, vocab_size=2, tv=0.1, alpha=0.01)
+def test_tokens_that_are_not_compared_are_counted() -> None:
+    found = st.certify_step(lambda *_: [0, 0, 0], lambda _: np.ones(1), vocab_size=1, tv=0.1)
     assert found.verdict is Verdict.WITHIN
     assert found.unseen == 1
     assert "one call emitted 1 more (length = 3 compares them)" in "\n".join(found.lines())

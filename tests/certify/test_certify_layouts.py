@@ -43,7 +43,6 @@ def test_a_right_sampler_is_not_condemned(one_hot: bool, batch: int, verdict: Ve
     assert found.verdict is verdict, found.lines()
     assert found.batch == batch
     assert not found.dependence
-    assert not found.example
 
 
 FAULTS = {
@@ -57,17 +56,13 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str) -> None:
-    """LOSSY at level 1e-6, with a run that shows it."""
+    """LOSSY at level 1e-6."""
     play = vllm_play(Rejection(fault), WORLD, vocab_size=V, contexts=((), (1, 2)), batch=64, name="markov")
     found = certified(play, FAULTS[fault])
     print(fault, found.samples)
     assert found.verdict is Verdict.LOSSY
     assert found.worst is not None
     assert found.worst.world == "markov"
-    said = "\n".join(found.lines())
-    assert "a run that shows it in row" in said
-    assert "before it, drafted" in said
-    assert "there the target's distribution is (" in said
     json.dumps(found.to_json(), allow_nan=False)
 
 
@@ -117,18 +112,17 @@ def test_trees_in_the_layout_of_eagle() -> None:
     assert right.verdict is Verdict.WITHIN, right.lines()
     wrong = certified(play(partial(evaluate, fault="rejected token kept")), 2_000)
     assert wrong.verdict is Verdict.LOSSY
-    assert "drafted below node 0 [" in wrong.lines()[-2]
 
 
 def test_the_links_and_paths_of_a_tree() -> None:
-    """All rows have the whole tree: the links of SGLang and the paths of EAGLE name its nodes."""
+    """Row 0 has the whole tree: the links of SGLang and the paths of EAGLE name its nodes."""
     seen: list[Any] = []
 
     def keep(x: Any, rng: np.random.Generator) -> Any:
         seen.append(x)
         raise ValueError("seen")
 
-    certified(sglang_play(keep, WORLD, vocab_size=V, tree=TREE, ragged=False, batch=2), 64)
+    certified(sglang_play(keep, WORLD, vocab_size=V, tree=TREE, batch=2), 64)
     certified(eagle_play(keep, WORLD, vocab_size=V, tree=TREE, contexts=((3,),)), 64)
     trees, paths = seen
     assert trees.retrieve_index.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]

@@ -19,6 +19,7 @@ from spectheory.cli import app
 
 MODULE = """
 import atexit, os, signal, sys, time
+from spectheory.certify import Play
 
 def end():
     {end}
@@ -30,14 +31,10 @@ def ends(draft, p, rng):
     end()
     return right(draft, p, rng)
 
-class Target:
-    vocab_size = 2
+def target(context):
+    end()
 
-    def step(self, context, rng):
-        return [int(rng.integers(2))]
-
-    def target(self, context):
-        end()
+STEP = Play("", lambda context, rng: [int(rng.integers(2))], target, ((),), 1, 2)
 
 if {at_import}:
     end()
@@ -66,7 +63,7 @@ def certify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certify:
     [
         ("sys.exit(0)", "raised SystemExit(0)", "ends"),
         ("raise KeyboardInterrupt", "raised KeyboardInterrupt", "ends"),
-        ("os._exit(0)", f"{STATUS} 0 before a verdict", "Target"),
+        ("os._exit(0)", f"{STATUS} 0 before a verdict", "STEP"),
         ("os._exit(0)", f"{STATUS} 0 before a verdict", "right"),
         pytest.param("os.kill(os.getpid(), signal.SIGKILL)", f"{STATUS} -9 before", "ends", marks=POSIX),
         pytest.param("os.fork() and os._exit(0)", f"{STATUS} 0 before a verdict", "ends", marks=POSIX),

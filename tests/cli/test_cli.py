@@ -76,9 +76,7 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
 
 
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["few", "all"])
-def test_the_demo_writes_its_records_and_one_page(
-    run: Run, tiny_folders: Path, monkeypatch: pytest.MonkeyPatch, few: bool
-) -> None:
+def test_the_demo_writes_its_records(run: Run, tiny_folders: Path, monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
     """With shorter texts, fewer of them and fewer rounds of the profile; `make test-deep` runs it as it is."""
     if few:
         monkeypatch.setattr(sys.modules["spectheory.cli.demo"], "NEW_TOKENS", 32)
@@ -89,13 +87,10 @@ def test_the_demo_writes_its_records_and_one_page(
     assert status == 0, err
     assert "the fastest of transformers" in " ".join(out.split())
     assert ("4 of 4" if few else "5 of 5") in out
-    page = Path("demo/index.html").read_text()
     for folder in (Path("demo/temperature-0"), Path("demo/temperature-1")):
         plan, tally = st.Schedule.load(folder / "plan.json"), st.Tally.load(folder / "measured.json")
         assert f"{plan.tau:.3f}" in out
-        assert f"{plan.tau:.3f}" in page
         assert f"{tally.tau:.3f}" in out
-        assert f"{tally.tau:.3f}" in page
         assert st.Acceptance.load(folder / "acceptance.json").trials is not None
 
 

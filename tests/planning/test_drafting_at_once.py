@@ -13,8 +13,6 @@ from spectheory.hardware.latency import Drafting
 from spectheory.planning.envelope import Envelopes
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import schedule
-from spectheory.search.policy_comparison import standard_policies
-from tests.plain_searches import MarkovDraft
 from tests.planning.test_plan import all_trees
 
 BUDGET = 6
@@ -92,18 +90,6 @@ def test_the_fastest_envelope_is_the_best_of_all(drafting: Drafting) -> None:
             whole = drafting_seconds + fixed + at.target(nodes + 1, 100)
             speedups[levels, branching, nodes] = tau * at.plain(100) / whole
     assert found.speedups[0] == pytest.approx(max(speedups.values()))
-
-
-def test_policies_that_draft_at_once_pay_for_depth_only() -> None:
-    """A policy's cycle takes one draft forward of as many tokens as its tree is deep."""
-    at = latency(np.random.default_rng(3))
-    draft = MarkovDraft(np.array([[0.7, 0.3], [0.6, 0.4]]))
-    policies = standard_policies(draft, BUDGET)
-    found = st.search.compare_policies([draft], policies, latency=at)
-    assert found.cycle_seconds is not None
-    for row, depth, nodes in zip(found.cycle_seconds, found.depth, found.nodes, strict=True):
-        drafting = at.draft(int(depth[0]), 100) + at.level_overhead_seconds + at.overhead_seconds
-        assert row[0] == pytest.approx(drafting + at.target(int(nodes[0]) + 1, 100))
 
 
 def test_delayed_trees_that_are_drafted_at_once_take_one_forward() -> None:

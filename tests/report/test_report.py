@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Provenance, Tally, Tree, best_tree, plan
 from spectheory.report import figures, tables, terminal
-from spectheory.report.page import Run, html_page
+from spectheory.report.schedules import schedule_page
 from spectheory.results.plan_comparison import accepted_distribution, compare
 from tests.known import known
 from tests.refusals import refuses
@@ -122,7 +122,6 @@ def test_every_plan_is_shown(answer: str, measured: Tally | None):
     chosen = PLANS[answer]
     assert chosen.answer == answer
     comparison = compare(chosen, measured)
-    well_formed(figures.accepted_figure(comparison))
     well_formed(figures.tree_figure(chosen.tree, chosen.reach))
     text = shown(terminal.plan_summary(chosen)) + shown(tables.comparison_rows(comparison))
     assert {"off": "Do not speculate", "chain": "Verify a chain of", "tree": "Verify a tree of"}[answer] in text
@@ -148,8 +147,6 @@ def test_latency_table_by_hand():
     text = shown(tables.latency_rows(FLAT))
     assert re.search(r"512 +64 +25\.00 +0\.20 +2\.08 +2\.00 +- +2\.00", text)
     assert "1.00 ms per cycle" in text
-    well_formed(figures.latency_figure(FLAT))
-    well_formed(figures.latency_figure(Latency.constant()))
 
 
 def test_every_node_of_a_tree_is_drawn_once_on_few_lines():
@@ -186,19 +183,14 @@ class Balance(HTMLParser):
 
 
 def test_page_is_self_contained_and_escapes_what_it_is_given():
-    comparisons = [compare(PLANS["tree"], CLOCKED), compare(PLANS["off"], None)]
-    runs = [Run(HOSTILE, COUNTED, comparison) for comparison in comparisons]
-    text = html_page(HOSTILE, FLAT, runs, [HOSTILE, "see `a<b`"])
-    assert text == html_page(HOSTILE, FLAT, runs, [HOSTILE, "see `a<b`"])
+    text = schedule_page(HOSTILE, PLANS["tree"])
     balance = Balance()
     balance.feed(text)
     assert balance.open == []
     assert "http" not in re.sub(r'xmlns(:xlink)?="http[^"]*"', "", text)
     assert not re.search(r"<script|<link|<img|<iframe|@import|\bsrc=|url\((?!#)", text)
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp;" in text
-    assert "see <code>a&lt;b</code>" in text
     assert "seed 7" in text
-    assert text.count("<svg ") == 2 * 2 + 1 + 1  # the plan that is off has no tree
     for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
         well_formed(svg)
 

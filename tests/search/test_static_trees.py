@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 import spectheory as st
 from spectheory.search import MarkovDraft, RatesDraft, SpecExec, StaticTree, best_static_tree, compare_policies
 from tests.plain_searches import CERTAIN, all_trees, budgets, close, drafts, fixed
-from tests.search.test_policy_comparison import LATENCY, every_start
+from tests.search.test_policy_comparison import every_start
 from tests.search.test_search import tables
 
 
@@ -72,9 +72,6 @@ def test_a_static_tree_drafts_its_own_nodes_level_by_level(table: np.ndarray, st
     if (reach > 0).all():
         paths = dict(zip(tree.to_paths(), reach[1:], strict=True))
         assert set(found.tree.to_paths()) == set(paths)
-        timed = compare_policies(RatesDraft(rates), {"tree": StaticTree(tree)}, latency=LATENCY, context=300)
-        assert timed.cycle_seconds == pytest.approx(np.array([[LATENCY.cycle(tree, 300)]]), rel=1e-12)
-        assert timed.plain_seconds == LATENCY.plain(300)
 
 
 def test_a_static_tree_holds_the_drafts_own_tokens() -> None:

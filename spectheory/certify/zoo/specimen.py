@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from spectheory.certify.play import Play
 from spectheory.core.arrays import Vector
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.core.world import Context, DrawPolicy
+from spectheory.core.world import DrawPolicy
 from spectheory.verify import walk
 
 Emit = Callable[[Vector, Vector, list[int], Any], int]
@@ -48,9 +49,7 @@ class StepSpecimen:
 
     name: str
     about: str
-    step: Callable[[Context, Any], Sequence[int]]
-    target: Callable[[Context], Vector]
-    vocab_size: int
+    play: Play
     is_lossless: bool
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.certify.play import Play
 from spectheory.certify.zoo.specimen import StepSpecimen
 from spectheory.core.arrays import residual
 from spectheory.core.world import Context
@@ -121,13 +122,12 @@ def sampler_match(context: Context, rng: Any) -> list[int]:
 
 
 def _specimen(name: str, step: Any, is_lossless: bool, distribution: Any = target) -> StepSpecimen:
-    return StepSpecimen(name, step.__doc__, step, distribution, SIZE, is_lossless)
+    return StepSpecimen(name, step.__doc__, Play("", step, distribution, ((), (3,)), 2, SIZE), is_lossless)
 
 
-SHARED_SEED = _specimen("shared-seed", shared_seed, False)
 STEPS = (
     _specimen("shared-noise", shared_noise, False),
-    SHARED_SEED,
+    _specimen("shared-seed", shared_seed, False),
     _specimen("other-draft-distribution", other_draft_distribution, False),
     _specimen("unprocessed-second-row", unprocessed_second_row, False, processed_target),
     _specimen("stale-buffer", StaleBuffer(), False),
@@ -135,3 +135,4 @@ STEPS = (
     _specimen("processed-rows", processed_rows, True, processed_target),
     _specimen("sampler-match-step", sampler_match, True),
 )
+SHARED_SEED = STEPS[1].play
