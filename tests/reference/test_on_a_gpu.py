@@ -31,7 +31,7 @@ NEW_TOKENS, SEED = 12, 2
 
 
 def text(pair: Pair, one: Entrant) -> list[int]:
-    decoder = Decoder(pair, known(one.drafter), one.sampling, known(one.verifier))
+    decoder = Decoder(pair, known(one.drafter), one.sampling, known(one.verifier), stop_tokens=())
     return decoder.generate(PROMPTS[3], NEW_TOKENS, *streams(pair, SEED)).tokens
 
 
