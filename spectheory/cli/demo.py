@@ -35,9 +35,10 @@ def demo(
     from spectheory.report.terminal import plan_summary, tree_drawing
     from spectheory.results.plan_comparison import compare as compared
 
-    started, models, latency = time.perf_counter(), pair.load(), None
-    console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
-    prompts = PromptOptions().encoded(models, 0, traced + count)
+    started, files, latency = time.perf_counter(), pair.open(), None
+    console.print(f"target {model_name(files.names[0])}, draft {model_name(files.names[1])}")
+    prompts = PromptOptions().encoded(files, 0, traced + count)
+    models = files.load()
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": NEW_TOKENS, "seed": seed}
     for temperature in (0.0, 1.0):
         folder = out / f"temperature-{temperature:g}"
