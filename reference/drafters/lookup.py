@@ -17,7 +17,6 @@ from spectheory import Draft, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
-
 NO_TOKEN = -1
 
 
