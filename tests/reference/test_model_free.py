@@ -42,6 +42,14 @@ def test_greedy_text_is_generates(tiny: Pair, prompt: list[int], drafter: Drafte
     assert Decoder(replace(tiny, draft=None), drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
 
 
+def test_a_corpus_is_searched_where_the_text_has_no_match(tiny: Pair) -> None:
+    drafting = PromptLookup((2, 1), 3, corpus=((5, 6, 7, 8, 9, 10), (6, 20))).start(tiny, Sampling())
+    drafting.read([1, 2, 3], torch.empty(0))
+    for emitted, wanted in (([5, 6], [7, 8, 9]), ([40, 6], [40, 6, 40]), ([10], []), ([8], [9, 10])):
+        drafting.commit([], emitted)
+        assert list(drafting.grow(10, None).tokens) == [emitted[-1], *wanted]
+
+
 texts = st.lists(st.integers(0, 3), min_size=1, max_size=40)
 
 
