@@ -111,7 +111,7 @@ class CachedModel:
 
     def _run(self, tokens: Int[Tensor, "1 n"], **where: Tensor) -> Float32[Tensor, "n V"]:
         options: dict[str, Any] = {"output_hidden_states": True} if self.taps else {}
-        output = self.model(tokens, past_key_values=self.cache, use_cache=True, **where, **options)
+        output = self.model(tokens.to(self.device), past_key_values=self.cache, use_cache=True, **where, **options)
         if self.taps:
             self.states = torch.cat([output.hidden_states[tap][0] for tap in self.taps], -1)
         logits = output.logits

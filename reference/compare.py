@@ -19,13 +19,13 @@ from reference.decode import Decoder, Generation
 from reference.drafters import Drafter, PlannedTree, drafters, incompatibility
 from reference.heads import Head
 from reference.measuring import processor, require_cycle
-from reference.models import Pair
+from reference.models import NoDraftError, Pair
 from reference.part_files import check_same, only_writer, short_hash
-from reference.planning_loop import TRACE, measured_plan
+from reference.planning_loop import DATASET, TRACE, measured_plan
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from reference.tracing import read_trace
+from reference.tracing import TraceSettings, read_trace, record_trace
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
@@ -92,18 +92,27 @@ class Entrant:
         return self.name if self.verifier is None else f"{self.name}, {name_of(self.verifier)}"
 
 
-def entrants(pair: Pair, plan: Schedule, sampling: Sampling, seed: int = 0) -> list[Entrant]:
+def entrants(pair: Pair, plan: Schedule | None, sampling: Sampling, seed: int = 0) -> list[Entrant]:
     """The decoders to compare: those of transformers, plain decoding, every drafter with every lossless verifier.
 
-    Assisted generation of transformers needs a draft model, and is left out if the draft is a head.
+    Assisted generation of transformers needs a draft model, and is left out if the draft is a head. For a target alone,
+    for which there is no plan, drafters that need a draft are left out.
     """
-    assisted = {} if isinstance(pair.draft, Head) else {f"HF assisted, {ASSISTED_CHAIN}": {"chain": ASSISTED_CHAIN}}
+    alone = pair.draft is None
+    assisted = (
+        {} if alone or isinstance(pair.draft, Head) else {f"HF assisted, {ASSISTED_CHAIN}": {"chain": ASSISTED_CHAIN}}
+    )
     theirs = {"HF plain": {}, **assisted, "HF prompt lookup": {"lookup": hugging_face.LOOKUP_TOKENS}}
     found = [_theirs(pair, name, options, sampling, seed) for name, options in theirs.items()]
     plain = PlannedTree(Tree.chain(0))
     found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
     for kind in drafters():
         for name, drafter in kind.compared(sampling, plan).items():
+            if alone:
+                try:
+                    drafter.start(pair, sampling)
+                except NoDraftError:
+                    continue
             for verifier in lossless(drafter, sampling):
                 found.append(_ours(pair, name, drafter, verifier, sampling, seed))
     return found
@@ -133,7 +142,12 @@ def _ours(pair: Pair, name: str, drafter: Drafter, verifier: Verifier, sampling:
 
 
 def _predicted(
-    one: Entrant, pair: Pair, plan: Schedule, texts: Replays, prompts: list[list[int]], tokens: list[list[int]]
+    one: Entrant,
+    pair: Pair,
+    plan: Schedule | None,
+    texts: Replays | None,
+    prompts: list[list[int]],
+    tokens: list[list[int]],
 ) -> Compared:
     """A decoder with its predictions, from the plan of its sampling and the texts `tokens` after some `prompts`."""
     drafter, verifier = one.drafter, one.verifier
@@ -141,17 +155,19 @@ def _predicted(
         return Compared(one.name, None, one.sampling.temperature)
     known, shape = Compared(one.name, name_of(verifier), one.sampling.temperature), drafter.shape
     if isinstance(shape, Tree) and not shape.budget:
-        return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds)
+        return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds if plan else None)
     try:
         if shape is None:
             found = replay_drafter(pair, drafter, prompts, tokens, one.sampling)
+        elif texts is None:
+            return known
         else:
             found = texts.replay(shape, verifier, None if one.sampling.greedy else drafter.rule(one.sampling))
     except InputError:  # replay cannot follow it, or the texts are too short for it
         return known
     low, high = found.tau_interval() if clusters(found.cycles) > 1 else (None, None)
     speed = None
-    if isinstance(shape, Tree):
+    if plan and isinstance(shape, Tree):
         speed = plan.latency.speedup(shape, found.tau, plan.context, known.verifier) / plan.plain_seconds
     return replace(known, tau=found.tau, tau_low=low, tau_high=high, speed=speed)
 
@@ -224,8 +240,12 @@ def _running(
     for temperature in settings.temperatures:
         sampling, kept = Sampling(temperature), folder / f"temperature-{temperature:g}"
         drawing = {"new_tokens": settings.new_tokens, "temperature": temperature, "seed": settings.seed}
-        plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
-        latency = plan.latency
+        plan = texts = None
+        if pair.draft is None:
+            record_trace(pair, traced, TraceSettings(DATASET, **drawing), kept / TRACE)
+        else:
+            plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
+            latency = plan.latency
         tokens = [row["text"] for row in read_trace(kept / TRACE)]
         for one in entrants(pair, plan, sampling, settings.seed):
             names.append(str(one))

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from transformers import PreTrainedModel
 
-from reference.models import TARGET, load_target
+from reference.models import TARGET, load_pair
 from reference.token_checks import check_tokens
 from spectheory.core.errors import InputError
 
@@ -95,7 +95,7 @@ def compare_texts(
         prompt: token ids of the prompt with its chat template.
         one: token ids of the first text, such as the one without speculation.
         other: token ids of the second text, such as the one with speculation.
-        target: local folder of the target.
+        target: the target, as for `load_pair`.
         dtype: the type in which the server computes.
         device: device for the target.
 
@@ -104,12 +104,12 @@ def compare_texts(
     """
     if dtype not in OTHER_TYPES:
         raise InputError(f"dtype must be one of {', '.join(map(str, OTHER_TYPES))}, got {dtype}")
-    exact, _ = load_target(target, device=device)
+    exact = load_pair(target, None, device=device).target
     for name, tokens in {"prompt": prompt, "one": one, "other": other}.items():
         check_tokens(name, tokens, exact.config.vocab_size)
         if not tokens:
             raise InputError(f"{name} must have at least one token, got none: give a text")
-    rounded, _ = load_target(target, device=device, dtype=OTHER_TYPES[dtype])
+    rounded = load_pair(target, None, device=device, dtype=OTHER_TYPES[dtype]).target
     shortfall = rounding = 0.0
     for text in (one, other):
         ids = torch.tensor([prompt + text], device=exact.device)

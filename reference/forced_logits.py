@@ -47,7 +47,7 @@ def draft_logits(
     Raises:
         LogitsError: they are not distributions.
     """
-    name, draft = f"draft {pair.names[1]}", pair.draft
+    name, draft = f"draft {pair.names[1]}", pair.require_draft()
     if not isinstance(draft, Head):
         logits = draft(tokens).logits[..., : pair.vocab_size].float()
         check_rows(logits, name, draft.dtype, first)

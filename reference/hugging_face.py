@@ -91,12 +91,14 @@ def generate(
 @contextmanager
 def _configured(pair: Pair, target: GenerationConfig, draft: GenerationConfig) -> Iterator[None]:
     """Set generation settings for a while, because `generate` reads and changes the settings of the models."""
-    before = pair.target.generation_config, pair.draft.generation_config
-    pair.target.generation_config, pair.draft.generation_config = target, draft
+    before = [model.generation_config for model in pair.models]
+    for model, config in zip(pair.models, (target, draft), strict=False):
+        model.generation_config = config
     try:
         yield
     finally:
-        pair.target.generation_config, pair.draft.generation_config = before
+        for model, config in zip(pair.models, before, strict=True):
+            model.generation_config = config
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class Meter:
         self.device = pair.device
         self.methods: list[tuple[Any, str, str]] = [
             (model, role, name)
-            for model, role in ((pair.target, "target"), (pair.draft, "draft"))
+            for model, role in zip(pair.models, ("target", "draft"), strict=False)
             for name in ("forward", "logits" if isinstance(model, Head) else "replay")
         ]
         self.calls: dict[str, list[tuple[float, float]]] = {"target": [], "draft": []}

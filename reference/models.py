@@ -1,9 +1,10 @@
-"""`Pair`: a target and a draft, stock Hugging Face causal models with one vocabulary, loaded from local folders."""
+"""`Pair`: a target and a draft, stock Hugging Face causal models with one vocabulary, or a target alone."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -12,7 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from reference.heads import Head, holds_head, read_head
-from reference.model_folders import PairError, load_folder
+from reference.model_folders import ModelFiles, PairError, open_model
 from spectheory.core.errors import InputError
 
 SHIPPED = Path(__file__).parent / "pair"
@@ -21,26 +22,37 @@ TARGET, HEAD = SHIPPED / "target", SHIPPED / "head"
 """The shipped pair: a target, and a draft head that is trained for it."""
 DRAFT = SHIPPED / "draft"
 """An independent draft model for the shipped target. It is in a checkout, not in the installed package."""
+NO_DRAFT = "no draft"
+"""Name of the draft of a target alone."""
 Attention = Literal["sdpa", "eager"]
 """How transformers computes attention; both support tree masks."""
 
 
+class NoDraftError(InputError):
+    """A draft is needed, and the pair is a target alone."""
+
+
 @dataclass(frozen=True)
 class Pair:
-    """A target, a draft, and the tokenizer they share; `names` are the folders of target and draft.
+    """A target, a draft, and the tokenizer they share; `names` say where target and draft come from.
 
-    The draft is a model, or a draft head that is attached to the target.
+    The draft is a model, or a draft head that is attached to the target; None is for drafters without a model.
     """
 
     target: PreTrainedModel
-    draft: PreTrainedModel | Head
+    draft: PreTrainedModel | Head | None
     tokenizer: PreTrainedTokenizerBase
     names: tuple[str, str]
 
     @property
+    def models(self) -> list[Any]:
+        """The target, and the draft if there is one."""
+        return [self.target] if self.draft is None else [self.target, self.draft]
+
+    @property
     def vocab_size(self) -> int:
         """Number of tokens of a distribution: the size of the smaller output layer, since layers may be padded."""
-        return min(model.config.vocab_size for model in (self.target, self.draft))
+        return min(model.config.vocab_size for model in self.models)
 
     @property
     def drafted_tokens(self) -> int:
@@ -54,19 +66,23 @@ class Pair:
         """
         return wanted if isinstance(self.draft, Head) else 1
 
+    def require_draft(self) -> Any:
+        """The draft; raises NoDraftError for a target alone."""
+        if self.draft is None:
+            raise NoDraftError(f"{self.names[0]} is alone and this needs a draft: load one beside it, as with --draft")
+        return self.draft
+
     def require_draft_model(self, what: str) -> None:
-        """Raise InputError if the draft is a head: `what` runs the draft alone, without the target's hidden states."""
-        if isinstance(self.draft, Head):
+        """Raise InputError if the draft is a head or missing: `what` runs the draft without the target's states."""
+        if self.draft is None or isinstance(self.draft, Head):
             raise InputError(
-                f"{what} needs a draft model, {self.names[1]} is a draft head: use a draft model, as with --draft"
+                f"{what} needs a draft model, {self.names[0]} has {self.names[1]}: use a draft model, as with --draft"
             )
 
     @property
     def context(self) -> int:
         """Maximum number of tokens of a text in both models."""
-        return min(
-            getattr(model.config, "max_position_embeddings", None) or 2**31 for model in (self.target, self.draft)
-        )
+        return shortest_context(model.config for model in self.models)
 
     @property
     def stop_tokens(self) -> frozenset[int]:
@@ -78,7 +94,7 @@ class Pair:
     @property
     def fingerprint(self) -> str:
         """A short hash of the weights of both models, see `weights_hash`."""
-        return weights_hash(self.target, self.draft)
+        return weights_hash(*self.models)
 
     @property
     def device(self) -> torch.device:
@@ -89,7 +105,7 @@ class Pair:
     def stamp(self) -> dict[str, Any]:
         """Fields for a provenance: names, device, dtype and attention, on which times and rounding depend."""
         attention = self.target.config._attn_implementation
-        target, draft = self.names
+        target, draft = self.names[0], None if self.draft is None else self.names[1]
         placement = {"device": str(self.device), "dtype": str(self.target.dtype), "attention": attention}
         return {"target": target, "draft": draft, **placement}
 
@@ -110,43 +126,51 @@ def weights_hash(*models: torch.nn.Module) -> str:
     return digest.hexdigest()[:16]
 
 
-def load_pair(
+@dataclass(frozen=True)
+class PairFiles:
+    """A target and a draft that fit each other, whose weights are not read yet; the draft may be a folder of a head."""
+
+    target: ModelFiles
+    draft: ModelFiles | Path | None
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer that both share."""
+        return self.target.tokenizer
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the models are called, as in `Pair`."""
+        draft = self.draft.name if isinstance(self.draft, ModelFiles) else str(self.draft or NO_DRAFT)
+        return self.target.name, draft
+
+    @property
+    def context(self) -> int:
+        """Maximum number of tokens of a text in both models; that of the target if the draft is a head."""
+        return shortest_context(one.config for one in (self.target, self.draft) if isinstance(one, ModelFiles))
+
+    def load(self) -> Pair:
+        """Read the weights.
+
+        Raises:
+            PairError: the weights are damaged.
+            InputError: a draft head is for another target, or its files are not what they say.
+        """
+        return _drafting(self.target.load(), self.tokenizer, self.draft, self.names)
+
+
+def open_pair(
     target: str | Path = TARGET,
-    draft: str | Path = HEAD,
+    draft: str | Path | None = HEAD,
     *,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
     attention: Attention = "sdpa",
-) -> Pair:
-    """Load the models of two local folders, by default the shipped pair. Code in them never runs, see `model_folders`.
-
-    The folder of the draft may hold a draft head, see `reference.heads`.
-
-    In bfloat16 and float16 greedy text with a tree may differ from plain decoding where the two largest logits are
-    equal or a step or two of that precision apart, because SDPA rounds a forward of several tokens differently from a
-    forward of one. No difference was measured with eager attention, which is slower and works for models without SDPA.
+) -> PairFiles:
+    """Check what `load_pair` loads, but the weights.
 
     Raises:
-        PairError: a folder is missing, holds no causal model or needs code of its own, a model lacks SDPA, does not
-            attend to all tokens or takes no positions, or the vocabularies differ.
-        InputError: a draft head is for another target, or its files are not what they say; `attention` is neither sdpa
-            nor eager, or this machine does not have the device.
-    """
-    placed = {"device": device, "dtype": dtype, "attention": attention}
-    return _drafting(*load_target(target, **placed), draft, str(target))
-
-
-def load_target(
-    folder: str | Path,
-    *,
-    device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
-    attention: Attention = "sdpa",
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load the target of a local folder without a draft, and its tokenizer.
-
-    Raises:
-        PairError: as `load_pair`.
+        PairError: see `load_pair`.
         InputError: `attention` is neither sdpa nor eager, or this machine does not have the device.
     """
     if attention not in get_args(Attention):
@@ -158,36 +182,80 @@ def load_target(
         raise InputError(
             f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason:.100}"
         ) from error
-    return load_folder("target", Path(folder), device, dtype, attention)
+    opened = open_model("target", target, device, dtype, attention)
+    return PairFiles(opened, _open_draft(draft, opened.tokenizer, opened.name, device, dtype, attention))
+
+
+def load_pair(
+    target: str | Path = TARGET,
+    draft: str | Path | None = HEAD,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    attention: Attention = "sdpa",
+) -> Pair:
+    """Load a target and a draft, by default the shipped pair. Code of theirs never runs, see `model_folders`.
+
+    Each is a local folder, a GGUF file, which is dequantised, or a model of the Hugging Face Hub, such as
+    Qwen/Qwen2.5-Coder-0.5B-Instruct. The folder of the draft may hold a draft head, see `reference.heads`. Without a
+    draft (None) the target alone runs, with drafters that need no model.
+
+    In bfloat16 and float16 greedy text with a tree may differ from plain decoding where the two largest logits are
+    equal or a step or two of that precision apart, because SDPA rounds a forward of several tokens differently from a
+    forward of one. No difference was measured with eager attention, which is slower and works for models without SDPA.
+
+    Raises:
+        PairError: a model is missing, is no causal model, needs code of its own or more memory than there is, lacks
+            SDPA, has layers that cannot read trees or takes no positions, or the vocabularies differ.
+        InputError: a draft head is for another target, or its files are not what they say; `attention` is neither sdpa
+            nor eager, or this machine does not have the device.
+    """
+    return open_pair(target, draft, device=device, dtype=dtype, attention=attention).load()
 
 
 def with_draft(pair: Pair, draft: str | Path) -> Pair:
-    """The target of `pair` with the draft of another folder, on the same device and in the same number type.
+    """The target of `pair` with another draft, on the same device and in the same number type.
 
     Raises:
         PairError: as `load_pair`.
         InputError: the folder holds a draft head that does not belong to the target.
     """
-    return _drafting(pair.target, pair.tokenizer, draft, pair.names[0])
+    target, name = pair.target, pair.names[0]
+    place = target.device, target.dtype, str(target.config._attn_implementation)
+    return _drafting(target, pair.tokenizer, _open_draft(draft, pair.tokenizer, name, *place), (name, str(draft)))
 
 
-def _drafting(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, draft: str | Path, name: str) -> Pair:
-    """The target, called `name`, with the draft model or draft head of a folder."""
-    names, attention = (name, str(draft)), str(target.config._attn_implementation)
-    if holds_head(draft):
-        head = read_head(Path(draft), device=target.device, dtype=target.dtype, attention=attention)
-        return Pair(target, head.attach(target), tokenizer, names)
-    model, own = load_folder("draft", Path(draft), target.device, target.dtype, attention)
-    vocabularies = tokenizer.get_vocab(), own.get_vocab()
-    if vocabularies[0] != vocabularies[1]:
+def _open_draft(
+    draft: str | Path | None, tokenizer: PreTrainedTokenizerBase, target: str, *place: Any
+) -> ModelFiles | Path | None:
+    """The files of a draft, or the folder of a head, for the target that is called `target`."""
+    if draft is None or holds_head(draft):
+        return None if draft is None else Path(draft)
+    opened = open_model("draft", draft, *place)
+    theirs, ours = tokenizer.get_vocab(), opened.tokenizer.get_vocab()
+    if theirs != ours:
+        token = next(token for token in [*theirs, *ours] if theirs.get(token) != ours.get(token))
         raise PairError(
-            f"vocabularies differ: {names[0]} and {names[1]} must share one tokenizer "
-            f"({len(vocabularies[0])} and {len(vocabularies[1])} tokens)"
+            f"vocabularies differ: {target} and {opened.name} must share one tokenizer, but {token!r} is token "
+            f"{theirs.get(token)} of the one and {ours.get(token)} of the other: use a draft of the target's family"
         )
-    for role, one in (("target", target), ("draft", model)):
-        if one.config.vocab_size < len(vocabularies[0]):
-            raise PairError(
-                f"{role} has {one.config.vocab_size} outputs for {len(vocabularies[0])} tokens: "
-                "use the tokenizer that belongs to it"
-            )
-    return Pair(target, model, tokenizer, names)
+    return opened
+
+
+def _drafting(
+    target: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    draft: ModelFiles | Path | None,
+    names: tuple[str, str],
+) -> Pair:
+    """The target with its draft model or draft head."""
+    if isinstance(draft, Path):
+        attention = str(target.config._attn_implementation)
+        head = read_head(draft, device=target.device, dtype=target.dtype, attention=attention)
+        return Pair(target, head.attach(target), tokenizer, names)
+    return Pair(target, None if draft is None else draft.load(), tokenizer, names)
+
+
+def shortest_context(configs: Iterable[Any]) -> int:
+    """Number of tokens of the shortest context of some models."""
+    return min(getattr(config, "max_position_embeddings", None) or 2**31 for config in configs)

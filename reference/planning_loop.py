@@ -11,6 +11,7 @@ from reference.tracing import TraceSettings, acceptance, record_trace, replays
 from spectheory import Latency, Replays, Schedule, plan
 
 MAX_BUDGET = 64
+DATASET = "prompts of a plan"
 TRACE, RATES, LATENCY = "trace", "acceptance.json", "latency.json"
 """Names of what `measured_plan` writes into its folder: the trace, the rates before smoothing, and the seconds."""
 
@@ -56,7 +57,7 @@ def measured_plan(
     lengths = sorted(map(len, prompts))
     longest = lengths[-1] + new_tokens
     candidates = min(TraceSettings.candidates, pair.vocab_size)
-    settings = TraceSettings("prompts of a plan", temperature, candidates, new_tokens, seed=seed)
+    settings = TraceSettings(DATASET, temperature, candidates, new_tokens, seed=seed)
     record_trace(pair, prompts, settings, folder / TRACE, done)
     if (folder / LATENCY).exists():
         latency = Latency.load(folder / LATENCY)

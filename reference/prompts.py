@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reference.library_sources import standard_library
-from reference.models import SHIPPED, Pair
+from reference.models import SHIPPED, Pair, PairFiles
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.json_values import parse
@@ -61,7 +61,12 @@ def _are_messages(prompt: Any) -> bool:
 
 
 def encode_prompts(
-    pair: Pair, prompts: Sequence[Prompt], longest: int | None = None, first: int = 0, *, new_tokens: int = 1
+    pair: Pair | PairFiles,
+    prompts: Sequence[Prompt],
+    longest: int | None = None,
+    first: int = 0,
+    *,
+    new_tokens: int = 1,
 ) -> list[list[int]]:
     """The tokens of each prompt, with those that the tokenizer or the model's chat template adds.
 
@@ -99,7 +104,7 @@ def encode_prompts(
     return rows
 
 
-def _chat(pair: Pair, name: str, messages: list[dict[str, Any]]) -> list[int]:
+def _chat(pair: Pair | PairFiles, name: str, messages: list[dict[str, Any]]) -> list[int]:
     """The tokens of a chat, up to where the model's reply begins."""
     if not pair.tokenizer.chat_template:
         raise InputError(
@@ -107,11 +112,12 @@ def _chat(pair: Pair, name: str, messages: list[dict[str, Any]]) -> list[int]:
             "chats, or prompts with a field 'text'"
         )
     try:
-        return pair.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+        found: Any = pair.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
     except Exception as error:
         raise InputError(
             f"{name} does not suit the chat template of target {pair.names[0]} ({error!s:.200}): change its messages"
         ) from error
+    return found["input_ids"]
 
 
 def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:

@@ -94,7 +94,8 @@ def record_trace(
     """Write a trace to `folder`.
 
     The file is written whole after each batch of prompts, so a call after an interruption continues. `done` is called
-    with the number of tokens that this call has generated for all prompts, and of all that it generates.
+    with the number of tokens that this call has generated for all prompts, and of all that it generates. Without a
+    draft the trace has the texts alone: every rank is -1.
 
     Raises:
         InputError: there are no prompts, they are too short for a head or do not fit the context, or `folder` holds a
@@ -140,9 +141,11 @@ def _rows(
     )
     texts = _continued(pair, prompts, settings, first, rng, lambda step: done(len(prompts) * step // 2))
     requests, uniforms = list(zip(prompts, texts, strict=True)), Uniforms(candidates)
-    read = forced_rows(pair, requests, settings.sampling, settings.depths, first)
-    for number, (prompt, text, (p, q)) in enumerate(zip(prompts, texts, read, strict=True), start=1):
-        ranks = _ranks(p, q, text, settings.candidates, uniforms)
+    read = iter(()) if pair.draft is None else forced_rows(pair, requests, settings.sampling, settings.depths, first)
+    for number, (prompt, text) in enumerate(requests, start=1):
+        ranks = np.full((1, len(text)), -1)
+        if pair.draft is not None:
+            ranks = _ranks(*next(read), text, settings.candidates, uniforms)
         yield {"prompt": prompt, "text": text, "ranks": ranks.tolist()}
         done(settings.new_tokens * (len(texts) + number) // 2)
 
@@ -304,7 +307,7 @@ def traced_texts(folder: Path, pair: Pair | None = None) -> tuple[Pair, list[lis
     if pair is None:
         pair = load_pair(
             str(stamp.target),
-            str(stamp.draft),
+            stamp.draft,
             device=stamp.device or "cpu",
             dtype=getattr(torch, (stamp.dtype or "float32").removeprefix("torch.")),
             attention=cast(Attention, stamp.attention or "sdpa"),

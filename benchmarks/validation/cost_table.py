@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.validation.fitting import Problem, fit
+from benchmarks.validation.fitting import NOISE, Problem, fit
 from benchmarks.validation.parameters import (
     ALL,
     COMMON,
@@ -24,7 +24,6 @@ from benchmarks.validation.parameters import (
     spread,
     width,
 )
-from benchmarks.validation.robust import NOISE
 from benchmarks.validation.rows import Row
 from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import ANY, COLUMNS, FITTED, NAMES, PRIOR, CostRow

@@ -227,16 +227,16 @@ def highest(which: list[Key]) -> np.ndarray:
     return np.array([-np.log(prior(*key)) if key[0] != ALL and key[1].endswith("_share") else np.inf for key in which])
 
 
-def parameters_of(logarithms: np.ndarray, which: list[Key], base: Parameters = PRIOR) -> Parameters:
-    """`base` with each parameter in `which` multiplied by the exponential of its logarithm. Shares are at most 1."""
+def parameters_of(logarithms: np.ndarray, which: list[Key]) -> Parameters:
+    """`PRIOR` with each parameter in `which` multiplied by the exponential of its logarithm. Shares are at most 1."""
     factors = {key: float(np.exp(value)) for key, value in zip(which, logarithms, strict=True)}
 
     def moved(engine: str) -> dict[str, float]:
-        before, after = base.engines[engine], {}
+        before, after = PRIOR.engines[engine], {}
         for name in NAMES:
             own = (None,) if name in COMMON else (engine, ALL)
             value = getattr(before, name) * np.prod([factors.get((of, name), 1.0) for of in own])
             after[name] = min(float(value), 1.0) if name.endswith("_share") else float(value)
         return after
 
-    return Parameters({engine: replace(costs, **moved(engine)) for engine, costs in base.engines.items()})
+    return Parameters({engine: replace(costs, **moved(engine)) for engine, costs in PRIOR.engines.items()})

@@ -122,6 +122,7 @@ class Unread:
     reason: str
 
 
+@cache
 def read(path: Path) -> list[Row]:
     """The rows of a CSV file.
 
@@ -137,14 +138,9 @@ def read(path: Path) -> list[Row]:
 
 
 @cache
-def _known(file: Path) -> list[Row]:
-    return read(file)
-
-
-@cache
 def sources_at(url: str) -> frozenset[str]:
     """The sources that have a row with this address in the files beside this program; none for an empty address."""
-    return frozenset(row.source for file in (PUBLISHED, MORE) for row in _known(file) if url and row.url == url)
+    return frozenset(row.source for file in (PUBLISHED, MORE) for row in read(file) if url and row.url == url)
 
 
 def parse(lines: Iterable[Mapping[str, str | None]], file: str = "") -> list[Row]:

@@ -130,12 +130,13 @@ class DrafterKind:
     """A kind of drafter with the settings under which it is compared and tested.
 
     Attributes:
-        compared: makes the drafters of `reference.compare`, by name, from the sampling and the plan.
+        compared: makes the drafters of `reference.compare`, by name, from the sampling and the plan (None for a target
+            alone).
         greedy: makes drafters whose greedy text is compared with transformers' in tests, with about 300 tokens.
         small: makes drafters whose sampled text is certified in tests, with a vocabulary of four tokens.
     """
 
-    compared: Callable[[Sampling, Schedule], dict[str, Drafter]]
+    compared: Callable[[Sampling, Schedule | None], dict[str, Drafter]]
     greedy: Callable[[], Iterable[Drafter]]
     small: Callable[[], Iterable[Drafter]]
 

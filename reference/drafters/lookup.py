@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import takewhile
 
 from torch import Tensor
 
@@ -16,6 +17,8 @@ from spectheory import Draft, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
+NO_TOKEN = -1
+
 
 @dataclass(frozen=True)
 class PromptLookup(Drafter):
@@ -23,11 +26,13 @@ class PromptLookup(Drafter):
 
     n is the largest of `lengths` that has an earlier occurrence. The most recent occurrence is copied; the published
     code copies the first. The copy may run into itself, as in LZ77, so that repeated text is drafted further; in the
-    published code it ends where the text ends. Without an occurrence nothing is drafted.
+    published code it ends where the text ends. Without an occurrence in the text a `corpus` is searched in the same
+    way, as a datastore; without one there, too, nothing is drafted.
 
     Attributes:
         lengths: values of n to try.
         max_tokens: maximum number of drafted tokens.
+        corpus: texts of token ids, such as answers to earlier prompts.
 
     Raises:
         InputError: there are no lengths, or one of them or `max_tokens` is below 1.
@@ -38,6 +43,14 @@ class PromptLookup(Drafter):
 
     lengths: tuple[int, ...] = (3, 2, 1)
     max_tokens: int = 10
+    corpus: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
+
+    @cached_property
+    def store(self) -> TextIndex:
+        """The texts of the corpus, each after a token that no text has."""
+        index = TextIndex(self.lengths)
+        index.extend(token for text in self.corpus for token in (NO_TOKEN, *text))
+        return index
 
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
@@ -101,6 +114,10 @@ class TextIndex:
         tokens = [self.text[places[0] + i % period] for i in range(most)]
         return Match(tokens, min(most, period), first.count(first[0]) > 1)
 
+    def place_in(self, other: TextIndex) -> int | None:
+        """The position in another text after the last occurrence of the end of this text; None without one."""
+        return next((other.after[gram] for gram in self._last_grams() if gram in other.after), None)
+
     def _last_grams(self) -> list[tuple[int, ...]]:
         """The n-grams at the end of the text, longest first."""
         return [tuple(self.text[-length:]) for length in self.lengths if length <= len(self.text)]
@@ -120,8 +137,11 @@ class LookupDrafting(Drafting):
         self.index.extend(emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        most = min(room, self.settings.max_tokens)
-        return chain(self.index.text[-1], self.index.match(most).tokens)
+        most, store = min(room, self.settings.max_tokens), self.settings.store
+        tokens = self.index.match(most).tokens
+        if not tokens and (place := self.index.place_in(store)):
+            tokens = [*takewhile(lambda token: token != NO_TOKEN, store.text[place : place + most])]
+        return chain(self.index.text[-1], tokens)
 
 
 def chain(root: int, tokens: list[int]) -> Draft:

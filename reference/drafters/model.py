@@ -22,10 +22,10 @@ TokenPath = tuple[int, ...]
 
 def cached_draft(pair: Pair) -> CachedModel:
     """The draft of a pair, a model or a head, with an empty cache."""
-    name = f"draft {pair.names[1]}"
-    if isinstance(pair.draft, Head):
-        return CachedHead(pair.draft, pair.vocab_size, name)
-    return cached(pair.draft, pair.vocab_size, name)
+    name, draft = f"draft {pair.names[1]}", pair.require_draft()
+    if isinstance(draft, Head):
+        return CachedHead(draft, pair.vocab_size, name)
+    return cached(draft, pair.vocab_size, name)
 
 
 class ModelDrafting(Drafting):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reference.candidates import drawn, largest
-from reference.drafters.drafter import COMPARED_BUDGET, Drafter, DrafterKind, require_width
+from reference.drafters.drafter import COMPARED_BUDGET, Drafter, DrafterKind, Drafting, require_width
 from reference.drafters.model import ModelDrafting
 from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
@@ -52,9 +52,27 @@ class PlannedTree(Drafter):
     def shape(self) -> Tree:
         return self.tree
 
-    def start(self, pair: Pair, sampling: Sampling) -> StaticDrafting:
+    def start(self, pair: Pair, sampling: Sampling) -> Drafting:
+        if not self.tree.budget:
+            return NoDrafting(self.tree, self.rule(sampling))
         require_width(self.tree, pair)
         return StaticDrafting(pair, sampling, self.by_depth, self.rule(sampling))
+
+
+class NoDrafting(Drafting):
+    """Plain decoding: the root alone, without a model."""
+
+    def __init__(self, tree: Tree, rule: DrawRule) -> None:
+        self.tree, self.rule, self.root = tree, rule, 0
+
+    def read(self, prompt: list[int], logits: Tensor) -> None:
+        """Nothing is drafted from the prompt."""
+
+    def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
+        self.root = emitted[-1]
+
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
+        return Draft._unchecked(self.tree, [self.root], [None], self.tree.child_lists, self.rule)
 
 
 @dataclass(frozen=True)
@@ -119,16 +137,6 @@ class StaticDrafting(ModelDrafting):
         self.q_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
         self.rows = self.model.rows()
         self.rows.add([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
-
-    @property
-    def taps(self) -> tuple[int, ...]:
-        """A tree that is the root alone needs no hidden states."""
-        return super().taps if self.levels else ()
-
-    def read(self, prompt: list[int], logits: Tensor) -> None:
-        """A tree that is the root alone needs no draft model."""
-        if self.levels:
-            super().read(prompt, logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         if not self.committed:
@@ -209,8 +217,10 @@ def full_tree(counts: Sequence[int]) -> Tree:
     return Tree.from_paths(path for depth in range(1, len(ways) + 1) for path in product(*ways[:depth]))
 
 
-def _compared(plan: Schedule) -> dict[str, Drafter]:
-    """A chain, a full tree, the best tree by the plan's rates, and the plan's own tree."""
+def _compared(plan: Schedule | None) -> dict[str, Drafter]:
+    """A chain, a full tree, the best tree by the plan's rates, and the plan's own tree; nothing without a plan."""
+    if plan is None:
+        return {}
     found = {
         "chain of 5": Tree.chain(5),
         "binary tree 2x2x2": full_tree((2, 2, 2)),

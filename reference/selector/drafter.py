@@ -57,7 +57,7 @@ class SelectedDrafting(DrawnDrafting):
     def __init__(self, pair: Pair, sampling: Sampling, selector: Selector) -> None:
         super().__init__(pair, sampling, Paths(1, 0))
         self.selector = selector
-        self.layers = [int(model.config.num_hidden_layers) for model in (pair.target, pair.draft)]
+        self.layers = [int(model.config.num_hidden_layers) for model in pair.models]
         self.previous = 0
 
     @property

@@ -132,7 +132,7 @@ def train_head(
             or `folder` holds something else.
     """
     head = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
-    begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
+    begin = weights_hash(pair.require_draft()) if config is None else f"new {config.kind} head {config}"
     start = pair.draft if config is None and isinstance(pair.draft, Head) else None
     objective = objective_of(recipe.loss, head, pair.target, Batching(texts, recipe.rows, recipe.seed), start)
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}

@@ -53,11 +53,12 @@ def decode(
         raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")
     if not text:
         source.read(skip, count)
-    models = pair.load()
+    files = pair.open()
     if text:
-        rows, skip = encode_prompts(models, [text], new_tokens=source.new_tokens), 0
+        rows, skip = encode_prompts(files, [text], new_tokens=source.new_tokens), 0
     else:
-        rows = source.encoded(models, skip, count)
+        rows = source.encoded(files, skip, count)
+    models = files.load()
 
     def watch(request: int, written: object, divergence: object) -> None:
         if divergence:
@@ -98,8 +99,9 @@ def compare(
     degrees = tuple(numbers("--temperatures", temperatures, float))
     settings = CompareSettings(degrees, source.new_tokens, rounds, seed, only)
     source.read(skip, count, least_skip=1)
-    models = pair.load()
-    rows = source.encoded(models, 0, skip), source.encoded(models, skip, count, least_skip=1)
+    files = pair.open(alone=True)
+    rows = source.encoded(files, 0, skip), source.encoded(files, skip, count, least_skip=1)
+    models = files.load()
     with progress("compare") as done:
         found = run(out, models, *rows, settings, done=done)
     show(found, decoder_rows(found), *decoder_words(found), as_json=as_json)

@@ -61,8 +61,9 @@ def trace(
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     settings = tracing.TraceSettings(dataset=text.dataset, new_tokens=text.new_tokens, **sampling)
     text.read(0, count)
-    models = pair.load()
-    rows = text.encoded(models, 0, count)
+    files = pair.open()
+    rows = text.encoded(files, 0, count)
+    models = files.load()
     with progress("trace") as done:
         tracing.record_trace(models, rows, settings, out, done)
     acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=None if policy is None else policy.tree)
@@ -98,7 +99,7 @@ def profile(
     check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature))
     with progress("profile") as done:
         latency = measure_latency(
-            pair.load(),
+            pair.open().load(),
             tokens=forward_sizes(largest),
             contexts=sizes,
             rounds=rounds,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from spectheory.cli.output import errors
 from spectheory.core.checks import LARGEST_SEED, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
@@ -21,7 +22,7 @@ from spectheory.core.tree import Tree
 from spectheory.planning.schedule_record import Schedule
 
 if TYPE_CHECKING:
-    from reference.models import Pair
+    from reference.models import PairFiles
     from reference.prompts import Prompt
 
 Number = TypeVar("Number", int, float)
@@ -94,25 +95,45 @@ def tree_in(file: Path) -> Tree:
 class PairOptions:
     """Options for the target and the draft, and for how they run."""
 
-    target: Annotated[Path | None, typer.Option(help="Folder of the target model.", show_default="shipped target")] = (
-        None
-    )
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Target: a model folder, a GGUF file, or a model of the Hugging Face Hub, such as Qwen/Qwen2.5-0.5B.",
+            show_default="shipped target",
+        ),
+    ] = None
     draft: Annotated[
-        Path | None, typer.Option(help="Folder of the draft model or draft head.", show_default="shipped head")
+        str | None,
+        typer.Option(
+            help="Draft: a model like the target, or the folder of a draft head. `compare` also runs a target alone, "
+            "with drafters that need no model.",
+            show_default="shipped head, for the shipped target",
+        ),
     ] = None
     device: Annotated[str, typer.Option(help="Device for both models, such as cpu, cuda or cuda:1.")] = "cpu"
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], typer.Option(help="Data type of weights and KV caches.")
     ] = "float32"
 
-    def load(self) -> Pair:
-        """Load the pair that the options name."""
+    def open(self, *, alone: bool = False) -> PairFiles:
+        """Check the pair that the options name; `load` reads its weights. `alone`: a target may have no draft."""
         import torch
 
-        from reference.models import HEAD, TARGET, load_pair
+        from reference.model_folders import is_gguf, of_the_hub
+        from reference.models import HEAD, TARGET, open_pair
 
-        folders = self.target or TARGET, self.draft or HEAD
-        return load_pair(*folders, device=self.device, dtype=getattr(torch, self.dtype))
+        if self.target and not self.draft and not alone:
+            raise InputError(
+                "this command needs a draft beside --target: give --draft, or run drafters that need no model with "
+                "`spectheory compare`"
+            )
+        for name in filter(None, (self.target, self.draft)):
+            if is_gguf(name):
+                errors.print(f"{name} is dequantised to {self.dtype}: engines that keep it quantised are faster")
+            elif of_the_hub(name):
+                errors.print(f"fetching {name} from the Hugging Face Hub, if it is not here yet")
+        draft = self.draft or (None if self.target else HEAD)
+        return open_pair(self.target or TARGET, draft, device=self.device, dtype=getattr(torch, self.dtype))
 
 
 SHIPPED = PairOptions()
@@ -161,7 +182,7 @@ class PromptOptions:
             check_whole("--prompt-tokens", self.prompt_tokens, 1)
         return load_prompts(self.prompts or HELD_OUT, count, skip, least_skip=least_skip)
 
-    def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
+    def encoded(self, pair: PairFiles, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
         """The token ids of the prompts that `read` reads."""
         from reference.prompts import encode_prompts
 

@@ -135,13 +135,6 @@ class Tally(Record):
         return (self.plain_seconds / self.plain_tokens) / (self.seconds / self.new_tokens)
 
     @property
-    def overhead_share(self) -> float | None:
-        """Share of `seconds` outside the forwards of both models; None if nothing was timed."""
-        if not self.seconds:
-            return None
-        return 1 - (self.target_seconds + self.draft_seconds) / self.seconds
-
-    @property
     def repeated_share(self) -> float | None:
         """Share of four-token runs that occurred earlier in the same text; None if none was counted.
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import spectheory
 from reference.library_sources import standard_library
-from reference.model_folders import load_folder
+from reference.model_folders import ModelFiles
 from reference.models import TARGET
 from spectheory.cli import app
 
@@ -75,18 +75,20 @@ def prepared(page: str, fewer: dict[str, str], tmp_path: Path, monkeypatch: pyte
     shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
 
-    def loaded(role: str, folder: Path, *place: Any) -> tuple[Any, Any]:
-        model, tokenizer = load_folder(role, folder, *place)
-        if folder == TARGET:
+    load = ModelFiles.load
+
+    def loaded(files: ModelFiles) -> Any:
+        model: Any = load(files)
+        if files.folder == TARGET:
             layers = model.model.layers
             del layers[2 : 2 - LAYERS.get(page, 4)]
             for index, layer in enumerate(layers):
                 layer.self_attn.layer_idx = index
             model.config.num_hidden_layers = len(layers)
-        return model, tokenizer
+        return model
 
     if fewer:
-        monkeypatch.setattr("reference.models.load_folder", loaded)
+        monkeypatch.setattr(ModelFiles, "load", loaded)
         small = [file for file in standard_library() if file.name.startswith("json/")]
         monkeypatch.setattr("reference.prompts.standard_library", lambda: small)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import spectheory as st
-from reference.model_folders import PairError, load_folder
+from reference.model_folders import PairError, open_model
 from spectheory.cli.options import PairOptions
 from tests.command_line import Run, refused
 
@@ -42,10 +42,10 @@ def no_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     st.plan(st.Acceptance.by_rank([0.6]), st.Latency.constant(draft_seconds=0.1), max_budget=2).save("plan.json")
     Path("bad.jsonl").write_text("no object\n")
 
-    def load(self: PairOptions) -> None:
-        raise AssertionError("a model is loaded")
+    def opened(self: PairOptions, alone: bool = False) -> None:
+        raise AssertionError("a model is opened")
 
-    monkeypatch.setattr(PairOptions, "load", load)
+    monkeypatch.setattr(PairOptions, "open", opened)
     return run
 
 
@@ -73,7 +73,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     monkeypatch.setattr("reference.model_folders.available_bytes", lambda: 250_000)
     match = r"target .* needs 0.0 GB of memory in float32, 0.0 GB are available: use a smaller type"
     with pytest.raises(PairError, match=match):
-        load_folder("target", tiny_folders / "target", "cpu", torch.float32, "sdpa")
+        open_model("target", tiny_folders / "target", "cpu", torch.float32, "sdpa")
 
 
 @pytest.mark.parametrize("fault", [lambda: np.empty(2**60, np.uint8), lambda: torch.empty(2**60, dtype=torch.uint8)])

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, Qwen2Config
 
 from reference.models import PairError, load_pair
+from tests.refusals import refuses
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,8 +125,80 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_folders_that_would_run_code_are_refused_by_name(folder: Path, tiny_folders: Path, case: str) -> None:
     change, message = REFUSED[case]
     change(folder)
-    with pytest.raises(PairError, match=f"target folder .*hostile {message}"):
+    with pytest.raises(PairError, match=f"target .*hostile {message}"):
         load_pair(folder, tiny_folders / "draft")
+
+
+def test_what_is_not_here_is_refused_by_name(
+    tiny_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(name: str, **_: object) -> str:
+        raise ConnectionError(f"no network for {name}\nand more lines")
+
+    monkeypatch.setattr("reference.model_folders.snapshot_download", offline)
+    said = r"target some/model is no folder here, and .* \(no network for some/model\): correct the name, connect"
+    refuses(said, load_pair, "some/model")
+    refuses("draft .*absent.gguf is not there", load_pair, tiny_folders / "target", tmp_path / "absent.gguf")
+    (tmp_path / "odd.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("reference.model_folders.is_gguf_available", lambda: False)
+    said = r"target .*odd.gguf needs the packages gguf and accelerate: pip install 'spectheory\[gguf\]'"
+    refuses(said, load_pair, tmp_path / "odd.gguf")
+
+
+def test_a_model_of_the_hub_is_fetched(tiny_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the repository's folders and no pickles; records hold its name."""
+    asked = {}
+
+    def fetch(name: str, **patterns: list[str]) -> str:
+        asked[name] = patterns
+        return str(tiny_folders / name.partition("/")[2])
+
+    monkeypatch.setattr("reference.model_folders.snapshot_download", fetch)
+    pair = load_pair("someone/target", "someone/draft")
+    assert pair.fingerprint == load_pair(tiny_folders / "target", tiny_folders / "draft").fingerprint
+    assert (pair.stamp["target"], pair.stamp["draft"]) == tuple(asked) == ("someone/target", "someone/draft")
+    assert "*/*" in asked["someone/draft"]["ignore_patterns"]
+    assert not any("bin" in pattern for pattern in asked["someone/draft"]["allow_patterns"])
+
+
+def write_gguf(gguf: Any, file: Path, architecture: str, model: Any, tokenizer: Any) -> None:
+    writer, config = gguf.GGUFWriter(file, architecture), model.config
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10_000.0)
+    vocabulary = tokenizer.get_vocab()
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(sorted(vocabulary, key=vocabulary.__getitem__))
+    merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
+    writer.add_token_merges([" ".join(merge) for merge in merges])
+    writer.add_eos_token_id(0)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config.num_hidden_layers)
+    for name, weight in model.state_dict().items():
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), weight.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_a_gguf_file_is_dequantised(tiny_folders: Path, tmp_path: Path) -> None:
+    """Its weights are those that were written; an architecture that transformers does not read is named."""
+    gguf: Any = pytest.importorskip("gguf")
+    pytest.importorskip("accelerate")
+    shape = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model: Any = AutoModelForCausalLM.from_config(Qwen2Config(vocab_size=300, num_key_value_heads=1, **shape))
+    file, tokenizer = tmp_path / "tiny.gguf", load_pair(tiny_folders / "target", None).tokenizer
+    write_gguf(gguf, file, "qwen2", model, tokenizer)
+    pair, tokens = load_pair(file, None), torch.tensor([[5, 6, 7, 8]])
+    assert (pair.tokenizer.get_vocab(), pair.stop_tokens) == (tokenizer.get_vocab(), {0})
+    torch.testing.assert_close(pair.target(tokens).logits, model(tokens).logits)
+    write_gguf(gguf, file, "abacus", model, tokenizer)
+    refuses("target .*tiny.gguf cannot be loaded as a causal model .* transformers reads: .*abacus", load_pair, file)
 
 
 def told_to_trust(folder: Path) -> None:

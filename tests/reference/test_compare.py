@@ -17,12 +17,15 @@ import spectheory as st
 import spectheory.verify as verifying
 from reference import hugging_face, planning_loop
 from reference.compare import RECORD, CompareSettings, compare, entrants, lossless
-from reference.drafters import PlannedTree, drafters
+from reference.decode import Decoder
+from reference.drafters import PlannedTree, PromptLookup, drafters
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
 from reference.planning_loop import RATES, measured_plan
+from reference.replaying import replay_drafter
 from reference.sampling import Sampling
+from reference.tracing import read_trace
 from spectheory import otlp
 from spectheory.otlp import Solver
 from spectheory.report.comparison import decoder_rows, decoder_words
@@ -98,11 +101,27 @@ def test_no_verifier_and_no_drafter_is_left_out(tiny: Pair) -> None:
     assert len(lossless(chain, Sampling(1.0))) > len(lossless(PlannedTree(st.Tree.k_ary(2, 2)), Sampling(1.0))) > 1
 
 
+def test_a_target_alone_runs_the_decoders_that_need_no_draft(tiny: Pair, tmp_path: Path) -> None:
+    """Their tau is predicted from texts of the target alone, to the same number as beside a draft."""
+    alone = replace(tiny, draft=None, names=("tiny", "no draft"))
+    named = {one.name for one in entrants(alone, None, Sampling(0.0))}
+    ours = {"plain", "prompt lookup", "token recycling", "Goose", "Lookahead"}
+    assert named == ours | {"HF plain", "HF prompt lookup"}
+    settings = CompareSettings((0.0,), new_tokens=16, only="prompt lookup")
+    found = compare(tmp_path / "alone", alone, MANY, PROMPTS, settings)
+    assert found.equal.all()
+    assert found.provenance.draft is None
+    lookup = next(one for one in found.decoders if one.name == "prompt lookup")
+    texts = [row["text"] for row in read_trace(tmp_path / "alone" / "temperature-0" / "trace")]
+    assert lookup.tau == replay_drafter(tiny, PromptLookup(), MANY, texts, Sampling(0.0)).tau
+    refuses("tiny is alone and this needs a draft", Decoder(alone, PlannedTree(st.Tree.chain(2))).generate, [1], 4)
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_transformers_texts_are_whole_and_its_cycles_are_seen(tiny: Pair, temperature: float) -> None:
     sampling, prompt, state = Sampling(temperature), PROMPTS[0], torch.random.get_rng_state()
-    configs = tiny.target.generation_config, tiny.draft.generation_config
-    before = [config.to_dict() for config in configs]  # type: ignore[union-attr]
+    configs = [model.generation_config for model in tiny.models]
+    before = [config.to_dict() for config in configs]
     for options in ({}, {"chain": 3}, {"lookup": 4}):
         with Meter(tiny) as meter:
             text = hugging_face.generate(tiny, prompt, 20, sampling, **options, seed=5)
@@ -116,8 +135,8 @@ def test_transformers_texts_are_whole_and_its_cycles_are_seen(tiny: Pair, temper
         if temperature == 0:
             assert text.tokens == generated(tiny, prompt, 20)
     assert torch.equal(state, torch.random.get_rng_state())
-    assert (tiny.target.generation_config, tiny.draft.generation_config) == configs
-    assert [config.to_dict() for config in configs] == before  # type: ignore[union-attr]
+    assert [model.generation_config for model in tiny.models] == configs
+    assert [config.to_dict() for config in configs] == before
 
 
 def test_an_interrupted_comparison_goes_on_after_the_last_whole_prompt(tiny: Pair, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,8 +38,16 @@ IN_TURN = [
 
 @pytest.mark.parametrize(("prompt", "drafter"), IN_TURN)
 def test_greedy_text_is_generates(tiny: Pair, prompt: list[int], drafter: Drafter) -> None:
-    """Each drafter after one of the prompts, in turn; deep, after all."""
-    assert Decoder(tiny, drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
+    """Each drafter after one of the prompts, in turn; deep, after all. The target is alone."""
+    assert Decoder(replace(tiny, draft=None), drafter).generate(prompt, 30).tokens == generated(tiny, prompt, 30)
+
+
+def test_a_corpus_is_searched_where_the_text_has_no_match(tiny: Pair) -> None:
+    drafting = PromptLookup((2, 1), 3, corpus=((5, 6, 7, 8, 9, 10), (6, 20))).start(tiny, Sampling())
+    drafting.read([1, 2, 3], torch.empty(0))
+    for emitted, wanted in (([5, 6], [7, 8, 9]), ([40, 6], [40, 6, 40]), ([10], []), ([8], [9, 10])):
+        drafting.commit([], emitted)
+        assert list(drafting.grow(10, None).tokens) == [emitted[-1], *wanted]
 
 
 texts = st.lists(st.integers(0, 3), min_size=1, max_size=40)

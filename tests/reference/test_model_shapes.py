@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Generator
 from transformers import (
     AutoModelForCausalLM,
@@ -21,6 +22,8 @@ from transformers import (
     BloomConfig,
     FalconConfig,
     Gemma2Config,
+    Gemma3Config,
+    Gemma3TextConfig,
     GPT2Config,
     LlamaConfig,
     MistralConfig,
@@ -33,6 +36,7 @@ from reference.cached_model import CachedModel
 from reference.decode import Cycle, Decoder
 from reference.divergence import first_divergence
 from reference.drafters import ALL, Drafter, PlannedTree, Searched
+from reference.model_folders import read_windows
 from reference.models import Pair, PairError, load_pair
 from spectheory import Tree
 from spectheory.search import SpecExec
@@ -50,6 +54,8 @@ GREEDY = [drafter for kind in ALL for drafter in kind.greedy()]
 
 
 ARCHITECTURES = ("llama", "qwen3", "gpt2")
+WINDOWED = ("gemma3", "mistral")
+KINDS = ["sliding_attention", "full_attention"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,8 @@ def some_of(cases: Sequence[Any], place: Place, share: int) -> Sequence[Any]:
 
 
 def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConfig:
-    """Two layers: grouped queries in Llama, heads wider than the model in Qwen3, learned positions in GPT-2."""
+    """Two layers: grouped queries in Llama, heads wider than the model in Qwen3, learned positions in GPT-2, a window
+    in all layers of Mistral and in every second one of Gemma 3."""
     ends: dict[str, Any] = {"vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 0}
     if architecture == "gpt2":
         return GPT2Config(n_positions=CONTEXT, n_embd=64, n_layer=2, n_head=4, **ends)
@@ -94,6 +101,10 @@ def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConf
         "max_position_embeddings": CONTEXT,
         "tie_word_embeddings": True,
     }
+    if architecture == "gemma3":
+        return Gemma3TextConfig(**shape, **ends, head_dim=16, sliding_window=8, layer_types=KINDS)
+    if architecture == "mistral":
+        return MistralConfig(**shape, **ends, sliding_window=8)
     return LlamaConfig(**shape, **ends) if architecture == "llama" else Qwen3Config(**shape, **ends, head_dim=24)
 
 
@@ -105,6 +116,7 @@ def model_of(architecture: str, noise: float, attention: str = "sdpa", vocabular
     model: Any = AutoModelForCausalLM.from_config(config, attn_implementation=attention)
     restless(model, seed=1, scale=0.3)
     restless(model, seed=2, scale=noise)
+    read_windows(model)
     return model.eval().requires_grad_(False)
 
 
@@ -190,6 +202,7 @@ def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None
     refuses("these models have 128: shorten the prompt", Decoder(pair, drafter).generate, prompt, 13)
 
 
+@pytest.mark.parametrize("place", [*PLACES, *map(Place, WINDOWED)], ids=str, indirect=True)
 def test_tree_logits_are_path_logits(pair: Pair) -> None:
     """Positions are depths in any order of the nodes; with consecutive positions the logits differ."""
     tree = Tree([-1, 0, 1, 0, 2, 3, 3, 4, 6])
@@ -211,7 +224,7 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
     assert (rows[1] - rows[0]).abs().amax(1)[-1] > 0.01
 
 
-@pytest.mark.parametrize(("target", "draft"), [*((name, name) for name in ARCHITECTURES), ("gpt2", "llama")])
+@pytest.mark.parametrize(("target", "draft"), [*((name, name) for name in ARCHITECTURES + WINDOWED), ("gpt2", "llama")])
 def test_a_local_folder_is_loaded(tiny_folders: Path, tmp_path: Path, target: str, draft: str) -> None:
     """Weights, stop tokens and context come from the folder; a padded output layer is cut to the other's."""
     tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
@@ -262,15 +275,20 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
             FalconConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1, alibi=True),
             "counts distances in rows",
         ),
-        (MistralConfig(hidden_size=32, num_hidden_layers=1, sliding_window=8), "has layers without full attention"),
+        (
+            Qwen3Config(hidden_size=32, num_hidden_layers=1, layer_types=["chunked_attention"]),
+            "has layers without attention to the text or to a window of it",
+        ),
+        (Gemma3Config(), "reads more than text"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, PreTrainedConfig) else "",
 )
 def test_models_that_cannot_read_a_tree_are_refused(
     tiny_folders: Path, tmp_path: Path, config: PreTrainedConfig, message: str
 ) -> None:
-    """Positions counted by rows would place siblings after each other; a sliding window would cut paths off."""
-    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    """Positions counted by rows would place siblings after each other."""
+    config.save_pretrained(tmp_path)
+    save_file({}, tmp_path / "model.safetensors")
     tokenizer: Any = AutoTokenizer.from_pretrained(tiny_folders / "target")
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(PairError, match=message):

@@ -64,10 +64,10 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
     record_trace(tiny, TEXTS, SETTINGS, tmp_path)
     rows = read_trace(tmp_path)
     for row, prompt in zip(rows, TEXTS, strict=True):
-        text = Decoder(tiny, PlannedTree(st.Tree.chain(0)), stop_tokens=tiny.stop_tokens).generate(prompt, 40).tokens
+        text = Decoder(tiny, PlannedTree(st.Tree.chain(0))).generate(prompt, 40).tokens
         assert (row["prompt"], row["text"]) == (prompt, text)
         with torch.inference_mode():
-            offered = tiny.draft(torch.tensor([prompt + text])).logits[0]
+            offered = tiny.require_draft()(torch.tensor([prompt + text])).logits[0]
         for place, token in enumerate(text):
             likeliest = offered[len(prompt) + place - 1].topk(4).indices.tolist()
             assert row["ranks"][0][place] == (likeliest.index(token) if token in likeliest else -1)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from benchmarks.validation.fitting import STEP, Problem, fit
+from benchmarks.validation.fitting import NOISE, STEP, Linear, Problem, fit
 from benchmarks.validation.parameters import PRIOR, highest, names, parameters_of
 from benchmarks.validation.predicting import curves_from, curves_of_others, predict, setup_of, shipped
-from benchmarks.validation.robust import NOISE, Linear
 from benchmarks.validation.rows import Row, sources_at
 from spectheory import Latency
 from spectheory.hardware.engine_costs import EngineCosts
