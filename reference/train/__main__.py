@@ -13,7 +13,7 @@ import typer
 
 from reference.heads import Kind
 from reference.losses import ALL, loss_of
-from reference.models import TARGET, Pair, load_pair
+from reference.models import TARGET, load_pair
 from reference.prompts import load_prompts, training_texts
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
 from reference.train.own_texts import OwnTexts, write_own_texts
@@ -49,7 +49,7 @@ def texts(
 ) -> None:  # fmt: skip
     """Let the target continue prompts: a trace of texts, on which heads are trained."""
     settings = {"rows": rows, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "temperature": temperature}
-    loaded = _pair(target, device)
+    loaded = load_pair(target, None, device=device)
     if corpus is None:
         pieces = training_texts(loaded)
     else:
@@ -76,18 +76,13 @@ def head(
     seed: int = 0,
 ) -> None:
     """Train a draft head for a target by one of the papers' losses, and write it in half precision."""
-    chosen, loaded, config = loss_of(loss, setting), _pair(target, device, start), None
+    chosen, loaded, config = loss_of(loss, setting), load_pair(target, start, device=device), None
     rate = rate or (NEW_RATE if start is None else STARTED_RATE)
     if start is None:
         sizes = {"intermediate_size": intermediate, "draft_vocab_size": vocabulary}
         config = head_config(loaded.target, kind or chosen.head, **sizes, name=loaded.names[0])
     with progress("steps") as done:
         train_head(loaded, OwnTexts(*texts), out, HeadRecipe(chosen, steps, rows, seed, rate), config, done)
-
-
-def _pair(target: Path, device: str, draft: Path | None = None) -> Pair:
-    """The target with a draft; with itself in place of a draft if there is none, which gives it the vocabulary."""
-    return load_pair(target, draft or target, device=device)
 
 
 if __name__ == "__main__":

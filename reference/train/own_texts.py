@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
-from reference.models import Pair, weights_hash
+from reference.models import NO_DRAFT, Pair, weights_hash
 from reference.part_files import short_hash, stamp_of
 from reference.tracing import TraceSettings, read_trace, record_trace
 from spectheory.core.checks import check_counts, check_whole
@@ -52,7 +52,7 @@ def write_own_texts(
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> None:
-    """Let the target continue pieces of `corpus`: a trace with the target in place of the draft.
+    """Let the target continue pieces of `corpus`: a trace without a draft.
 
     Args:
         pair: the target; its draft is not used.
@@ -70,7 +70,7 @@ def write_own_texts(
     """
     check_counts(1, rows=rows, prompt_tokens=prompt_tokens)
     check_whole("seed", seed, 0)
-    alone = replace(pair, draft=pair.target, names=(pair.names[0], pair.names[0]))
+    alone = replace(pair, draft=None, names=(pair.names[0], NO_DRAFT))
     settings = TraceSettings("pieces of a corpus", temperature, 1, new_tokens, batch=64, seed=seed)
     record_trace(alone, _pieces(corpus, rows, prompt_tokens, seed), settings, folder, done)
 
@@ -88,7 +88,7 @@ def _pieces(corpus: Sequence[list[int]], rows: int, length: int, seed: int) -> l
 
 
 class OwnTexts:
-    """The texts of one or several traces that `write_own_texts` recorded.
+    """The texts of one or several traces without a draft, such as those of `write_own_texts`.
 
     Attributes:
         rows: number of texts.
@@ -109,10 +109,10 @@ class OwnTexts:
         )
 
     def require_target(self, target: PreTrainedModel) -> None:
-        """Raise InputError if another target wrote a text."""
+        """Raise InputError if another target wrote a text, or a trace has a draft."""
         for folder in self.folders:
-            if stamp_of(folder).settings["weights"] != weights_hash(target, target):
-                raise InputError(f"{folder} holds texts of another target: write texts of this target")
+            if stamp_of(folder).settings["weights"] != weights_hash(target):
+                raise InputError(f"{folder} holds a trace of other models: trace this target without a draft")
 
     def batch(self, numbers: Sequence[int], device: torch.device | str = "cpu") -> TextBatch:
         """The texts of these numbers."""
