@@ -15,8 +15,9 @@ from reference.heads import Kind
 from reference.losses import ALL, loss_of
 from reference.models import TARGET, load_pair
 from reference.prompts import load_prompts, training_texts
+from reference.tracing import TraceSettings, record_trace
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.own_texts import OwnTexts, write_own_texts
+from reference.train.own_texts import OwnTexts, corpus_pieces
 from reference.train.target import Recipe, build_target
 from spectheory.cli.output import progress
 from spectheory.core.errors import InputError
@@ -48,14 +49,14 @@ def texts(
     seed: int = 0,
 ) -> None:  # fmt: skip
     """Let the target continue prompts: a trace of texts, on which heads are trained."""
-    settings = {"rows": rows, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "temperature": temperature}
+    settings = TraceSettings("pieces of a corpus", temperature, 1, new_tokens, batch=64, seed=seed)
     loaded = load_pair(target, None, device=device)
     if corpus is None:
         pieces = training_texts(loaded)
     else:
         pieces = loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
     with progress("tokens") as done:
-        write_own_texts(loaded, pieces, out, **settings, seed=seed, done=done)  # type: ignore[arg-type]
+        record_trace(loaded, corpus_pieces(pieces, rows, prompt_tokens, seed), settings, out, done)  # type: ignore[arg-type]
 
 
 @app.command()
