@@ -101,7 +101,7 @@ class SelectedDrafting(DrawnDrafting):
     def _features(self) -> Features:
         """What is known at the root, on the host."""
         self.model.taps = (self.layers[1],)
-        logits = self.model.forward(self.pending_tokens())
+        logits = self.model.forward(self.model.fed(self.pending))
         states, self.model.taps = self.model.states, ()
         self.root_row, self.committed = logits[1:], self.model.length
         before, here = self.sampling.distribution(logits).split(1)
