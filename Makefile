@@ -68,11 +68,12 @@ bench: setup
 	$(BIN)/python -m pytest benchmarks -q
 
 TRAIN := $(BIN)/python -m reference.train
-HEAD := --texts build/pair/texts --rows 16
+HEAD := --texts build/pair/greedy --texts build/pair/sampled --rows 16
 
 pair: setup
 	$(TRAIN) target --out reference/pair --work build/pair
-	$(TRAIN) texts --rows 5120 --out build/pair/texts
+	$(TRAIN) texts --rows 2560 --temperature 0 --out build/pair/greedy
+	$(TRAIN) texts --rows 2560 --seed 1 --out build/pair/sampled
 	$(TRAIN) head $(HEAD) --kind eagle1 --intermediate 1536 --loss eagle --steps 1000 --out build/pair/start
 	$(TRAIN) head $(HEAD) --start build/pair/start --loss eagle3 --set passes=3 --steps 1600 --out build/pair/head
 	cd build/pair/head && cp config.json model.safetensors provenance.json training.json $(CURDIR)/reference/pair/head

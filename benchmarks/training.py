@@ -2,7 +2,7 @@
 
 python -m benchmarks.training --work FOLDER
 
-The folder takes 4 GB. After an interruption the same command continues.
+After an interruption the same command continues.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from reference.losses import Eagle, Eagle3, Gto, Hass, Lk, Loss, Talf
 from reference.models import DRAFT, TARGET, Pair, load_pair, with_draft
 from reference.prompts import training_texts
 from reference.train.head import NEW_RATE, RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
+from reference.train.own_texts import OwnTexts, write_own_texts
 from spectheory.report.tables import TextTable, markdown_table
 
 INDEPENDENT = "independent draft"
 """The row that is not trained: the draft model in `reference/pair/draft`, the baseline of all."""
-TEXTS = TextSettings(rows=5_120)
-"""The texts that all rows are trained on: a core takes half an hour for them."""
+TEXTS = 2_560
+"""Number of texts of each temperature that all rows are trained on."""
 BUDGET, PROMPT = 16, 64
 """Nodes of the tree that all drafts draft, and tokens in a prompt."""
 EVERY, NEW_TOKENS = {0.0: 96, 1.0: 192}, {0.0: 40, 1.0: 48}
@@ -102,7 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     _one_thread()
     pair, run = load_pair(), Parallel(given.processes, verbose=10)
-    write_own_texts(pair, training_texts(pair), TEXTS, given.work / "texts")
+    for seed, temperature in enumerate(EVERY):
+        folder = given.work / f"texts-{temperature:g}"
+        write_own_texts(pair, training_texts(pair), folder, rows=TEXTS, temperature=temperature, seed=seed)
     for is_start in (True, False):
         rows = [row for row in ROWS if (row.start is None) is is_start]
         run(delayed(train)(given.work, row, seed) for seed in given.seeds for row in rows)
@@ -127,7 +129,7 @@ def train(work: Path, row: Row, seed: int) -> None:
     recipe = HeadRecipe(row.loss, row.steps, row.rows, seed, rate)
     pair = load_pair() if row.start is None else load_pair(TARGET, starts[row.start].folder(work, seed))
     config = None if row.start else head_config(pair.target, row.kind, intermediate_size=row.hidden)
-    train_head(pair, OwnTexts(work / "texts"), row.folder(work, seed), recipe, config)
+    train_head(pair, OwnTexts(*(work / f"texts-{one:g}" for one in EVERY)), row.folder(work, seed), recipe, config)
 
 
 def held_out_texts(folder: Path, temperature: float, every: int, new_tokens: int) -> HeldOutTexts:

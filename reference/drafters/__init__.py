@@ -1,25 +1,21 @@
 """Drafters: a `Drafter` holds settings and starts a `Drafting` for each text."""
 
-from reference.drafters import drawn, dynamic, goose, lookahead, lookup, recycling, static
-from reference.drafters.checked import Checked
+from reference.drafters import drawn, dynamic, goose, lookup, recycling, static
 from reference.drafters.drafter import Drafter, DrafterKind, Drafting, incompatibility
 from reference.drafters.drawn import Drawn
 from reference.drafters.dynamic import Searched
 from reference.drafters.goose import Goose
-from reference.drafters.lookahead import Lookahead
 from reference.drafters.lookup import PromptLookup
 from reference.drafters.recycling import TokenRecycling
 from reference.drafters.static import PlannedTree
 from spectheory.core.plugins import plugins
 
 __all__ = [
-    "Checked",
     "Drafter",
     "DrafterKind",
     "Drafting",
     "Drawn",
     "Goose",
-    "Lookahead",
     "PlannedTree",
     "PromptLookup",
     "Searched",
@@ -35,7 +31,6 @@ ALL: tuple[DrafterKind, ...] = (
     lookup.KIND,
     recycling.KIND,
     goose.KIND,
-    lookahead.KIND,
 )
 """Every drafter of this package, with the settings under which it is compared and tested."""
 

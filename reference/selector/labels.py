@@ -13,7 +13,6 @@ from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
 from reference.candidates import child_tokens
-from reference.drafters.lookahead import Trie
 from reference.forced_logits import normalised
 from reference.host_arrays import numpy_on_host
 from reference.judge import HeldOutTexts
@@ -21,7 +20,7 @@ from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
 from reference.selector.network import KNOWN, Features, known_scalars
-from reference.selector.shared_draws import SharedDraws
+from reference.selector.shared_draws import SharedDraws, Trie
 from reference.selector.trees import ActionSpace
 from spectheory import DrawRule
 from spectheory.core.checks import check_whole

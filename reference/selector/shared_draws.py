@@ -16,7 +16,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from reference.drafters.lookahead import Trie
 from reference.selector.trees import ActionSpace
 from spectheory.core.arrays import Vector
 from spectheory.otlp import Solver
@@ -25,6 +24,26 @@ Rows = Callable[[int, int], Sequence[Vector]]
 """Function that returns the draft's distributions at the nodes from one number to another."""
 Children = Callable[[Sequence[Vector], Sequence[int]], list[list[int]]]
 """Function that draws as many tokens from each distribution as the second list says."""
+
+
+class Trie:
+    """Drafted paths, which share the nodes of their common prefix."""
+
+    def __init__(self, root: int) -> None:
+        self.tokens, self.parent = [root], [-1]
+        self.children: list[dict[int, int]] = [{}]
+
+    def add(self, node: int, path: Sequence[int]) -> int:
+        """Add `path` below `node`; returns its last node."""
+        for token in path:
+            known = self.children[node]
+            if token not in known:
+                known[token] = len(self.tokens)
+                self.tokens.append(token)
+                self.parent.append(node)
+                self.children.append({})
+            node = known[token]
+        return node
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from reference.losses import ALL, loss_of
 from reference.models import TARGET, Pair, load_pair
 from reference.prompts import load_prompts, training_texts
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
+from reference.train.own_texts import OwnTexts, write_own_texts
 from reference.train.target import Recipe, build_target
 from spectheory.cli.output import progress
 from spectheory.core.errors import InputError
@@ -44,33 +44,25 @@ def texts(
     rows: Annotated[int, typer.Option(help="Number of texts.")] = 10_240,
     prompt_tokens: int = 64,
     new_tokens: Annotated[int, typer.Option(help="Tokens that the target generates after each prompt.")] = 192,
-    temperatures: Annotated[str, typer.Option(help="Sampling temperatures, which the files use in turn.")] = "0,1",
-    layers: Annotated[str, typer.Option(help="Layers whose inputs are stored; default: 2, n/2 and n-3.")] = "",
+    temperature: float = 1.0,
     seed: int = 0,
 ) -> None:  # fmt: skip
-    """Let the target continue prompts, and store its tokens and hidden states, on which heads are trained."""
-    settings = TextSettings(
-        rows=rows,
-        prompt_tokens=prompt_tokens,
-        new_tokens=new_tokens,
-        temperatures=tuple(map(float, temperatures.split(","))),
-        layers=tuple(map(int, layers.split(","))) if layers else None,
-        seed=seed,
-    )
+    """Let the target continue prompts: a trace of texts, on which heads are trained."""
+    settings = {"rows": rows, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "temperature": temperature}
     loaded = _pair(target, device)
     if corpus is None:
         pieces = training_texts(loaded)
     else:
         pieces = loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
-    with progress("texts") as done:
-        write_own_texts(loaded, pieces, settings, out, done)  # type: ignore[arg-type]
+    with progress("tokens") as done:
+        write_own_texts(loaded, pieces, out, **settings, seed=seed, done=done)  # type: ignore[arg-type]
 
 
 @app.command()
 def head(
     out: Out,
     loss: Annotated[str, typer.Option(help=f"One of {LOSSES}.")],
-    texts: Annotated[Path, typer.Option(help="Folder of the target's own texts.")],
+    texts: Annotated[list[Path], typer.Option(help="Folder of the target's own texts; may be given several times.")],
     target: Target = TARGET,
     device: str = "cpu",
     setting: Annotated[list[str], typer.Option("--set", help="Setting of the loss, such as passes=3.")] = [],  # noqa: B006
@@ -90,7 +82,7 @@ def head(
         sizes = {"intermediate_size": intermediate, "draft_vocab_size": vocabulary}
         config = head_config(loaded.target, kind or chosen.head, **sizes, name=loaded.names[0])
     with progress("steps") as done:
-        train_head(loaded, OwnTexts(texts), out, HeadRecipe(chosen, steps, rows, seed, rate), config, done)
+        train_head(loaded, OwnTexts(*texts), out, HeadRecipe(chosen, steps, rows, seed, rate), config, done)
 
 
 def _pair(target: Path, device: str, draft: Path | None = None) -> Pair:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from reference.heads import Head, HeadStep
@@ -27,6 +28,8 @@ Objective = Callable[[int], Tensor]
 
 class Lesson(NamedTuple):
     """A batch as the losses read it. Row r has read token r + 1 and predicts token r + 2.
+
+    The target's hidden states are computed in each step.
 
     Attributes:
         states: (B, L - 1, states x D) the target's hidden states at token r that the head reads.
@@ -70,7 +73,7 @@ class ChainObjective:
 
     def __init__(self, head: Head, target: PreTrainedModel, batching: Batching, loss: ChainLoss) -> None:
         self.head, self.target, self.batching, self.loss = head, target, batching, loss
-        self.columns = batching.texts.columns(head, target)
+        batching.texts.require_target(target)
 
     def __call__(self, step: int) -> Tensor:
         lesson = self.lesson(self.batching.batch(step, self.head.device))
@@ -78,14 +81,13 @@ class ChainObjective:
 
     def lesson(self, batch: TextBatch) -> Lesson:
         """A batch as the losses read it."""
-        states = batch.states.to(self.head.dtype)
-        following = states[:, 1:, -1]
-        predicted = torch.arange(2, batch.tokens.shape[1] + 1, device=batch.tokens.device)
-        mask = (predicted >= batch.prompt) & (predicted < batch.lengths[:, None])
-        output: Any = self.target.get_output_embeddings()
+        model: Any = self.target
         with torch.no_grad():
-            target = softmax(output(following.to(self.target.dtype)))
-        return Lesson(states[:, :-1, self.columns].flatten(2), batch.tokens[:, 1:], following, target, mask)
+            states = model.base_model(batch.tokens, output_hidden_states=True, use_cache=False).hidden_states
+            following = states[-1][:, 1:]
+            target = softmax(model.get_output_embeddings()(following))
+        read = torch.cat([states[tap][:, :-1] for tap in self.head.taps], -1)
+        return Lesson(read, batch.tokens[:, 1:], following, target, pad(batch.own[:, 2:], (0, 1)))
 
     def passes(self, head: Head, lesson: Lesson) -> list[Pass]:
         """The passes of a head along the text."""
@@ -208,7 +210,7 @@ def objective_of(
     """The objective of a loss for a head that is attached to its target; `start` is the frozen start of GTO.
 
     Raises:
-        InputError: the texts are those of another target or lack hidden states, or GTO has no start.
+        InputError: another target wrote the texts, or GTO has no start.
     """
     if isinstance(loss, ChainLoss):
         return ChainObjective(head, target, batching, loss)

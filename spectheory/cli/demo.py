@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
-from spectheory.cli.output import console, progress
+from spectheory.cli.output import console, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.provenance import model_name
 
@@ -27,7 +27,7 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, compare with the prediction and with all other decoders."""
-    from reference.compare import CompareSettings, compare
+    from reference.compare import RECORD, CompareSettings, compare
     from reference.measuring import decoded
     from reference.planning_loop import RATES, measured_plan
     from spectheory.report.comparison import decoder_rows, decoder_words
@@ -35,6 +35,7 @@ def demo(
     from spectheory.report.terminal import plan_summary, tree_drawing
     from spectheory.results.plan_comparison import compare as compared
 
+    require_free([], out / RECORD, force=True)
     started, files, latency = time.perf_counter(), pair.open(), None
     console.print(f"target {model_name(files.names[0])}, draft {model_name(files.names[1])}")
     prompts = PromptOptions().encoded(files, 0, traced + count)

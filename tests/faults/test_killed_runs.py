@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,10 +19,9 @@ from reference.models import Pair
 from reference.tracing import TraceSettings, read_trace, record_trace
 from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
-from reference.train.own_texts import write_own_texts
 from tests.faults.killing import POSIX, killed
 from tests.reference.test_measuring import PROMPTS
-from tests.reference.train_heads import SETTINGS, config, corpus, own_texts
+from tests.reference.train_heads import config, own_texts
 from tests.refusals import refuses
 
 RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=st.Provenance("here", temperature=1.0))
@@ -61,14 +60,6 @@ def trace_of(folder: Path) -> object:
     return read_trace(folder)
 
 
-def texts(pair: Pair, folder: Path, seed: int) -> None:
-    write_own_texts(pair, corpus(pair), replace(SETTINGS, seed=seed), folder)
-
-
-def texts_of(folder: Path) -> object:
-    return {file.name: file.read_bytes() for file in folder.glob("part-*.safetensors")}
-
-
 def head(pair: Pair, folder: Path, seed: int) -> None:
     recipe = HeadRecipe(Eagle(), steps=6, rows=2, seed=seed)
     with patch.object(loop, "CHECKPOINT_SECONDS", 0):
@@ -78,7 +69,6 @@ def head(pair: Pair, folder: Path, seed: int) -> None:
 
 
 COMMANDS = {
-    "texts": Command(texts, texts_of),
     "head": Command(head, lambda folder: (folder / "model.safetensors").read_bytes(), together=3),
     "decode": Command(decode, tally_of),
     "trace": Command(trace, trace_of),

@@ -17,7 +17,7 @@ from torch import Generator
 import reference.decode
 import reference.drafters.static
 from reference.decode import Decoding
-from reference.drafters import Checked, Drafter, Drafting, PlannedTree
+from reference.drafters import Drafter, Drafting, PlannedTree
 from reference.host_arrays import largest_on_host
 from reference.models import Pair
 from reference.random_streams import Uniforms
@@ -30,6 +30,7 @@ from spectheory.core.chance import draw
 from spectheory.otlp import RRS, Naive
 from spectheory.verify import Block, TopDown, Verifier
 from spectheory.verify.outcome import Outcome
+from tests.reference.checked import Checked
 
 CHAIN, TREE, WIDE = PlannedTree(Tree.chain(2)), PlannedTree(Tree.k_ary(2, 2)), PlannedTree(Tree.k_ary(3, 1))
 

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from reference.candidates import largest
-from reference.drafters import Checked, Drafter
+from reference.drafters import Drafter
 from reference.heads import Head, HeadConfig
 from reference.host_arrays import to_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Draft
+from tests.reference.checked import Checked
 from tests.reference.tiny_heads import random_head, random_target
 
 PROMPTS = ([7], [3, 3, 20, 31], list(range(5, 25)))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reference.decode import Cycle, Decoder
-from reference.drafters import Checked, Drafter, Drawn, PlannedTree, Searched
+from reference.drafters import Drafter, Drawn, PlannedTree, Searched
 from reference.heads import HeadConfig
 from reference.host_arrays import to_host
 from reference.models import Pair
@@ -22,6 +22,7 @@ from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
 from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import TopDown
+from tests.reference.checked import Checked
 from tests.reference.sampled_text import generated
 from tests.reference.slow_heads import PROMPTS, SlowHead, accepting, headed, paths_of
 from tests.reference.tiny_heads import CONFIGS, EAGLE1, EAGLE3, random_head, random_target

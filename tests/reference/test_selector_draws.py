@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from reference.drafters.lookahead import Trie
-from reference.selector.shared_draws import SharedDraws
+from reference.selector.shared_draws import SharedDraws, Trie
 from reference.selector.trees import ActionSpace
 from spectheory.core.chance import branches
 from spectheory.otlp import NSS, Naive, Solver, SpecInfer

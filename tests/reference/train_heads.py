@@ -1,4 +1,4 @@
-"""Texts of the tiny pair with their hidden states, and heads for them, for the tests of training."""
+"""Texts of the tiny pair, and heads for them, for the tests of training."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from reference.heads import Head, HeadConfig, Kind, new_head
 from reference.models import Pair
 from reference.prompts import load_prompts
 from reference.train.head import head_config
-from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
+from reference.train.own_texts import OwnTexts, write_own_texts
 
-SETTINGS = TextSettings(rows=6, prompt_tokens=8, new_tokens=12, batch=2, layers=(0, 1))
+SIZES = {"rows": 3, "prompt_tokens": 8, "new_tokens": 12}
 
 
 def corpus(pair: Pair) -> list[list[int]]:
@@ -21,18 +21,20 @@ def corpus(pair: Pair) -> list[list[int]]:
     return [list(pair.tokenizer(text)["input_ids"]) for text in load_prompts(count=4)]  # type: ignore[arg-type]
 
 
-def own_texts(pair: Pair, folder: Path, settings: TextSettings = SETTINGS) -> OwnTexts:
-    """The target's texts after pieces of these prompts."""
-    write_own_texts(pair, corpus(pair), settings, folder)
-    return OwnTexts(folder)
+def own_texts(pair: Pair, folder: Path) -> OwnTexts:
+    """The target's texts after pieces of these prompts, three greedy ones and three sampled ones."""
+    folders = folder / "greedy", folder / "sampled"
+    for temperature, one in enumerate(folders):
+        write_own_texts(pair, corpus(pair), one, **SIZES, temperature=temperature, seed=temperature)
+    return OwnTexts(*folders)
 
 
 def config(pair: Pair, kind: Kind, draft_vocab_size: int | None = None) -> HeadConfig:
-    """A small head that reads the stored states."""
+    """A small head."""
     made = head_config(pair.target, kind, intermediate_size=16, draft_vocab_size=draft_vocab_size)
     if kind != "eagle3":
         return made
-    return replace(made, layers=SETTINGS.layers)
+    return replace(made, layers=(0, 1))
 
 
 def head(pair: Pair, kind: Kind, seed: int = 0) -> Head:

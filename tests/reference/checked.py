@@ -1,4 +1,4 @@
-"""`Checked`: checks every draft of another drafter, for use while you write it."""
+"""`Checked`: checks every draft of another drafter."""
 
 from __future__ import annotations
 
