@@ -74,8 +74,8 @@ def fused(model: PreTrainedModel) -> Iterator[None]:
 def _merged(model: nn.Module) -> Iterator[tuple[nn.Module, Callable[..., Tensor]]]:
     for module in model.modules():
         for names in SAME_INPUT:
-            parts = [getattr(module, name, None) for name in names]
-            if all(type(part) is nn.Linear for part in parts) and len({part.bias is None for part in parts}) == 1:
+            parts = [part for name in names if type(part := getattr(module, name, None)) is nn.Linear]
+            if len(parts) == len(names) and len({part.bias is None for part in parts}) == 1:
                 yield from _one_product(parts)
 
 
