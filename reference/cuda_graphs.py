@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 from transformers import PreTrainedModel
 
 from reference.cached_model import CachedModel
-from reference.fused_forward import fused
+from reference.fused_forward import fused, groups_attention
 from reference.heads import Head
 from reference.random_streams import Uniforms
 from reference.row_cache import RowCache
@@ -83,7 +83,8 @@ class GraphedModel(CachedModel):
         self.stock = model
         config = model.config
         self.lowest = torch.finfo(self.dtype).min
-        self.shared = config.num_attention_heads // getattr(config, "num_key_value_heads", config.num_attention_heads)
+        heads = config.num_attention_heads
+        self.mask_rows = heads // getattr(config, "num_key_value_heads", heads) if groups_attention(config) else 1
         self.positions = getattr(config, "max_position_embeddings", None) or 2**31
         self.best: Tensor | None = None
         self.run_base: int | None = None
@@ -241,7 +242,7 @@ class GraphedModel(CachedModel):
                 logits = self._model_logits(
                     tokens,
                     position_ids=positions.clamp_max(self.positions - 1),
-                    attention_mask=seen.repeat(self.shared, 1)[None, None],
+                    attention_mask=seen.repeat(self.mask_rows, 1)[None, None],
                 )
         finally:
             self.cache.slots = None
