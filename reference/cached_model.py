@@ -103,13 +103,13 @@ class CachedModel:
 
     def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
         first, positions = self.cache.rows + 1, where.get("position_ids")
-        logits = self._run(tokens, **where)
+        logits = self._model_logits(tokens, **where)
         self.peaks.see(
             logits, lambda row: f"after token {first + row if positions is None else int(positions[0, row]) + 1}"
         )
         return logits
 
-    def _run(self, tokens: Int[Tensor, "1 n"], **where: Tensor) -> Float32[Tensor, "n V"]:
+    def _model_logits(self, tokens: Int[Tensor, "1 n"], **where: Tensor) -> Float32[Tensor, "n V"]:
         options: dict[str, Any] = {"output_hidden_states": True} if self.taps else {}
         output = self.model(tokens.to(self.device), past_key_values=self.cache, use_cache=True, **where, **options)
         if self.taps:

@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 from transformers import PreTrainedModel
 
 from reference.cached_model import CachedModel
-from reference.fused_forward import fused
+from reference.fused_forward import fused, groups_attention
 from reference.heads import Head
 from reference.random_streams import Uniforms
 from reference.row_cache import RowCache
@@ -37,8 +37,9 @@ WARM_UPS = 2
 
 def cached(model: PreTrainedModel | Head, vocab_size: int, name: str) -> CachedModel:
     """A model with an empty cache: a `GraphedModel` on a GPU."""
-    graphed = model.device.type == "cuda" and not isinstance(model, Head)
-    return (GraphedModel if graphed else CachedModel)(model, vocab_size, name)
+    if isinstance(model, Head) or model.device.type != "cuda":
+        return CachedModel(model, vocab_size, name)
+    return GraphedModel(model, vocab_size, name)
 
 
 class Space:
@@ -79,9 +80,11 @@ class GraphedModel(CachedModel):
 
     def __init__(self, model: PreTrainedModel, vocab_size: int, name: str = "the model") -> None:
         super().__init__(model, vocab_size, name)
+        self.stock = model
         config = model.config
         self.lowest = torch.finfo(self.dtype).min
-        self.shared = config.num_attention_heads // getattr(config, "num_key_value_heads", config.num_attention_heads)
+        heads = config.num_attention_heads
+        self.mask_rows = heads // getattr(config, "num_key_value_heads", heads) if groups_attention(config) else 1
         self.positions = getattr(config, "max_position_embeddings", None) or 2**31
         self.best: Tensor | None = None
         self.run_base: int | None = None
@@ -93,11 +96,11 @@ class GraphedModel(CachedModel):
         self._free().setdefault(self.space.room, []).append(self.space)
 
     def _free(self) -> dict[int, list[Space]]:
-        return FREE.setdefault(self.model, {})
+        return FREE.setdefault(self.stock, {})
 
     def _use(self, room: int) -> None:
         free = self._free().get(room)
-        self.space = free.pop() if free else Space(self.model, room)
+        self.space = free.pop() if free else Space(self.stock, room)
         self.cache = self.space.cache
 
     def _make_room(self, count: int) -> None:
@@ -199,7 +202,7 @@ class GraphedModel(CachedModel):
                 mask[:count, end:] = self.lowest
                 space.tree = own_mask
         key = size, width if rows is not None else 0, self.taps, self.vocab_size
-        work = partial(self._compute, space.tokens[:, :size], *space.where, depth, mask)
+        work = partial(self._compute, space.tokens[:, :size], space.where[0], space.where[1], depth, mask)
         logits, highest, best, states = self._replay(self._graph(key, work, None))
         if states is not None:
             self.states = states[:count]
@@ -235,15 +238,16 @@ class GraphedModel(CachedModel):
             seen = seen.masked_fill(nodes < 0, 0).masked_fill(nodes >= mask.shape[1], self.lowest)
         self.cache.slots = rows
         try:
-            with fused(self.model):
-                logits = self._run(
+            with fused(self.stock):
+                logits = self._model_logits(
                     tokens,
                     position_ids=positions.clamp_max(self.positions - 1),
-                    attention_mask=seen.repeat(self.shared, 1)[None, None],
+                    attention_mask=seen.repeat(self.mask_rows, 1)[None, None],
                 )
         finally:
             self.cache.slots = None
-        return logits, *logits.max(1), self.states if self.taps else None
+        highest, best = logits.max(1)
+        return logits, highest, best, self.states if self.taps else None
 
     def _graph(self, key: Hashable, work: Callable[[], Any], kept: object) -> tuple[torch.cuda.CUDAGraph, Any, object]:
         graphs, generator = self.space.graphs, self.space.generator
@@ -253,7 +257,7 @@ class GraphedModel(CachedModel):
 
     def _replay(self, graph: tuple[torch.cuda.CUDAGraph, Any, object]) -> Any:
         """Replay a graph by the model's own `replay`, if a `Meter` has given it one; returns the graph's outputs."""
-        getattr(self.model, "replay", torch.cuda.CUDAGraph.replay)(graph[0])
+        getattr(self.stock, "replay", torch.cuda.CUDAGraph.replay)(graph[0])
         return graph[1]
 
 

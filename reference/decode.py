@@ -187,7 +187,7 @@ class Decoding:
         if self.sampling.greedy:
             chosen = [target.most_probable(logits)]
         else:
-            chosen = chosen_at_nodes(self.verifier, draft, logits, self.sampling, self.rng)
+            chosen = chosen_at_nodes(self.verifier, draft, logits, self.sampling, self.rng)  # type: ignore[arg-type]
         listed, *chosen = fetch([numpy_on_host(tokens), *chosen], self.peaks)
         draft, nodes = _on_host(draft, listed)
         p = None if self.sampling.greedy else TargetDistributions(logits[nodes] if nodes else logits, self.sampling)

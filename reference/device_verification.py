@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from reference.random_streams import Coins
 from reference.sampling import Sampling
 from spectheory import Draft
 from spectheory.otlp import NSS, Naive
 from spectheory.verify import TopDown, Verifier
 
 
-def chosen_at_nodes(
-    verifier: Verifier, draft: Draft, logits: Tensor, sampling: Sampling, rng: np.random.Generator
-) -> list[Tensor]:
+def chosen_at_nodes(verifier: Verifier, draft: Draft, logits: Tensor, sampling: Sampling, rng: Coins) -> list[Tensor]:
     """The tokens (n + 1,) that `TopDown(NSS())` or `TopDown(Naive())` emits at the nodes; [] for other verifiers.
 
     All nodes are decided at once on the device, and the host walks along what was chosen. Where a probability on the

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import AttentionInterface, PretrainedConfig, PreTrainedModel
 
 ATTENTION = "each_key_once"
 SAME_INPUT = ("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj")
@@ -47,6 +47,12 @@ def grouped_attention(
 
 AttentionInterface.register(ATTENTION, grouped_attention)
 
+
+def groups_attention(config: PretrainedConfig) -> bool:
+    """Whether a fused model has `grouped_attention`: in place of SDPA, but not of what the model computes itself."""
+    return config._attn_implementation in ("sdpa", ATTENTION)
+
+
 Forwards = list[tuple[nn.Module, Callable[..., Tensor]]]
 FORWARDS: WeakKeyDictionary[nn.Module, Forwards] = WeakKeyDictionary()
 """The modules of each model that have another forward while it is fused."""
@@ -54,11 +60,13 @@ FORWARDS: WeakKeyDictionary[nn.Module, Forwards] = WeakKeyDictionary()
 
 @contextmanager
 def fused(model: PreTrainedModel) -> Iterator[None]:
-    """The model computes the same with fewer kernels, up to rounding; its mask must suit `grouped_attention`."""
+    """The model computes the same with fewer kernels, up to rounding; where `groups_attention`, its mask must suit."""
     if model not in FORWARDS:
         FORWARDS[model] = [*_merged(model), *_compiled(model)]
     forwards, config = FORWARDS[model], model.config
-    before, config._attn_implementation = config._attn_implementation, ATTENTION
+    before = config._attn_implementation
+    if groups_attention(config):
+        config._attn_implementation = ATTENTION
     for module, forward in forwards:
         module.forward = forward
     code = sys.modules[type(model).__module__]
@@ -74,8 +82,8 @@ def fused(model: PreTrainedModel) -> Iterator[None]:
 def _merged(model: nn.Module) -> Iterator[tuple[nn.Module, Callable[..., Tensor]]]:
     for module in model.modules():
         for names in SAME_INPUT:
-            parts = [getattr(module, name, None) for name in names]
-            if all(type(part) is nn.Linear for part in parts) and len({part.bias is None for part in parts}) == 1:
+            parts = [part for name in names if type(part := getattr(module, name, None)) is nn.Linear]
+            if len(parts) == len(names) and len({part.bias is None for part in parts}) == 1:
                 yield from _one_product(parts)
 
 

@@ -74,14 +74,19 @@ def run(
     say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
     if dry_run:
         count, new_tokens, only = 12, 24, "chain"
-    if {"graphs", "compare"} & {*wanted}:
+
+    @functools.cache
+    def loaded() -> tuple[Pair, list[list[int]]]:
         pair = load_pair(target, draft, device=place.device, dtype=getattr(torch, dtype))
-        rows = encode_prompts(pair, load_prompts(prompts, count), MOST_PROMPT_TOKENS, new_tokens=new_tokens)
+        return pair, encode_prompts(pair, load_prompts(prompts, count), MOST_PROMPT_TOKENS, new_tokens=new_tokens)
+
     try:
         for step in wanted:
             if step == "graphs":
+                pair, rows = loaded()
                 graphs(out / "graphs.json", pair, place, rows[: 2 if dry_run else 5], new_tokens, seed)
             elif step == "compare":
+                pair, rows = loaded()
                 degrees = tuple(map(float, temperatures.split(",")))
                 compare(out / "compare", pair, rows, CompareSettings(degrees, new_tokens, 1, seed, only), ends)
             elif not profile(step, out, place, DRY_GRID if dry_run else Grid(), seed=seed, ends=ends, say=say):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from reference.device_verification import chosen_at_nodes
 from reference.drafters import PlannedTree
 from reference.fused_forward import fused
 from reference.models import Pair, load_pair
+from reference.random_streams import Coins
 from reference.sampling import Sampling
 from spectheory import Draft, DrawRule, Tree
 from spectheory.otlp import NSS, Naive, Solver
@@ -89,9 +91,9 @@ def test_tokens_chosen_on_a_device_have_the_distribution_of_the_solver(
     grid, counts = (np.arange(steps) + 0.5) / steps, np.zeros((3, 4))
     monkeypatch.setattr(torch.Tensor, "is_cpu", False)
     for pair in product(grid, grid):
-        coins = SimpleNamespace(random=lambda shape, pair=pair: np.repeat([pair], 3, axis=0).T)
+        coins: Any = SimpleNamespace(random=lambda shape, pair=pair: np.repeat([pair], 3, axis=0).T)
         (found,) = chosen_at_nodes(TopDown(solver), draft, torch.tensor(p).log(), Sampling(1.0), coins)
         counts[range(3), found] += 1
     wanted = [solver._distribution(p[0], q, [2, 1]), p[1], p[2]]
     np.testing.assert_allclose(counts / steps**2, wanted, atol=2 / steps)
-    assert chosen_at_nodes(Block(), draft, torch.tensor(p).log(), Sampling(1.0), rng) == []
+    assert chosen_at_nodes(Block(), draft, torch.tensor(p).log(), Sampling(1.0), Coins(rng)) == []
