@@ -27,7 +27,7 @@ from reference.losses import Eagle, Eagle3, Gto, Hass, Lk, Loss, Talf
 from reference.models import DRAFT, TARGET, Pair, load_pair, with_draft
 from reference.prompts import training_texts
 from reference.train.head import NEW_RATE, RECORD, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.own_texts import OwnTexts, write_own_texts
+from reference.train.own_texts import OwnTexts, corpus_pieces
 from spectheory.report.tables import TextTable, markdown_table
 
 INDEPENDENT = "independent draft"
@@ -103,8 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _one_thread()
     pair, run = load_pair(), Parallel(given.processes, verbose=10)
     for seed, temperature in enumerate(EVERY):
-        folder = given.work / f"texts-{temperature:g}"
-        write_own_texts(pair, training_texts(pair), folder, rows=TEXTS, temperature=temperature, seed=seed)
+        settings = tracing.TraceSettings("pieces of a corpus", temperature, 1, 192, batch=64, seed=seed)
+        pieces = corpus_pieces(training_texts(pair), TEXTS, PROMPT, seed)
+        tracing.record_trace(load_pair(draft=None), pieces, settings, given.work / f"texts-{temperature:g}")
     for is_start in (True, False):
         rows = [row for row in ROWS if (row.start is None) is is_start]
         run(delayed(train)(given.work, row, seed) for seed in given.seeds for row in rows)

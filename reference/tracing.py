@@ -119,35 +119,27 @@ def record_trace(
         rows = read_trace(folder) if (folder / TRACE_FILE).exists() else []
         started, new = len(rows), settings.new_tokens
         for first in range(started, len(prompts), settings.batch):
-
-            def tell(tokens: int, before: int = new * (first - started)) -> None:
-                done(before + tokens, new * (len(prompts) - started))
-
-            rows += _rows(pair, prompts[first : first + settings.batch], settings, first, tell)
+            rows += _rows(pair, prompts[first : first + settings.batch], settings, first)
             with whole_file(folder / TRACE_FILE) as partial:
                 pq.write_table(pa.Table.from_pylist(rows, schema=COLUMNS), partial, write_page_checksum=True)
+            done(new * (len(rows) - started), new * (len(prompts) - started))
 
 
 @torch.inference_mode()
-def _rows(
-    pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int, done: Callable[[int], None]
-) -> Iterator[dict[str, Any]]:
-    """The rows of one batch of prompts, whose first has the number `first`. `done` gets the number of finished tokens:
-    a text counts half when it is written, and whole when it is read.
-    """
+def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int) -> Iterator[dict[str, Any]]:
+    """The rows of one batch of prompts, whose first has the number `first`."""
     seeds = map(int, np.random.SeedSequence([settings.seed, first]).generate_state(2))
     candidates, rng = (
         Generator(place).manual_seed(seed) for place, seed in zip(("cpu", pair.device), seeds, strict=True)
     )
-    texts = _continued(pair, prompts, settings, first, rng, lambda step: done(len(prompts) * step // 2))
+    texts = _continued(pair, prompts, settings, first, rng)
     requests, uniforms = list(zip(prompts, texts, strict=True)), Uniforms(candidates)
     read = iter(()) if pair.draft is None else forced_rows(pair, requests, settings.sampling, settings.depths, first)
-    for number, (prompt, text) in enumerate(requests, start=1):
+    for prompt, text in requests:
         ranks = np.full((1, len(text)), -1)
         if pair.draft is not None:
             ranks = _ranks(*next(read), text, settings.candidates, uniforms)
         yield {"prompt": prompt, "text": text, "ranks": ranks.tolist()}
-        done(settings.new_tokens * (len(texts) + number) // 2)
 
 
 def _continued(
@@ -156,7 +148,6 @@ def _continued(
     settings: TraceSettings,
     first: int,
     rng: Generator,
-    done: Callable[[int], None],
 ) -> list[list[int]]:
     """The target's own text after each prompt, up to its first stop token. Prompts are padded on the left."""
     model: Any = pair.target
@@ -179,7 +170,6 @@ def _continued(
         for text, token in zip(texts, tokens[:, 0].tolist(), strict=True):
             if not text or text[-1] not in pair.stop_tokens:
                 text.append(token)
-        done(step + 1)
         if all(text[-1] in pair.stop_tokens for text in texts):
             break
     return texts

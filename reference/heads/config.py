@@ -151,9 +151,18 @@ class HeadConfig:
         State i enters layer i. State `layers` is the last one, after the final norm, which EAGLE-1 heads read.
 
         Raises:
-            InputError: the target has too few layers.
+            InputError: they are not different layers of the target.
         """
-        return tapped_layers(self.layers, layers) if self.kind == "eagle3" else (layers,)
+        if self.kind == "eagle1":
+            return (layers,)
+        taps = self.layers or (2, layers // 2, layers - 3)
+        if len(set(taps)) < len(taps) or not 0 <= min(taps) <= max(taps) < layers:
+            default = "" if self.layers else " (2, n // 2, n - 3)"
+            raise InputError(
+                f"the head reads the inputs of layers {', '.join(map(str, taps))}{default}, which must be different "
+                f"layers of the target, and the target has {layers} layers: use the target of the head, or set layers"
+            )
+        return taps
 
     def require_target(self, target: PreTrainedModel, dtype: torch.dtype) -> tuple[int, ...]:
         """Check that the head, whose weights have type `dtype`, belongs to `target`; return `taps` for this target.
@@ -174,19 +183,3 @@ class HeadConfig:
                 f"{str(target.dtype).removeprefix('torch.')}: load both with one data type"
             )
         return self.taps(theirs.num_hidden_layers)
-
-
-def tapped_layers(chosen: tuple[int, ...] | None, layers: int) -> tuple[int, ...]:
-    """The layers that are `chosen`, or those of EAGLE-3: 2, n // 2 and n - 3 of a target with n `layers`.
-
-    Raises:
-        InputError: they are not different layers of the target.
-    """
-    taps = chosen or (2, layers // 2, layers - 3)
-    if len(set(taps)) < len(taps) or not 0 <= min(taps) <= max(taps) < layers:
-        default = "" if chosen else " (2, n // 2, n - 3)"
-        raise InputError(
-            f"the head reads the inputs of layers {', '.join(map(str, taps))}{default}, which must be different "
-            f"layers of the target, and the target has {layers} layers: use the target of the head, or set layers"
-        )
-    return taps

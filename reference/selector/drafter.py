@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from reference.drafters import Drafter
 from reference.drafters.drawn import DrawnDrafting
-from reference.drafters.model import TokenPath
 from reference.models import Pair
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling
@@ -49,62 +48,42 @@ class Selected(Drafter):
 
 
 class SelectedDrafting(DrawnDrafting):
-    """Drafts one text. The draft reads the token before the root again with the root, to have its state and q there.
+    """Drafts one text. The draft's features are of a forward of the whole text, one more in each cycle.
 
-    The target's state there comes with the accepted path, and p with the logits of the last draft.
+    The target's state comes with the accepted path, and p with the logits of the last draft.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling, selector: Selector) -> None:
         super().__init__(pair, sampling, Paths(1, 0))
-        self.selector = selector
-        self.layers = [int(model.config.num_hidden_layers) for model in pair.models]
-        self.previous = 0
+        self.pair, self.selector = pair, selector
 
     @property
     def taps(self) -> tuple[int, ...]:
-        return (self.layers[0],)
+        return (int(self.pair.target.config.num_hidden_layers),)
 
     def observe(self, states: Tensor) -> None:
         self.target_state = states[-1:]
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
         super().read(prompt, logits)
-        self.model.keep(len(prompt) - 1, [])
-        self.p, self.previous = self.sampling.distribution(logits[-1:]), prompt[-1]
+        self.text, self.p = list(prompt), self.sampling.distribution(logits[-1:])
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """The last two tokens of the text are pending."""
+        super().commit(path, emitted, logits)
+        self.text += emitted
         if logits is not None:
             self.p = self.sampling.distribution(logits[path[-1:] or [0]])
-            self._keep(emitted[:-1])
-        self.pending = [self.previous, *emitted][-2:]
-        self.previous = emitted[-1]
-        self.slots = {(): -1}
-
-    def _keep(self, accepted: list[int]) -> None:
-        """Keep the cache rows of the text up to the second last of its tokens so far."""
-        if accepted:
-            inner = (tuple(accepted[:length]) for length in range(1, len(accepted)))
-            self.model.keep(self.committed, [self.slots[prefix] for prefix in inner])
-        else:
-            self.model.keep(self.committed - 1, [])
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """The tree is chosen before anything is drawn."""
         self.policy = self.selector.tree(self._features()).policy
         return super().grow(room, rng)
 
-    def logits(self, paths: Sequence[TokenPath]) -> Tensor:
-        """Those of the root were computed for the choice."""
-        return super().logits(paths) if paths[0] else self.root_row
-
     def _features(self) -> Features:
         """What is known at the root, on the host."""
-        self.model.taps = (self.layers[1],)
-        logits = self.model.forward(self.model.fed(self.pending))
-        states, self.model.taps = self.model.states, ()
-        self.root_row, self.committed = logits[1:], self.model.length
-        before, here = self.sampling.distribution(logits).split(1)
-        scalars = known_scalars(self.p, before, here, [self.committed - 1])
-        found = (self.target_state, states[:1], states[1:], scalars)
+        text = torch.tensor([self.text], device=self.pair.device)
+        out = self.pair.require_draft()(text, output_hidden_states=True, logits_to_keep=2)
+        before, here = self.sampling.distribution(out.logits[0, :, : self.pair.vocab_size].float()).split(1)
+        scalars = known_scalars(self.p, before, here, [len(self.text) - 1])
+        found = (self.target_state, *out.hidden_states[-1][0, -2:].split(1), scalars)
         return Features(*(one.float().cpu() for one in found))

@@ -13,10 +13,11 @@ import typer
 
 from reference.heads import Kind
 from reference.losses import ALL, loss_of
-from reference.models import TARGET, Pair, load_pair
+from reference.models import TARGET, load_pair
 from reference.prompts import load_prompts, training_texts
+from reference.tracing import TraceSettings, record_trace
 from reference.train.head import NEW_RATE, STARTED_RATE, HeadRecipe, head_config, train_head
-from reference.train.own_texts import OwnTexts, write_own_texts
+from reference.train.own_texts import OwnTexts, corpus_pieces
 from reference.train.target import Recipe, build_target
 from spectheory.cli.output import progress
 from spectheory.core.errors import InputError
@@ -48,14 +49,14 @@ def texts(
     seed: int = 0,
 ) -> None:  # fmt: skip
     """Let the target continue prompts: a trace of texts, on which heads are trained."""
-    settings = {"rows": rows, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "temperature": temperature}
-    loaded = _pair(target, device)
+    settings = TraceSettings("pieces of a corpus", temperature, 1, new_tokens, batch=64, seed=seed)
+    loaded = load_pair(target, None, device=device)
     if corpus is None:
         pieces = training_texts(loaded)
     else:
         pieces = loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
     with progress("tokens") as done:
-        write_own_texts(loaded, pieces, out, **settings, seed=seed, done=done)  # type: ignore[arg-type]
+        record_trace(loaded, corpus_pieces(pieces, rows, prompt_tokens, seed), settings, out, done)  # type: ignore[arg-type]
 
 
 @app.command()
@@ -76,18 +77,13 @@ def head(
     seed: int = 0,
 ) -> None:
     """Train a draft head for a target by one of the papers' losses, and write it in half precision."""
-    chosen, loaded, config = loss_of(loss, setting), _pair(target, device, start), None
+    chosen, loaded, config = loss_of(loss, setting), load_pair(target, start, device=device), None
     rate = rate or (NEW_RATE if start is None else STARTED_RATE)
     if start is None:
         sizes = {"intermediate_size": intermediate, "draft_vocab_size": vocabulary}
         config = head_config(loaded.target, kind or chosen.head, **sizes, name=loaded.names[0])
     with progress("steps") as done:
         train_head(loaded, OwnTexts(*texts), out, HeadRecipe(chosen, steps, rows, seed, rate), config, done)
-
-
-def _pair(target: Path, device: str, draft: Path | None = None) -> Pair:
-    """The target with a draft; with itself in place of a draft if there is none, which gives it the vocabulary."""
-    return load_pair(target, draft or target, device=device)
 
 
 if __name__ == "__main__":

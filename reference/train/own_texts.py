@@ -1,9 +1,8 @@
-"""The target's own texts, on which heads are trained: traces of the target after pieces of a corpus."""
+"""The target's own texts, on which heads are trained: traces without a draft, after pieces of a corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +12,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
-from reference.models import Pair, weights_hash
+from reference.models import weights_hash
 from reference.part_files import short_hash, stamp_of
-from reference.tracing import TraceSettings, read_trace, record_trace
-from spectheory.core.checks import check_counts, check_whole
+from reference.tracing import read_trace
+from spectheory.core.checks import check_counts
 from spectheory.core.errors import InputError
 
 
@@ -40,46 +39,16 @@ class TextBatch(NamedTuple):
         return (places >= self.prompts[:, None]) & (places < self.lengths[:, None])
 
 
-def write_own_texts(
-    pair: Pair,
-    corpus: Sequence[list[int]],
-    folder: Path,
-    *,
-    rows: int = 10_240,
-    prompt_tokens: int = 64,
-    new_tokens: int = 192,
-    temperature: float = 1.0,
-    seed: int = 0,
-    done: Callable[[int, int], None] = lambda finished, total: None,
-) -> None:
-    """Let the target continue pieces of `corpus`: a trace with the target in place of the draft.
-
-    Args:
-        pair: the target; its draft is not used.
-        corpus: token ids of texts from which prompts are cut. No held-out text may be among them.
-        folder: folder of the trace. After an interruption the same call continues.
-        rows: number of texts.
-        prompt_tokens: number of tokens of the corpus with which each text starts.
-        new_tokens: maximum number of tokens that the target generates after them.
-        temperature: sampling temperature.
-        seed: seed of the choice of prompts and of sampling.
-        done: callback, see `record_trace`.
+def corpus_pieces(corpus: Sequence[list[int]], rows: int, length: int, seed: int = 0) -> list[list[int]]:
+    """Prompts of `length` tokens from texts of a corpus, each position equally likely.
 
     Raises:
-        InputError: a number is out of range, no text of the corpus is long enough, or as `record_trace`.
+        InputError: a number is out of range, or no text of the corpus is long enough.
     """
-    check_counts(1, rows=rows, prompt_tokens=prompt_tokens)
-    check_whole("seed", seed, 0)
-    alone = replace(pair, draft=pair.target, names=(pair.names[0], pair.names[0]))
-    settings = TraceSettings("pieces of a corpus", temperature, 1, new_tokens, batch=64, seed=seed)
-    record_trace(alone, _pieces(corpus, rows, prompt_tokens, seed), settings, folder, done)
-
-
-def _pieces(corpus: Sequence[list[int]], rows: int, length: int, seed: int) -> list[list[int]]:
-    """Pieces of the corpus, each position equally likely."""
+    check_counts(1, rows=rows, length=length)
     texts = [text for text in corpus if len(text) >= length]
     if not texts:
-        raise InputError(f"corpus has no text of {length} tokens: lower prompt_tokens, or add longer texts")
+        raise InputError(f"corpus has no text of {length} tokens: cut shorter prompts, or add longer texts")
     starts = np.array([len(text) - length + 1 for text in texts])
     rng = np.random.default_rng([seed, 0])
     chosen = rng.choice(len(texts), size=rows, p=starts / starts.sum())
@@ -88,7 +57,7 @@ def _pieces(corpus: Sequence[list[int]], rows: int, length: int, seed: int) -> l
 
 
 class OwnTexts:
-    """The texts of one or several traces that `write_own_texts` recorded.
+    """The texts of one or several traces that were recorded without a draft.
 
     Attributes:
         rows: number of texts.
@@ -109,10 +78,10 @@ class OwnTexts:
         )
 
     def require_target(self, target: PreTrainedModel) -> None:
-        """Raise InputError if another target wrote a text."""
+        """Raise InputError if another target wrote a text, or a trace has a draft."""
         for folder in self.folders:
-            if stamp_of(folder).settings["weights"] != weights_hash(target, target):
-                raise InputError(f"{folder} holds texts of another target: write texts of this target")
+            if stamp_of(folder).settings["weights"] != weights_hash(target):
+                raise InputError(f"{folder} holds a trace of other models: trace this target without a draft")
 
     def batch(self, numbers: Sequence[int], device: torch.device | str = "cpu") -> TextBatch:
         """The texts of these numbers."""

@@ -10,9 +10,9 @@ from reference.losses import loss_of
 from reference.models import Pair
 from reference.part_files import claimed
 from reference.train.head import HeadRecipe, train_head
-from reference.train.own_texts import OwnTexts, write_own_texts
+from reference.train.own_texts import OwnTexts, corpus_pieces
 from tests.reference.sampled_text import generated
-from tests.reference.train_heads import SIZES, config, corpus, own_texts
+from tests.reference.train_heads import config, own_texts, write_texts
 from tests.refusals import refuses
 
 
@@ -30,8 +30,8 @@ def test_texts_of_the_first_folder_are_greedy_and_of_the_second_sampled(tiny: Pa
         assert len(own) == 12 or own[-1] in tiny.stop_tokens
 
 
-def test_a_corpus_without_long_texts_is_refused(tiny: Pair, tmp_path: Path) -> None:
-    refuses("corpus has no text of 8 tokens", write_own_texts, tiny, [[1, 2, 3]], tmp_path, prompt_tokens=8)
+def test_a_corpus_without_long_texts_is_refused() -> None:
+    refuses("corpus has no text of 8 tokens", corpus_pieces, [[1, 2, 3]], 2, 8)
 
 
 def test_files_without_provenance_are_not_taken_over(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_files_without_provenance_are_not_taken_over(tiny: Pair, texts: OwnTexts
     with pytest.raises(ValueError, match="holds a trace, not a profile"), claimed(texts.folders[0], "profile"):
         pass
     (tmp_path / "model.safetensors").write_bytes(b"mine")
-    refuses("without its provenance.json", write_own_texts, tiny, corpus(tiny), tmp_path, **SIZES)
+    refuses("without its provenance.json", write_texts, tiny, tmp_path, 0)
     recipe = HeadRecipe(loss_of("eagle"), steps=1, rows=2)
     refuses("without its provenance.json", train_head, tiny, texts, tmp_path, recipe, config(tiny, "eagle1"))
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]

@@ -218,7 +218,7 @@ def test_losses_that_do_not_suit_the_draft_are_refused(tiny: Pair, texts: OwnTex
     new = config(tiny, "eagle3")
     refuses("start must be given for the loss gto", train_head, tiny, texts, tmp_path, HeadRecipe(Gto(), rows=3), new)
     refuses("rows must be", Batching, texts, 7, 0)
-    refuses("texts of another target", texts.require_target, tiny.draft)
+    refuses("a trace of other models", texts.require_target, tiny.draft)
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ import torch
 from reference.heads import Head, HeadConfig, Kind, new_head
 from reference.models import Pair
 from reference.prompts import load_prompts
+from reference.tracing import TraceSettings, record_trace
 from reference.train.head import head_config
-from reference.train.own_texts import OwnTexts, write_own_texts
-
-SIZES = {"rows": 3, "prompt_tokens": 8, "new_tokens": 12}
+from reference.train.own_texts import OwnTexts, corpus_pieces
 
 
 def corpus(pair: Pair) -> list[list[int]]:
@@ -21,11 +20,18 @@ def corpus(pair: Pair) -> list[list[int]]:
     return [list(pair.tokenizer(text)["input_ids"]) for text in load_prompts(count=4)]  # type: ignore[arg-type]
 
 
+def write_texts(pair: Pair, folder: Path, temperature: int) -> None:
+    """Three texts of the target after pieces of these prompts."""
+    prompts = corpus_pieces(corpus(pair), 3, 8, temperature)
+    settings = TraceSettings("pieces", temperature, 1, 12, seed=temperature)
+    record_trace(replace(pair, draft=None), prompts, settings, folder)
+
+
 def own_texts(pair: Pair, folder: Path) -> OwnTexts:
     """The target's texts after pieces of these prompts, three greedy ones and three sampled ones."""
     folders = folder / "greedy", folder / "sampled"
     for temperature, one in enumerate(folders):
-        write_own_texts(pair, corpus(pair), one, **SIZES, temperature=temperature, seed=temperature)
+        write_texts(pair, one, temperature)
     return OwnTexts(*folders)
 
 
