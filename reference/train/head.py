@@ -27,7 +27,7 @@ NEW_RATE, STARTED_RATE = 0.02, 0.003
 """Learning rates of a new head, and of one that is trained on: the rate of a new head makes a trained one worse."""
 
 LAYOUTS_OF: dict[Kind, str] = {"eagle1": "eagle", "eagle3": "speculators"}
-"""The layout in which a trained head of each kind is written; `reference.heads.convert_head` writes others."""
+"""The layout in which a trained head of each kind is written; `reference.heads.write_head` writes others."""
 
 
 @dataclass(frozen=True)
