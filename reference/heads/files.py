@@ -65,7 +65,7 @@ def expected_shapes(config: HeadConfig, layout: str) -> dict[str, tuple[int, ...
     """The shape of each tensor in the file of a head, under its name in this layout."""
     with torch.device("meta"):
         state = new_head(config).state_dict()
-    names = tensor_names(layout_named(layout).name, state, config)
+    names = tensor_names(layout, state, config)
     return {stored: tuple(state[name].shape) for name, stored in names.items()}
 
 
