@@ -1,15 +1,7 @@
 """Draft heads: EAGLE-1, EAGLE-2 and EAGLE-3; the files of checkpoints."""
 
 from reference.heads.config import HeadConfig, Kind
-from reference.heads.files import (
-    HeadFile,
-    convert_head,
-    expected_shapes,
-    holds_head,
-    inspect_head,
-    read_head,
-    write_head,
-)
+from reference.heads.files import expected_shapes, holds_head, read_head, write_head
 from reference.heads.layouts import LAYOUTS
 from reference.heads.modules import Eagle1Head, Eagle3Head, Head, HeadStep, new_head
 
@@ -19,13 +11,10 @@ __all__ = [
     "Eagle3Head",
     "Head",
     "HeadConfig",
-    "HeadFile",
     "HeadStep",
     "Kind",
-    "convert_head",
     "expected_shapes",
     "holds_head",
-    "inspect_head",
     "new_head",
     "read_head",
     "write_head",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,6 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FLOATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 
 
-@dataclass(frozen=True)
-class HeadFile:
-    """A checkpoint of a head, checked, without its weights in memory: its layout by name, and the type of its weights.
-
-    `config` has the sizes and options of the head, and its target.
-    """
-
-    layout: str
-    config: HeadConfig
-    dtype: torch.dtype
-
-
 def holds_head(folder: str | Path) -> bool:
     """Whether a folder holds a draft head rather than a model; a config.json that cannot be read counts as a model.
 
@@ -48,14 +35,8 @@ def holds_head(folder: str | Path) -> bool:
         return False
 
 
-def inspect_head(folder: str | Path) -> HeadFile:
-    """Read what a folder of a head says, and check names and shapes of all tensors.
-
-    Raises:
-        InputError: the folder holds no head of a known layout, a field or tensor is missing, unknown or of another
-            shape, or the weights are pickled, which can run code.
-    """
-    folder = Path(folder)
+def _inspected(folder: Path) -> tuple[str, HeadConfig, torch.dtype]:
+    """The layout of a head, its configuration and the type of its weights, with names and shapes checked."""
     config = _json(folder / CONFIG)
     layout = next((layout for layout in LAYOUTS if layout.owns(config)), None)
     if layout is None:
@@ -77,14 +58,14 @@ def inspect_head(folder: str | Path) -> HeadFile:
         raise InputError(f"{folder} does not hold the tensors of this head: {'; '.join(wrong[:5])}")
     if (kind := found["fc.weight"][1]) not in FLOATS:
         raise InputError(f"the weights in {folder} must be of one of the types {', '.join(FLOATS)}, got {kind}")
-    return HeadFile(layout.name, head, FLOATS[kind])
+    return layout.name, head, FLOATS[kind]
 
 
 def expected_shapes(config: HeadConfig, layout: str) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor in the file of a head, under its name in this layout."""
     with torch.device("meta"):
         state = new_head(config).state_dict()
-    names = tensor_names(layout_named(layout).name, state, config)
+    names = tensor_names(layout, state, config)
     return {stored: tuple(state[name].shape) for name, stored in names.items()}
 
 
@@ -98,12 +79,14 @@ def read_head(
     """The head in a folder, in evaluation mode, with weights of type `dtype`, by default as in the file.
 
     Raises:
-        InputError: see `inspect_head`; or `d2t` and `t2d` contradict each other.
+        InputError: the folder holds no head of a known layout, a field or tensor is missing, unknown or of another
+            shape, `d2t` and `t2d` contradict each other, or the weights are pickled, which can run code.
     """
-    file, tensors = inspect_head(folder), load_file(Path(folder) / WEIGHTS)
-    head = new_head(file.config, attention).to(dtype or file.dtype)
+    folder = Path(folder)
+    layout, config, stored_type = _inspected(folder)
+    tensors, head = load_file(folder / WEIGHTS), new_head(config, attention).to(dtype or stored_type)
     state = head.state_dict()
-    names = tensor_names(file.layout, state, file.config)
+    names = tensor_names(layout, state, config)
     head.load_state_dict(state | {name: tensors[stored] for name, stored in names.items()})
     if isinstance(head, Eagle3Head):
         head.check_vocabulary()
@@ -130,13 +113,6 @@ def write_head(head: Head, folder: str | Path, layout: str, *, overwrite: bool =
         save_file(tensors, partial, metadata={"format": "pt"})
     write_whole(files[1], json.dumps(place.written(config, head.dtype), indent=2) + "\n")
     return files
-
-
-def convert_head(source: str | Path, layout: str, folder: str | Path, *, overwrite: bool = False) -> tuple[Path, Path]:
-    """Write the head in folder `source` in another layout; see `read_head` and `write_head`."""
-    if Path(source).resolve() == Path(folder).resolve():
-        raise InputError(f"{folder} is the folder of the head itself: name another folder")
-    return write_head(read_head(source), folder, layout, overwrite=overwrite)
 
 
 def _json(file: Path) -> dict[str, Any]:

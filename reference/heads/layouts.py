@@ -65,8 +65,7 @@ def layer_numbers(value: Any, offset: int = 0) -> Any:
 
 
 def layer_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The sizes of a Llama layer, as arguments of HeadConfig."""
-    check_only(config)
+    """The sizes of a Llama layer, as arguments of HeadConfig, from the config.json of a head or of its target."""
     hidden, heads = need(config, "hidden_size"), need(config, "num_attention_heads")
     if not isinstance(heads, int) or not isinstance(hidden, int) or heads < 1:
         raise InputError(
@@ -128,8 +127,9 @@ class Speculators:
         """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
         if (kind := need(config, "speculators_model_type")) != "eagle3":
             raise InputError(f"speculators_model_type must be eagle3, got {kind!r:.60}: no other kind is read")
-        check_only(config)
         layer = inner(config, "transformer_layer_config")
+        check_only(config)
+        check_only(layer)
         sizes = layer_sizes(layer)
         why = ": speculators takes false for an absent field, vLLM true; state it"
         return HeadConfig(
@@ -207,6 +207,7 @@ class LlamaLayout:
 
     def read(self, config: Mapping[str, Any], *, own_embedding: bool) -> HeadConfig:
         """The head that a config.json describes. `own_embedding`: whether its weights include token embeddings."""
+        check_only(config)
         sizes, target = layer_sizes(config), config.get("base_model")
         if "draft_vocab_size" not in config:
             bias = config.get("bias", True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_head
+from reference.heads.layouts import layer_sizes
 from reference.losses import Loss
 from reference.models import Pair, weights_hash
 from reference.part_files import claimed
@@ -27,7 +28,7 @@ NEW_RATE, STARTED_RATE = 0.02, 0.003
 """Learning rates of a new head, and of one that is trained on: the rate of a new head makes a trained one worse."""
 
 LAYOUTS_OF: dict[Kind, str] = {"eagle1": "eagle", "eagle3": "speculators"}
-"""The layout in which a trained head of each kind is written; `reference.heads.convert_head` writes others."""
+"""The layout in which a trained head of each kind is written; `reference.heads.write_head` writes others."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +70,8 @@ def head_config(
     Raises:
         InputError: a size is out of range, or the target is not a model of the Llama kind.
     """
-    theirs: Any = target.config
-    heads = theirs.num_attention_heads
-    return HeadConfig(
-        kind=kind,
-        hidden_size=theirs.hidden_size,
-        intermediate_size=intermediate_size,
-        vocab_size=theirs.vocab_size,
-        num_attention_heads=heads,
-        num_key_value_heads=getattr(theirs, "num_key_value_heads", None) or heads,
-        head_dim=getattr(theirs, "head_dim", None) or theirs.hidden_size // heads,
-        rms_norm_eps=getattr(theirs, "rms_norm_eps", 1e-6),
-        rope=dict(getattr(theirs, "rope_parameters", None) or {"rope_theta": 10000.0, "rope_type": "default"}),
-        positions=theirs.max_position_embeddings,
-        own_embedding=False,
-        draft_vocab_size=draft_vocab_size,
-        target=name or None,
-    )
+    sizes = layer_sizes(target.config.to_dict()) | {"intermediate_size": intermediate_size}
+    return HeadConfig(kind, **sizes, own_embedding=False, draft_vocab_size=draft_vocab_size, target=name or None)
 
 
 def fresh_head(config: HeadConfig, target: PreTrainedModel, texts: OwnTexts, seed: int) -> Head:

@@ -24,19 +24,11 @@ class TextBatch(NamedTuple):
 
     Attributes:
         tokens: (B, L) int64, prompts and continuations, and 0 after their end.
-        prompts: (B,) int64, number of tokens of each prompt.
-        lengths: (B,) int64, number of tokens of prompt and continuation.
+        own: (B, L) whether a token is the target's own.
     """
 
     tokens: Tensor
-    prompts: Tensor
-    lengths: Tensor
-
-    @property
-    def own(self) -> Tensor:
-        """(B, L) whether a token is the target's own."""
-        places = torch.arange(self.tokens.shape[1], device=self.tokens.device)
-        return (places >= self.prompts[:, None]) & (places < self.lengths[:, None])
+    own: Tensor
 
 
 def corpus_pieces(corpus: Sequence[list[int]], rows: int, length: int, seed: int = 0) -> list[list[int]]:
@@ -70,12 +62,9 @@ class OwnTexts:
     def __init__(self, *folders: Path) -> None:
         found = [row for folder in folders for row in read_trace(folder)]
         texts = [[*row["prompt"], *row["text"]] for row in found]
+        own = [[False] * len(row["prompt"]) + [True] * len(row["text"]) for row in found]
         self.folders, self.rows, self.identity = folders, len(texts), short_hash(texts)
-        self._texts = TextBatch(
-            pad_sequence([torch.tensor(text) for text in texts], batch_first=True),
-            torch.tensor([len(row["prompt"]) for row in found]),
-            torch.tensor([len(text) for text in texts]),
-        )
+        self._texts = [pad_sequence([torch.tensor(row) for row in rows], batch_first=True) for rows in (texts, own)]
 
     def require_target(self, target: PreTrainedModel) -> None:
         """Raise InputError if another target wrote a text, or a trace has a draft."""

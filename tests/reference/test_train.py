@@ -87,8 +87,8 @@ def test_rows_of_a_lesson_predict_the_token_after_the_one_they_read(tiny: Pair, 
     logits: Tensor = model(batch.tokens).logits
     torch.testing.assert_close(lesson.target.double(), logits[:, 1:].softmax(-1))
     assert lesson.tokens.equal(batch.tokens[:, 1:])
-    for row, length in enumerate(batch.lengths.tolist()):
-        assert lesson.mask[row].tolist() == [8 <= r + 2 < length for r in range(19)]
+    for mask, length in zip(lesson.mask.tolist(), 8 + batch.own.sum(1), strict=True):
+        assert mask == [8 <= r + 2 < length for r in range(19)]
 
 
 @torch.no_grad()
