@@ -220,5 +220,5 @@ FAULTS = {
     "one noise for draft and verifier": Fault(CHAIN, TopDown(Naive()), Sampling(2.0), coins_one_by_one, shares=True),
     "residual not renormalised": Fault(CHAIN, TopDown(NotNormalised())),
     "most probable drafts taken for draws": Fault(TREE, TopDown(RRS()), broken=most_probable_drafts),
-    "siblings sorted": Fault(Meddled(TREE, in_order_of_tokens), TopDown(RRS()), Sampling(1.5)),
+    "siblings sorted": Fault(Meddled(TREE, in_order_of_tokens), TopDown(RRS()), Sampling(1.5), texts=3000),
 }
