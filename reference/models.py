@@ -86,9 +86,8 @@ class Pair:
 
     @property
     def stop_tokens(self) -> frozenset[int]:
-        """Token ids that end a text, from the target's generation settings, else from its tokenizer."""
+        """Token ids that end a text, from the target's generation settings."""
         stop = getattr(self.target.generation_config, "eos_token_id", None)
-        stop = getattr(self.tokenizer, "eos_token_id", None) if stop is None else stop
         return frozenset([stop] if isinstance(stop, int) else stop or [])
 
     @property

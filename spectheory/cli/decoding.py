@@ -64,7 +64,7 @@ def decode(
         if divergence:
             errors.print(f"prompt {skip + request}: {divergence}")
         if text and not as_json:
-            print(models.tokenizer.decode(rows[0] + written.tokens))  # type: ignore[attr-defined]
+            print(models.tokenizer.decode(rows[0] + written.tokens, skip_special_tokens=True))  # type: ignore[attr-defined]
 
     with nullcontext() if out is None else owned(out), progress("decode") as done:
         tally = decoded(
