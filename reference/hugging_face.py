@@ -102,13 +102,6 @@ def _configured(pair: Pair, target: GenerationConfig, draft: GenerationConfig) -
 
 
 class _Watch(BaseStreamer):
-    """A streamer that counts tokens: transformers passes it the prompt, then the tokens of each target call.
-
-    Attributes:
-        emitted: number of tokens of each call; the first number is the length of the prompt.
-        started: time at which the first tokens were emitted, by `time.perf_counter`.
-    """
-
     def __init__(self) -> None:
         self.emitted: list[int] = []
         self.started = 0.0

@@ -153,7 +153,6 @@ class GooseDrafting(Drafting):
 
 
 def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:
-    """Shares of `width` in proportion to falling scores, rounded up, each at least 1."""
     left = sum(scores)
     for score in scores:
         share = min(width, ceil(width * score / (max(left, score) or 1) - 1e-9))  # left may be 0 by rounding

@@ -217,7 +217,6 @@ def full_tree(counts: Sequence[int]) -> Tree:
 
 
 def _compared(plan: Schedule | None) -> dict[str, Drafter]:
-    """A chain, a full tree, the best tree by the plan's rates, and the plan's own tree; nothing without a plan."""
     if plan is None:
         return {}
     found = {
