@@ -67,7 +67,6 @@ class CachedHead(CachedModel):
     def _run_drafted(
         self, tokens: Int[Tensor, "1 n"], features: Float[Tensor, "n hidden"], **where: Tensor
     ) -> Float[Tensor, "n hidden"]:
-        """Outputs at drafted tokens."""
         outputs = self._run(tokens, features, **where)
         self.outputs = torch.cat([self.outputs, outputs])
         return outputs

@@ -86,18 +86,9 @@ class CachedModel:
         work: Callable[[Tensor, Uniforms | None], Any],
         kept: object,
     ) -> Any:
-        """`work(fed, rng)`: several forwards of this model, the first of which reads the `fed` tokens.
+        """`work(fed, rng)`: forwards that add `rows` rows to the cache, the first of the `tokens` that come next.
 
-        A GPU runs all of it as one graph, see `GraphedModel`, which needs to know what it repeats.
-
-        Args:
-            key: what decides which operators `work` runs, beside the number of tokens; every other number that it uses
-                is in tensors of `kept` or in the tokens.
-            tokens: the next tokens of the text.
-            rows: number of rows that the forwards add to the cache.
-            rng: random numbers for `work`.
-            work: called with the tokens (1, n) on the device and with random numbers.
-            kept: holds all tensors that `work` reads.
+        A GPU repeats all of it as one graph: `key` says which operators run, and `kept` holds all tensors they read.
         """
         return work(self.fed(tokens), rng)
 

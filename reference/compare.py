@@ -235,7 +235,6 @@ def compare(
 def _running(
     folder: Path, pair: Pair, traced: list[list[int]], settings: CompareSettings
 ) -> Iterator[tuple[Entrant, Callable[[], Compared]]]:
-    """The chosen decoders, each with the function that predicts it."""
     latency, names = None, []
     for temperature in settings.temperatures:
         sampling, kept = Sampling(temperature), folder / f"temperature-{temperature:g}"

@@ -93,13 +93,13 @@ class GraphedModel(CachedModel):
         self.cache.rows = 0
 
     def __del__(self) -> None:
-        self._free().setdefault(self.space.room, []).append(self.space)
+        self._free(self.space.room).append(self.space)
 
-    def _free(self) -> dict[int, list[Space]]:
-        return FREE.setdefault(self.stock, {})
+    def _free(self, room: int) -> list[Space]:
+        return FREE.setdefault(self.stock, {}).setdefault(room, [])
 
     def _use(self, room: int) -> None:
-        free = self._free().get(room)
+        free = self._free(room)
         self.space = free.pop() if free else Space(self.stock, room)
         self.cache = self.space.cache
 
@@ -110,7 +110,7 @@ class GraphedModel(CachedModel):
         if room > before.room:
             self._use(room)
             self.cache.take_over(before.cache)
-            self._free().setdefault(before.room, []).append(before)
+            self._free(before.room).append(before)
 
     def fed(self, tokens: Sequence[int]) -> Tensor:
         return torch.from_numpy(np.array([tokens]))
@@ -171,21 +171,17 @@ class GraphedModel(CachedModel):
         if self.run_base is not None:
             where = self.space.where[0]
             depth, mask = (None, None) if rows is None else rows.nodes(first, end)
-            logits, highest, *_ = self._compute(
-                tokens, where + (base - self.run_base), where + (start - self.run_base), depth, mask
-            )
+            before, cached = base - self.run_base, start - self.run_base
+            logits, highest, *_ = self._compute(tokens, where + before, where + cached, depth, mask)
             self.run_highest.append(highest)
             self.cache.rows += count
             return logits
         size, width = (next((size for size in SIZES if size >= least), 0) for least in (count, end))
         self._make_room(max(size, count))
         if not width or not self.cache.stacks or (rows is None and count > MOST_TEXT):
-            placed = (
-                {}
-                if rows is None
-                else dict(zip(("position_ids", "attention_mask"), rows.after(base, first, end), strict=True))
-            )
-            return self._call(tokens.to(self.device), **placed)
+            places = () if rows is None else rows.after(base, first, end)
+            placed = dict(zip(("position_ids", "attention_mask"), places, strict=False))
+            return self._call(tokens, **placed)
         space = self.space
         if tokens.is_cpu:
             space.inputs[: 2 + count].copy_(torch.tensor([base, start, *tokens[0].tolist()]))
@@ -216,14 +212,8 @@ class GraphedModel(CachedModel):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Logits (n, V) of tokens (1, n), the largest of each row and its token, and the hidden states of the taps.
 
-        All that changes from run to run is in these tensors, and no number is read back.
-
-        Args:
-            tokens: tokens of the text, or nodes of a tree.
-            base: number of tokens before the tree.
-            start: number of tokens in the cache.
-            depth: depths of the nodes, (1, n); None for tokens of the text.
-            mask: 0 where node i attends to node j, else the lowest number.
+        `base` tokens come before a tree with these depths and mask, and `start` tokens are in the cache. No number is
+        read back.
         """
         steps = torch.arange(tokens.shape[1], device=self.device)
         columns = torch.arange(self.space.room, device=self.device)

@@ -15,15 +15,8 @@ from spectheory.verify import TopDown, Verifier
 def chosen_at_nodes(verifier: Verifier, draft: Draft, logits: Tensor, sampling: Sampling, rng: Coins) -> list[Tensor]:
     """The tokens (n + 1,) that `TopDown(NSS())` or `TopDown(Naive())` emits at the nodes; [] for other verifiers.
 
-    All nodes are decided at once on the device, and the host walks along what was chosen. Where a probability on the
-    way is needed on the host, a cycle waits for the device once for each node.
-
-    Args:
-        verifier: verifier of the draft.
-        draft: a draft whose tokens and distributions are on the device.
-        logits: the target's logits at its nodes, (n + 1, V).
-        sampling: temperature, top-k and top-p, above temperature 0.
-        rng: uniform numbers, two for each node.
+    All nodes are decided at once on the device, with two uniform numbers of `rng` each, and the host walks along what
+    was chosen. Where the host needs a probability on the way, a cycle waits for the device once for each node.
     """
     solver = verifier.solver if type(verifier) is TopDown else None
     if logits.is_cpu or type(solver) not in (NSS, Naive):

@@ -23,7 +23,6 @@ from transformers import AttentionInterface, PretrainedConfig, PreTrainedModel
 ATTENTION = "each_key_once"
 SAME_INPUT = ("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj")
 """Names of projections that read the same input and are called in this order."""
-ROTATION = "apply_rotary_pos_emb"
 
 
 def grouped_attention(
@@ -62,16 +61,17 @@ FORWARDS: WeakKeyDictionary[nn.Module, Forwards] = WeakKeyDictionary()
 def fused(model: PreTrainedModel) -> Iterator[None]:
     """The model computes the same with fewer kernels, up to rounding; where `groups_attention`, its mask must suit."""
     if model not in FORWARDS:
-        FORWARDS[model] = [*_merged(model), *_compiled(model)]
+        norms = [module for module in model.modules() if type(module).__name__.endswith("RMSNorm")]
+        FORWARDS[model] = [*_merged(model), *((norm, _kernel(norm.forward)) for norm in norms)]
     forwards, config = FORWARDS[model], model.config
     before = config._attn_implementation
     if groups_attention(config):
         config._attn_implementation = ATTENTION
     for module, forward in forwards:
         module.forward = forward
-    code = sys.modules[type(model).__module__]
+    code, rotation = sys.modules[type(model).__module__], "apply_rotary_pos_emb"
     try:
-        with mock.patch.object(code, ROTATION, _kernel(getattr(code, ROTATION, None)), create=True):
+        with mock.patch.object(code, rotation, _kernel(getattr(code, rotation, None)), create=True):
             yield
     finally:
         config._attn_implementation = before
@@ -88,7 +88,6 @@ def _merged(model: nn.Module) -> Iterator[tuple[nn.Module, Callable[..., Tensor]
 
 
 def _one_product(parts: list[Any]) -> Iterator[tuple[nn.Module, Callable[..., Tensor]]]:
-    """The first projection computes all and the others return what it found."""
     sizes, found = [part.out_features for part in parts], []
     weight = torch.cat([part.weight.data for part in parts])
     bias = None if parts[0].bias is None else torch.cat([part.bias.data for part in parts])
@@ -102,12 +101,6 @@ def _one_product(parts: list[Any]) -> Iterator[tuple[nn.Module, Callable[..., Te
     yield parts[0], compute
     for place, part in enumerate(parts[1:], start=1):
         yield part, partial(lambda place, states: found[place], place)
-
-
-def _compiled(model: nn.Module) -> Iterator[tuple[nn.Module, Callable[..., Tensor]]]:
-    for module in model.modules():
-        if type(module).__name__.endswith("RMSNorm"):
-            yield module, _kernel(module.forward)
 
 
 def _kernel(forward: Any) -> Any:

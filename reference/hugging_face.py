@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -71,7 +71,7 @@ def generate(
     )
     row, model = torch.tensor([prompt], device=pair.device), pair.target
     restored = torch.random.fork_rng([pair.device] if pair.device.type == "cuda" else [])
-    with _configured(pair, ours, assistant), restored, _quiet():
+    with _configured(pair, ours, assistant), restored:
         torch.manual_seed(seed)
         try:
             text: Any = model.generate(  # type: ignore[operator]
@@ -90,36 +90,18 @@ def generate(
 
 @contextmanager
 def _configured(pair: Pair, target: GenerationConfig, draft: GenerationConfig) -> Iterator[None]:
-    """Set generation settings for a while, because `generate` reads and changes the settings of the models."""
-    before = [model.generation_config for model in pair.models]
-    for model, config in zip(pair.models, (target, draft), strict=False):
-        model.generation_config = config
-    try:
-        yield
-    finally:
-        for model, config in zip(pair.models, before, strict=True):
+    """Set generation settings for a while, because `generate` reads and changes the models' own, and warns of that."""
+    verbosity = logging.get_verbosity()
+    with ExitStack() as stack:
+        stack.callback(logging.set_verbosity, verbosity)
+        logging.set_verbosity_error()
+        for model, config in zip(pair.models, (target, draft), strict=False):
+            stack.callback(setattr, model, "generation_config", model.generation_config)
             model.generation_config = config
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence transformers, whose assisted generation warns of its own calls."""
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
         yield
-    finally:
-        logging.set_verbosity(before)
 
 
 class _Watch(BaseStreamer):
-    """A streamer that counts tokens: transformers passes it the prompt, then the tokens of each target call.
-
-    Attributes:
-        emitted: number of tokens of each call; the first number is the length of the prompt.
-        started: time at which the first tokens were emitted, by `time.perf_counter`.
-    """
-
     def __init__(self) -> None:
         self.emitted: list[int] = []
         self.started = 0.0

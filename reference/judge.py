@@ -191,7 +191,6 @@ def usual_cycle(tree: Tree, sampling: Sampling, verifier: Verifier | None = None
 
 
 def _run(texts: HeldOutTexts, pair: Pair, cycle: Cycle, tree: Tree, seed: int) -> DraftRun:
-    """One draft, replayed on each text."""
     rows = []
     read = forced_texts(pair, texts.prompts, texts.texts, texts.sampling, tree.max_depth)
     for number, text in enumerate(read):

@@ -41,7 +41,6 @@ def standard_library() -> list[SourceFile]:
 
 
 def _read(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """The files that are UTF-8 and not too large."""
     for path in paths:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             continue

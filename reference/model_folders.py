@@ -199,7 +199,6 @@ def read_windows(model: PreTrainedModel) -> None:
 
 @contextmanager
 def _loading(role: str, name: str | Path) -> Iterator[None]:
-    """Turn exceptions of transformers into a PairError."""
     try:
         yield
     except Exception as error:
@@ -239,14 +238,12 @@ def _runs_code(folder: Path) -> str | None:
 
 
 def _weight_files(folder: Path) -> list[str]:
-    """The files of the weights: one, or those that an index names."""
     if (folder / WEIGHTS).is_file():
         return [WEIGHTS]
     return sorted(set(_settings(folder / INDEX).get("weight_map", {}).values()))
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is no file."""
     return read_json(file) if file.is_file() else {}
 
 

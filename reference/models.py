@@ -247,7 +247,6 @@ def _drafting(
     draft: ModelFiles | Path | None,
     names: tuple[str, str],
 ) -> Pair:
-    """The target with its draft model or draft head."""
     if isinstance(draft, Path):
         attention = str(target.config._attn_implementation)
         head = read_head(draft, device=target.device, dtype=target.dtype, attention=attention)

@@ -120,7 +120,6 @@ def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor
 
 @torch.inference_mode()
 def _filled(pair: Pair, context: int, rng: np.random.Generator) -> tuple[CachedModel, CachedModel]:
-    """Target and draft after `context` random tokens."""
     target, draft = cached(pair.target, pair.vocab_size, f"target {pair.names[0]}"), cached_draft(pair)
     if isinstance(draft, CachedHead):
         tokens = _random(target, context + 1, rng)
@@ -140,12 +139,10 @@ def _filled(pair: Pair, context: int, rng: np.random.Generator) -> tuple[CachedM
 def _forwards(
     pair: Pair, models: tuple[CachedModel, CachedModel], tokens: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Seconds of the target's forward of a tree of `tokens` tokens, and mean seconds of the draft's.
+    """Seconds of the target's forward of a tree of `tokens` tokens, and mean seconds of `LEVELS` forwards of the draft.
 
-    The draft has `LEVELS` forwards in a row: after the target's forward the first of them finds
-    the caches of the processor full of other weights, and takes longer than the rest. A target's forward of one token
-    follows another one, as in plain decoding, which alone has forwards of this size. The tokens are then dropped from
-    the models' own caches.
+    The first of them finds the processor's caches full of other weights. One token of the target follows another one,
+    as in plain decoding, which alone has such forwards.
     """
     target, draft = models
     if tokens == 1:
@@ -234,8 +231,7 @@ def _overhead(
 def _rereading(pair: Pair, rng: np.random.Generator) -> float:
     """Median seconds by which a head's forwards in a cycle take longer than those of as many drafted tokens.
 
-    A head keeps no row of a drafted token: in its first forward of a cycle it reads the accepted tokens again, here as
-    many as the drafted ones.
+    A head reads the accepted tokens again in its first forward of a cycle; here they are as many as the drafted ones.
     """
     if not isinstance(pair.draft, Head):
         return 0.0

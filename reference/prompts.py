@@ -105,7 +105,6 @@ def encode_prompts(
 
 
 def _chat(pair: Pair | PairFiles, name: str, messages: list[dict[str, Any]]) -> list[int]:
-    """The tokens of a chat, up to where the model's reply begins."""
     if not pair.tokenizer.chat_template:
         raise InputError(
             f"{name} has messages, but target {pair.names[0]} has no chat template: use a model that is tuned for "

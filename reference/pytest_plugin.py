@@ -70,7 +70,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _begin(session: pytest.Session) -> None:
-    """Set the session of the assertions, unless this was done before."""
     config = session.config
     if SESSION in config.stash:
         return

@@ -46,7 +46,6 @@ class RowCache(Cache):
         self._widen(self.stacks or empty, max(self.fewest, 2 ** (self.rows - 1).bit_length()))
 
     def _widen(self, stacks: list[Tensor], room: int) -> None:
-        """Replace the tensors by wider ones with the rows of `stacks`."""
         self.stacks = [old.new_zeros((*old.shape[:4], room, old.shape[5])) for old in stacks]
         for wide, narrow in zip(self.stacks, stacks, strict=True):
             wide[:, :, :, :, : narrow.shape[4]] = narrow

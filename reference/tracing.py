@@ -127,7 +127,6 @@ def record_trace(
 
 @torch.inference_mode()
 def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int) -> Iterator[dict[str, Any]]:
-    """The rows of one batch of prompts, whose first has the number `first`."""
     seeds = map(int, np.random.SeedSequence([settings.seed, first]).generate_state(2))
     candidates, rng = (
         Generator(place).manual_seed(seed) for place, seed in zip(("cpu", pair.device), seeds, strict=True)

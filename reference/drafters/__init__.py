@@ -1,11 +1,12 @@
 """Drafters: a `Drafter` holds settings and starts a `Drafting` for each text."""
 
-from reference.drafters import drawn, dynamic, goose, lookup, static
+from reference.drafters import drawn, dynamic, goose, lookup, recycling, static
 from reference.drafters.drafter import Drafter, DrafterKind, Drafting, incompatibility
 from reference.drafters.drawn import Drawn
 from reference.drafters.dynamic import Searched
 from reference.drafters.goose import Goose
 from reference.drafters.lookup import PromptLookup
+from reference.drafters.recycling import TokenRecycling
 from reference.drafters.static import PlannedTree
 from spectheory.core.plugins import plugins
 
@@ -18,6 +19,7 @@ __all__ = [
     "PlannedTree",
     "PromptLookup",
     "Searched",
+    "TokenRecycling",
     "drafters",
     "incompatibility",
 ]
@@ -27,6 +29,7 @@ ALL: tuple[DrafterKind, ...] = (
     drawn.KIND,
     dynamic.KIND,
     lookup.KIND,
+    recycling.KIND,
     goose.KIND,
 )
 """Every drafter of this package, with the settings under which it is compared and tested."""

@@ -75,7 +75,6 @@ class DrawnDrafting(PathDrafting):
 
 
 def _compared(sampling: Sampling) -> dict[str, Drafter]:
-    """At temperature 0 nothing is drawn, so paths become planned trees of the same shape."""
     if sampling.greedy:
         trees = {"3 paths of 4": full_tree((3, 1, 1, 1)), "delayed (3, 2, 2)": full_tree((1, 1, 3, 1))}
         return {name: PlannedTree(tree) for name, tree in trees.items()}

@@ -119,7 +119,6 @@ class TextIndex:
         return next((other.after[gram] for gram in self._last_grams() if gram in other.after), None)
 
     def _last_grams(self) -> list[tuple[int, ...]]:
-        """The n-grams at the end of the text, longest first."""
         return [tuple(self.text[-length:]) for length in self.lengths if length <= len(self.text)]
 
 

@@ -83,7 +83,6 @@ class _Level:
         inner: the inner nodes, (P,).
         children: all nodes of the next level, (n,), whose parents they are.
         places: places of the children among the P x `width` candidates, row after row, (n,).
-        width: number of candidates of each inner node.
         first: number of inner nodes before this level, the root not counted; -1 for the level of the root.
         plain: whether the inner nodes attend to everything before them, like tokens of a text.
         gaps: whether an inner node may be missing; its token is then -1.
@@ -218,7 +217,6 @@ def full_tree(counts: Sequence[int]) -> Tree:
 
 
 def _compared(plan: Schedule | None) -> dict[str, Drafter]:
-    """A chain, a full tree, the best tree by the plan's rates, and the plan's own tree; nothing without a plan."""
     if plan is None:
         return {}
     found = {

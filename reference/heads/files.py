@@ -123,7 +123,6 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _tensors(folder: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of each tensor of a folder, from the header of its file."""
     if not (folder / WEIGHTS).is_file():
         raise InputError(
             f"{folder} holds no {WEIGHTS}: weights in other files, such as pytorch_model.bin, can run code and are "

@@ -80,7 +80,6 @@ class SelectedDrafting(DrawnDrafting):
         return super().grow(room, rng)
 
     def _features(self) -> Features:
-        """What is known at the root, on the host."""
         text = torch.tensor([self.text], device=self.pair.device)
         out = self.pair.require_draft()(text, output_hidden_states=True, logits_to_keep=2)
         before, here = self.sampling.distribution(out.logits[0, :, : self.pair.vocab_size].float()).split(1)

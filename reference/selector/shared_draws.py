@@ -85,7 +85,6 @@ class SharedDraws:
         return shared
 
     def _branch(self, depth: int) -> None:
-        """Begin the branches at this depth of each trunk."""
         if depth <= self.space.trunk:
             for trunk, branches in zip(self.trunks, self.branches, strict=True):
                 branches.append([[trunk[depth]] for _ in range(self.space.paths - 1)])

@@ -63,7 +63,6 @@ class TorchReplay:
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Context manager: functions that torch compiles run as they are written."""
     if "torch._dynamo" not in sys.modules:
         yield
         return
@@ -159,13 +158,11 @@ class _Operations(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _cast_all(self, arg: Any, dtype: torch.dtype) -> Any:
-        """The argument, with its number tensors in one number type."""
         if isinstance(arg, list | tuple):
             return [self._cast_all(each, dtype) for each in arg]
         return self._cast(arg, dtype) if isinstance(arg, torch.Tensor) else arg
 
     def _cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """The tensor in another number type; index tensors stay as they are."""
         if tensor.dtype == dtype or not self._is_random(tensor):
             return tensor if tensor.dtype not in LAYOUTS else tensor.to(dtype)
         entries = self.tags.entries(tensor)
@@ -229,7 +226,6 @@ def _moved_by(name: str, args: Any) -> list[torch.Tensor]:
 
 
 def _place() -> str:
-    """The file and line of the program from which an operation was called, as text."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -134,7 +134,6 @@ def train_head(
 
 
 def _copy(pair: Pair) -> Head:
-    """A trainable copy of the head; its token embeddings stay frozen, as in the sources."""
     if not isinstance(pair.draft, Head):
         raise InputError(
             f"the draft to train on must be a head, {pair.names[1]} is a draft model: name a head's folder"

@@ -87,7 +87,6 @@ def fit(
 
 
 def _resume(model: nn.Module, optimizers: list[torch.optim.Optimizer], checkpoint: Path) -> tuple[int, float]:
-    """Load a checkpoint; return the number of its steps and their seconds."""
     try:
         state: dict[str, Any] = torch.load(checkpoint, weights_only=True)
     except Exception as error:  # whatever the unpickler stumbles over

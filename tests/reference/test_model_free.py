@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,13 +13,13 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from reference.decode import Decoder
-from reference.drafters import ALL, Drafter, Goose, PlannedTree, PromptLookup, Searched
-from reference.drafters.goose import TwoTierTable, harvest_order
+from reference.drafters import ALL, Drafter, Goose, PlannedTree, PromptLookup, Searched, TokenRecycling
 from reference.drafters.lookup import TextIndex
+from reference.drafters.recycling import PUBLISHED_TREE, TwoTierTable, harvest_order
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Tree
-from tests.reference.sampled_text import generated
+from tests.reference.sampled_text import generated, logits_for
 from tests.refusals import refuses
 
 DRAFTERS = [
@@ -114,10 +115,30 @@ def test_accepted_nodes_are_harvested_last() -> None:
     assert harvest_order(5, [2, 4]) == [1, 3, 0, 2, 4]
 
 
+def test_the_published_tree_favours_high_ranks() -> None:
+    levels = [int((PUBLISHED_TREE.depth == depth).sum()) for depth in range(7)]
+    assert levels == [1, 8, 21, 25, 15, 8, 3]
+    children = np.bincount(PUBLISHED_TREE.parent[1:], minlength=81)
+    for node in range(81):
+        assert np.all(np.diff(children[PUBLISHED_TREE.children(node)]) <= 0)
+
+
+def test_recycling_drafts_what_it_harvested(tiny: Pair) -> None:
+    """After 1 came 2 or 3, after 2 came 4 or 5; nothing is known of 3, whose row still is 0, 1."""
+    drafting = TokenRecycling(Tree.k_ary(2, 2)).start(tiny, Sampling())
+    drafting.read([1, 2], logits_for({1: [2, 3], 2: [4, 5]}, [1, 2]))
+    drafting.commit([], [1])
+    assert list(drafting.grow(9, None).tokens) == [1, 2, 3, 4, 5, 0, 1]
+    assert list(drafting.grow(1, None).tokens) == [1, 2, 3]
+    drafting.commit([1], [2, 7], logits_for({1: [6, 2], 2: [8, 9], 3: [7, 6]}, [1, 2, 3]))
+    drafting.commit([], [1])
+    assert list(drafting.grow(9, None).tokens) == [1, 6, 2, 0, 1, 8, 9]
+
+
 def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:
     refuses("lengths must name at least one n-gram length, each at least 1, got", PromptLookup, ())
     refuses("max_tokens must be at least 1, got 0", PromptLookup, max_tokens=0)
     refuses("lengths must name", Goose, lengths=(3, 0))
     refuses("budget and top_k must be at least 1", Goose, budget=0)
     with pytest.raises(ValueError, match="301 children at a node, the vocabulary has 300 tokens"):
-        Decoder(tiny, PlannedTree(Tree.k_ary(301, 1))).generate([1], 3)
+        Decoder(tiny, TokenRecycling(Tree.k_ary(301, 1))).generate([1], 3)
