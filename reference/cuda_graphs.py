@@ -209,7 +209,7 @@ class GraphedModel(CachedModel):
     def _compute(
         self, tokens: Tensor, base: Tensor, start: Tensor, depth: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Logits of `tokens`, the largest of each row and its token, and taps; `base` tokens are text, `start` are cached."""
+        """Logits of `tokens`, the largest of each row and its token, and taps; `start` tokens are in the cache."""
         steps = torch.arange(tokens.shape[1], device=self.device)
         columns = torch.arange(self.space.room, device=self.device)
         rows = start + steps
