@@ -46,13 +46,10 @@ class Space:
     """A cache of fixed size with the graphs over it. One text uses it at a time.
 
     Attributes:
-        inputs: what a forward is told, in one tensor on the device, `where` and then `tokens`.
-        where: the numbers of tokens before a tree, and before the next tokens.
-        tokens: the next tokens, (1, n).
+        inputs: `where`, the numbers of tokens before a tree and before the next tokens; and `tokens`, the next ones.
         depth: depths of these tokens in the tree, (1, n).
         mask: 0 where token i attends to node j of the tree, else the lowest number, (n, n).
         tree: the mask that was copied to `mask`.
-        generator: random numbers of the graphs.
         graphs: by what they run: the graph, what it returns, and the tensors that it reads.
     """
 
@@ -89,6 +86,7 @@ class GraphedModel(CachedModel):
         self.best: Tensor | None = None
         self.run_base: int | None = None
         self.run_highest: list[Tensor] = []
+        self.run_read: list[int] = []
         self._use(FEWEST_ROWS)
         self.cache.rows = 0
 
@@ -104,7 +102,6 @@ class GraphedModel(CachedModel):
         self.cache = self.space.cache
 
     def _make_room(self, count: int) -> None:
-        """Make room for `count` more rows: a text that grows out of its space moves into a larger one."""
         before = self.space
         room = max(before.room, 2 ** (self.length + count - 1).bit_length())
         if room > before.room:
@@ -146,10 +143,10 @@ class GraphedModel(CachedModel):
         fed = space.tokens[:, : len(tokens)]
         drawn_from = None if rng is None else Uniforms(space.generator)
 
-        def repeated() -> tuple[Any, Tensor]:
+        def repeated() -> tuple[Any, Tensor, list[int]]:
             self.cache.rows = self.run_base = base
-            self.run_highest = []
-            return work(fed, drawn_from), torch.cat(self.run_highest)
+            self.run_highest, self.run_read = [], []
+            return work(fed, drawn_from), torch.cat(self.run_highest), self.run_read
 
         space.inputs[: 2 + len(tokens)].copy_(torch.tensor([base, base, *tokens]))
         try:
@@ -158,11 +155,11 @@ class GraphedModel(CachedModel):
             self.run_base = None
         if rng is not None:
             space.generator.set_state(rng.generator.get_state())
-        found, highest = self._replay(graph)
+        found, highest, read = self._replay(graph)
         if rng is not None:
             rng.generator.set_state(space.generator.get_state())
         self.cache.rows = base + rows
-        self.peaks.waiting.append((highest.clone(), lambda row: f"in the draft after token {base + 1}"))
+        self.peaks.waiting.append((highest.clone(), lambda row: f"after token {base + read[row]}"))
         return found
 
     def _forward(self, tokens: Tensor, base: int, rows: TreeRows | None, first: int) -> Tensor:
@@ -174,6 +171,7 @@ class GraphedModel(CachedModel):
             before, cached = base - self.run_base, start - self.run_base
             logits, highest, *_ = self._compute(tokens, where + before, where + cached, depth, mask)
             self.run_highest.append(highest)
+            self.run_read += _read(count, before, cached, rows, first)
             self.cache.rows += count
             return logits
         size, width = (next((size for size in SIZES if size >= least), 0) for least in (count, end))
@@ -204,17 +202,14 @@ class GraphedModel(CachedModel):
             self.states = states[:count]
         self.best = best[:count]
         self.cache.rows += count
-        self.peaks.waiting.append((highest[:count].clone(), lambda row: f"in the tree after token {base + 1}"))
+        read = _read(count, base, start, rows, first)
+        self.peaks.waiting.append((highest[:count].clone(), lambda row: f"after token {read[row]}"))
         return logits[:count]
 
     def _compute(
         self, tokens: Tensor, base: Tensor, start: Tensor, depth: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Logits (n, V) of tokens (1, n), the largest of each row and its token, and the hidden states of the taps.
-
-        `base` tokens come before a tree with these depths and mask, and `start` tokens are in the cache. No number is
-        read back.
-        """
+        """Logits of `tokens`, the largest of each row and its token, and taps; `start` tokens are in the cache."""
         steps = torch.arange(tokens.shape[1], device=self.device)
         columns = torch.arange(self.space.room, device=self.device)
         rows = start + steps
@@ -246,9 +241,15 @@ class GraphedModel(CachedModel):
         return graphs[key]
 
     def _replay(self, graph: tuple[torch.cuda.CUDAGraph, Any, object]) -> Any:
-        """Replay a graph by the model's own `replay`, if a `Meter` has given it one; returns the graph's outputs."""
         getattr(self.stock, "replay", torch.cuda.CUDAGraph.replay)(graph[0])
         return graph[1]
+
+
+def _read(count: int, base: int, start: int, rows: TreeRows | None, first: int) -> list[int]:
+    """The number of tokens that each of `count` new tokens has read: those before it on its path, and itself."""
+    if rows is None:
+        return [*range(start + 1, start + count + 1)]
+    return [base + depth + 1 for depth in rows.depth[0, first : first + count].tolist()]
 
 
 def captured(work: Callable[[], Any], *generators: Generator) -> tuple[torch.cuda.CUDAGraph, Any]:

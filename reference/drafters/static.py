@@ -98,8 +98,6 @@ class _Level:
 
 
 def _levels(tree: Tree, inner: np.ndarray, rule: DrawRule, device: torch.device) -> Iterator[_Level]:
-    """The levels of a tree whose nodes are numbered breadth first and whose inner nodes are `inner`."""
-
     def indices(values: np.ndarray) -> Array:
         return numpy_on_host(torch.as_tensor(values, device=device))
 

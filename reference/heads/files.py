@@ -36,7 +36,6 @@ def holds_head(folder: str | Path) -> bool:
 
 
 def _inspected(folder: Path) -> tuple[str, HeadConfig, torch.dtype]:
-    """The layout of a head, its configuration and the type of its weights, with names and shapes checked."""
     config = _json(folder / CONFIG)
     layout = next((layout for layout in LAYOUTS if layout.owns(config)), None)
     if layout is None:

@@ -36,7 +36,7 @@ def to_torch(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     import torch
 
     edges = torch.tensor([float(x) for x in p[0]], dtype=torch.float64).cumsum(0)
-    coin = torch.tensor(rng.random()).double().sqrt()
+    coin = torch.as_tensor(rng.random()).double().sqrt()
     return 0, min(int(torch.searchsorted(edges.sqrt(), coin, right=True)), len(edges) - 1)
 
 

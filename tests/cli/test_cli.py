@@ -100,7 +100,10 @@ def test_the_demo_writes_its_records(run: Run, tiny_folders: Path, monkeypatch: 
         (["serve", "--schedule", "absent.json", "--load", "poisson:3"], "there is no file absent.json"),
         (["plan", "--acceptance", "plan.json", "--latency", "latency.json"], "expected 'acceptance'"),
         (["decode", "--plan", "plan.json", "--out", "plan.json"], "plan.json is another file of this command"),
-        (["decode", "--plan", "plan.json", "--target", "nowhere"], "target folder nowhere holds no config.json"),
+        (
+            ["decode", "--plan", "plan.json", "--target", "nowhere", "--draft", "d"],
+            "target folder nowhere holds no config.json",
+        ),
         (
             ["profile", "--out", "x", "--contexts", "64,many"],
             "--contexts must be whole numbers with commas between them",

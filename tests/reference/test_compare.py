@@ -105,7 +105,7 @@ def test_a_target_alone_runs_the_decoders_that_need_no_draft(tiny: Pair, tmp_pat
     """Their tau is predicted from texts of the target alone, to the same number as beside a draft."""
     alone = replace(tiny, draft=None, names=("tiny", "no draft"))
     named = {one.name for one in entrants(alone, None, Sampling(0.0))}
-    ours = {"plain", "prompt lookup", "token recycling", "Goose", "Lookahead"}
+    ours = {"plain", "prompt lookup", "token recycling", "Goose"}
     assert named == ours | {"HF plain", "HF prompt lookup"}
     settings = CompareSettings((0.0,), new_tokens=16, only="prompt lookup")
     found = compare(tmp_path / "alone", alone, MANY, PROMPTS, settings)
