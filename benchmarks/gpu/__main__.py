@@ -73,7 +73,7 @@ def run(
     ends, place = time.perf_counter() + 60 * minutes, Place.found(dry_run=dry_run)
     say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
     if dry_run:
-        count, new_tokens, only = 12, 24, "chain"
+        count, new_tokens, only = 8, 32, "chain"
 
     @functools.cache
     def loaded() -> tuple[Pair, list[list[int]]]:
@@ -84,7 +84,9 @@ def run(
         for step in wanted:
             if step == "graphs":
                 pair, rows = loaded()
-                graphs(out / "graphs.json", pair, place, rows[: 2 if dry_run else 5], new_tokens, seed)
+                graphs(
+                    out / "graphs.json", pair, place, rows[: 1 if dry_run else 5], 12 if dry_run else new_tokens, seed
+                )
             elif step == "compare":
                 pair, rows = loaded()
                 degrees = tuple(map(float, temperatures.split(",")))
