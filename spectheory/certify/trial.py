@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import index
 from typing import Any, NoReturn
@@ -114,8 +113,8 @@ class Runs:
         """Run the step `runs` times in each context; BrokenStepError and NeverEmittedError end the test."""
         for order in self._orders(runs):
             self._call(order, self.cycles, rng)
-            for state, count in Counter(self.state_of.tolist()).items():
-                i, emitted = self.states[state]
+            counts = np.bincount(self.state_of, minlength=len(self.states)).tolist()
+            for (i, emitted), count in zip(self.states, counts, strict=True):
                 self.trials[i].drawn[self.trials[i].joint.node(emitted)] += count
             if self.pairs:
                 texts = [[*emitted, *[PLACEHOLDER] * (self.play.length - len(emitted))] for _, emitted in self.states]
@@ -156,9 +155,12 @@ class Runs:
         width = max(1, *map(len, contexts))
         given = np.array([[*[PLACEHOLDER] * (width - len(one)), *one] for one in contexts])[before]
         rows = self._rows(self._emitted(given, rng), going)
-        first, state = before, before
-        for column in rows.clip(-2, MOST_IDS - 3).T:
-            _, first, state = np.unique(state * MOST_IDS + column + 2, return_index=True, return_inverse=True)
+        key, columns = before, rows.clip(-2, MOST_IDS - 3).T + 2
+        for column in columns:
+            if key.max() >= 2**63 // MOST_IDS - 1:
+                _, key = np.unique(key, return_inverse=True)
+            key = key * (columns.max() + 1) + column
+        _, first, state = np.unique(key, return_index=True, return_inverse=True)
         self.state_of[going], news = len(self.states) + state, []
         for row in first.tolist():
             ids = rows[row].tolist()
