@@ -73,7 +73,7 @@ def run(
     ends, place = time.perf_counter() + 60 * minutes, Place.found(dry_run=dry_run)
     say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
     if dry_run:
-        count, new_tokens, only = 8, 32, "chain"
+        count, new_tokens, only = 16, 32, "chain of 5, greedy|chain of 5, naive"
 
     @functools.cache
     def loaded() -> tuple[Pair, list[list[int]]]:

@@ -26,7 +26,10 @@ class PluginWarning(UserWarning):
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """`unknown gpu 'h100': did you mean h100_sxm, h100_nvl or h100_pcie?`, or all known names if none is similar."""
+    """The message for a name that is not among the `known` ones: it lists similar names, or all if none is similar.
+
+    An example is `unknown gpu 'h100': did you mean h100_sxm, h100_nvl or h100_pcie? 30 names are known`.
+    """
     names = sorted(known)
     spelled = {known_name.lower(): known_name for known_name in names}
     near = [spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=4, cutoff=0.5)]

@@ -18,7 +18,7 @@ from benchmarks.gpu.forward import Forward, Place, config_of, random_model
 from benchmarks.gpu.profile import DRY_GRID, Grid, file_of, needed_bytes, profile, read
 from reference.compare import RECORD
 from spectheory.results.comparison import Comparison
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 DRY = Place.found(dry_run=True)
 PAIR: dict[str, Any] = {"target": "llama-3.1-8b", "draft": "llama-3.2-1b"}

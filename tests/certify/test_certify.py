@@ -34,7 +34,7 @@ from tests.certify.certified import (
     spoils_the_draft,
     wrong_on_one_shape_only,
 )
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 WRONG = [s for s in SPECIMENS if not s.is_lossless]
 RIGHT = [s for s in SPECIMENS if s.is_lossless]

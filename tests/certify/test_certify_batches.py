@@ -17,7 +17,7 @@ from spectheory.certify import Verdict, certify_step, rows_of_indices, spread_id
 from spectheory.certify.rows import padded
 from spectheory.cli import app
 from tests.certify.samplers import LARGE, MATRIX, WORLD, V, in_batches, plain
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 
 def shared(contexts: np.ndarray, rng: np.random.Generator, *, distance: int = 0) -> np.ndarray:

@@ -18,7 +18,7 @@ from spectheory.certify import Verdict, certify_step
 from spectheory.certify.step import look_times, variation_bound
 from spectheory.core.world import Context
 from spectheory.report.certificate import wealth_figure
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 Step = Callable[[Context, np.random.Generator], tuple[int, ...]]
 

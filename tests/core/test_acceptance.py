@@ -11,8 +11,7 @@ from scipy.stats import beta, binom
 
 import spectheory as st
 from spectheory.core.acceptance import cycle_starts
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 
 def test_a_table_that_is_no_acceptance_is_refused() -> None:

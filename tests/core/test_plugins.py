@@ -13,7 +13,7 @@ from spectheory.core.plugins import PluginWarning
 from spectheory.engines import engine, names
 from spectheory.otlp import solvers
 from spectheory.verify import Traversal, verifier_of, verifiers
-from tests.toy_package import install
+from tests.helpers import install_toy
 
 SOURCE = '''
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ number = 3
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, monkeypatch, SOURCE, solvers="ToySolver", verifiers="ToyVerifier")
+    install_toy(tmp_path, monkeypatch, SOURCE, solvers="ToySolver", verifiers="ToyVerifier")
 
 
 @pytest.mark.usefixtures("toy")
@@ -81,7 +81,7 @@ def test_a_damaged_package_is_an_error_only_where_its_object_is_asked_for(
     group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records that name a verifier of this package stay readable, and no other name is affected."""
-    install(tmp_path, monkeypatch, "raise ImportError('no CUDA')", **{group: "Lost"})
+    install_toy(tmp_path, monkeypatch, "raise ImportError('no CUDA')", **{group: "Lost"})
     assert verifier_of("Traversal") == Traversal()
     assert engine("vllm").name == "vllm"
     look = engine if group == "engines" else verifier_of
@@ -106,7 +106,7 @@ engine = Engine("vllm", "Not vLLM")
 
 def test_no_plugin_takes_the_name_of_a_part_of_this_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = verifiers(), names()
-    install(tmp_path, monkeypatch, CLASHES, verifiers="Traversal", engines="engine")
+    install_toy(tmp_path, monkeypatch, CLASHES, verifiers="Traversal", engines="engine")
     for listed, name, before in ((verifiers, "Traversal", own[0]), (names, "vllm", own[1])):
         with pytest.warns(PluginWarning, match=f"has the name {name}, which spectheory has: rename its object"):
             assert listed() == before

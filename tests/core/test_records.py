@@ -15,7 +15,7 @@ import spectheory as st
 from spectheory.core.errors import RecordError
 from spectheory.core.files import write_whole
 from spectheory.core.record import Record
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 STAMP = st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3})
 RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 import spectheory as st
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 parents = hs.integers(0, 30).flatmap(lambda n: hs.tuples(*(hs.integers(0, u) for u in range(n)))).map(list)
 

@@ -21,8 +21,7 @@ from spectheory.cli import exploring
 from spectheory.yields import falling_rates
 from tests.command_line import Run, refused
 from tests.engines.examples import REPORTS
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 ROOT = Path(__file__).parents[2]
 APPS = exploring.apps()

@@ -16,7 +16,7 @@ from spectheory.engines.benchmark_file import Entry
 from spectheory.engines.llama_cpp import LAST_LOGITS
 from spectheory.engines.serving_run import ASSUMED, served_run
 from tests.engines.examples import BENCH, SERVE, SERVING, read, require_refused
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 DRAFTS = {
     "mean_itl_ms": 39.0,

@@ -11,7 +11,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import ALL, Diagnosis, diagnose
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 SERVED = 'model_name="m"'
 CYCLES, BATCH, LENGTH = 600, 8, 4

@@ -10,8 +10,7 @@ import pytest
 import spectheory as st
 from spectheory.engines import ALL, Engine, Export
 from tests.command_line import Run
-from tests.refusals import refuses
-from tests.toy_package import install
+from tests.helpers import install_toy, refuses
 
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
 TIMES = replace(st.Latency.constant(draft_seconds=0.1), provenance=st.Provenance.now("test", draft="my/draft", batch=2))
@@ -97,7 +96,7 @@ def test_files_are_written_and_replaced_only_when_told(tmp_path: Path) -> None:
 def test_an_engine_of_another_package_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Run
 ) -> None:
-    install(tmp_path, monkeypatch, TOY, engines="ENGINE")
+    install_toy(tmp_path, monkeypatch, TOY, engines="ENGINE")
     assert st.engines.names() == [*(engine.name for engine in ALL), "toy"]
     assert st.engines.report_names()[-1] == "toy-tau"
     made = st.export(PLAN, "toy", version="v1.4")

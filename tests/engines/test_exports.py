@@ -28,7 +28,7 @@ from spectheory.engines import (
 )
 from spectheory.planning.fitting import FAMILIES, Fitting
 from tests.engines.examples import RANGES, TREE, schedules
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 HEAD = "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
 ONE_LENGTH = [ChainRange(1, 16, 3), ChainRange(17, 64, 0)]

@@ -9,7 +9,7 @@ import pytest
 
 import spectheory as st
 from tests.engines.examples import ITERATION, LOG, META_INFO, PROMETHEUS, SGLANG_METRICS, SLOT, acceptance
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 read = st.read_report
 

@@ -27,8 +27,7 @@ from tests.engines.examples import (
     SLOT,
     acceptance,
 )
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 chains = hs.lists(hs.floats(0.3, 1), min_size=1, max_size=6)
 """Rates of acceptance by depth."""

@@ -20,9 +20,9 @@ from reference.tracing import TraceSettings, read_trace, record_trace
 from reference.train import loop
 from reference.train.head import HeadRecipe, train_head
 from tests.faults.killing import POSIX, killed
+from tests.helpers import refuses
 from tests.reference.test_measuring import PROMPTS
 from tests.reference.train_heads import config, own_texts
-from tests.refusals import refuses
 
 RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=st.Provenance("here", temperature=1.0))
 PLAN = st.plan(RATES, st.Latency.constant(draft_seconds=0.1), max_budget=6)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from reference.models import PairError, load_pair
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
 from spectheory.goose.two_source import Siblings, sibling_rule
-from tests.refusals import refuses
+from tests.helpers import refuses
 from tests.search.test_search import Forest, forests
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spectheory import Draft, DrawRule, Tree, gto, otlp, verify
 from tests.enumeration import random_pairs
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 fixed = settings(deadline=None, derandomize=True, max_examples=80)
 

@@ -16,7 +16,7 @@ from spectheory.hardware.engine_costs import EngineCosts, kernel_curves
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.timed_setup import TimedSetup
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
 SHIPPED = EngineCosts.of("vllm")

@@ -11,7 +11,7 @@ import pytest
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import draft_of, draft_of_kind, model, model_names, require_pair
 from tests.hardware.tiny_configs import LLAMA
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 SHIPPED = [name for name in model_names() if name.startswith("eagle")]
 WHOLE = [name for name in model_names() if not name.startswith("eagle")]

@@ -24,7 +24,7 @@ from spectheory.hardware.engine_costs import (
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 TABLE = """engine,versions,name,value,spread,source
 *,,step_seconds,1,0.5,prior: a guess

@@ -15,7 +15,7 @@ from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model, model_names
 from spectheory.planning.deployment import Deployment
 from tests.hardware.tiny_configs import LLAMA, TINY
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 
 def test_configs_from_files(tmp_path: Path) -> None:

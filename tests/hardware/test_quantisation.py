@@ -9,7 +9,7 @@ import pytest
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from tests.hardware.tiny_configs import LLAMA as TINY
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 MATRICES = 5 * (96 + 48 + 48 + 96 + 3 * 96) * 64
 PLAIN = ModelConfig.from_hf(TINY)

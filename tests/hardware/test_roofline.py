@@ -14,8 +14,8 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import DRIVER_NAMES, Gpu, gpu, gpu_names
 from spectheory.hardware.models import model, model_names
 from spectheory.hardware.roofline import Roofline
+from tests.helpers import refuses
 from tests.planning.test_confidence import PUBLISHED
-from tests.refusals import refuses
 
 COSTS = EngineCosts.of("vllm")
 H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)

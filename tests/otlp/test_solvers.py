@@ -27,7 +27,7 @@ from spectheory.otlp import (
 )
 from spectheory.otlp.rrs import _accepted_of_two
 from tests.enumeration import CASES, enumerated, exact, random_distribution, random_pairs, sequences
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 SOLVERS = list(ALL)
 Case = tuple[np.ndarray, np.ndarray, int]

@@ -18,7 +18,7 @@ from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
 from spectheory.otlp.without_replacement import kept_within
 from tests.enumeration import CASES, enumerated, exact, random_pairs, sequences
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 EXCHANGED = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
 Pair = tuple[Any, Any]

@@ -16,8 +16,7 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.models import model
 from spectheory.planning.confidence import BatchClass, BreakEven, Confidence, last_positive
 from spectheory.planning.deployment import Deployment
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 RATES = st.Acceptance.by_rank([0.75, 0.1])
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}

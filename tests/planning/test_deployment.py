@@ -14,7 +14,7 @@ from spectheory.hardware.models import NO_MODEL, model
 from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Schedule
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 KINDS = {
     "eagle1": "eagle1-qwen3-8b",

@@ -25,8 +25,8 @@ from spectheory.planning.fitting import (
 )
 from spectheory.planning.planner import schedule
 from tests.engines.examples import RANGES
+from tests.helpers import refuses
 from tests.planning.test_envelope import RATES, grown
-from tests.refusals import refuses
 
 LONGEST, BATCHES = 4, (1, 4, 9)
 costs = hs.lists(hs.lists(hs.floats(0.0, 0.6), min_size=LONGEST, max_size=LONGEST), min_size=3, max_size=3)

@@ -14,7 +14,7 @@ import simulate
 import spectheory as st
 from spectheory.planning.candidates import Candidates, Limits
 from spectheory.planning.fitting import Fitting
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 RATES = st.Acceptance.by_depth_and_rank([[0.6, 0.15, 0.05], [0.55, 0.1, 0.04]])
 

@@ -12,7 +12,7 @@ from spectheory.planning.candidates import ByRates, Candidates, Limits
 from spectheory.planning.fitting import Fitting
 from spectheory.yields.request_classes import ASSUMED
 from tests.cli.test_cli import run
-from tests.known import known
+from tests.helpers import known
 
 __all__ = ["run"]
 

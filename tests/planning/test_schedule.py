@@ -15,8 +15,7 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.schedules import schedule_rows
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])

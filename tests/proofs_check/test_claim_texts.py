@@ -18,8 +18,7 @@ from proofs_check.claims import Paper, filled, papers
 from proofs_check.sentences import formulas, in_words, judged, keeps_the_conclusion
 from spectheory.cli import app
 from spectheory.core.errors import InputError
-from tests.refusals import refuses
-from tests.toy_package import install
+from tests.helpers import install_toy, refuses
 
 
 def test_a_formula_without_a_case_is_false() -> None:
@@ -139,7 +138,7 @@ def check(effort):
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file of texts of an installed package; its claims are forgotten afterwards."""
     known = dict(CLAIMS)
-    install(tmp_path, monkeypatch, CHECK, claims="check")
+    install_toy(tmp_path, monkeypatch, CHECK, claims="check")
     yield tmp_path / "claims.toml"
     CLAIMS.clear()
     CLAIMS.update(known)

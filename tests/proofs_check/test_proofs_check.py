@@ -21,7 +21,7 @@ from proofs_check.checked import check_claim, claims_markdown, section
 from proofs_check.claims import RULE, Case, claim, every, named, second, smallest
 from proofs_check.plain import plain
 from spectheory.cli import app
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 ROOT = Path(__file__).parents[2]
 

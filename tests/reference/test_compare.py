@@ -32,9 +32,8 @@ from spectheory.report.comparison import decoder_rows, decoder_words
 from spectheory.results.comparison import Compared, Comparison
 from spectheory.verify import Verifier, name_of
 from tests.cli.test_cli import Run, pair, printed, run
-from tests.known import known
+from tests.helpers import known, refuses
 from tests.reference.sampled_text import generated
-from tests.refusals import refuses
 
 __all__ = ["pair", "run"]
 

@@ -29,8 +29,8 @@ from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import RRS, Naive, SpecTr
 from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
+from tests.helpers import refuses
 from tests.reference.sampled_text import generated
-from tests.refusals import refuses
 
 APART = DrawRule.IID_APART
 TREES = [

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from reference.divergence import SLACK, TextComparison, compare_texts
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 IDS: dict[str, list[int]] = {

@@ -16,9 +16,9 @@ from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory.core.plugins import PluginWarning
+from tests.helpers import install_toy
 from tests.reference.checked import Checked
 from tests.reference.sampled_text import generated
-from tests.toy_package import install
 
 SOURCE = '''
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seco
 @pytest.fixture(params=["ToyDrafter", "longer"])
 def toy(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DrafterKind:
     """Registered as a class, or as an instance with settings of its own."""
-    install(tmp_path, monkeypatch, SOURCE, drafters=request.param)
+    install_toy(tmp_path, monkeypatch, SOURCE, drafters=request.param)
     return drafters()[-1]
 
 
@@ -96,6 +96,6 @@ def test_a_drafter_of_another_package_is_compared(toy: DrafterKind, tiny: Pair, 
 
 
 def test_what_is_no_drafter_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, monkeypatch, SOURCE, drafters="ToyDrafting")
+    install_toy(tmp_path, monkeypatch, SOURCE, drafters="ToyDrafting")
     with pytest.warns(PluginWarning, match=r"ToyDrafting of group spectheory.drafters .* must be a Drafter"):
         assert drafters() == list(ALL)

@@ -22,11 +22,11 @@ from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
 from spectheory.search import Eagle2, OptTree, Salf, SpecExec
 from spectheory.verify import TopDown
+from tests.helpers import refuses
 from tests.reference.checked import Checked
 from tests.reference.sampled_text import generated
 from tests.reference.slow_heads import PROMPTS, SlowHead, accepting, headed, paths_of
 from tests.reference.tiny_heads import CONFIGS, EAGLE1, EAGLE3, random_head, random_target
-from tests.refusals import refuses
 
 BRANCHING = Tree([-1, 0, 0, 1, 1, 2, 5, 5, 3])
 """Levels of which some inner nodes attend to everything before them, and some do not."""

@@ -11,9 +11,9 @@ import torch
 from reference.heads import LAYOUTS, holds_head, read_head, write_head
 from reference.models import weights_hash
 from spectheory.core.errors import InputError
+from tests.helpers import refuses
 from tests.reference.head_folders import same, written
 from tests.reference.tiny_heads import CONFIGS, EAGLE3, LAYERS3, random_head
-from tests.refusals import refuses
 
 NAMES = [layout.name for layout in LAYOUTS]
 WITHOUT = {

@@ -17,9 +17,9 @@ from reference.losses.passes import unroll
 from reference.models import Pair, load_pair
 from spectheory import Tree
 from spectheory.search import SpecExec
+from tests.helpers import refuses
 from tests.reference.sampled_text import generated
 from tests.reference.tiny_heads import CONFIGS, EAGLE3, random_head, random_target
-from tests.refusals import refuses
 
 LENGTH, TEXT, DEPTHS = 7, 9, 4
 

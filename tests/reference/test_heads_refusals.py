@@ -13,9 +13,9 @@ import torch
 
 from reference.heads import LAYOUTS, HeadConfig, expected_shapes, holds_head, read_head
 from spectheory.core.errors import InputError
+from tests.helpers import refuses
 from tests.reference.head_folders import edited, retensored, written
 from tests.reference.tiny_heads import EAGLE1, EAGLE3, LAYERS3, WHOLE
-from tests.refusals import refuses
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from reference.tracing import TraceSettings, ranks, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
+from tests.helpers import refuses
 from tests.reference.sampled_text import restless
-from tests.refusals import refuses
 from tests.replay.enumerated import prompts
 
 CHAIN, TREE = st.Tree.chain(3), st.Tree([-1, 0, 0, 1, 1, 2])

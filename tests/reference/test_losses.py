@@ -12,8 +12,8 @@ from torch import Tensor
 
 from reference.losses import ALL, ChainLoss, Eagle, Eagle3, Gto, Hass, Lk, Talf, loss_of, unroll
 from reference.losses.chain import Rows, acceptance, kept_rows, kl
+from tests.helpers import refuses
 from tests.reference.loss_batches import Batch, batch, dyadic, one_row, tensor
-from tests.refusals import refuses
 
 CHAIN: list[ChainLoss] = [replace(loss, passes=2) for loss in ALL if isinstance(loss, ChainLoss)]
 CHAIN = [replace(loss, top=2) if isinstance(loss, Hass) else loss for loss in CHAIN]

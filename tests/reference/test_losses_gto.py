@@ -12,7 +12,7 @@ from torch import Tensor
 from proofs_check.gto import surrogate as exact
 from reference.losses import BeamTrees, Gto
 from reference.losses.gto import accepted_tokens, advantages, likelihood_ratio, surrogate
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 LOSS = Gto(group=3)
 PLACES = 4

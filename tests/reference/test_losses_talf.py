@@ -14,7 +14,7 @@ from torch import Tensor
 from reference.losses import BeamTrees, Eagle3, Talf, beam_trees, unroll, unroll_tree
 from spectheory.search import Eagle2, MarkovDraft
 from spectheory.search.draft_models import DraftedPath
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 V, D = 6, 3
 

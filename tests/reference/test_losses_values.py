@@ -13,8 +13,8 @@ import torch
 from reference.losses import Eagle, Eagle3, Hass, Lk, Pass
 from reference.losses.chain import acceptance
 from spectheory.otlp.naive import Naive
+from tests.helpers import refuses
 from tests.reference.loss_batches import batch, dyadic, one_row, tensor
-from tests.refusals import refuses
 
 PAIRS = [
     (dyadic(1, 1, 1, 1), dyadic(1, 1, 1, 1)),

@@ -20,7 +20,7 @@ from reference.measuring import decoded
 from reference.models import Pair, PairError, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from spectheory import Acceptance, Latency, Provenance, Tree, evaluate
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 SETTINGS = tracing.TraceSettings(dataset="numbers", candidates=4, new_tokens=40, batch=2)
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]

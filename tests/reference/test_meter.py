@@ -14,7 +14,7 @@ from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
 from spectheory import Tree
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 
 def test_forwards_are_seen_and_timed_apart(tiny: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

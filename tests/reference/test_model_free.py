@@ -19,8 +19,8 @@ from reference.drafters.recycling import PUBLISHED_TREE, TwoTierTable, harvest_o
 from reference.models import Pair
 from reference.sampling import Sampling
 from spectheory import Tree
+from tests.helpers import refuses
 from tests.reference.sampled_text import generated, logits_for
-from tests.refusals import refuses
 
 DRAFTERS = [
     *(drafter for kind in ALL for drafter in kind.greedy() if not isinstance(drafter, PlannedTree | Searched)),

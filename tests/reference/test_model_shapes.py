@@ -40,9 +40,9 @@ from reference.model_folders import read_windows
 from reference.models import Pair, PairError, load_pair
 from spectheory import Tree
 from spectheory.search import SpecExec
+from tests.helpers import refuses
 from tests.reference.played import gpu
 from tests.reference.sampled_text import generated, restless
-from tests.refusals import refuses
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 16
 TIE = 1e-4

@@ -17,7 +17,7 @@ from reference.random_streams import streams
 from reference.sampling import Sampling
 from tests.cli.test_cli import Run, pair, records, run
 from tests.enumeration import covering
-from tests.known import known
+from tests.helpers import known
 from tests.reference.played import gpu
 
 __all__ = ["pair", "run"]

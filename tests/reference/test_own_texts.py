@@ -11,9 +11,9 @@ from reference.models import Pair
 from reference.part_files import claimed
 from reference.train.head import HeadRecipe, train_head
 from reference.train.own_texts import OwnTexts, corpus_pieces
+from tests.helpers import refuses
 from tests.reference.sampled_text import generated
 from tests.reference.train_heads import config, own_texts, write_texts
-from tests.refusals import refuses
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from reference.meter import Meter
 from reference.models import Pair
 from reference.profiling import LEVELS, _filled, _forwards, forward_sizes, profile
 from spectheory import Tree
+from tests.helpers import refuses
 from tests.reference.test_tracing import small
-from tests.refusals import refuses
 
 
 def test_forwards_are_timed_at_the_sizes_that_trees_are_verified_in() -> None:

@@ -44,7 +44,7 @@ from reference.selector.trees import best_static
 from spectheory.certify import certify_step
 from spectheory.otlp import GreedyTopK, SpecInfer
 from spectheory.verify import TopDown
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 SPACE = ActionSpace(paths=2, trunk=1, length=2)
 SAMPLING = Sampling(0.8)

@@ -37,9 +37,9 @@ from spectheory.otlp import Naive
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, Traversal
 from tests.faults.killing import POSIX, killed
+from tests.helpers import refuses
 from tests.reference.played import gpu
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
-from tests.refusals import refuses
 
 TEXTS = [[10 * i + j for j in range(9 - i)] for i in range(1, 6)]
 SETTINGS = TraceSettings("numbers", candidates=4, new_tokens=40, batch=2)

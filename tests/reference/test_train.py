@@ -29,8 +29,8 @@ from reference.train.objectives import Batching, GroupObjective, Lesson, objecti
 from reference.train.own_texts import OwnTexts
 from reference.train.target import Recipe, build_target
 from spectheory.core.errors import InputError
+from tests.helpers import refuses
 from tests.reference.train_heads import config, head, own_texts
-from tests.refusals import refuses
 
 GTO = Gto(group=2, passes=2, k=2, depth=2, groups=2)
 LOSSES: list[Loss] = [Eagle(), Hass(), Eagle3(passes=2), Talf(k=2, depth=2, roots=4), GTO]

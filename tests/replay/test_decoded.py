@@ -17,7 +17,7 @@ from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive
 from spectheory.replay import Replays
 from spectheory.verify import Block, TopDown, Traversal, Verifier
-from tests.refusals import refuses
+from tests.helpers import refuses
 from tests.replay.enumerated import RULES, TREE, prompts
 
 VERIFIERS = [(st.Tree.chain(3), Block()), (TREE, TopDown(RRS())), (TREE, TopDown(Naive())), (TREE, Traversal())]

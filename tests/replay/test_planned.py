@@ -19,7 +19,7 @@ from spectheory.replay import ChainText, GreedyText, Replays
 from spectheory.results.plan_comparison import mismatches
 from spectheory.verify import name_of, verifier_of
 from spectheory.yields import block_efficiency
-from tests.refusals import refuses
+from tests.helpers import refuses
 from tests.replay.enumerated import LATENCY, RATES, TEXTS
 
 REPLAYS = Replays(TEXTS)

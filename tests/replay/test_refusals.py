@@ -19,7 +19,7 @@ from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, SpecInfer
 from spectheory.replay import ChainText, GreedyText, Replays, TargetText, read_chain_records, where_cycles_end
 from spectheory.verify import Block, BottomUp, Greedy, TopDown, Verifier
-from tests.refusals import refuses
+from tests.helpers import refuses
 from tests.replay.enumerated import IID, NO_REPLACEMENT, TREE, prompts, random_text
 
 LINES = [

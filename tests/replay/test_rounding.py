@@ -21,7 +21,7 @@ from spectheory.core.world import DrawPolicy, Paths
 from spectheory.otlp import RRS
 from spectheory.replay import Replays, TargetText
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, Verifier
-from tests.refusals import refuses
+from tests.helpers import refuses
 from tests.replay.enumerated import IID, NO_REPLACEMENT, TREE, prompts
 
 REQUESTS = prompts(12)

@@ -19,7 +19,7 @@ from spectheory.planning.replayed import planned_verifiers
 from spectheory.replay import Replays, TargetText, read_chain_records
 from spectheory.verify import Greedy, TopDown, name_of, verifier_of
 from tests.command_line import Run, succeeded
-from tests.refusals import refuses
+from tests.helpers import refuses
 from tests.replay.enumerated import LATENCY, RATES, RULES, TREE, prompts
 
 

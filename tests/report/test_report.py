@@ -19,8 +19,7 @@ from spectheory import Acceptance, Latency, Provenance, Tally, Tree, best_tree, 
 from spectheory.report import figures, tables, terminal
 from spectheory.report.schedules import schedule_page
 from spectheory.results.plan_comparison import accepted_distribution, compare
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 HOSTILE = """<script>alert(1)</script> & [bold]"x' $x_1$ $"""
 COUNTED = Acceptance.from_counts(

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from spectheory.core.ratios import ratio_half_width
 from spectheory.results.paired_difference import Ratio, mean_half_width, paired_difference
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 LEVEL = 0.95
 ERROR = 1e-6

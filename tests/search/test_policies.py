@@ -23,6 +23,7 @@ from spectheory.search import (
     best_tree,
 )
 from spectheory.yields import block_efficiency
+from tests.helpers import refuses
 from tests.plain_searches import (
     CERTAIN,
     ORPHANING,
@@ -40,7 +41,6 @@ from tests.plain_searches import (
     plain_opt_tree,
     plain_salf,
 )
-from tests.refusals import refuses
 from tests.search.test_search import tables
 
 

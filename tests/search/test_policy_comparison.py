@@ -24,8 +24,8 @@ from spectheory.search import (
     standard_policies,
 )
 from spectheory.search.policy_comparison import Policy
+from tests.helpers import refuses
 from tests.plain_searches import CERTAIN, UNIFORM, budgets, close, drafts, fixed, optimum
-from tests.refusals import refuses
 
 RATES = st.Acceptance.by_depth_and_rank([[0.65, 0.12, 0.06, 0.03], [0.6, 0.1, 0.05, 0.02]])
 DRAFT = RatesDraft(RATES)

@@ -13,7 +13,7 @@ from spectheory.core import machine
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import LARGEST_TREE
 from spectheory.search import best_tree, best_trees, yield_table
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 
 def test_neither_the_import_nor_a_small_search_imports_numba() -> None:

@@ -20,7 +20,7 @@ from filelock import FileLock
 import simulate
 import spectheory as st
 from simulate import Task, collect
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 ROOT = Path(__file__).parents[2]
 RATES = st.Acceptance.by_rank([0.65, 0.12, 0.06])

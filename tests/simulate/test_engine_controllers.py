@@ -13,7 +13,7 @@ from simulate.serving import Controller, StepTimes, sglang, vllm
 from simulate.serving.engines import DEFAULTS
 from simulate.serving.rules import choose_tier, remember
 from spectheory import Acceptance, Latency
-from tests.known import known
+from tests.helpers import known
 
 RATES = Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6], [0.5], [0.4], [0.3], [0.2]])
 MOST = 80

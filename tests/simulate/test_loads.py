@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simulate.load import Geometric, Lognormal, Requests, bursts, closed, parse, poisson, profile, read_trace
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 COUNT = 40_000
 SIX = 6.0

@@ -15,8 +15,7 @@ from simulate.serving import schedules_in
 from simulate.serving.engine_loop import step_seconds
 from simulate.serving.server import prepared
 from spectheory.results.serving import Figures, batch_means
-from tests.known import known
-from tests.refusals import refuses
+from tests.helpers import known, refuses
 
 RATES = st.Acceptance.by_rank([0.7])
 CHAIN = st.Tree.chain(3)

@@ -13,7 +13,7 @@ import pytest
 from simulate import Controller, Requests, Server, StepTimes, Tier, self_consistent, serve
 from simulate.serving.stability import mean_cycles
 from spectheory import Acceptance, Deployment, Latency, Tree
-from tests.known import known
+from tests.helpers import known
 
 RATES = Acceptance.by_rank([0.7])
 CHAIN = Tree.chain(3)

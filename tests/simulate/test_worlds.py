@@ -16,7 +16,7 @@ from scipy.stats import chi2, norm
 import simulate
 import spectheory as st
 from simulate.worlds import RateWorld, ReachWorld, SimulatedWorld, Walks
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 LEVEL = 1e-6
 """Error level of each statistical test; seeds are fixed."""

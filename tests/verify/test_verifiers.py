@@ -29,7 +29,7 @@ from spectheory.verify import (
     walk,
 )
 from tests.enumeration import CASES, exact
-from tests.refusals import refuses
+from tests.helpers import refuses
 from tests.verify.random_drafts import (
     CHAINS,
     HUBS,

@@ -13,7 +13,7 @@ import pytest
 import spectheory as st
 from spectheory.otlp import NSS, Naive, Solver, SpecInfer
 from spectheory.yields import delayed_block_efficiency, delayed_seconds
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 
 def rational_distributions(seed: int, size: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from spectheory import InputError, calibrate
 from spectheory.engines import Run
 from spectheory.hardware.engine_costs import EngineCosts
 from tests.benchmarks.validation.test_validation import GOOD, write
-from tests.known import known
+from tests.helpers import known
 
 SHIPPED = EngineCosts.of("vllm")
 STARTED = replace(SHIPPED, spec_step_seconds=0.25e-3)

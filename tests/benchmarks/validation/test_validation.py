@@ -31,7 +31,7 @@ from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
 from spectheory.hardware.engine_costs import NAMES, parsed
-from tests.refusals import refuses
+from tests.helpers import refuses
 
 GOOD = {
     "group": "engine",

@@ -1,16 +1,33 @@
-"""A package that registers with spectheory by entry points, built in a folder, for tests of every group."""
+"""What tests of many rooms share: refused input, values that must be there, and a package that registers itself."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
+from spectheory.core.errors import InputError
+
+T = TypeVar("T")
 METADATA = "Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n"
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, **registered: str) -> None:
+def known(value: T | None) -> T:
+    """The value, after a check that it is not None."""
+    assert value is not None
+    return value
+
+
+def refuses(words: str, call: Callable[..., object], /, *args: Any, **keywords: Any) -> None:
+    """Check that a call with these arguments raises InputError, with words that match this regular expression."""
+    with pytest.raises(InputError, match=words):
+        call(*args, **keywords)
+
+
+def install_toy(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, **registered: str) -> None:
     """Put a distribution with a module `toy_package` on the path of imports, as an installer would.
 
     `registered` maps a group to the name of an object of the module: `solvers="ToySolver"` registers it in the group
