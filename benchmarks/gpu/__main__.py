@@ -1,7 +1,7 @@
 """The queue: `python -m benchmarks.gpu` in the root of the checkout, which need not be installed.
 
-It runs the steps in order of worth until the minutes are over. Each step continues where an earlier call was
-interrupted. With --dry-run every step takes seconds, with tiny shapes on the CPU, and measures nothing.
+It runs the steps in order of worth until the minutes are over, and goes on where an earlier call was interrupted. With
+--dry-run every step takes seconds, with a few texts on the CPU, and measures nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ import torch
 import typer
 from transformers.utils import logging
 
-from benchmarks.gpu import records
-from benchmarks.gpu.forward import Place
-from benchmarks.gpu.graphs import graphs
-from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid, profile
+from benchmarks.gpu.graphs import Place, graphs
 from reference.compare import RECORD, CompareSettings
 from reference.compare import compare as run_compare
 from reference.models import DRAFT, TARGET, Pair, load_pair
@@ -26,6 +23,7 @@ from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 from spectheory.cli.main import in_one_line
 from spectheory.core.errors import InputError
 
+STEPS = ("graphs", "compare")
 MOST_PROMPT_TOKENS = 256
 TRACED_SHARE = 60
 """Percentage of the prompts that are traced; the others are decoded."""
@@ -49,55 +47,42 @@ def compare(folder: Path, pair: Pair, rows: list[list[int]], settings: CompareSe
 
 
 def run(
-    steps: Annotated[str, typer.Argument(help=f"Steps: graphs, compare, or a profile of {', '.join(MODELS)}.")] = "all",
+    steps: Annotated[str, typer.Argument(help="Steps of the queue.")] = "all",
     out: Annotated[Path, typer.Option(envvar="OUT", help="Folder for the JSON records.")] = Path("build/gpu"),
-    latency: Annotated[Path | None, typer.Option(help="Folder for latency records, made from the profiles.")] = None,
-    target: Annotated[Path, typer.Option(help="Target of graphs and compare.")] = TARGET,
-    draft: Annotated[Path, typer.Option(help="Draft of graphs and compare.")] = DRAFT,
-    prompts: Annotated[Path, typer.Option(help="Prompts of graphs and compare, JSON Lines.")] = HELD_OUT,
+    target: Annotated[Path, typer.Option(help="Target.")] = TARGET,
+    draft: Annotated[Path, typer.Option(help="Draft.")] = DRAFT,
+    prompts: Annotated[Path, typer.Option(help="Prompts, JSON Lines.")] = HELD_OUT,
     count: Annotated[int, typer.Option(min=5, help="Number of prompts.")] = 40,
     dtype: Annotated[str, typer.Option(help="Number type; in float32 greedy texts are equal.")] = "bfloat16",
     temperatures: Annotated[str, typer.Option(help="Temperatures of compare, comma-separated.")] = "0,1",
     only: Annotated[str, typer.Option(help="Decoders of compare: texts in their names, separated by |.")] = "",
     new_tokens: Annotated[int, typer.Option(help="Length of each text.")] = 64,
     minutes: Annotated[float, typer.Option(help="Minutes after which nothing new is begun.")] = 9,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tiny shapes on the CPU; measures nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="A few texts on the CPU; measures nothing.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random stream.")] = 0,
 ) -> None:
     """Run the steps, comma-separated or all; the same command continues an interrupted run."""
-    every = ("graphs", "compare", *MODELS)
-    wanted = every if steps == "all" else tuple(steps.split(","))
-    if unknown := [step for step in wanted if step not in every]:
-        raise InputError(f"steps must be among {', '.join(every)}, got {unknown[0]!r:.60}")
+    wanted = STEPS if steps == "all" else tuple(steps.split(","))
+    if unknown := [step for step in wanted if step not in STEPS]:
+        raise InputError(f"steps must be among {', '.join(STEPS)}, got {unknown[0]!r:.60}")
     logging.disable_progress_bar()
     ends, place = time.perf_counter() + 60 * minutes, Place.found(dry_run=dry_run)
     say(f"{', '.join(wanted)} on {place.name}, up to {minutes:g} minutes")
     if dry_run:
         count, new_tokens, only = 16, 32, "chain of 5, greedy|chain of 5, naive"
 
-    @functools.cache
-    def loaded() -> tuple[Pair, list[list[int]]]:
-        pair = load_pair(target, draft, device=place.device, dtype=getattr(torch, dtype))
-        return pair, encode_prompts(pair, load_prompts(prompts, count), MOST_PROMPT_TOKENS, new_tokens=new_tokens)
-
+    pair = load_pair(target, draft, device=place.device, dtype=getattr(torch, dtype))
+    rows = encode_prompts(pair, load_prompts(prompts, count), MOST_PROMPT_TOKENS, new_tokens=new_tokens)
     try:
         for step in wanted:
             if step == "graphs":
-                pair, rows = loaded()
-                graphs(
-                    out / "graphs.json", pair, place, rows[: 1 if dry_run else 5], 12 if dry_run else new_tokens, seed
-                )
-            elif step == "compare":
-                pair, rows = loaded()
+                few, length = (1, 12) if dry_run else (5, new_tokens)
+                graphs(out / "graphs.json", pair, place, rows[:few], length, seed)
+            else:
                 degrees = tuple(map(float, temperatures.split(",")))
                 compare(out / "compare", pair, rows, CompareSettings(degrees, new_tokens, 1, seed, only), ends)
-            elif not profile(step, out, place, DRY_GRID if dry_run else Grid(), seed=seed, ends=ends, say=say):
-                return
     except _TimeIsUpError as error:
         say(str(error))
-        return
-    for path in records.write(out, latency) if latency else []:
-        say(f"wrote {path}")
 
 
 if __name__ == "__main__":

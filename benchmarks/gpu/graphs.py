@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 
-from benchmarks.gpu.forward import Place, clocked
+import spectheory
 from reference.cached_model import CachedModel
 from reference.cuda_graphs import cached
 from reference.decode import Decoder
@@ -18,9 +21,53 @@ from reference.drafters import PlannedTree, Searched
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory import Tree
+from spectheory import Provenance, Tree
+from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.search import OptTree
+
+DRY_RUN = "dry run"
+"""The device's name in a dry run; no GPU has this name."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device with the driver's name of it."""
+
+    device: str
+    name: str
+
+    @classmethod
+    def found(cls, *, dry_run: bool) -> Place:
+        """The first CUDA device, or the CPU for a dry run.
+
+        Raises:
+            InputError: there is no CUDA device.
+        """
+        if dry_run:
+            torch.set_num_threads(1)  # tiny models gain nothing from threads, and on a busy machine they wait
+            return cls("cpu", DRY_RUN)
+        if not torch.cuda.is_available():
+            raise InputError(
+                f"no CUDA device: torch {torch.__version__} sees none. Run this on a machine with a GPU, or add "
+                "--dry-run, which goes through the same steps with a few texts on the CPU and measures nothing"
+            )
+        return cls("cuda", torch.cuda.get_device_name(0))
+
+    def stamp(self, part: str, seed: int, **settings: object) -> Provenance:
+        """The provenance of a record that is made here and now."""
+        return Provenance.now(
+            f"python -m benchmarks.gpu {part}",
+            seed=seed,
+            packages=("torch", "transformers"),
+            device=self.name,
+            settings={
+                "cuda": torch.version.cuda,
+                "checkout": spectheory.__version__,
+                **{name: str(value) for name, value in settings.items()},
+            },
+        )
+
 
 ROWS = (1, 2, 3, 5, 9, 17, 33, 65)
 TREE = Tree.from_paths([(0,) * n for n in range(1, 7)] + [(0,) * n + (1,) for n in range(5)] + [(1, 0), (1, 0, 0)])
@@ -71,3 +118,30 @@ def _forwards(
             text.peaks.waiting.clear()
 
         yield rows, forward
+
+
+def clocked(run: Callable[[], object], place: Place, rounds: int, most_seconds: float) -> dict[str, float]:
+    """Median and interquartile range of `rounds` runs; after `most_seconds` no run starts once five are done."""
+    clock = _by_events if place.device == "cuda" else _by_clock
+    for _ in range(3):
+        clock(run)
+    seconds, started = [], time.perf_counter()
+    while len(seconds) < rounds and (len(seconds) < 5 or time.perf_counter() - started < most_seconds):
+        seconds.append(clock(run))
+    low, median, high = np.quantile(seconds, [0.25, 0.5, 0.75])
+    return {"median_seconds": float(median), "spread_seconds": float(high - low), "rounds": len(seconds)}
+
+
+def _by_events(run: Callable[[], object]) -> float:
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    run()
+    after.record()
+    after.synchronize()
+    return before.elapsed_time(after) / 1e3
+
+
+def _by_clock(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started

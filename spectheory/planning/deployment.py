@@ -172,7 +172,7 @@ class Deployment:
             raise InputError(
                 f"there is no measured record {self._record(batches[0])}, nor one of another batch size of the plan, "
                 f"for 1 GPU, context {self.planned_context:,}, no lengths and the usual KV cache: leave out the folder "
-                "(times are then computed), or measure with python -m benchmarks.gpu"
+                "(times are then computed), or measure there with `spectheory profile`"
             )
         made = schedule(
             acceptance,
