@@ -1,19 +1,24 @@
-"""The command `demo`: the whole loop on one pair."""
+"""The command `demo`: the whole loop on one model or pair."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
+from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, PairOptions, PromptOptions, Seed
 from spectheory.cli.output import console, progress, require_free
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.files import write_whole
 from spectheory.core.provenance import model_name
 
-NEW_TOKENS = 128
+if TYPE_CHECKING:
+    from spectheory.planning.schedule_record import Schedule
+    from spectheory.results.tally import Tally
+
+PAGE = "comparison.html"
 
 
 def demo(
@@ -21,43 +26,57 @@ def demo(
         "build/demo"
     ),
     pair: PairOptions = SHIPPED,
+    source: PromptOptions = SHIPPED_PROMPTS,
     rounds: Annotated[int, typer.Option(min=1, help="Number of times that each forward is timed.")] = 4,
-    traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the rates.")] = 20,
+    traced: Annotated[int, typer.Option(min=1, help="Number of prompts to trace for the predictions.")] = 20,
     count: Annotated[int, typer.Option(min=1, help="Number of prompts to decode, after the traced ones.")] = 5,
     seed: Seed = 0,
 ) -> None:
-    """Measure a pair on this machine, plan, decode, compare with the prediction and with all other decoders."""
+    """Is speculation worth it for a model, on this machine and these prompts? Trace, profile, plan, decode and compare.
+
+    A target without a draft is decoded with the drafters that need no model.
+    """
     from reference.compare import RECORD, CompareSettings, compare
     from reference.measuring import decoded
-    from reference.planning_loop import RATES, measured_plan
-    from spectheory.report.comparison import decoder_rows, decoder_words
-    from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
-    from spectheory.report.terminal import plan_summary, tree_drawing
-    from spectheory.results.plan_comparison import compare as compared
+    from reference.planning_loop import measured_plan
+    from spectheory.report.comparison import comparison_page, decoder_rows, decoder_words
 
     require_free([], out / RECORD, force=True)
-    started, files, latency = time.perf_counter(), pair.open(), None
+    started, files, latency = time.perf_counter(), pair.open(alone=True), None
     console.print(f"target {model_name(files.names[0])}, draft {model_name(files.names[1])}")
-    prompts = PromptOptions().encoded(files, 0, traced + count)
+    prompts = source.encoded(files, 0, traced + count)
     models = files.load()
-    rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": NEW_TOKENS, "seed": seed}
-    for temperature in (0.0, 1.0):
+    rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": source.new_tokens, "seed": seed}
+    for temperature in (0.0, 1.0) if models.draft else ():
         folder = out / f"temperature-{temperature:g}"
         heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
         console.rule(heading)
-        with progress("trace, profile, plan, decode") as done:
+        with progress("trace, profile, plan") as done:
             measuring = {"temperature": temperature, "rounds": rounds, "latency": latency}
             chosen, _ = measured_plan(models, rows[0], folder, **settings, **measuring, done=done)
-            chosen.save(folder / "plan.json")
+        chosen.save(folder / "plan.json")
+        with progress("decode") as done:
             tally = decoded(models, chosen, rows[1], out=folder / "measured.json", skip=traced, done=done, **settings)
-        if latency is None:
-            console.print(latency_rows(chosen.latency))
+        _show(chosen, tally, folder, first=latency is None)
         latency = latency or chosen.latency
-        console.print(acceptance_rows(Acceptance.load(folder / RATES)), plan_summary(chosen))
-        drawing = tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
-        console.print(drawing, comparison_rows(compared(chosen, tally)))
     console.rule("all decoders")
+    degrees = (0.0,) if models.draft else (0.0, 1.0)
     with progress("compare") as done:
-        found = compare(out, models, *rows, CompareSettings((0.0,), **settings), done=done)
+        found = compare(out, models, *rows, CompareSettings(degrees, **settings), done=done)
+    write_whole(out / PAGE, comparison_page(found))
     console.print(decoder_rows(found), *decoder_words(found), sep="\n")
-    print(f"wrote the records into {out}; {time.perf_counter() - started:.0f} s in all")
+    print(f"wrote {out / PAGE} and the records; {time.perf_counter() - started:.0f} s in all")
+
+
+def _show(chosen: Schedule, tally: Tally, folder: Path, *, first: bool) -> None:
+    """Print a plan beside what it was made from and what was measured; the times of forwards only the first time."""
+    from reference.planning_loop import RATES
+    from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
+    from spectheory.report.terminal import plan_summary, tree_drawing
+    from spectheory.results.plan_comparison import compare
+
+    if first:
+        console.print(latency_rows(chosen.latency))
+    console.print(acceptance_rows(Acceptance.load(folder / RATES)), plan_summary(chosen))
+    drawing = tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
+    console.print(drawing, comparison_rows(compare(chosen, tally)))

@@ -105,8 +105,8 @@ class PairOptions:
     draft: Annotated[
         str | None,
         typer.Option(
-            help="Draft: a model like the target, or the folder of a draft head. `compare` also runs a target alone, "
-            "with drafters that need no model.",
+            help="Draft: a model like the target, or the folder of a draft head. `compare` and `demo` run a target "
+            "alone, with drafters that need no model.",
             show_default="shipped head, for the shipped target",
         ),
     ] = None
@@ -125,7 +125,7 @@ class PairOptions:
         if self.target and not self.draft and not alone:
             raise InputError(
                 "this command needs a draft beside --target: give --draft, or run drafters that need no model with "
-                "`spectheory compare`"
+                "`spectheory demo`"
             )
         for name in filter(None, (self.target, self.draft)):
             if is_gguf(name):

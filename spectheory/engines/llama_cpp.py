@@ -1,6 +1,6 @@
 """llama.cpp: statistics from its log, files of `llama-bench`, and a chain as flags.
 
-Builds b9235 (2026-05-22) to b11382 (2026-10-04), read 2026-11-21. Flags: `--spec-draft-n-max` by PR #22397,
+Builds b9235 (2026-05-22) to b11434, which ran here on 2026-11-27. Flags: `--spec-draft-n-max` by PR #22397,
 `--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13). The first build with these names is
 not known; b9235 has them (#23544). The default of `--spec-type` is `none`: `-md` alone loads a draft and never uses it
 (https://github.com/ggml-org/llama.cpp/issues/25345). The root is not counted.
@@ -14,8 +14,8 @@ Log lines of a request, from tools/server/server-context.cpp, where rates by pos
 `draft acceptance rate = ...` before PR #24536 (2026-06), then `draft acceptance = ..., mean acceptance length = ...,
 acceptance rate per position = (...)`, later `..., mean len = ...` with `acc per pos = (...)` on a line of its own, at
 trace level. The mean length is tau: 1 + accepted tokens / drafts. `eval time = ... ms / ... tokens` is the time of a
-request without its prompt. In `statistics draft-...: #calls(b,g,a) = ..., dur(b,g,a) = ... ms` (common/speculative.cpp)
-the middle figures are the calls that draft and their time, both since the start of the server.
+request after its first token, which is counted. In `statistics draft-...: #calls(b,g,a) = ..., dur(b,g,a) = ... ms`
+(common/speculative.cpp) the middle figures are the calls that draft and their time, both since the start of the server.
 
 llama-bench, from tools/llama-bench/llama-bench.cpp (stored commit 0104b151 of https://github.com/ggml-org/llama.cpp,
 read 2026-11-22): a test processes `n_prompt` tokens in forwards of at most `n_ubatch`, then `n_gen` tokens one by one,
@@ -42,7 +42,7 @@ from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, S
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 
-VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
+VERSIONS = dict.fromkeys(map(str, range(9235, 11435)), "--spec-draft-n-max")
 TYPES = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
 """The values of `--spec-type` for a whole model, an EAGLE-3 head, the module in the target's file, and n-gram lookup.
 """
@@ -193,9 +193,10 @@ def _of_server(line: str, min_trials: int) -> Statistics:
 def observe_log(text: str, min_trials: int) -> Observed:
     """A server by the times of its requests.
 
-    A cycle emits one token more than it accepts, so the cycles of a request are its tokens without those accepted.
+    A cycle emits one token more than it accepts, and the first token comes with the prompt, before the time starts. So
+    the cycles of a request are its tokens without the first one and those accepted.
     """
-    timed = [(float(ms) / 1e3, int(tokens)) for ms, tokens in re.findall(_EVAL, text)]
+    timed = [(float(ms) / 1e3, int(tokens) - 1) for ms, tokens in re.findall(_EVAL, text)]
     seconds, tokens = sum(row[0] for row in timed), sum(row[1] for row in timed)
     cycles = tokens - sum(int(accepted) for _, accepted, _ in re.findall(_SLOT, text))
     found = from_log(text, min_trials) if "draft acceptance" in text or "#gen drafts" in text else None

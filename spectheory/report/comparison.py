@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from spectheory.report.page import folded_table, prose_html, shell, sources_html
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.comparison import Comparison
 
@@ -41,7 +42,9 @@ def decoder_rows(record: Comparison) -> TextTable:
 
 
 def decoder_words(record: Comparison) -> Iterator[str]:
-    """Whether the predictions were right, whether greedy texts are equal, and which decoder is the fastest."""
+    """Whether speculation pays, by which decoder; whether the predictions were right and greedy texts are equal."""
+    for temperature in dict.fromkeys(one.temperature for one in record.decoders):
+        yield _fastest(record, temperature)
     errors = {i: error for i in range(len(record.decoders)) if (error := _error(record, i)) is not None}
     if errors:
         judged = [agrees for i in errors if (agrees := record.agrees(i)) is not None]
@@ -52,21 +55,33 @@ def decoder_words(record: Comparison) -> Iterator[str]:
     if greedy:
         equal = record.equal[:, greedy]
         yield f"Greedy text equals that of plain decoding for {equal.sum():,} of {equal.size:,} texts."
-    for temperature in dict.fromkeys(one.temperature for one in record.decoders):
-        yield _fastest(record, temperature)
+
+
+def comparison_page(record: Comparison) -> str:
+    """A page that says in words what to run, then lists all decoders."""
+    title = f"Is speculation worth it for {record.provenance.target or 'this model'}?"
+    words = (f"<p>{prose_html(sentence)}</p>" for sentence in decoder_words(record))
+    table = folded_table(decoder_rows(record), is_open=True)
+    return shell(title, *words, table, sources_html({"comparison": record.provenance}))
 
 
 def _fastest(record: Comparison, temperature: float) -> str:
     own = [i for i, one in enumerate(record.decoders) if one.temperature == temperature]
     theirs = [i for i in own if record.decoders[i].verifier is None]
-    best = max((i for i in own if i not in theirs), key=lambda i: record.speed[i])
     plain = next(i for i in own if record.decoders[i].name == "plain")
+    drafting = [i for i in own if i not in theirs and i != plain]
+    begin = f"At temperature {temperature:g} "
+    if not drafting:
+        return f"{begin}only plain decoding ran."
+    best = max(drafting, key=lambda i: record.speed[i])
+    _, low, high = record.ratio(best, plain)
+    pays = "pays" if low > 1 else "does not pay" if high < 1 else "may pay or not"
     beside = [(plain, "plain decoding in the same loop")]
     if theirs:
         other = max(theirs, key=lambda i: record.speed[i])
         beside.append((other, f"{record.decoders[other]}, the fastest of transformers"))
     times = " and ".join(f"{_times(record, best, other)} {what}" for other, what in beside)
-    return f"At temperature {temperature:g} the fastest is {record.decoders[best]}: {times}."
+    return f"{begin}speculation {pays}: the fastest, chosen on these prompts, is {record.decoders[best]}, {times}."
 
 
 def _times(record: Comparison, decoder: int, other: int) -> str:

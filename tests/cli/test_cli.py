@@ -76,14 +76,11 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
 
 
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["few", "all"])
-def test_the_demo_writes_its_records(run: Run, tiny_folders: Path, monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
+def test_the_demo_writes_its_records(run: Run, tiny_folders: Path, few: bool) -> None:
     """With shorter texts, fewer of them and fewer rounds of the profile; `make test-deep` runs it as it is."""
-    if few:
-        monkeypatch.setattr(sys.modules["spectheory.cli.demo"], "NEW_TOKENS", 32)
-    pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
-    status, out, err = run(
-        "demo", *pair, "--out", "demo", *(("--rounds", 1, "--traced", 8, "--count", 4) if few else ())
-    )
+    pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--prompt-tokens", 64)
+    less = ("--rounds", 1, "--traced", 8, "--count", 4, "--new-tokens", 32) if few else ()
+    status, out, err = run("demo", *pair, "--out", "demo", *less)
     assert status == 0, err
     assert "the fastest of transformers" in " ".join(out.split())
     assert ("4 of 4" if few else "5 of 5") in out
@@ -92,6 +89,17 @@ def test_the_demo_writes_its_records(run: Run, tiny_folders: Path, monkeypatch: 
         assert f"{plan.tau:.3f}" in out
         assert f"{tally.tau:.3f}" in out
         assert st.Acceptance.load(folder / "acceptance.json").trials is not None
+
+
+def test_the_demo_of_a_target_alone_answers_for_drafters_without_a_model(run: Run, tiny_folders: Path) -> None:
+    few = ("--traced", 3, "--count", 2, "--new-tokens", 16, "--prompt-tokens", 16)
+    out = printed(run("demo", "--target", tiny_folders / "target", "--out", "demo", *few))
+    page = Path("demo/comparison.html").read_text()
+    for temperature in ("0", "1"):
+        assert f"At temperature {temperature} speculation " in out
+        assert f"At temperature {temperature} speculation " in page
+    assert "prompt lookup" in page
+    assert "chain of 5" not in page
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ DRAFTED = {
     '{model_name="m"} 2.5\nsglang:spec_num_draft_tokens{model_name="m"} 5\n',
     "sglang-log": SGLANG_LINE.format("accept len: 2.50, accept rate: 0.375, ", 1000.0),
     "trtllm-stats": json.dumps(ITERATION | {"specDecodingStats": BLOCK}),
-    "llama.cpp-log": TIMED.format(12000.0, 1500) + "\ndraft acceptance = 0.37500 (900 accepted / 2400 generated), mean "
+    "llama.cpp-log": TIMED.format(12000.0, 1501) + "\ndraft acceptance = 0.37500 (900 accepted / 2400 generated), mean "
     "acceptance length = 2.50, acceptance rate per position = (0.750, 0.500, 0.250, 0.000)\nstatistics draft-simple: "
     "#calls(b,g,a) = 1 600 600, #gen drafts = 600, #acc drafts = 450, #gen tokens = 2400, #acc tokens = 900, "
     "dur(b,g,a) = 0.005, 3600.0, 0.500 ms",
@@ -66,7 +66,7 @@ PLAIN = {
     'sglang:inter_token_latency_seconds_count{model_name="m"} 600\n',
     "sglang-log": SGLANG_LINE.format("", 400.0),
     "trtllm-stats": json.dumps(ITERATION),
-    "llama.cpp-log": TIMED.format(12000.0, 600),
+    "llama.cpp-log": TIMED.format(12000.0, 601),
 }
 
 

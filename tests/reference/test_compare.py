@@ -200,11 +200,12 @@ def test_numbers_are_medians_and_ratios(tmp_path: Path) -> None:
     assert decoder_rows(record).rows[2] == (
         *("chain of 2, Greedy", "0", "2.10 ±0.1", "2.00 ±0", "+5.0%", "190", "200", "3/3"),
     )
-    accuracy, equal, fastest = decoder_words(record)
+    fastest, accuracy, equal = decoder_words(record)
     assert accuracy == "Predicted tau: median error 5.0% of 1 decoders, within the joint 95% interval for 1 of 1."
     assert equal == "Greedy text equals that of plain decoding for 12 of 12 texts."
     assert fastest.startswith(
-        "At temperature 0 the fastest is Goose, Greedy: 2.00 (95% 1.00 to 4.00) times plain decoding"
+        "At temperature 0 speculation may pay or not: the fastest, chosen on these prompts, is Goose, Greedy, "
+        "2.00 (95% 1.00 to 4.00) times plain decoding"
     )
     assert fastest.endswith("2.40 (95% 1.00 to 4.00) times HF plain, the fastest of transformers.")
     assert "1 prompt x" in decoder_rows(made_up(THREE[:1])).title
