@@ -1,0 +1,136 @@
+"""vLLM on this GPU: acceptance and throughput of chains, each written down before it is measured.
+
+python -m benchmarks.engines.vllm --target FOLDER --draft FOLDER --trace TRACE --prompts FILE --gpu h200_sxm --out OUT
+
+TRACE is a greedy trace of the same pair on other prompts: tau of the draft model is predicted by replay on its texts,
+and throughput by `spectheory.Deployment` with the shipped costs. The same command continues an interrupted run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import spectheory as st
+from reference.prompts import load_prompts
+from reference.tracing import replays
+from spectheory.core.files import write_whole
+from spectheory.verify import Greedy
+
+PLAIN, LENGTHS, BATCHES = "none:0", (1, 3, 5), (1, 8, 32)
+RUNS = (PLAIN, *(f"{method}:{length}" for length in LENGTHS for method in ("draft_model", "ngram")))
+"""What is measured, in order of worth: the method of vLLM and the number of drafted tokens."""
+NAMES = "qwen2.5-1.5b,qwen2.5-0.5b"
+FEWEST = 8
+"""Number of prompts at batch 1; larger batches decode all."""
+COUNTERS = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_accepted_tokens_per_pos")
+
+
+def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: int) -> dict[str, Any]:
+    """Throughput after the first token, and the counters of acceptance, at each batch size, in a process of its own."""
+    vllm: Any = import_module("vllm")
+    method, _, length = run.partition(":")
+    config: dict[str, Any] = {"method": method, "num_speculative_tokens": int(length)}
+    config |= {"model": draft} if method == "draft_model" else {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
+    engine = vllm.LLM(
+        model=target,
+        dtype="bfloat16",
+        max_model_len=1024,
+        max_num_seqs=max(BATCHES),
+        gpu_memory_utilization=0.5,
+        enable_prefix_caching=False,
+        disable_log_stats=False,
+        **({} if run == PLAIN else {"speculative_config": config}),
+    )
+
+    def seconds(group: list[str], tokens: int) -> float:
+        sampling, started = vllm.SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True), time.perf_counter()
+        engine.generate(group, sampling, use_tqdm=False)
+        return time.perf_counter() - started
+
+    def counted() -> dict[str, Any]:
+        found = {metric.name.removeprefix("vllm:spec_decode_"): metric for metric in engine.get_metrics()}
+        return {name: getattr(found[name], "values", None) or found[name].value for name in COUNTERS if name in found}
+
+    rows: dict[str, Any] = {"version": vllm.__version__}
+    for batch in BATCHES:
+        groups = [texts[i : i + batch] for i in range(0, FEWEST if batch == 1 else len(texts), batch)]
+        for tokens in (1, new_tokens):
+            seconds(groups[0], tokens)  # warms up
+        before = counted()
+        taken = sum(seconds(group, new_tokens) - seconds(group, 1) for group in groups)
+        emitted = (new_tokens - 1) * sum(map(len, groups))
+        rows[str(batch)] = {"tokens_per_second": emitted / taken, "before": before, "after": counted()}
+    return rows
+
+
+def predicted(gpu: str, names: str, trace: Path, context: int) -> dict[str, Any]:
+    """Tau of each length, and by batch size the throughput of plain decoding (0) and of each length."""
+    target, draft = names.split(",")
+    known, taus = replays(trace), {0: 1.0}
+    taus |= {length: known.replay(st.Tree.chain(length), Greedy()).tau for length in LENGTHS}
+    speeds = {}
+    for batch in BATCHES:
+        times = st.Deployment(gpu, target, draft, engine="vllm", context=context).latency(batch)
+        rates = {n: times.speedup(st.Tree.chain(n), tau, context) / times.plain(context) for n, tau in taus.items()}
+        speeds[str(batch)] = {str(n): batch * rate for n, rate in rates.items()}
+    return {"tau": {str(n): tau for n, tau in taus.items()}, "tokens_per_second": speeds}
+
+
+def main(
+    target: Annotated[Path, typer.Option(help="Folder of the target.")],
+    draft: Annotated[Path, typer.Option(help="Folder of the draft model.")],
+    trace: Annotated[Path, typer.Option(help="Folder of `spectheory trace` at temperature 0.")],
+    prompts: Annotated[Path, typer.Option(help="Prompts, JSON Lines.")],
+    gpu: Annotated[str, typer.Option(help="The GPU, as in `spectheory list gpus`.")],
+    out: Annotated[Path, typer.Option(envvar="OUT", help="Folder for the record.")],
+    names: Annotated[str, typer.Option(help="Names of both models in spectheory.")] = NAMES,
+    skip: Annotated[int, typer.Option(help="Number of prompts to skip: those of the trace.")] = 48,
+    count: Annotated[int, typer.Option(help="Number of prompts.")] = 64,
+    new_tokens: Annotated[int, typer.Option(help="Length of each text.")] = 128,
+    minutes: Annotated[float, typer.Option(help="Minutes after which no run begins.")] = 8,
+) -> None:
+    """Predict and measure vLLM with chains of 1, 3 and 5 tokens at 1, 8 and 32 sequences."""
+    file, ends = out / "vllm.json", time.perf_counter() + 60 * minutes
+    texts = list(map(str, load_prompts(prompts, count, skip)))
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+
+    def save() -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(found, indent=1) + "\n")
+
+    if not found:
+        stamp = st.Provenance.now("benchmarks.engines.vllm", device=gpu, packages=("torch",))
+        found |= {"provenance": stamp.to_dict(), "predicted": predicted(gpu, names, trace, 256), "measured": {}}
+        save()
+    for run in RUNS:
+        if run not in found["measured"] and time.perf_counter() < ends:
+            with ProcessPoolExecutor(1, get_context("spawn")) as child:
+                given = str(target), str(draft), texts, new_tokens
+                found["measured"][run] = child.submit(measured, run, *given).result()
+            save()
+        if run in found["measured"]:
+            show(found, run)
+
+
+def show(found: dict[str, Any], run: str) -> None:
+    """Print a run: throughput and tau, measured, and predicted for the draft model."""
+    method, _, length = run.partition(":")
+    for batch in map(str, BATCHES):
+        row, guess = found["measured"][run][batch], found["predicted"]
+        drafts, accepted = (row["after"].get(name, 0) - row["before"].get(name, 0) for name in COUNTERS[::2])
+        tau = 1 + accepted / drafts if drafts else 1.0
+        known = method != "ngram"
+        said = f", predicted {guess['tau'][length]:.3f} and {guess['tokens_per_second'][batch][length]:.0f}" * known
+        print(f"{run}, batch {batch}: tau {tau:.3f}, {row['tokens_per_second']:.0f} tokens a second{said}", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
