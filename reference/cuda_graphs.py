@@ -235,9 +235,9 @@ class GraphedModel(CachedModel):
         return logits, highest, best, self.states if self.taps else None
 
     def _graph(self, key: Hashable, work: Callable[[], Any], kept: object) -> tuple[torch.cuda.CUDAGraph, Any, object]:
-        graphs, generator = self.space.graphs, self.space.generator
+        graphs = self.space.graphs
         if key not in graphs:
-            graphs[key] = *captured(work, generator), kept
+            graphs[key] = *captured(work, self.space.generator), kept
         return graphs[key]
 
     def _replay(self, graph: tuple[torch.cuda.CUDAGraph, Any, object]) -> Any:
@@ -252,11 +252,8 @@ def _read(count: int, base: int, start: int, rows: TreeRows | None, first: int) 
     return [base + depth + 1 for depth in rows.depth[0, first : first + count].tolist()]
 
 
-def captured(work: Callable[[], Any], *generators: Generator) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """`work`, which reads no number back, as a graph, and what it returns: tensors that each replay overwrites.
-
-    Random numbers that `work` draws come from these generators.
-    """
+def captured(work: Callable[[], Any], generator: Generator) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """`work`, which draws from `generator`, as a graph, and what it returns: tensors that each replay overwrites."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -264,7 +261,6 @@ def captured(work: Callable[[], Any], *generators: Generator) -> tuple[torch.cud
             work()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    for generator in generators:
-        graph.register_generator_state(generator)
+    graph.register_generator_state(generator)
     with torch.cuda.graph(graph):
         return graph, work()

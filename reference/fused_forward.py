@@ -49,7 +49,7 @@ AttentionInterface.register(ATTENTION, grouped_attention)
 
 def groups_attention(config: PretrainedConfig) -> bool:
     """Whether a fused model has `grouped_attention`: in place of SDPA, but not of what the model computes itself."""
-    return config._attn_implementation in ("sdpa", ATTENTION)
+    return config._attn_implementation == "sdpa"
 
 
 Forwards = list[tuple[nn.Module, Callable[..., Tensor]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -33,6 +34,7 @@ from spectheory.verify import TopDown, Verifier, name_of
 LARGEST = 257
 """The largest forward that is timed by default: the root and 256 nodes."""
 CONTEXTS = (64, 256, 512)
+FEWEST_ROUNDS, MOST_SECONDS = 3, 60
 LEVELS = 4
 """Levels of the deeper trees with which overheads are measured, and number of draft forwards timed in a row."""
 SAMPLE_AND_MATCH = TopDown(NSS())
@@ -67,7 +69,8 @@ def profile(
     A size is a number of `tokens`, by default `forward_sizes`, after a number of cached tokens (`contexts`). The models
     take turns, as in decoding: a forward of the target, then several of the draft. Each size is run twice and the
     second run is timed, because a decoder repeats its sizes, so that weights and code are in the caches. `temperature`,
-    `top_k` and `top_p` matter for the overheads only. `done` is called with the finished and all rounds.
+    `top_k` and `top_p` matter for the overheads only. `done` is called with the finished and all rounds. With large
+    models, rounds after the first `FEWEST_ROUNDS` are left out when a context has taken `MOST_SECONDS`.
 
     Raises:
         LogitsError: a model returns logits that give no probabilities.
@@ -84,16 +87,18 @@ def profile(
             f"{pair.context}: profile smaller contexts, or a smaller --largest"
         )
     rng = np.random.default_rng(seed)
-    seconds = np.empty((2, len(contexts), len(tokens), rounds))
+    seconds = np.full((2, len(contexts), len(tokens), rounds), np.nan)
     for c, context in enumerate(contexts):
-        models = _filled(pair, context, rng)
+        models, ends = _filled(pair, context, rng), time.perf_counter() + MOST_SECONDS
         for turn in range(rounds):
+            if turn >= FEWEST_ROUNDS and time.perf_counter() > ends:
+                break
             for n in rng.permutation(len(tokens)):
                 for _ in range(2):
                     seconds[:, c, n, turn] = _forwards(pair, models, int(tokens[n]), rng)
             done(c * rounds + turn + 1, len(contexts) * rounds)
-    median = np.median(seconds, axis=-1)
-    spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
+    low, median, high = np.nanquantile(seconds, [0.25, 0.5, 0.75], axis=-1)
+    spread = high - low
     measured = Latency(
         tokens=np.asarray(tokens),
         contexts=np.asarray(contexts),
@@ -211,11 +216,8 @@ def _overhead(
     On CUDA a graph holds more than the forwards, and a meter would hold up the host: there it is what the forwards of
     `latency` leave of a cycle, after a text in which graphs are captured.
     """
-    decoder, on_device, shares = (
-        Decoder(pair, PlannedTree(tree), sampling, verifier, ()),
-        pair.device.type == "cuda",
-        [],
-    )
+    decoder = Decoder(pair, PlannedTree(tree), sampling, verifier, ())
+    on_device, shares = pair.device.type == "cuda", []
     context = int(latency.contexts[0])
     forwards = latency.draft_levels(tree, context) + latency.target(tree.budget + 1, context)
     for seed in range(OVERHEAD_TEXTS + on_device):

@@ -23,30 +23,39 @@ MOST_DRAWN = 3
 def schedule_rows(schedule: Schedule, *, explained: bool = True) -> TextTable:
     """One row for each range of batch sizes with the same answer and the same source of times.
 
-    The numbers in a row are for its first batch size. The note says what the columns are if it is `explained`.
+    The numbers in a row are for its first and its last batch size. The note says what the columns are if it is
+    `explained`.
     """
     rows = []
+    halves = [
+        None if ends is None else (ends[1] - ends[0]) / 2
+        for ends in map(schedule.speedup_interval, range(len(schedule.batches)))
+    ]
     mixed = schedule.computed.any() and not schedule.computed.all()
     for first, last, tree, computed in schedule.answers():
-        at = int(np.searchsorted(schedule.batches, first))
-        interval = schedule.speedup_interval(at)
+        ends = np.searchsorted(schedule.batches, [first, last]).tolist()
+
+        def both(pattern: str, values: Any, ends: list[int] = ends) -> str:
+            texts = [MISSING if (value := values[end]) is None else pattern.format(value) for end in ends]
+            return " to ".join(dict.fromkeys(texts))
+
         rows.append(
             (
                 span(first, last) + " *" * bool(mixed and not computed),
                 tree_in_words(tree).replace(" nodes", ""),
-                f"{schedule.taus[schedule.choice[at]]:.2f}",
-                f"{schedule.tokens_per_second[at]:,.0f}",
-                f"{schedule.speedups[at]:.2f}x",
-                f"{(interval[1] - interval[0]) / 2:.2f}" if interval else MISSING,
-                f"{schedule.chain_speedups[at]:.2f}x",
+                f"{schedule.taus[schedule.choice[ends[0]]]:.2f}",
+                both("{:,.0f}", schedule.tokens_per_second),
+                both("{:.2f}x", schedule.speedups),
+                both("{:.2g}", halves),
+                both("{:.2f}x", schedule.chain_speedups),
             )
         )
     compared = "For each number of nodes, depth and width, the tree with the most tokens per target call was compared."
     if schedule.is_replayed:
         compared = "Trees that the rates propose, and chains, were replayed on recorded texts and compared."
     columns = (
-        f"{compared} Numbers are for the first batch size of a row; ± is half the 95% interval of the speedup. Chain: "
-        "speedup of the fastest chain."
+        f"{compared} Numbers are for the first and the last batch size of a row; ± is half the 95% interval of the "
+        "speedup. Chain: speedup of the fastest chain."
     )
     return TextTable(
         title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",

@@ -40,6 +40,16 @@ def test_a_row_has_one_source_of_times() -> None:
     assert [row[0] for row in schedule_rows(alone).rows] == ["4"]
 
 
+def test_a_row_shows_its_first_and_its_last_batch_size() -> None:
+    place = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3", context=512)
+    planned = place.schedule(st.Acceptance.by_rank([0.75]), [1, 64, 256], max_budget=3)
+    (row,) = schedule_rows(planned).rows
+    assert row[0] == "1 to 256"
+    low, high = planned.speedups[[0, -1]]
+    assert row[4] == f"{low:.2f}x to {high:.2f}x"
+    assert low > high + 0.1
+
+
 def test_a_record_of_computed_times_is_no_measured_one(tmp_path: Path, rates_file: Path) -> None:
     measured_record(tmp_path, 1)
     st.Latency.roofline(**PAIR, batch=2).save(where(tmp_path, 2))
