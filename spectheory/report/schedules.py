@@ -34,20 +34,15 @@ def schedule_rows(schedule: Schedule, *, explained: bool = True) -> TextTable:
     mixed = schedule.computed.any() and not schedule.computed.all()
     for first, last, tree, computed in schedule.answers():
         ends = np.searchsorted(schedule.batches, [first, last]).tolist()
-
-        def both(pattern: str, values: Any, ends: list[int] = ends) -> str:
-            texts = [MISSING if (value := values[end]) is None else pattern.format(value) for end in ends]
-            return " to ".join(dict.fromkeys(texts))
-
         rows.append(
             (
                 span(first, last) + " *" * bool(mixed and not computed),
                 tree_in_words(tree).replace(" nodes", ""),
                 f"{schedule.taus[schedule.choice[ends[0]]]:.2f}",
-                both("{:,.0f}", schedule.tokens_per_second),
-                both("{:.2f}x", schedule.speedups),
-                both("{:.2g}", halves),
-                both("{:.2f}x", schedule.chain_speedups),
+                _at_ends("{:,.0f}", schedule.tokens_per_second, ends),
+                _at_ends("{:.2f}x", schedule.speedups, ends),
+                _at_ends("{:.2g}", halves, ends),
+                _at_ends("{:.2f}x", schedule.chain_speedups, ends),
             )
         )
     compared = "For each number of nodes, depth and width, the tree with the most tokens per target call was compared."
@@ -63,6 +58,11 @@ def schedule_rows(schedule: Schedule, *, explained: bool = True) -> TextTable:
         rows=tuple(rows),
         note=" ".join([_where_it_pays(schedule), *[columns] * explained, _where_times_are_from(schedule)]),
     )
+
+
+def _at_ends(pattern: str, values: Any, ends: list[int]) -> str:
+    texts = [MISSING if (value := values[end]) is None else pattern.format(value) for end in ends]
+    return " to ".join(dict.fromkeys(texts))
 
 
 def _where_it_pays(schedule: Schedule) -> str:
