@@ -30,6 +30,7 @@ extensions = [
     "mathml",
     "pictures",
     "public_names",
+    "rules",
 ]
 exclude_patterns = ["extensions", "pictures/*.py", "*.py"]
 html_math_renderer = "mathml"

@@ -1,4 +1,4 @@
-"""The pages of verifiers and of the zoo, the paper and its picture are what the code says; the notebook runs."""
+"""The listed rules are lossless, the paper and its picture are what the code says, and the notebook runs."""
 
 from __future__ import annotations
 
@@ -14,53 +14,31 @@ from typing import Any
 import pytest
 
 import spectheory as st
-from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen
-from tests.enumeration import covering
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 NOTEBOOK = ROOT / "notebooks" / "budgets_and_acceptance.ipynb"
-PAGE = (DOCS / "verifiers.md").read_text(encoding="utf-8")
-GENERATE = runpy.run_path(str(DOCS / "generate_verifiers.py"))
-RULES = GENERATE["rules"]()
-DRAFTS = {name: int(drafts.replace(",", "")) for name, drafts in re.findall(r"\| `(.*?)` .* ([\d,]+) drafts \|", PAGE)}
-CERTIFIED = covering(
-    [rule for rule in RULES if DRAFTS[repr(rule)] < 2_000],
-    lambda rule: (*rule.rules, getattr(rule, "takes", "one node")),
-)
-"""Rules with few drafts, for each draw rule and each kind of draft. Deep, all of them."""
+SOLVERS = [rule for solver in st.otlp.solvers() for rule in (solver, *solver.variants())]
 
 
 @pytest.mark.usefixtures("factors_found_once")
+@pytest.mark.parametrize("cases", [{"sizes": (2,), "cases": 1}, pytest.param({"cases": 60}, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("rule", [*SOLVERS, *st.verify.verifiers()], ids=repr)
+def test_every_listed_rule_is_lossless(rule: Any, cases: dict[str, Any]) -> None:
+    assert st.certify_verifier(rule, **cases).verdict.name == "LOSSLESS"
+
+
 @pytest.mark.parametrize(
-    "rule",
-    [pytest.param(rule, marks=[] if rule in CERTIFIED else [pytest.mark.deep]) for rule in RULES],
-    ids=repr,
+    ("module", "base", "others"),
+    [
+        (st.otlp, st.otlp.Solver, {st.otlp.ArgMax}),
+        (st.verify, st.verify.Verifier, {st.verify.BottomUp, st.verify.Greedy, st.verify.TopDown}),
+    ],
 )
-def test_the_certificate_of_a_rule_is_reached_again(rule: Any) -> None:
-    row = GENERATE["row"](rule, GENERATE["CASES"])
-    assert row in PAGE.splitlines(), "run python docs/generate_verifiers.py"
-    assert "LOSSLESS" in row
-
-
-def test_the_page_of_verifiers_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but the certificates, which the test above computes."""
-    known = {row.split(" | ")[0]: row for row in PAGE.splitlines() if row.startswith("| `")}
-    monkeypatch.setitem(GENERATE["verifiers"].__globals__, "row", lambda rule, cases: known[f"| `{rule!r}`"])
-    assert GENERATE["verifiers"](PAGE).splitlines() == PAGE.splitlines(), "run python docs/generate_verifiers.py"
-    not_listed = {st.otlp.ArgMax, st.verify.BottomUp, st.verify.Greedy, st.verify.TopDown}
-    for module, base in ((st.otlp, st.otlp.Solver), (st.verify, st.verify.Verifier)):
-        for name, rule in inspect.getmembers(module, inspect.isclass):
-            if issubclass(rule, base) and not inspect.isabstract(rule) and rule not in not_listed:
-                assert f"### {name}\n" in PAGE, name
-
-
-def test_the_page_of_the_zoo_names_every_specimen_with_its_verdict() -> None:
-    rows = (DOCS / "zoo.md").read_text(encoding="utf-8").splitlines()
-    for specimen in (*SPECIMENS, *STEPS):
-        (row,) = [row for row in rows if row.startswith(f"| {specimen.name} |")]
-        right = "| LOSSLESS |" if isinstance(specimen, Specimen) else "| WITHIN |"
-        assert (right if specimen.is_lossless else "| LOSSY |") in row
+def test_every_rule_is_listed(module: Any, base: type, others: set[type]) -> None:
+    public = {rule for _, rule in inspect.getmembers(module, inspect.isclass) if issubclass(rule, base)}
+    listed = {type(rule) for rule in (*SOLVERS, *st.verify.verifiers())}
+    assert {rule for rule in public if not inspect.isabstract(rule)} - listed == others & public
 
 
 def test_every_citation_is_in_the_bibliography_and_is_used() -> None:
