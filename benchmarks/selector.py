@@ -1,6 +1,6 @@
-"""The selector of delayed trees against static trees and oracles: the measured section of docs/selector.md.
+"""The selector of delayed trees against static trees and oracles: the tables of docs/selector.md.
 
-python -m benchmarks.selector --work FOLDER
+python -m benchmarks.selector --work FOLDER --out PAGE.md
 
 The 36 held-out files are in two halves: one for the choices, one that is judged.
 """
@@ -14,14 +14,13 @@ from pathlib import Path
 import torch
 
 from benchmarks.training import held_out_texts
-from benchmarks.validation.page import fill
 from reference.judge import HeldOutTexts
 from reference.selector import compare_selectors, selector_labels, train_selector
 from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
 from spectheory import Latency
+from spectheory.core.files import write_whole
 from spectheory.report.tables import markdown_table
 
-PAGE = Path(__file__).parents[1] / "docs" / "selector.md"
 MEASURED = Path(__file__).with_name("selector_latency.json")
 """Seconds of the shipped pair, by `spectheory profile`."""
 VERIFIERS = ("Naive", "SpecInfer")
@@ -31,9 +30,10 @@ MOST = {"judged": 16, "trained": 350}
 
 
 def main() -> None:
-    """Compute the labels, train a selector for each verifier, latency and seed, compare, and write the page."""
+    """Compute the labels, train a selector for each verifier, latency and seed, compare, and write the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.selector", description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for texts")
+    parser.add_argument("--out", type=Path, required=True, help="write the tables here, in Markdown")
     parser.add_argument("--seeds", type=int, default=3, help="number of trainings")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -54,7 +54,7 @@ def main() -> None:
                 paired = found.difference(one, other)
                 parts.append(f"- {one} against {other}: {paired.percent:+.2f} ± {paired.half_width(LEVEL):.2f}%")
             print("\n".join(parts[-6:]), flush=True)
-    fill(PAGE, "\n".join(parts))
+    write_whole(given.out, "\n".join(parts))
 
 
 def half_of(texts: HeldOutTexts, half: str, most: int) -> HeldOutTexts:

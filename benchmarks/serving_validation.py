@@ -1,4 +1,4 @@
-"""Judge the serving simulator on published curves: python -m benchmarks.serving_validation fills in docs/serving.md."""
+"""Judge the serving simulator on published curves: python -m benchmarks.serving_validation --out PAGE.md."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.validation.page import fill
 from benchmarks.validation.predicting import target_of
 from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
 from simulate import Requests, Server, StepTimes, Tier, serve
 from spectheory import Acceptance, CalibratedCosts, Deployment, InputError, Latency, Tree, calibrate
+from spectheory.core.files import write_whole
 from spectheory.engines import Run
 from spectheory.report.tables import MISSING, TextTable, markdown_table
 from spectheory.results.serving import ServingRun
 
-PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
 AIM = 0.1
 """The largest median error of the published curves with which the command exits with 0."""
 LEAST = 3
@@ -262,9 +261,10 @@ def _curve_table(found: Iterable[Curve]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 1 if the curves are off by more than the aim."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serving_validation", description=__doc__)
-    parser.add_argument("--out", type=Path, default=PAGE, help="page whose measured section is written")
+    parser.add_argument("--out", type=Path, help="write the tables here, in Markdown")
     out, found = parser.parse_args(arguments).out, judged(curves())
-    fill(out, document(found))
+    if out:
+        write_whole(out, f"\n{document(found)}\n")
     print(_family_table(found))
     return int(median_error(found) > AIM)
 

@@ -18,6 +18,8 @@ if not (CLAIMS_PAGE := HERE / "claims.md").exists():  # `make claims` writes it 
 
     CLAIMS_PAGE.write_text(unchecked_markdown(), encoding="utf-8")
 
+TABLES = HERE.parent / "build" / "tables"  # `make docs` writes tables here, which end the pages of their names
+
 project = "spectheory"
 release = version = spectheory.__version__
 project_copyright = "the authors of spectheory"
@@ -78,6 +80,9 @@ def setup(app: Sphinx) -> None:
 
 
 def rewrite(app: Sphinx, page: str, source: list[str]) -> None:
+    if (tables := TABLES / f"{page}.md").exists():
+        source[0] += tables.read_text(encoding="utf-8")
+        app.env.note_dependency(tables)
     text = ANCHOR.sub(r"(\1)=", source[0])
     text = PATTERN.sub(lambda found: found[0] if any(Path(app.srcdir).glob(f"{found[0]}.md")) else "", text)
     source[0] = ABOVE.sub(lambda found: f"](/{PAGES[found[1]]}", text)

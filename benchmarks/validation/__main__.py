@@ -1,4 +1,4 @@
-"""Judge the time model by published measurements: python -m benchmarks.validation FILE.csv --out docs/validation.md."""
+"""Judge the time model by published measurements: python -m benchmarks.validation FILE.csv --out PAGE.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.validation.calibrating import calibrated
 from benchmarks.validation.cost_table import fit_to
 from benchmarks.validation.errors import Fit, classes_text, left_out, predicted
 from benchmarks.validation.fitting import fit
-from benchmarks.validation.page import Judged, class_tables, document, fill, unread_table
+from benchmarks.validation.page import Judged, class_tables, document, unread_table
 from benchmarks.validation.predicting import Seconds, predict, shipped
 from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
 from spectheory import InputError
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="CSV files with the columns of published.csv, the default"
     )
-    parser.add_argument("--out", type=Path, help="page whose measured section is written")
+    parser.add_argument("--out", type=Path, help="write the tables here, in Markdown")
     parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
     parser.add_argument(
         "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to FILE, write them here"
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         judged = judge(*files, leave_one_source_out=left_one_out)
         if options.out:
-            fill(options.out, document(judged))
+            write_whole(options.out, document(judged))
         if options.classes_to:
             write_whole(options.classes_to, classes_text(judged.columns[LEFT_OUT], judged.columns[CALIBRATED]))
     except InputError as error:

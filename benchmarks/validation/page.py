@@ -1,4 +1,4 @@
-"""The measured section of docs/validation.md: errors by class and by source, the worst rows, fitted costs."""
+"""The tables of the page on validation: errors by class and by source, the worst rows, fitted costs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from benchmarks.validation.cost_table import SUPPORT, supports
 from benchmarks.validation.errors import CLASSES, Errors, Prediction, class_of, grouped, worst
 from benchmarks.validation.parameters import ALL, POOLED, PRIOR_SOURCES, Parameters, prior
 from benchmarks.validation.rows import Row, Unread
-from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import ANY
 from spectheory.report.tables import MISSING, TextTable, markdown_table
 
 REASONS = Path(__file__).with_name("reasons.csv")
-BEGIN, END = "<!-- measured -->\n", "<!-- end of measured -->"
-"""Between these two comments programs write into a page; the text around them is written by hand."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +40,11 @@ class Judged:
         return list(dict.fromkeys(one.row.file for one in first))
 
 
-def fill(page: Path, text: str) -> None:
-    """Write the measured section of a page. A page without one gets it at its end."""
-    before, _, rest = (page.read_text(encoding="utf-8") if page.exists() else "").partition(BEGIN)
-    after = rest.partition(END)[2] or "\n"
-    write_whole(page, f"{before}{BEGIN}\n{text}\n\n{END}{after}")
-
-
 def document(judged: Judged) -> str:
-    """The measured section."""
+    """The tables in Markdown, with a heading above each kind."""
     plain = {title: found for title, found in judged.columns.items() if "calibrated" not in title}
     parts = [
+        "",
         _counts(judged),
         "## Errors by class of deployment",
         *map(_markdown, class_tables(judged)),
@@ -69,7 +60,7 @@ def document(judged: Judged) -> str:
         "## Rows that were not predicted",
         _markdown(unread_table(judged.unread)) if judged.unread else "None.",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) + "\n"
 
 
 def _markdown(table: TextTable) -> str:

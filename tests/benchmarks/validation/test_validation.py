@@ -24,7 +24,6 @@ from benchmarks.validation.errors import (
     worst,
 )
 from benchmarks.validation.fitting import fit
-from benchmarks.validation.page import BEGIN, END
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
 from benchmarks.validation.predicting import Seconds, predict, shipped
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
@@ -193,14 +192,10 @@ def test_placements_and_classes() -> None:
     assert class_of(replace(plain, gpus=4)) == "several GPUs"
 
 
-def test_the_measured_section_of_a_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tables_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, page = write(tmp_path / "rows.csv", GOOD, GOOD | {"gpu": "abacus"}), tmp_path / "page.md"
-    page.write_text(f"above\n\n{BEGIN}\nold\n\n{END}\nbelow\n", encoding="utf-8")
     assert main([str(file), "--out", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"above\n\n{BEGIN}")
-    assert text.endswith(f"{END}\nbelow\n")
-    assert "old" not in text
     for words in ("1 rows of 1 sources in `rows.csv`", "dense 16-bit, one request", "abacus"):
         assert words in text
     assert "dense 16-bit, one request" in capsys.readouterr().out
