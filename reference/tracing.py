@@ -256,7 +256,7 @@ def read_trace(folder: Path) -> list[dict[str, Any]]:
         raise InputError(f"{folder / TRACE_FILE} is damaged: remove it and record again") from error
 
 
-def replays(folder: Path, pair: Pair | None = None, *, rates: Acceptance | None = None, seed: int = 0) -> Replays:
+def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0) -> Replays:
     """The texts of a trace, ready to replay any tree and verifier on them.
 
     At temperature 0 they are replayed by their ranks, otherwise by p and q from one forward of each text.
@@ -264,26 +264,19 @@ def replays(folder: Path, pair: Pair | None = None, *, rates: Acceptance | None 
     Args:
         folder: folder of the trace.
         pair: the pair that the trace was recorded with. If None, it is loaded as it was recorded where it is needed.
-        rates: acceptance rates that are used with these texts.
         seed: seed of the drafts that are drawn in addition to the tokens of a text.
 
     Raises:
-        InputError: the folder holds no trace or a damaged one; `rates` were counted with another sampling than that of
-            the trace; or above temperature 0, `pair` is another pair, or the pair is no longer where the trace names
-            it.
+        InputError: the folder holds no trace or a damaged one; or above temperature 0, `pair` is another pair, or the
+            pair is no longer where the trace names it.
     """
-    found = ranks(folder)
-    stamp = stamp_of(folder)
-    if rates is not None and rates.provenance.temperature is not None and rates.provenance.sampling != stamp.sampling:
-        raise InputError(
-            f"trace {folder} has {stamp.sampling}, but the acceptance rates have {rates.provenance.sampling}: "
-            "use the rates of this trace"
-        )
-    if not stamp.temperature:
-        candidates = int(str(stamp.settings["candidates"]))
-        return Replays(GreedyText(one, candidates) for one in found)
-    depths = int(str(stamp.settings.get("depths", 1)))
-    return Replays(forced_texts(*traced_texts(folder, pair), Sampling.of(stamp), depths), seed=seed)
+    found, stamp = ranks(folder), stamp_of(folder)
+    if stamp.temperature:
+        depths = int(str(stamp.settings.get("depths", 1)))
+        texts = forced_texts(*traced_texts(folder, pair), Sampling.of(stamp), depths)
+    else:
+        texts = (GreedyText(one, int(str(stamp.settings["candidates"]))) for one in found)
+    return Replays(texts, seed=seed, sampling=stamp.sampling)
 
 
 def traced_texts(folder: Path, pair: Pair | None = None) -> tuple[Pair, list[list[int]], list[list[int]]]:

@@ -172,7 +172,7 @@ def plan(
     rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
-    texts = None if trace is None else _replays(trace, rates)
+    texts = None if trace is None else _replays(trace)
     if tree is not None:
         chosen = evaluate(tree_in(tree), rates, seconds, context=context, replays=texts)
     else:
@@ -263,7 +263,7 @@ def schedule(
         output_tokens=answer,
         costs=None if costs is None else CalibratedCosts.load(costs),
     )
-    texts = None if trace is None else _replays(trace, rates)
+    texts = None if trace is None else _replays(trace)
     with progress("trees") as tell:
         limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": texts}
         planned = place.schedule(rates, **sizes, **limits, progress=tell)
@@ -284,11 +284,10 @@ def rates_of(source: Path) -> Acceptance:
     return replace(rates, provenance=stamp)
 
 
-def _replays(folder: Path, rates: Acceptance) -> Replays:
-    """The texts of a trace, whose sampling the rates must share."""
+def _replays(folder: Path) -> Replays:
     from reference.tracing import replays
 
-    return replays(folder, rates=rates)
+    return replays(folder)
 
 
 def batches_of(text: str) -> Sequence[int]:

@@ -105,13 +105,16 @@ class Replays:
             these draws.
         samples: number of such draws over which each probability is averaged. One draw is unbiased too.
         first: the position in each text where the first cycle starts.
+        sampling: how the texts were sampled, as `Provenance.sampling` says it; empty if that is not known.
 
     Raises:
         InputError: there is no text, the texts are of several kinds, or a setting is out of range.
     """
 
-    def __init__(self, texts: Iterable[Text], *, seed: int = 0, samples: int = 1, first: int = 1) -> None:
-        self.texts = list(texts)
+    def __init__(
+        self, texts: Iterable[Text], *, seed: int = 0, samples: int = 1, first: int = 1, sampling: str = ""
+    ) -> None:
+        self.texts, self.sampling = list(texts), sampling
         if not self.texts:
             raise InputError("texts must hold at least one text, got none")
         if len({type(text) for text in self.texts}) > 1:

@@ -78,11 +78,18 @@ def test_a_trace_is_of_its_sampling(tiny: Pair, tmp_path: Path) -> None:
     rates = acceptance(tmp_path, min_trials=1)
     assert Sampling.of(rates.provenance) == sampling
     assert rates.provenance.sampling == "temperature 1 and top-k 8 and top-p 0.9"
-    for text in replays(tmp_path, tiny, rates=rates).texts:
+    texts = replays(tmp_path, tiny)
+    for text in texts.texts:
         assert isinstance(text, TargetText)
         assert ((text.p > 0).sum(1) <= 8).all()
     unlimited = replace(rates, provenance=rates.provenance.replace(top_k=None))
-    refuses("has temperature 1 and top-k 8 and top-p 0.9, but the .* have", replays, tmp_path, rates=unlimited)
+    refuses(
+        "replays have texts of temperature 1 and top-k 8 and top-p 0.9, but the acceptance rates have",
+        st.plan,
+        unlimited,
+        st.Latency.constant(draft_seconds=0.1),
+        replays=texts,
+    )
     for other in (Sampling(1.0), Sampling(1.0, 7, 0.9), Sampling(0.9, 8, 0.9)):
         refuses("holds a trace with", record_trace, tiny, prompts(3), settings(other), tmp_path)
     refuses("top_k=5 and top_p=1 have no effect at temperature 0", TraceSettings, "random", top_k=5)
