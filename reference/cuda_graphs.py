@@ -163,24 +163,29 @@ class GraphedModel(CachedModel):
         return found
 
     def _forward(self, tokens: Tensor, base: int, rows: TreeRows | None, first: int) -> Tensor:
-        count, start = tokens.shape[1], self.length
-        end = first + count
-        if self.run_base is not None:
-            where = self.space.where[0]
-            depth, mask = (None, None) if rows is None else rows.nodes(first, end)
-            before, cached = base - self.run_base, start - self.run_base
-            logits, highest, *_ = self._compute(tokens, where + before, where + cached, depth, mask)
-            self.run_highest.append(highest)
-            self.run_read += _read(count, before, cached, rows, first)
-            self.cache.rows += count
-            return logits
+        if (run := self.run_base) is not None:
+            return self._in_a_run(tokens, base - run, self.length - run, rows, first)
+        count, end = tokens.shape[1], first + tokens.shape[1]
         size, width = (next((size for size in SIZES if size >= least), 0) for least in (count, end))
         self._make_room(max(size, count))
         if not width or not self.cache.stacks or (rows is None and count > MOST_TEXT):
             places = () if rows is None else rows.after(base, first, end)
-            placed = dict(zip(("position_ids", "attention_mask"), places, strict=False))
-            return self._call(tokens, **placed)
-        space = self.space
+            return self._call(tokens, **dict(zip(("position_ids", "attention_mask"), places, strict=False)))
+        return self._replayed(tokens, base, rows, first, size, width)
+
+    def _in_a_run(self, tokens: Tensor, before: int, cached: int, rows: TreeRows | None, first: int) -> Tensor:
+        """A forward while `run` captures its work; its places are relative to the tokens before the run."""
+        count, where = tokens.shape[1], self.space.where[0]
+        depth, mask = (None, None) if rows is None else rows.nodes(first, first + count)
+        logits, highest, *_ = self._compute(tokens, where + before, where + cached, depth, mask)
+        self.run_highest.append(highest)
+        self.run_read += _read(count, before, cached, rows, first)
+        self.cache.rows += count
+        return logits
+
+    def _replayed(self, tokens: Tensor, base: int, rows: TreeRows | None, first: int, size: int, width: int) -> Tensor:
+        """A forward by the graph of `size` tokens, after `width` nodes of a tree at most."""
+        space, count, start = self.space, tokens.shape[1], self.length
         if tokens.is_cpu:
             space.inputs[: 2 + count].copy_(torch.tensor([base, start, *tokens[0].tolist()]))
         else:
@@ -188,13 +193,7 @@ class GraphedModel(CachedModel):
             space.tokens[:, :count].copy_(tokens)
         depth = mask = None
         if rows is not None:
-            own_depth, own_mask = rows.nodes(first, end)
-            depth, mask = space.depth[:, :size], space.mask[:size, :width]
-            if space.tree is not own_mask:
-                depth[:, :count].copy_(own_depth)
-                mask[:count, :end].copy_(own_mask)
-                mask[:count, end:] = self.lowest
-                space.tree = own_mask
+            depth, mask = self._tree(rows, first, first + count, size, width)
         key = size, width if rows is not None else 0, self.taps, self.vocab_size
         work = partial(self._compute, space.tokens[:, :size], space.where[0], space.where[1], depth, mask)
         logits, highest, best, states = self._replay(self._graph(key, work, None))
@@ -205,6 +204,18 @@ class GraphedModel(CachedModel):
         read = _read(count, base, start, rows, first)
         self.peaks.waiting.append((highest[:count].clone(), lambda row: f"after token {read[row]}"))
         return logits[:count]
+
+    def _tree(self, rows: TreeRows, first: int, end: int, size: int, width: int) -> tuple[Tensor, Tensor]:
+        """Depths and mask of the nodes from `first` to `end`, at the places that the graph reads."""
+        space, count = self.space, end - first
+        own_depth, own_mask = rows.nodes(first, end)
+        depth, mask = space.depth[:, :size], space.mask[:size, :width]
+        if space.tree is not own_mask:
+            depth[:, :count].copy_(own_depth)
+            mask[:count, :end].copy_(own_mask)
+            mask[:count, end:] = self.lowest
+            space.tree = own_mask
+        return depth, mask
 
     def _compute(
         self, tokens: Tensor, base: Tensor, start: Tensor, depth: Tensor | None, mask: Tensor | None
