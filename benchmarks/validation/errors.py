@@ -185,8 +185,9 @@ def _engines(found: Sequence[Prediction]) -> tuple[str, ...]:
 
 def _sizes(found: Iterable[tuple[Prediction, float | None]]) -> LogErrors | None:
     """The sizes of the errors that exist; None if there are none."""
-    known = [(one.row.source, abs(log1p(error))) for one, error in found if error is not None]
+    known = [(one.row, abs(log1p(error))) for one, error in found if error is not None]
     if not known:
         return None
-    middle, most = np.quantile([size for _, size in known], [0.5, MOST])
-    return LogErrors(float(f"{middle:.4g}"), float(f"{most:.4g}"), len(known), len({source for source, _ in known}))
+    middle, most = (float(f"{size:.4g}") for size in np.quantile([size for _, size in known], [0.5, MOST]))
+    batches = tuple(sorted({row.batch for row, _ in known}))
+    return LogErrors(middle, most, len(known), len({row.source for row, _ in known}), batches)

@@ -22,9 +22,9 @@ with app.setup:
     from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
     from spectheory.planning.confidence import span
+    from spectheory.planning.schedule_record import tree_in_words
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY
-    from spectheory.report.schedules import tree_in_words
 
     IN_BROWSER = sys.platform == "emscripten"
     BATCHES = tuple(2**doubling for doubling in range(9))

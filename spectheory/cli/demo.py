@@ -71,12 +71,13 @@ def demo(
 def _show(chosen: Schedule, tally: Tally, folder: Path, *, first: bool) -> None:
     """Print a plan beside what it was made from and what was measured; the times of forwards only the first time."""
     from reference.planning_loop import RATES
+    from spectheory.report.answer import screen
     from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
-    from spectheory.report.terminal import plan_summary, tree_drawing
+    from spectheory.report.terminal import tree_drawing
     from spectheory.results.plan_comparison import compare
 
     if first:
         console.print(latency_rows(chosen.latency))
-    console.print(acceptance_rows(Acceptance.load(folder / RATES)), plan_summary(chosen))
+    console.print(acceptance_rows(Acceptance.load(folder / RATES)), *screen(chosen, full=True))
     drawing = tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
     console.print(drawing, comparison_rows(compare(chosen, tally)))

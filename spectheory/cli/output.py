@@ -132,7 +132,8 @@ def show(
     if as_json:
         print(json.dumps(record.to_dict(), indent=1))
         return
-    for renderable in renderables:
-        console.print(renderable, highlight=False if isinstance(renderable, str) else None)
+    for each in renderables:
+        plain = isinstance(each, str)  # which a reader may copy: a terminal breaks it, a file does not
+        console.print(each, highlight=False if plain else None, soft_wrap=plain)
     if written := [str(path) for path in (out, *(pages or ())) if path is not None]:
         print(f"wrote {', '.join(written)}")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import RenderableType
-from rich.text import Text
 
 from spectheory import engines
 from spectheory.cli.options import Force, GpuName, Gpus, Json, Quant, Smooth, TargetModel, names_of, numbers, tree_in
-from spectheory.cli.output import console, errors, loaded, progress, require_free, show
+from spectheory.cli.output import errors, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
@@ -31,6 +29,8 @@ from spectheory.replay import Replays
 
 ENGINES = ", ".join(engine.name for engine in engines.ALL if engine.exporter)
 """The names of the engines to which this package can export plans."""
+MOST_NOTES = 1
+"""Maximum number of notes on the settings of an engine without --explain."""
 RatesFile = Annotated[
     Path,
     typer.Option(
@@ -68,9 +68,8 @@ class PlanOutput:
     out: Annotated[
         Path | None, typer.Option(help="File for the result. Files for engines are written to its folder.")
     ] = None
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", help="Print what the columns mean, what is assumed, and a drawing of the tree too."),
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print all that is assumed, every note, and a drawing of the tree too.")
     ] = False
     force: Force = False
     as_json: Json = False
@@ -84,18 +83,15 @@ class PlanOutput:
                 raise InputError(f"--engine: {name}: {error}") from None
         return names_of(self.engine)
 
-    def write(
-        self,
-        planned: Schedule,
-        answer: RenderableType,
-        read: Iterable[Path | None],
-        pages: Mapping[Path, str] | None = None,
-    ) -> None:
-        """Write the settings of the engines, the record and the pages; print the flags, the answer and its error.
+    def write(self, planned: Schedule, read: Iterable[Path | None], report: Path | None = None) -> None:
+        """Write the record, the page and the settings of the engines; print the answer.
 
         Raises:
             typer.Exit: with status 2, an engine cannot run the plan.
         """
+        from spectheory.report.answer import explained, screen
+        from spectheory.report.schedules import schedule_page
+
         taken: dict[str, Export] = {}
         refused: dict[str, str] = {}
         for name in names_of(self.engine):
@@ -104,37 +100,30 @@ class PlanOutput:
                 taken[name] = engines.export(planned, engine, version=version or None)
             except InputError as error:
                 refused[name] = str(error)
-        folder, printer = self.out.parent if self.out else Path(), errors if self.as_json else console
+        folder = self.out.parent if self.out else Path()
         files = {(folder / file, text) for export in taken.values() for file, text in export.files.items()}
-        require_free([*read, *(pages or ())], self.out, *(file for file, _ in files), force=self.force)
-        for name, export in taken.items():
-            lines = [f"{name} (written for {export.engine} {export.version}):"]
-            lines += [f"  {export.command}"] if export.args else []
-            lines += [f"  wrote {path}" for path in export.write(folder, overwrite=True)]
-            lines += [f"  note: {note}" for note in export.notes]
-            printer.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        require_free([*read, report], self.out, *(file for file, _ in files), force=self.force)
+        settings: list[str] = []
+        for export in taken.values():
+            settings += export.lines(export.write(folder, overwrite=True), notes=None if self.explain else MOST_NOTES)
         for name, reason in refused.items():
             errors.print(f"error: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
-        show(planned, answer, *self._notes(planned), as_json=self.as_json, out=self.out, pages=pages)
+        if self.as_json:
+            errors.print("\n".join(settings), markup=False, highlight=False, soft_wrap=True)
+        stamp = planned.provenance
+        title = f"{stamp.target or 'target'} with {stamp.draft or 'a draft'}"
+        pages = {report: schedule_page(title, planned, settings)} if report else {}
+        more = explained(planned) if self.explain else []
+        show(
+            planned,
+            *screen(planned, settings, full=self.explain),
+            *more,
+            as_json=self.as_json,
+            out=self.out,
+            pages=pages,
+        )
         if refused:
             raise typer.Exit(2)
-
-    def _notes(self, planned: Schedule) -> list[RenderableType]:
-        """One line on the error of the prediction; the rest of what is known about it if `verbose`."""
-        from spectheory.report.terminal import tree_drawing
-
-        error, *more = [*planned.error_lines, *(f"assumed: {said}" for said in planned.provenance.assumptions)]
-        if not self.verbose:
-            return [Text(f"{error} (more with --verbose)" if more else error)]
-        if (classes := planned.rates.classes) is not None:
-            more.append(f"contexts: {classes.summary}")
-        lines: list[RenderableType] = [Text(line) for line in (error, *more)]
-        if planned.tree.budget:
-            lines += [
-                Text(f"at batch {planned.batches[0]}:"),
-                tree_drawing(planned.tree, planned.reach, planned.reach_source),
-            ]
-        return lines
 
 
 PLAN_OUTPUT = PlanOutput()
@@ -164,8 +153,6 @@ def plan(
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
-    from spectheory.report.terminal import plan_summary
-
     output.engines()
     read = [acceptance, latency, tree]
     require_free(read, output.out, force=output.force)
@@ -179,7 +166,7 @@ def plan(
         with progress("trees") as tell:
             limits = {"max_budget": max_budget, "max_depth": max_depth, "context": context}
             chosen = search(rates, seconds, replays=texts, progress=tell, **limits)
-    output.write(chosen, plan_summary(chosen), read)
+    output.write(chosen, read)
 
 
 def schedule(
@@ -242,8 +229,6 @@ def schedule(
 
     Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
-    from spectheory.report.schedules import schedule_page, schedule_rows
-
     sizes: dict[str, Any] = {} if batch is None else {"batches": batches_of(batch)}
     engines = output.engines()
     read = [acceptance, costs, *(Path(name, *file) for name in (target, draft) for file in ((), ("config.json",)))]
@@ -267,9 +252,7 @@ def schedule(
     with progress("trees") as tell:
         limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": texts}
         planned = place.schedule(rates, **sizes, **limits, progress=tell)
-    title = f"{target} with {planned.provenance.draft} on {gpus} x {gpu}"
-    pages = {report: schedule_page(title, planned)} if report else {}
-    output.write(planned, schedule_rows(planned, explained=output.verbose), read, pages)
+    output.write(planned, read, report)
 
 
 def rates_of(source: Path) -> Acceptance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +40,12 @@ class Export:
     def command(self) -> str:
         """`args` as one line, quoted for a shell."""
         return shlex.join(self.args)
+
+    def lines(self, written: Iterable[Path] = (), *, notes: int | None = None) -> list[str]:
+        """The export as lines: engine and version, the command, the `written` files, and the first `notes` notes."""
+        said = [f"{self.engine} {self.version}:", *[f"  {self.command}"] * bool(self.args)]
+        said += [f"  wrote {path}" for path in written]
+        return said + [f"  note: {note}" for note in self.notes[:notes]]
 
     def after(self, *notes: str) -> Export:
         """The same export with `notes` added before its own notes."""

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
 from spectheory.hardware.model_config import ModelConfig
@@ -55,12 +56,18 @@ class LogErrors:
     Attributes:
         median, most: the median, and the 80% quantile.
         rows, sources: the number of judged measurements, and of the sources that published them.
+        batches: the batch sizes of the judged measurements, increasing.
     """
 
     median: float
     most: float
     rows: int
     sources: int
+    batches: tuple[int, ...]
+
+    def judged(self, batch: int) -> bool:
+        """Whether measurements were judged at this batch size, or at a smaller one and at a larger one."""
+        return self.batches[0] <= batch <= self.batches[-1]
 
     @property
     def in_words(self) -> str:
@@ -99,9 +106,13 @@ def classes_parsed(text: str) -> dict[tuple[str, bool], ClassErrors]:
     """The errors in the text of a table, by the name of the class and whether deployments were calibrated."""
     rows = []
     for row in json.loads(text)["classes"]:
-        speedup, plain = (None if row[what] is None else LogErrors(**row[what]) for what in ("speedup", "plain"))
+        speedup, plain = (_log_errors(row[what]) for what in ("speedup", "plain"))
         rows.append(ClassErrors(row["name"], speedup, plain, tuple(row["engines"]), row["calibrated"]))
     return {(row.name, row.calibrated): row for row in rows}
+
+
+def _log_errors(row: dict[str, Any] | None) -> LogErrors | None:
+    return None if row is None else LogErrors(**row | {"batches": tuple(row["batches"])})
 
 
 @cache

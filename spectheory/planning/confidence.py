@@ -21,11 +21,24 @@ LARGEST_BATCH = 4096
 
 @dataclass(frozen=True)
 class BatchClass:
-    """The errors that the class of the batch sizes `first` to `last` had in the validation."""
+    """The errors that the class of the batch sizes `first` to `last` had in the validation.
+
+    `nearest` has the errors of speedups of the nearest smaller batch size with any, where the class has none.
+    """
 
     first: int
     last: int
     errors: ClassErrors
+    nearest: LogErrors | None = None
+
+    @property
+    def assumed(self) -> LogErrors | None:
+        """The errors of speedups that the class has, or that are assumed for it; None if they are unknown."""
+        return self.errors.speedup or self.nearest
+
+    def judged(self, batch: int) -> bool:
+        """Whether speedups of the class were judged at this batch size."""
+        return self.errors.speedup is not None and self.errors.speedup.judged(batch)
 
     def in_words(self, engine: str) -> str:
         """The batch sizes, the class and its errors."""
@@ -91,6 +104,24 @@ class Confidence:
     classes: tuple[BatchClass, ...]
     break_even: BreakEven | None = None
 
+    def at(self, batch: int) -> BatchClass:
+        """The class of a planned batch size."""
+        return next((one for one in self.classes if batch <= one.last), self.classes[-1])
+
+    @property
+    def off_by(self) -> str:
+        """How far published speedups of these classes were off, in one sentence."""
+        known = dict.fromkeys(one.errors for one in self.classes)
+        said = []
+        for errors in known:
+            if (found := errors.speedup) is not None:
+                other = "" if self.engine in errors.engines else f", none in {self.engine}"
+                where = f" at batch {span(found.batches[0], found.batches[-1])}"
+                said.append(f"{math.expm1(found.most):.0%} ({errors.name}: {found.rows} rows{where}{other})")
+        if not said:
+            return "Nothing like this was validated."
+        return f"80% of such published speedups were predicted within {' and '.join(said)}."
+
     @property
     def lines(self) -> list[str]:
         """The confidence in at most two sentences."""
@@ -111,16 +142,35 @@ def confidence_of(latencies: Sequence[Latency], speedup: Callable[[Latency], flo
     batches: dict[ClassErrors, list[int]] = {}
     for _, inputs in computed:
         batches.setdefault(inputs.class_errors, []).append(inputs.place.batch)
-    classes = tuple(BatchClass(sizes[0], sizes[-1], errors) for errors, sizes in batches.items())
     latency, inputs = computed[0]
+    classes = tuple(
+        BatchClass(sizes[0], sizes[-1], errors, None if errors.speedup else _nearest(inputs, sizes[0]))
+        for errors, sizes in batches.items()
+    )
     break_even = None if speedup is None else _break_even(latency, inputs, speedup)
     return Confidence(split(inputs.engine)[0], classes, break_even)
+
+
+def _last_judged(inputs: RooflineInputs, largest: int) -> int:
+    """The largest batch size up to `largest` at which speedups were judged in the validation; 0 if there is none."""
+
+    def judged(batch: int) -> float:
+        errors = inputs.at(batch).class_errors.speedup
+        return 1.0 if errors is not None and errors.judged(batch) else -1.0
+
+    return last_positive(judged, largest)
+
+
+def _nearest(inputs: RooflineInputs, batch: int) -> LogErrors | None:
+    """The errors of speedups at the last judged batch size up to `batch`."""
+    judged = _last_judged(inputs, batch)
+    return inputs.at(judged).class_errors.speedup if judged else None
 
 
 def _break_even(latency: Latency, inputs: RooflineInputs, speedup: Callable[[Latency], float]) -> BreakEven:
     """The largest batch size that pays, and its interval, at other batch sizes of the same deployment.
 
-    A batch size whose class was not validated is taken to have the errors of the largest one that was.
+    A batch size whose class has no errors is taken to have the errors of the largest one that was judged.
     """
     largest = inputs.largest_batch(LARGEST_BATCH)
 
@@ -135,7 +185,7 @@ def _break_even(latency: Latency, inputs: RooflineInputs, speedup: Callable[[Lat
         return inputs.at(batch).class_errors.speedup
 
     batch = last_positive(logarithm, largest)
-    validated = last_positive(lambda size: -1.0 if errors(size) is None else 1.0, largest)
+    validated = _last_judged(inputs, largest)
     nearest = errors(validated) if validated else None
     if nearest is None:
         return BreakEven(batch, None, None, largest, 0)

@@ -13,7 +13,8 @@ from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency, record_path
-from spectheory.hardware.models import draft_of, kind_named, lookup_named, model, shipped_name
+from spectheory.hardware.model_config import MTP
+from spectheory.hardware.models import draft_of, kind_and_target, kind_named, lookup_named, model, shipped_name
 from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule, check_batches
@@ -180,15 +181,25 @@ class Deployment:
             batches,
             context=self.planned_context,
             max_budget=max_budget,
-            max_depth=max_depth,
+            max_depth=max_depth or self.deepest(acceptance),
             max_fanout=max_fanout,
             replays=replays,
             progress=progress,
         )
-        if not self.measured:
-            return made
-        stamp = made.provenance.replace(target=made.provenance.target or self.target, draft=self.draft_name)
+        stamp = made.provenance
+        if max_depth is None and (deepest := self.deepest(acceptance)):
+            stamp = stamp.assuming(f"a multi-token-prediction module drafts at most the {deepest} measured depths")
+        if self.measured:
+            stamp = stamp.replace(target=stamp.target or self.target, draft=self.draft_name)
         return replace(made, provenance=stamp)
+
+    def deepest(self, acceptance: Acceptance) -> int | None:
+        """The deepest level that is planned without a limit: for a multi-token-prediction module, that of the rates.
+
+        The module was trained for one level or few, and its rates fall at deeper ones.
+        """
+        name = self.draft_name.lower()
+        return acceptance.depths if MTP in (name, *(kind_and_target(name) or ())) else None
 
     @property
     def draft_name(self) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import ClassVar, final
 
 import numpy as np
@@ -18,12 +20,16 @@ from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import ByRates, Limits
-from spectheory.planning.confidence import Confidence, runs
+from spectheory.planning.confidence import Confidence, runs, span
 from spectheory.planning.envelope import Envelopes
 from spectheory.replay import Replayed
 
 MOST_BATCHES = 10_000
 """Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
+NARROWER = NormalDist().inv_cdf(0.9) / NormalDist().inv_cdf(0.975)
+"""The width of an 80% interval divided by the width of a 95% interval."""
+MOST_NAMED = 2
+"""Maximum number of different choices that a sentence names."""
 
 
 @final
@@ -235,37 +241,33 @@ class Schedule(Record):
 
     @property
     def summary(self) -> str:
-        """The answer at the smallest and at the largest batch size, and the break-even; of a plan, its prediction."""
-        if len(self.batches) == 1:
-            return self._summary_of_plan
-        ends = [f"batch {self.batches[row]}: {self.option(row).answer} at {self.speedups[row]:.2f}x" for row in (0, -1)]
-        pays = "speculation pays at the last batch size"
-        end = pays if self.break_even is None else f"break-even at batch {self.break_even}"
-        return "; ".join([*ends, end])
+        """What to run, and how fast that is predicted to be, between what and what, at the ends of the batch sizes."""
+        ranges, last = self.ranges(), len(self.batches) - 1
+        at = f"at batch {span(*self.batches[[0, -1]])}"
+        if not any(tree.budget for _, _, tree in ranges):
+            return f"Do not speculate: {at} no draft is predicted to be faster than plain decoding."
+        named = [(f"{'a ' * bool(tree.budget)}{tree_in_words(tree)}", span(*ends)) for *ends, tree in ranges]
+        what = ", ".join(f"{words} at batch {sizes}" for words, sizes in named)
+        if len(ranges) > MOST_NAMED:
+            what = f"the drafts of the table, from {named[0][0]} to {named[-1][0]}"
+        by = f", with {self.verifier}" if self.verifier and not last else ""
+        gains = f"{self.gain(0)} plain decoding"
+        if last:
+            gains += f" at batch {self.batches[0]} and {self.gain(last)} at batch {self.batches[last]}"
+        return f"Run {what}{by}: predicted {gains}."
+
+    def gain(self, row: int) -> str:
+        """The speedup at batches[row] with its interval, in words."""
+        interval = self.speedup_interval(row) if self.option(row).tree.budget else None
+        ends = f" ({interval[0]:.2f}x to {interval[1]:.2f}x)" if interval else ""
+        return f"{self.speedups[row]:.2f}x{ends}"
 
     @property
     def error_lines(self) -> list[str]:
         """What is known about the error of the predictions, the most important sentence first."""
-        said = [] if self.confidence is None else self.confidence.lines
         source = "replayed on recorded texts" if self.is_replayed else "predicted from rates"
-        if (interval := self.speedup_interval()) is not None and self.tree.budget:
-            said.append(f"95% interval of the speedup, {source}: {interval[0]:.2f}x to {interval[1]:.2f}x")
-        return said or [f"tau is {source}, without an interval"]
-
-    @property
-    def _summary_of_plan(self) -> str:
-        after = f"after {self.context:,} tokens of context"
-        after += f" at batch size {self.batches[0]}" if self.batches[0] > 1 else ""
-        if self.answer == "off":
-            return f"Do not speculate: {after} no draft is predicted to be faster than plain decoding."
-        tree, interval = self.tree, self.tau_interval
-        what = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
-        limits = f" (95% interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
-        what += f", with {self.verifier}" if self.verifier else ""
-        return (
-            f"Verify a {what}: predicted {self.tau:.3f} tokens per target call{limits} and {self.speedup:.2f}x the "
-            f"plain speed, {after}."
-        )
+        counted = "an interval" if self._intervals[self.choice[0]] else "no interval"
+        return [*([] if self.confidence is None else self.confidence.lines), f"tau is {source}, with {counted}"]
 
     @cached_property
     def taus(self) -> Float[np.ndarray, " options"]:
@@ -297,9 +299,34 @@ class Schedule(Record):
         return np.array([latency.computed for latency in self.latencies])
 
     def speedup_interval(self, row: int = 0) -> tuple[float, float] | None:
-        """95% interval of the speedup at batches[row], from the interval of tau. Forward times are taken as exact."""
-        interval, per_tau = self._intervals[self.choice[row]], self.speedups[row] / self.taus[self.choice[row]]
-        return interval and (float(per_tau * interval[0]), float(per_tau * interval[1]))
+        """80% interval of the speedup at batches[row], of the counts of the rates and of the error of computed times.
+
+        The error of computed times is the 80% quantile of the errors of their class in the validation, and independent
+        of the counts. Measured times are exact, and so are rates without counts beside computed times. None: no error
+        is known, or the one of computed times is not.
+        """
+        counted, error = self._intervals[self.choice[row]], self.time_error(row)
+        if self.option(row).tree.budget == 0:
+            return 1.0, 1.0
+        if error is None or (counted is None and not self.latencies[row].computed):
+            return None
+        speedup, tau = float(self.speedups[row]), float(self.taus[self.choice[row]])
+        low, high = (NARROWER * math.log(end / tau) for end in counted or (tau, tau))
+        return speedup * math.exp(-math.hypot(low, error)), speedup * math.exp(math.hypot(high, error))
+
+    def time_error(self, row: int) -> float | None:
+        """|log(predicted / measured)| of the speedups that 80% of such times have; 0 if measured, None if unknown."""
+        if not self.latencies[row].computed:
+            return 0.0
+        errors = None if self.confidence is None else self.confidence.at(int(self.batches[row])).assumed
+        return None if errors is None else errors.most
+
+    def judged(self, row: int) -> bool:
+        """Whether times at batches[row] are measured, or speedups of their class and batch size were validated."""
+        if not self.latencies[row].computed:
+            return True
+        batch = int(self.batches[row])
+        return self.confidence is not None and self.confidence.at(batch).judged(batch)
 
     def cycle_parts(self, row: int = 0) -> dict[str, float]:
         """Predicted seconds of a cycle at batches[row] by part. `overhead` includes the prompts of new requests."""
@@ -350,6 +377,13 @@ class Schedule(Record):
         count = len(self.options)
         found = runs(self.batches, self.choice + count * self.computed)
         return [(first, last, self.options[number % count].tree, number >= count) for first, last, number in found]
+
+
+def tree_in_words(tree: Tree) -> str:
+    """Number of nodes and depth of a tree in words, such as `chain of 3`."""
+    if tree.budget == 0:
+        return "no draft"
+    return f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
 
 
 def check_batches(batches: Sequence[int] | np.ndarray) -> None:

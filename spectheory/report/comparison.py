@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spectheory.core.provenance import model_name
-from spectheory.report.page import folded_table, prose_html, shell, sources_html
+from spectheory.report.page import folded, prose_html, shell, sources_html, table_html
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.comparison import Comparison
 
@@ -62,7 +62,7 @@ def comparison_page(record: Comparison) -> str:
     """A page that says in words what to run, then lists all decoders."""
     title = f"Is speculation worth it for {model_name(record.provenance.target or 'this model')}?"
     words = (f"<p>{prose_html(sentence)}</p>" for sentence in decoder_words(record))
-    table = folded_table(decoder_rows(record), is_open=True)
+    table = folded("The numbers", table_html(decoder_rows(record)), is_open=True)
     return shell(title, *words, table, sources_html({"comparison": record.provenance}))
 
 

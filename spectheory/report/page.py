@@ -41,6 +41,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 thead th, tr.section > * { border-top: 1px solid var(--faint); }
 thead th { border-top: 0; }
 td { font-weight: 400; }
+tr.grey > * { color: var(--muted); }
 th { font-weight: 600; }
 td small { display: block; color: var(--muted); font-size: .8em; }
 footer { color: var(--muted); font-size: .85rem; }
@@ -77,18 +78,24 @@ def figure_html(drawing: str) -> str:
     return f"<figure>{drawing}</figure>"
 
 
-def folded_table(table: TextTable, *, is_open: bool = False) -> str:
-    """The table as HTML that the reader can open and close. It is closed at first unless `is_open`."""
+def folded(summary: str, *parts: str, is_open: bool = False) -> str:
+    """HTML that the reader can open and close. It is closed at first unless `is_open`."""
+    return "\n".join([f"<details{' open' * is_open}><summary>{escape(summary)}</summary>", *parts, "</details>"])
+
+
+def table_html(table: TextTable) -> str:
+    """The table as HTML, with its note below."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = []
     for i, (name, *cells) in enumerate(table.rows):
-        section = ' class="section"' if i in table.sections else ""
-        rows.append(f'<tr{section}><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>')
+        kinds = " ".join(["section"] * (i in table.sections) + ["grey"] * (i in table.grey))
+        kept = f' class="{kinds}"' if kinds else ""
+        rows.append(f'<tr{kept}><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>')
     note = f"<p>{prose_html(table.note)}</p>" if table.note else ""
+    caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
     return (
-        f"<details{' open' * is_open}><summary>The numbers</summary>\n"
-        f'<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + f"\n</tbody></table></div>{note}</details>"
+        f'<div class="wide"><table>{caption}\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + f"\n</tbody></table></div>{note}"
     )
 
 

@@ -1,90 +1,24 @@
-"""The report of a schedule: one table, three figures and one page."""
+"""The page of a schedule and its figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from spectheory.core.tree import Tree
-from spectheory.planning.confidence import span, spans
+from spectheory.planning.advice import advice
+from spectheory.planning.candidates import Candidates
+from spectheory.planning.confidence import span
 from spectheory.planning.schedule_record import Schedule
+from spectheory.report.answer import schedule_rows
 from spectheory.report.figures import tree_figure
-from spectheory.report.page import figure_html, folded_table, shell, sources_html
-from spectheory.report.svg import BLUE, GREEN, ORANGE, RED, panels, styled, to_svg
-from spectheory.report.tables import MISSING, TextTable
-from spectheory.search import yield_table
+from spectheory.report.page import figure_html, folded, prose_html, shell, sources_html, table_html
+from spectheory.report.svg import BLUE, GREEN, MUTED, ORANGE, RED, panels, styled, to_svg
 
 MOST_DRAWN = 3
 """Maximum number of trees drawn on the page: the trees of the smallest batch sizes."""
-
-
-def schedule_rows(schedule: Schedule, *, explained: bool = True) -> TextTable:
-    """One row for each range of batch sizes with the same answer and the same source of times.
-
-    The numbers in a row are for its first and its last batch size. The note says what the columns are if it is
-    `explained`.
-    """
-    rows = []
-    halves = [
-        None if ends is None else (ends[1] - ends[0]) / 2
-        for ends in map(schedule.speedup_interval, range(len(schedule.batches)))
-    ]
-    mixed = schedule.computed.any() and not schedule.computed.all()
-    for first, last, tree, computed in schedule.answers():
-        ends = np.searchsorted(schedule.batches, [first, last]).tolist()
-        rows.append(
-            (
-                span(first, last) + " *" * bool(mixed and not computed),
-                tree_in_words(tree).replace(" nodes", ""),
-                f"{schedule.taus[schedule.choice[ends[0]]]:.2f}",
-                _at_ends("{:,.0f}", schedule.tokens_per_second, ends),
-                _at_ends("{:.2f}x", schedule.speedups, ends),
-                _at_ends("{:.2g}", halves, ends),
-                _at_ends("{:.2f}x", schedule.chain_speedups, ends),
-            )
-        )
-    compared = "For each number of nodes, depth and width, the tree with the most tokens per target call was compared."
-    if schedule.is_replayed:
-        compared = "Trees that the rates propose, and chains, were replayed on recorded texts and compared."
-    columns = (
-        f"{compared} Numbers are for the first and the last batch size of a row; ± is half the 95% interval of the "
-        "speedup. Chain: speedup of the fastest chain."
-    )
-    return TextTable(
-        title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
-        header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain"),
-        rows=tuple(rows),
-        note=" ".join([_where_it_pays(schedule), *[columns] * explained, _where_times_are_from(schedule)]),
-    )
-
-
-def _at_ends(pattern: str, values: Any, ends: list[int]) -> str:
-    texts = [MISSING if (value := values[end]) is None else pattern.format(value) for end in ends]
-    return " to ".join(dict.fromkeys(texts))
-
-
-def _where_it_pays(schedule: Schedule) -> str:
-    plain = np.array([schedule.options[i].tree.budget == 0 for i in schedule.choice])
-    if plain.all() or not plain.any():
-        does = "Speculation pays" if not plain.any() else "Nothing beats plain decoding"
-        return f"{does} at batch {spans(schedule.batches, plain == plain[0])}."
-    return f"At batch {spans(schedule.batches, plain)} nothing beats plain decoding; at all others speculation pays."
-
-
-def _where_times_are_from(schedule: Schedule) -> str:
-    batches, computed = schedule.batches, schedule.computed
-    if computed.all() or not computed.any():
-        return f"All times are {'computed' if computed[0] else 'measured'}."
-    return f"Times are measured (*) at batch {spans(batches, ~computed)}, computed at batch {spans(batches, computed)}."
-
-
-def tree_in_words(tree: Tree) -> str:
-    """Number of nodes and depth of a tree in words, such as `chain of 3`."""
-    if tree.budget == 0:
-        return "nothing"
-    return f"chain of {tree.budget}" if tree.is_chain else f"{tree.budget} nodes, {tree.max_depth} deep"
 
 
 def _trees(schedule: Schedule) -> list[str]:
@@ -100,10 +34,12 @@ def _trees(schedule: Schedule) -> list[str]:
 def speedup_figure(schedule: Schedule) -> str:
     """Speedup against the batch size, for the fastest choice and the fastest chain."""
     figure, (axes,) = panels(height_inches=2.9)
-    intervals = [schedule.speedup_interval(row) for row in range(len(schedule.batches))]
-    if all(intervals):
-        low, high = np.array(intervals).T
-        axes.fill_between(schedule.batches, low, high, color=BLUE, alpha=0.18, linewidth=0, label="95% interval")
+    rows = range(len(schedule.batches))
+    low, high = np.array([schedule.speedup_interval(row) or (np.nan, np.nan) for row in rows]).T
+    judged = np.array([schedule.judged(row) for row in rows])
+    for label, colour, among in (("80% interval", BLUE, judged), ("80%, not validated there", MUTED, ~judged)):
+        if (among & ~np.isnan(low)).any():
+            axes.fill_between(schedule.batches, low, high, among, color=colour, alpha=0.18, linewidth=0, label=label)
     few = len(schedule.batches) <= 8  # then each has a mark and its number on the axis
     marks: dict[str, Any] = {"marker": "o", "markersize": 4} if few else {}
     axes.plot(schedule.batches, schedule.speedups, color=BLUE, label="fastest", **marks)
@@ -121,40 +57,44 @@ def speedup_figure(schedule: Schedule) -> str:
 
 @styled
 def budget_figure(schedule: Schedule) -> str:
-    """Block efficiency against the budget: the optimum, the best envelope, and the chain."""
-    limits, rates = schedule.limits, schedule.acceptance
-    most = {"budget": limits.max_budget, "max_depth": limits.max_depth or limits.max_budget}
-    best, chain = (yield_table(rates, **most, max_fanout=fanout)[-1] for fanout in (limits.max_fanout, 1))
-    envelope = schedule.envelopes.yields()
+    """Tokens per target call against the budget: the best tree that was found, the best envelope, and the chain.
+
+    The curves have the prediction of the schedule's table, so no tree of the table is above the best one.
+    """
+    rates, limits = schedule.rates, schedule.limits
+    found, budgets = Candidates(rates.acceptance, limits, classes=rates.classes), range(limits.max_budget + 1)
+    best = np.maximum.accumulate([found.block_efficiency[found.of_budget(size)].max(initial=0) for size in budgets])
+    chain = found.block_efficiency[found.chains]
     figure, (axes,) = panels(height_inches=2.9)
-    lines = ((best, BLUE, "-", "optimum"), (envelope, GREEN, "-.", "envelope"), (chain, ORANGE, "--", "chain"))
+    lines = ((best, BLUE, "-", "best tree"), (chain, ORANGE, "--", "chain"))
+    if rates.classes is None:
+        lines = (*lines, (schedule.envelopes.yields(), GREEN, "-.", "envelope"))
     for values, colour, dash, name in lines:
         axes.plot(np.arange(len(values)), values, color=colour, linestyle=dash, label=name)
     axes.set(xlabel="budget, drafted tokens per cycle", ylabel="tokens per target call")
-    axes.set_title(f"What more budget buys, predicted{' by the rates' if schedule.is_replayed else ''}")
+    axes.set_title("What more budget buys, predicted")
     axes.legend()
     return to_svg(figure, "Predicted tokens per target call against the budget")
 
 
-def schedule_page(title: str, schedule: Schedule) -> str:
-    """The schedule as one HTML page."""
+def schedule_page(title: str, schedule: Schedule, settings: Sequence[str] = ()) -> str:
+    """The schedule as one HTML page. `settings` are the lines of the engines' flags."""
     stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
+    known = [*schedule.error_lines, *(f"assumed: {sentence}" for sentence in schedule.provenance.assumptions)]
     return shell(
         title,
-        f'<p class="lead">{escape(_lead(schedule))}</p>',
-        *(f"<p>{escape(line[0].upper() + line[1:])}.</p>" for line in schedule.error_lines),
-        *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.provenance.assumptions),
+        f'<p class="lead">{escape(schedule.summary)}</p>',
+        table_html(schedule_rows(schedule)),
+        *([f"<pre>{escape(chr(10).join(settings))}</pre>"] if settings else []),
+        *(f"<p>{prose_html(sentence)}</p>" for sentence in advice(schedule)),
         figure_html(speedup_figure(schedule)),
-        folded_table(schedule_rows(schedule)),
-        figure_html(budget_figure(schedule)),
-        *_trees(schedule),
+        folded(
+            "What is assumed, and how far such predictions were off", *(f"<p>{escape(line)}.</p>" for line in known)
+        ),
+        folded(
+            "What more budget buys, and the trees",
+            *([] if schedule.is_replayed else [figure_html(budget_figure(schedule))]),
+            *_trees(schedule),
+        ),
         sources_html(stamps),
     )
-
-
-def _lead(schedule: Schedule) -> str:
-    best = int(schedule.speedups.argmax())
-    if (tree := schedule.option(best).tree).budget == 0:
-        return _where_it_pays(schedule)
-    what = f"{schedule.speedups[best]:.2f}x the plain speed with {tree_in_words(tree)}"
-    return f"{_where_it_pays(schedule)} The highest speedup is predicted at batch {schedule.batches[best]}: {what}."

@@ -30,7 +30,8 @@ class TextTable:
 
     Attributes:
         sections: indices of the rows that start a new section.
-        note: text below the table; may be empty.
+        title, note: text above and below the table; may be empty.
+        grey: indices of the rows that are grey.
     """
 
     title: str
@@ -38,6 +39,7 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     sections: frozenset[int] = frozenset()
     note: str = ""
+    grey: frozenset[int] = frozenset()
 
     def __rich__(self) -> Group:
         """The table as rich prints it, with its title above and its note below."""
@@ -53,8 +55,10 @@ class TextTable:
             if i in self.sections:
                 drawn.add_section()
             halves = (text.partition("\n") for text in row)
-            drawn.add_row(*(Text(first).append(line + second, style="dim") for first, line, second in halves))
-        return Group(Text(self.title, style="italic"), drawn, *([Text(self.note)] if self.note else []))
+            cells = (Text(first).append(line + second, style="dim") for first, line, second in halves)
+            drawn.add_row(*cells, style="dim" if i in self.grey else None)
+        title = [Text(self.title, style="italic")] if self.title else []
+        return Group(*title, drawn, *([Text(self.note)] if self.note else []))
 
 
 def markdown_table(table: TextTable) -> str:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from rich.console import Group
 from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
-from spectheory.planning.planner import other_models
-from spectheory.planning.schedule_record import Schedule
-from spectheory.report.tables import plan_rows
 
 COMMON, RARE = 0.25, 0.05
 """A node is bold if its reach is at least `COMMON`, and dim if it is below `RARE`."""
 PER_LINE = 6
 """Maximum number of nodes on one line."""
-
-
-def plan_summary(plan: Schedule) -> Group:
-    """The answer in one sentence, whether rates and times are of other models, and where the time of a cycle goes."""
-    said = other_models(plan.acceptance.provenance, plan.latency.provenance)
-    other = [Text(f"Careful: {said}.")] if said else []
-    return Group(Text(plan.summary.partition("\n")[0], style="bold"), *other, Text(), plan_rows(plan))
 
 
 def tree_drawing(tree: Tree, reach: Float[np.ndarray, " nodes"], source: str = "") -> RichTree:

@@ -20,7 +20,14 @@ def schedule_of(file: str) -> Schedule:
 
 
 def test_heads_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> None:
-    result = plan(*HEAD, "--engine", "vllm,sglang,trtllm,eagle,medusa,llama.cpp,eagle@1", "--out", "out/schedule.json")
+    result = plan(
+        *HEAD,
+        "--explain",
+        "--engine",
+        "vllm,sglang,trtllm,eagle,medusa,llama.cpp,eagle@1",
+        "--out",
+        "out/schedule.json",
+    )
     assert result.exit_code == 0, result.output
     schedule = Schedule.load("out/schedule.json")
     tree, chain = schedule.ranges()[0][2], schedule.chain_ranges()[0][2].budget
@@ -41,7 +48,7 @@ def test_heads_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> No
 
 
 def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> None:
-    result = plan(*HEAD, "--engine", "hf,eagle,mlx-lm,trtllm@1.3", "--out", "schedule.json")
+    result = plan(*HEAD, "--explain", "--engine", "hf,eagle,mlx-lm,trtllm@1.3", "--out", "schedule.json")
     refused(
         result,
         "hf: the draft must be a whole model or n-gram lookup, got eagle3-llama-3.1-8b, by its name an EAGLE-3 head",
@@ -83,7 +90,7 @@ def test_tensorrt_llm_gets_no_tree_for_attention_that_it_cannot_grow_one_for(
     changed = {"vocab_size": config["vocab_size"], "tokenizer": config["tokenizer"], "target_hidden_size": hidden}
     Path("eagle3.json").write_text(json.dumps(head | changed))
     place = ("--gpu", "h200_sxm", "--gpus", 8, "--target", target, "--draft", "eagle3.json", "--batch", "64")
-    result = succeeded(plan(*place, "--engine", "trtllm,sglang", "--out", "schedule.json"))
+    result = succeeded(plan(*place, "--explain", "--engine", "trtllm,sglang", "--out", "schedule.json"))
     assert schedule_of("schedule.json").answer == "tree"
     assert "use_dynamic_tree" not in Path("speculative_config.yaml").read_text()
     notes = [line for line in result.stdout.splitlines() if line.startswith("  note: ")]

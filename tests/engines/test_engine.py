@@ -108,5 +108,5 @@ def test_an_engine_of_another_package_is_found_by_its_name(
     TIMES.save("times.json")
     result = plan("--latency", "times.json", "--engine", "toy@1,vllm", "--out", "here/plan.json")
     assert result.exit_code == 0, result.output
-    assert "toy@1 (written for Toy 1):\n  --draft my/draft --length " in result.stdout
+    assert "Toy 1:\n  --draft my/draft --length " in result.stdout
     assert Path("here/toy.txt").read_text() == "plan"

@@ -34,7 +34,7 @@ PUBLISHED = dataclasses.replace(
 )
 """The shares and overheads of the fit of SpecDecode-Bench, which has no terms by sequence."""
 ONE, MANY = "dense 16-bit, one request", "dense, batch 2 to 64"
-SMALL, LARGE = LogErrors(0.05, 0.1, 40, 8), LogErrors(0.1, 0.3, 1, 1)
+SMALL, LARGE = LogErrors(0.05, 0.1, 40, 8, (1, 4096)), LogErrors(0.1, 0.3, 1, 1, (1, 4096))
 
 
 def given_errors(monkeypatch: pytest.MonkeyPatch, *errors: ClassErrors) -> None:

@@ -17,6 +17,7 @@ from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Provenance, Tally, Tree, best_tree, plan
 from spectheory.report import figures, tables, terminal
+from spectheory.report.answer import screen as answer_screen
 from spectheory.report.schedules import schedule_page
 from spectheory.results.plan_comparison import accepted_distribution, compare
 from tests.helpers import known, refuses
@@ -122,9 +123,9 @@ def test_every_plan_is_shown(answer: str, measured: Tally | None):
     assert chosen.answer == answer
     comparison = compare(chosen, measured)
     well_formed(figures.tree_figure(chosen.tree, chosen.reach))
-    text = shown(terminal.plan_summary(chosen)) + shown(tables.comparison_rows(comparison))
-    assert {"off": "Do not speculate", "chain": "Verify a chain of", "tree": "Verify a tree of"}[answer] in text
-    assert f"{chosen.tau:.3f}" in text
+    text = "".join(map(shown, answer_screen(chosen))) + shown(tables.comparison_rows(comparison))
+    assert {"off": "Do not speculate", "chain": "Run a chain of", "tree": "Run a tree of"}[answer] in text
+    assert f"{chosen.tau:.2f}" in text
     assert comparison.verdict in " ".join(text.split())
 
 

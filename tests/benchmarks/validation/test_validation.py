@@ -223,9 +223,9 @@ def test_errors_are_sizes_of_logarithms_by_class() -> None:
     one, several = class_errors([*FOUND, off_by(alone, 1.0, 0.5), off_by(forward, 1.0, 0.5)])
     assert one.name == "dense 16-bit, one request"
     assert one.engines == ("vllm",)
-    assert one.speedup == LogErrors(median=0.6931, most=1.109, rows=3, sources=2)
-    assert one.plain == LogErrors(0.0, 0.0, 3, 2)
-    assert several == ClassErrors("several GPUs", None, LogErrors(0.6931, 0.6931, 1, 1), ("sglang",))
+    assert one.speedup == LogErrors(median=0.6931, most=1.109, rows=3, sources=2, batches=(1,))
+    assert one.plain == LogErrors(0.0, 0.0, 3, 2, (1,))
+    assert several == ClassErrors("several GPUs", None, LogErrors(0.6931, 0.6931, 1, 1, (8,)), ("sglang",))
 
 
 def test_the_table_is_read_as_it_was_written() -> None:
