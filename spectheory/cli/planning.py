@@ -12,7 +12,19 @@ from typing import Annotated, Any
 import typer
 
 from spectheory import engines
-from spectheory.cli.options import Force, GpuName, Gpus, Json, Quant, Smooth, TargetModel, names_of, numbers, tree_in
+from spectheory.cli.options import (
+    Explain,
+    Force,
+    GpuName,
+    Gpus,
+    Json,
+    Quant,
+    Smooth,
+    TargetModel,
+    names_of,
+    numbers,
+    tree_in,
+)
 from spectheory.cli.output import errors, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -68,9 +80,7 @@ class PlanOutput:
     out: Annotated[
         Path | None, typer.Option(help="File for the result. Files for engines are written to its folder.")
     ] = None
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print all that is assumed, every note, and a drawing of the tree too.")
-    ] = False
+    explain: Explain = False
     force: Force = False
     as_json: Json = False
 

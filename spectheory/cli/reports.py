@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory import engines
-from spectheory.cli.options import Force, Json, shape_in
+from spectheory.cli.options import Explain, Force, Json, shape_in
 from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import Deployment
-
-if TYPE_CHECKING:
-    from spectheory.report.tables import TextTable
 
 REPORTS = ", ".join(name for engine in engines.ALL for name in engine.readers)
 """The names of the reports of the engines of this package."""
@@ -107,11 +106,12 @@ def diagnose(
     batch: Annotated[
         float | None, typer.Option(min=1, help="Mean number of sequences that decode, if the files do not say it.")
     ] = None,
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
-    """Show the seconds of a server's cycle, its tau and its acceptance rates, beside what is predicted.
+    """Say how many drafted tokens a server should run, beside what its reports say that it does now.
 
-    With forward times, from --gpu or --latency, it also says how many drafted tokens would be fastest.
+    Without forward times, from --gpu or --latency, it shows only what it does now.
     """
     named = (gpu, target, draft)
     if any(named) and (latency or not all(named)):
@@ -123,29 +123,48 @@ def diagnose(
     given = {"plain": plain, "times": times, "model": model_label, "shape": shape, "batch": batch}
     found = engines.diagnose(_reports(files), source, **given)
     if as_json:
-        print(json.dumps([asdict(each) | {"speedup": each.speedup} for each in found], indent=1))
+        print(json.dumps([each.to_dict() for each in found], indent=1))
         return
     for each in found:
-        for line in _shown(each):
-            console.print(Text(line) if isinstance(line, str) else line, soft_wrap=True)
+        settings: list[str] = []
+        if each.plan is not None and engines.engine_of(source).exporter:
+            with suppress(InputError):  # a draft that the engine cannot run, or that no record names
+                export = engines.export(each.plan, engines.engine_of(source).name)
+                settings = export.lines(notes=None if explain else 0)
+        for line in _shown(each, settings, explain):
+            console.print(Text(line) if isinstance(line, str) else line, soft_wrap=isinstance(line, str))
 
 
-def _shown(found: engines.Diagnosis) -> Iterator[str | TextTable]:
+def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> Iterator[RenderableType]:
+    """What to run and what the server does now, the plan, the settings, what to measure, and the parts of a cycle."""
+    from spectheory.planning.advice import advice
+    from spectheory.report.answer import schedule_rows
     from spectheory.report.tables import MISSING, TextTable
 
     said = [f"tau {found.tau:.2f}"]
     said += [f"{found.nodes:.3g} drafted tokens a cycle"] if found.nodes is not None else []
-    said += [f"{found.batch:.3g} sequences"] if found.batch is not None else []
-    measured = "observed" if found.observed.plain else "predicted"
-    said += [] if found.speedup is None else [f"{found.speedup:.2f}x of {measured} plain decoding"]
-    yield f"{found.engine} {found.model}".strip() + f": {', '.join(said)}"
-    if found.rates:
-        yield f"acceptance rates by position: {', '.join(f'{rate:.2f}' for rate in found.rates)}"
+    said += [f"batch {found.batch:.3g}"] if found.batch is not None else []
+    kind = (
+        "measured" if found.observed.plain else "computed" if found.plan and found.plan.latency.computed else "recorded"
+    )
+    said += [] if found.speedup is None else [f"{found.speedup:.2f}x {kind} plain decoding"]
+    rates = [f"{rate:.2f}" for rate in found.rates]
+    said += [f"rates {', '.join(rates if len(set(rates)) > 1 else rates[:1])}"] if rates else []
+    if found.plan is not None:
+        yield Text(found.answer, style="bold")
+    more = "" if explain else " More with --explain."
+    yield Text("Now: " + f"{found.engine} {found.model}".strip() + f", {', '.join(said)}.{more}")
+    if found.plan is not None:
+        yield schedule_rows(found.plan, explained=explain)
+        yield from settings
+        yield from map(Text, advice(found.plan))
     observed, predicted = asdict(found.observed), asdict(found.predicted)
     cells = {name: (observed[name], predicted[name]) for name in observed}
-    rows = [(name, *(MISSING if s is None else f"{1e3 * s:.2f}" for s in both)) for name, both in cells.items()]
-    yield TextTable("Milliseconds of a cycle and of a plain step", ("part", "observed", "predicted"), tuple(rows))
-    if found.best_length is not None:
-        what = f"a chain of {found.best_length}" if found.best_length else "no speculation"
-        yield f"fastest by these rates and predicted times, {found.best_speedup:.2f}x as fast as now: {what}"
-    yield from (f"note: {note}" for note in found.notes)
+    rows = [
+        (name, *(MISSING if s is None else f"{1e3 * s:.2f}" for s in both))
+        for name, both in cells.items()
+        if both != (None, None)
+    ]
+    yield TextTable("", ("ms of a cycle", "observed", "predicted"), tuple(rows))
+    if explain:
+        yield from (Text(f"note: {note}") for note in found.notes)

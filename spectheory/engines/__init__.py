@@ -54,6 +54,7 @@ __all__ = [
     "Statistics",
     "diagnose",
     "engine",
+    "engine_of",
     "engines",
     "export",
     "names",
@@ -122,7 +123,7 @@ def release_of(name: str) -> tuple[Engine, str]:
     return found, found.release(version or None)
 
 
-def _engine_with(kind: str) -> Engine:
+def engine_of(kind: str) -> Engine:
     """The engine that has a reader for this kind of report."""
     found = next((each for each in engines() if kind in each.readers), None)
     if found is None:
@@ -184,12 +185,12 @@ def read_report(
     >>> read_report("draft acceptance rate = 0.50000 (  300 accepted /   600 generated)", "llama.cpp-log").drafted
     600
     """
-    return reports.read(_engine_with(name), name, report, model, min_trials, assume_constant)
+    return reports.read(engine_of(name), name, report, model, min_trials, assume_constant)
 
 
 def timed_engine(kind: str) -> str:
     """The engine whose shipped costs suit a server with this kind of report: its own if they are known, else `vllm`."""
-    found = _engine_with(kind).name
+    found = engine_of(kind).name
     return found if found in {row.engine for row in shipped_rows()} else DEFAULT_ENGINE
 
 
@@ -225,7 +226,7 @@ def diagnose(
     >>> found.tau, found.observed.cycle
     (1.3, 0.04)
     """
-    engine = _engine_with(kind)
+    engine = engine_of(kind)
     seen = reports.observe(engine, kind, report, model, min_trials)
     without = {} if plain is None else reports.observe(engine, kind, plain, None, min_trials)
     if any(each.statistics is not None for each in without.values()):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.engines.engine import Observed
-from spectheory.engines.statistics import constant_rate
+from spectheory.engines.statistics import constant
 from spectheory.hardware.latency import Latency
+from spectheory.planning.candidates import MAX_BUDGET
 from spectheory.planning.deployment import Deployment
-from spectheory.yields import block_efficiency
+from spectheory.planning.planner import plan
+from spectheory.planning.schedule_record import Schedule
 
 Times = Deployment | Latency | Sequence[Latency]
-LONGEST = 32
-"""Largest number of drafted tokens that is tried as the fastest."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,7 @@ class Diagnosis:
         batch: mean number of sequences that decode together.
         observed: the seconds by the reports.
         predicted: the seconds by forward times.
-        best_length: number of drafted tokens of the chain that is fastest by the rates and forward times; 0 is no
-            speculation.
+        plan: the plan of the fastest chain by the rates and forward times, as `spectheory.schedule` makes it.
         best_speedup: how many times as fast as the drafts of now that chain is, by the same rates and times.
         notes: what the figures contain, and what was assumed.
     """
@@ -61,9 +59,32 @@ class Diagnosis:
     batch: float | None
     observed: CycleSeconds
     predicted: CycleSeconds
-    best_length: int | None
+    plan: Schedule | None
     best_speedup: float | None
     notes: tuple[str, ...]
+
+    @property
+    def best_length(self) -> int | None:
+        """Number of drafted tokens of the fastest chain; 0 is no speculation."""
+        return None if self.plan is None else self.plan.tree.budget
+
+    @property
+    def answer(self) -> str:
+        """What to run instead of the drafts of now, and how fast that is predicted to be; empty without a plan."""
+        if self.plan is None or self.best_speedup is None:
+            return ""
+        best, fast = self.plan.tree.budget, f"predicted {self.plan.gain(0)} plain decoding"
+        if self.best_speedup < 1.005:
+            return (
+                f"Keep the drafts of now: no chain is predicted to be faster than they are. A chain of {best}: {fast}."
+            )
+        what = f"Draft {best} tokens a cycle" if best else "Turn speculation off"
+        return f"{what}: {fast}, {self.best_speedup:.2f}x as fast as now."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures for JSON, without the plan."""
+        figures = asdict(replace(self, plan=None)) | {"speedup": self.speedup, "best_length": self.best_length}
+        return {name: value for name, value in figures.items() if name != "plan"}
 
     @property
     def speedup(self) -> float | None:
@@ -73,11 +94,17 @@ class Diagnosis:
 
 
 def diagnosed(
-    engine: str, model: str, seen: Observed, plain: Observed | None, times: Times | None, shape: tuple[int, int] | None
+    engine: str,
+    model: str,
+    seen: Observed,
+    without: Observed | None,
+    times: Times | None,
+    shape: tuple[int, int] | None,
 ) -> Diagnosis:
     """The diagnosis of one observed model; see `spectheory.engines.diagnose`."""
     notes = list(seen.notes)
-    tree, latency, at = _drafted_tree(seen, shape, notes), *_forward_times(times, seen, notes)
+    tree, place = _drafted_tree(seen, shape, notes), _with_lengths(times, seen)
+    latency, at = _forward_times(place, seen, notes)
     rates = None if tree is None else _rates(seen, tree)
     predicted, best, gain = CycleSeconds(), None, None
     if latency is not None and tree is not None:
@@ -91,8 +118,11 @@ def diagnosed(
             latency.plain(at),
         )
         if rates is not None:
-            best, gain = _fastest(latency, at, rates, tree, seen.tau)
-    step = seen.step_seconds if seen.statistics is None else plain.step_seconds if plain else None
+            deepest = place.deepest(rates) if isinstance(place, Deployment) else None
+            most = min(MAX_BUDGET, int(latency.tokens[-1]) - 1)
+            best = plan(rates, latency, context=at, max_budget=most, max_depth=deepest, max_fanout=1)
+            gain = best.speedup / latency.speedup(tree, best.rates.tau(tree) if tree.is_chain else seen.tau, at)
+    step = seen.step_seconds if seen.statistics is None else without.step_seconds if without else None
     return Diagnosis(
         engine,
         model,
@@ -114,7 +144,7 @@ def _drafted_tree(seen: Observed, shape: tuple[int, int] | None, notes: list[str
         notes.append("nothing was drafted: is speculation configured, or off at this load?")
         return Tree.chain(0)
     if shape is None and seen.nodes is None:
-        notes.append("the report does not say how many tokens were drafted: give the nodes and levels of the draft")
+        notes.append("the report does not say how many tokens were drafted: give its nodes (--tree)")
         return None
     nodes = max(1, round(seen.nodes or 0)) if shape is None else shape[0]
     depth = min(nodes, seen.depth or nodes) if shape is None else shape[1]
@@ -128,14 +158,25 @@ def _drafted_tree(seen: Observed, shape: tuple[int, int] | None, notes: list[str
     return Tree(parent)
 
 
+def _with_lengths(times: Times | None, seen: Observed) -> Times | None:
+    """A deployment with the lengths of the requests, if it has none of its own."""
+    if not isinstance(times, Deployment) or seen.prompt_tokens is None:
+        return times
+    if (times.prompt_tokens, times.context) != (None, None):
+        return times
+    return replace(times, prompt_tokens=seen.prompt_tokens, output_tokens=seen.output_tokens)
+
+
 def _forward_times(times: Times | None, seen: Observed, notes: list[str]) -> tuple[Latency | None, int]:
     """The forward times at the server's batch size, if they are known, and their context."""
     if isinstance(times, Deployment):
         if seen.batch is None:
-            notes.append("nothing is predicted, because the batch size is not known: give it")
+            notes.append("nothing is predicted, because the batch size is not known: give it (--batch)")
             return None, 0
-        if (times.prompt_tokens, times.context) == (None, None) and seen.prompt_tokens is not None:
-            times = replace(times, prompt_tokens=seen.prompt_tokens, output_tokens=seen.output_tokens)
+        lengths = (
+            "" if times.prompt_tokens is None else f" --lengths {times.prompt_tokens:.6g},{times.output_tokens:.6g}"
+        )
+        notes.append(f"predicted as by spectheory schedule --batch {max(1, round(seen.batch))}{lengths}")
         return times.latency(max(1, round(seen.batch))), times.planned_context
     records = [times] if isinstance(times, Latency) else list(times or ())
     if not records:
@@ -152,12 +193,4 @@ def _rates(seen: Observed, tree: Tree) -> Acceptance | None:
     """The observed rates by position; one rate for all positions if only tau is known."""
     if seen.statistics is None or seen.statistics.acceptance is not None:
         return seen.statistics and seen.statistics.acceptance
-    return Acceptance.by_rank([constant_rate(seen.tau, tree.max_depth)])
-
-
-def _fastest(latency: Latency, at: int, rates: Acceptance, tree: Tree, tau: float) -> tuple[int, float]:
-    """The length of the fastest chain, and how many times as fast as `tree` it is; 0 is no speculation."""
-    chains = [Tree.chain(n) for n in range(min(LONGEST, int(latency.tokens[-1]) - 1) + 1)]
-    speeds = [latency.speedup(chain, block_efficiency(chain, rates) if chain.budget else 1.0, at) for chain in chains]
-    best = int(np.argmax(speeds))
-    return best, speeds[best] / latency.speedup(tree, tau, at)
+    return constant(seen.tau, tree.max_depth)

@@ -42,10 +42,10 @@ class Export:
         return shlex.join(self.args)
 
     def lines(self, written: Iterable[Path] = (), *, notes: int | None = None) -> list[str]:
-        """The export as lines: engine and version, the command, the `written` files, and the first `notes` notes."""
+        """Engine, command, `written` files, and the first `notes` notes, one line each; without a command all notes."""
         said = [f"{self.engine} {self.version}:", *[f"  {self.command}"] * bool(self.args)]
         said += [f"  wrote {path}" for path in written]
-        return said + [f"  note: {note}" for note in self.notes[:notes]]
+        return said + [f"  note: {note}" for note in self.notes[: notes if self.args else None]]
 
     def after(self, *notes: str) -> Export:
         """The same export with `notes` added before its own notes."""

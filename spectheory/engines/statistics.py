@@ -143,17 +143,17 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
     least = max(found.nodes or 1, tau - 1)
     if length < least:
         raise InputError(f"assume_constant must be at least {least:.4g} by the report, got {length}")
-    rate = constant_rate(tau, length)
-    said = f"the rate is {rate:.4f} at every position, which gives tau {tau:.4g} with {length} drafted tokens{why}"
-    return replace(found, acceptance=Acceptance.by_rank([rate]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
+    rates, gives = constant(tau, length), f"which gives tau {tau:.4g} with {length} drafted tokens{why}"
+    said = f"the rate is {rates.table[0, 0]:.4f} at every position, {gives}"
+    return replace(found, acceptance=rates, tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
 
 
-def constant_rate(tau: float, length: int) -> float:
-    """The rate a at every position with which chains of `length` tokens give tau = 1 + a + a^2 + ... + a^length."""
+def constant(tau: float, length: int) -> Acceptance:
+    """The rate a at `length` positions with which chains of `length` tokens give tau = 1 + a + a^2 + ... + a^length."""
     low, high = 0.0, 1.0
     while (rate := (low + high) / 2) not in (low, high):
         low, high = (rate, high) if sum(rate**i for i in range(length + 1)) < tau else (low, rate)
-    return high
+    return Acceptance.by_depth_and_rank([[high]] * length)
 
 
 def from_prefix_counts(accepted: Sequence[int], drafts: int) -> Counted:

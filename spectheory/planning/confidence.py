@@ -110,14 +110,14 @@ class Confidence:
 
     @property
     def off_by(self) -> str:
-        """How far published speedups of these classes were off, in one sentence."""
-        known = dict.fromkeys(one.errors for one in self.classes)
-        said = []
-        for errors in known:
-            if (found := errors.speedup) is not None:
-                other = "" if self.engine in errors.engines else f", none in {self.engine}"
-                where = f" at batch {span(found.batches[0], found.batches[-1])}"
-                said.append(f"{math.expm1(found.most):.0%} ({errors.name}: {found.rows} rows{where}{other})")
+        """How far published speedups of these classes, or of the nearest, were off, in one sentence."""
+        said: dict[str, None] = {}
+        for one in self.classes:
+            if (errors := one.assumed) is not None:
+                name = f"{one.errors.name}: " * (one.errors.speedup is not None)
+                other = f", none in {self.engine}" * bool(name and self.engine not in one.errors.engines)
+                where = f"{name}{errors.rows} rows at batch {span(errors.batches[0], errors.batches[-1])}{other}"
+                said[f"{math.expm1(errors.most):.0%} ({where})"] = None
         if not said:
             return "Nothing like this was validated."
         return f"80% of such published speedups were predicted within {' and '.join(said)}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,7 @@ def diagnose(folder: Path) -> tuple[list[object], Any]:
     file = folder / "metrics.txt"
     file.write_text(REPORTS["vllm-metrics"][0])
     found = st.engines.diagnose([file], "vllm-metrics")
-    return ["vllm-metrics", file], [asdict(each) | {"speedup": each.speedup} for each in found]
+    return ["vllm-metrics", file], [each.to_dict() for each in found]
 
 
 def serve(folder: Path) -> tuple[list[object], Any]:

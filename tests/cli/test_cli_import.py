@@ -46,17 +46,21 @@ def test_what_cannot_be_imported_is_refused_in_one_line(run: Run) -> None:
     refused(run("import", "vllm-log", "absent.log"), "there is no file absent.log")
 
 
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
 def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
     result = succeeded(
         samples("diagnose", "llama.cpp-log", "llama-server.log", "--batch", 1, *HEAD[:5], "llama-3.2-1b")
     )
     shown = result.stdout
-    assert shown.startswith("llama.cpp: tau 2.67, 8 drafted tokens a cycle, 1 sequences, 0.")
-    assert "acceptance rates by position: 0.65, 0.64, 0.60" in shown
-    assert [line.split()[0] for line in shown.splitlines()[5:11]] == [
-        *("draft", "verification", "overhead", "prompts", "cycle", "plain")
-    ]
-    assert "fastest by these rates and predicted times, " in shown
+    assert shown.startswith("Draft 2 tokens a cycle: predicted 1.33x (")
+    assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.43x computed plain decoding" in flat(shown)
+    assert "rates 0.65, 0.64, 0.60" in flat(shown)
+    assert "--spec-draft-n-max 2" in shown
+    parts = ["draft", "verification", "overhead", "prompts", "cycle", "plain"]
+    assert [line.split()[0] for line in shown.splitlines()[-6:]] == parts
     plain = [value for side in ("before", "after") for value in ("--plain", f"vllm-off-{side}.prom")]
     (found,) = json.loads(succeeded(samples("diagnose", *SCRAPES, *plain, "--json")).stdout)
     assert found["speedup"] == pytest.approx(found["tau"] * found["observed"]["plain"] / found["observed"]["cycle"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import ALL, Diagnosis, diagnose
-from tests.helpers import refuses
+from tests.helpers import known, refuses
 
 SERVED = 'model_name="m"'
 CYCLES, BATCH, LENGTH = 600, 8, 4
@@ -100,14 +100,26 @@ def test_the_figures_of_the_server_are_read_and_set_beside_those_of_forward_time
 
 
 def test_the_fastest_length_is_that_of_the_rates_and_forward_times() -> None:
-    found = one("llama.cpp-log", times=latency())
-    rates = [3 / 4, 1 / 2, 1 / 4, *[0.0] * 5]
-    speeds = [1 / 10] + [(1 + sum(rates[:n])) / (1.5 * n + 10 + n + 1) for n in range(1, 9)]
+    found = one("sglang-log", times=latency())
+    (rate, *_), cycles = found.rates, [1.5 * n + 10 + n + (n > 0) for n in range(9)]
+    speeds = [sum(rate**i for i in range(n + 1)) / cycles[n] for n in range(9)]
     assert found.best_length == int(np.argmax(speeds))
     assert found.best_speedup == pytest.approx(max(speeds) / speeds[LENGTH])
-    slow = one("llama.cpp-log", times=latency(level=30.0))
+    assert found.answer.startswith(f"Draft {found.best_length} tokens a cycle: predicted ")
+    slow = one("sglang-log", times=latency(level=30.0))
     assert (slow.best_length, slow.best_speedup) == (0, pytest.approx(0.1 / (2.5 / 135)))
+    assert slow.answer.startswith("Turn speculation off: predicted 1.00x plain decoding, ")
     assert one("llama.cpp-log").predicted.cycle is None
+
+
+def test_a_diagnosis_and_a_schedule_of_one_server_agree() -> None:
+    """The same counts, batch size, lengths of requests and times, so the same chain at the same speed."""
+    place = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3", engine="vllm")
+    found = one("vllm-metrics", times=place)
+    counts = known(st.read_report(DRAFTED["vllm-metrics"], "vllm-metrics").acceptance)
+    planned = replace(place, prompt_tokens=100, output_tokens=100).schedule(counts, [BATCH])
+    assert known(found.plan).summary == planned.summary
+    assert f"predicted as by spectheory schedule --batch {BATCH} --lengths 100,100" in found.notes
 
 
 def test_scrapes_are_subtracted_and_models_kept_apart() -> None:
