@@ -202,29 +202,53 @@ class PromptOptions:
 SHIPPED_PROMPTS = PromptOptions()
 
 
-def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `command` for Typer: a parameter annotated with a group of options becomes the options of that group.
+@dataclass(frozen=True)
+class Reads:
+    """In the annotation of an option that is a path: the command gets what this function reads there."""
 
-    The defaults come from the parameter's default, if it has one, otherwise from the group.
+    function: Callable[[Path], Any]
+
+
+def with_groups(command: Callable[..., Any]) -> Callable[..., None]:
+    """Wrap `command` for Typer: its options are given one by one, and it takes groups of options and records.
+
+    A parameter annotated with a group becomes the options of that group. The defaults come from the parameter's
+    default, if it has one, otherwise from the group. A parameter annotated with `Reads` becomes an option of a path,
+    which is read before the command is called. A group called `output` writes what the command returns; it checks what
+    it will write before anything is read.
     """
     hints = typing.get_type_hints(command, include_extras=True)
+    hints.pop("return")
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    readers = {name: one for name, hint in hints.items() for one in metadata_of(hint) if isinstance(one, Reads)}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:
             parameters += _options_of(groups[name], parameter.default)
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        if name in readers:
+            path = Path if parameter.default is inspect.Parameter.empty else Path | None
+            hints[name] = Annotated[path, *metadata_of(hints[name])]
+        parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def flat(**given: Any) -> None:
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
-        command(**given)
+        output, paths = given.get("output"), {name: given[name] for name in readers if given[name] is not None}
+        if output:
+            output.check(paths.values())
+        answer = command(**given | {name: readers[name].function(path) for name, path in paths.items()})
+        if output:
+            output.write(answer, paths.values())
 
     flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return flat
+
+
+def metadata_of(hint: Any) -> tuple[Any, ...]:
+    return getattr(hint, "__metadata__", ())
 
 
 def _options_of(group: Any, default: Any) -> Iterator[inspect.Parameter]:

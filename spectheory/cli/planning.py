@@ -19,6 +19,7 @@ from spectheory.cli.options import (
     Gpus,
     Json,
     Quant,
+    Reads,
     Smooth,
     TargetModel,
     names_of,
@@ -29,6 +30,7 @@ from spectheory.cli.output import errors, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.core.tree import Tree
 from spectheory.engines import Export
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
@@ -43,8 +45,30 @@ ENGINES = ", ".join(engine.name for engine in engines.ALL if engine.exporter)
 """The names of the engines to which this package can export plans."""
 MOST_NOTES = 1
 """Maximum number of notes on the settings of an engine without --explain."""
+
+
+def rates_of(source: Path) -> Acceptance:
+    """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
+    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
+    with suppress(OSError):  # a long list is too long for a file name
+        listed = listed and not source.exists()
+    if not listed:
+        return loaded(Acceptance, source)
+    rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
+    stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
+    return replace(rates, provenance=stamp)
+
+
+def texts_of(folder: Path) -> Replays:
+    """The texts of a trace."""
+    from reference.tracing import replays
+
+    return replays(folder)
+
+
 RatesFile = Annotated[
-    Path,
+    Acceptance,
+    Reads(rates_of),
     typer.Option(
         "--acceptance",
         help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input. Or the rates "
@@ -52,7 +76,8 @@ RatesFile = Annotated[
     ),
 ]
 TraceFolder = Annotated[
-    Path | None,
+    Replays | None,
+    Reads(texts_of),
     typer.Option(
         "--trace",
         help="Folder of a trace, from `spectheory trace`. Tree and verifier are then chosen together, by replaying "
@@ -80,20 +105,21 @@ class PlanOutput:
     out: Annotated[
         Path | None, typer.Option(help="File for the result. Files for engines are written to its folder.")
     ] = None
+    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None
     explain: Explain = False
     force: Force = False
     as_json: Json = False
 
-    def engines(self) -> list[str]:
-        """The engines that --engine names, like `vllm` or `vllm@0.31`, to which plans can be exported."""
+    def check(self, read: Iterable[Path]) -> None:
+        """Check the names of the engines, like `vllm` or `vllm@0.31`, and that the files can be written."""
         for name in names_of(self.engine):
             try:
                 engines.release_of(name)
             except InputError as error:
                 raise InputError(f"--engine: {name}: {error}") from None
-        return names_of(self.engine)
+        require_free(read, self.out, self.report, force=self.force)
 
-    def write(self, planned: Schedule, read: Iterable[Path | None], report: Path | None = None) -> None:
+    def write(self, planned: Schedule, read: Iterable[Path]) -> None:
         """Write the record, the page and the settings of the engines; print the answer.
 
         Raises:
@@ -112,7 +138,7 @@ class PlanOutput:
                 refused[name] = str(error)
         folder = self.out.parent if self.out else Path()
         files = {(folder / file, text) for export in taken.values() for file, text in export.files.items()}
-        require_free([*read, report], self.out, *(file for file, _ in files), force=self.force)
+        require_free([*read, self.report], self.out, *(file for file, _ in files), force=self.force)
         settings: list[str] = []
         for export in taken.values():
             settings += export.lines(export.write(folder, overwrite=True), notes=None if self.explain else MOST_NOTES)
@@ -122,16 +148,9 @@ class PlanOutput:
             errors.print("\n".join(settings), markup=False, highlight=False, soft_wrap=True)
         stamp = planned.provenance
         title = f"{stamp.target or 'target'} with {stamp.draft or 'a draft'}"
-        pages = {report: schedule_page(title, planned, settings)} if report else {}
-        more = explained(planned) if self.explain else []
-        show(
-            planned,
-            *screen(planned, settings, full=self.explain),
-            *more,
-            as_json=self.as_json,
-            out=self.out,
-            pages=pages,
-        )
+        pages = {self.report: schedule_page(title, planned, settings)} if self.report else {}
+        answer = [*screen(planned, settings, full=self.explain), *(explained(planned) if self.explain else [])]
+        show(planned, *answer, as_json=self.as_json, out=self.out, pages=pages)
         if refused:
             raise typer.Exit(2)
 
@@ -141,9 +160,10 @@ PLAN_OUTPUT = PlanOutput()
 
 def plan(
     acceptance: RatesFile,
-    latency: Annotated[Path, typer.Option(help="Latency record, from `spectheory profile`.")],
+    latency: Annotated[Latency, Reads(Latency.load), typer.Option(help="Latency record, from `spectheory profile`.")],
     tree: Annotated[
-        Path | None,
+        Tree | None,
+        Reads(tree_in),
         typer.Option(
             help="Predict the speed of this tree and skip the search. Takes a plan file, or a JSON file with a parent "
             "array such as [-1, 0, 0]."
@@ -158,25 +178,18 @@ def plan(
     ] = None,
     smooth: Smooth = False,
     output: PlanOutput = PLAN_OUTPUT,
-) -> None:
+) -> Schedule:
     """Choose what decodes fastest on the measured machine: a draft tree, a draft chain, or no speculation.
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
-    output.engines()
-    read = [acceptance, latency, tree]
-    require_free(read, output.out, force=output.force)
-    rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
-        rates, seconds = rates.smoothed(), seconds.smoothed()
-    texts = None if trace is None else _replays(trace)
+        acceptance, latency = acceptance.smoothed(), latency.smoothed()
     if tree is not None:
-        chosen = evaluate(tree_in(tree), rates, seconds, context=context, replays=texts)
-    else:
-        with progress("trees") as tell:
-            limits = {"max_budget": max_budget, "max_depth": max_depth, "context": context}
-            chosen = search(rates, seconds, replays=texts, progress=tell, **limits)
-    output.write(chosen, read)
+        return evaluate(tree, acceptance, latency, context=context, replays=trace)
+    with progress("trees") as tell:
+        limits = {"max_budget": max_budget, "max_depth": max_depth, "context": context}
+        return search(acceptance, latency, replays=trace, progress=tell, **limits)
 
 
 def schedule(
@@ -209,7 +222,8 @@ def schedule(
         ),
     ] = None,
     costs: Annotated[
-        Path | None,
+        CalibratedCosts | None,
+        Reads(CalibratedCosts.load),
         typer.Option(
             help="Calibrated costs of the engine, from `spectheory calibrate`, for computed times.",
             show_default="costs in the package",
@@ -232,18 +246,13 @@ def schedule(
             help="Mean numbers of tokens of a prompt and of an answer, such as 512,256: steps then read prompts too.",
         ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
     output: PlanOutput = PLAN_OUTPUT,
-) -> None:
+) -> Schedule:
     """Choose what decodes fastest at each batch size on a GPU: a draft tree, a draft chain, or no speculation.
 
     Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
     sizes: dict[str, Any] = {} if batch is None else {"batches": batches_of(batch)}
-    engines = output.engines()
-    read = [acceptance, costs, *(Path(name, *file) for name in (target, draft) for file in ((), ("config.json",)))]
-    require_free(read, output.out, report, force=output.force)
-    rates = rates_of(acceptance)
     prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
         gpu,
@@ -253,34 +262,14 @@ def schedule(
         context,
         measured,
         quant=quant,
-        engine=engines[0] if engines else None,
+        engine=next(iter(names_of(output.engine)), None),
         prompt_tokens=prompt,
         output_tokens=answer,
-        costs=None if costs is None else CalibratedCosts.load(costs),
+        costs=costs,
     )
-    texts = None if trace is None else _replays(trace)
     with progress("trees") as tell:
-        limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": texts}
-        planned = place.schedule(rates, **sizes, **limits, progress=tell)
-    output.write(planned, read, report)
-
-
-def rates_of(source: Path) -> Acceptance:
-    """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
-    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
-    with suppress(OSError):  # a long list is too long for a file name
-        listed = listed and not source.exists()
-    if not listed:
-        return loaded(Acceptance, source)
-    rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
-    stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
-    return replace(rates, provenance=stamp)
-
-
-def _replays(folder: Path) -> Replays:
-    from reference.tracing import replays
-
-    return replays(folder)
+        limits = {"max_budget": max_budget, "max_depth": max_depth, "replays": trace}
+        return place.schedule(acceptance, **sizes, **limits, progress=tell)
 
 
 def batches_of(text: str) -> Sequence[int]:
