@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from spectheory.core.checks import check_number
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins, require_usable
 from spectheory.engines import (
@@ -39,6 +40,8 @@ from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import ChainRange, Fitting
 from spectheory.planning.schedule_record import Schedule
+
+MOST_SEQUENCES = 1_000_000
 
 __all__ = [
     "ALL",
@@ -236,6 +239,8 @@ def diagnose(
     (1.3, 0.04)
     """
     engine = engine_of(kind)
+    if batch is not None:
+        check_number("batch", batch, 1, MOST_SEQUENCES)
     seen = reports.observe(engine, kind, report, model, min_trials, add)
     without = {} if plain is None else reports.observe(engine, kind, plain, None, min_trials, add)
     if any(each.statistics is not None for each in without.values()):
