@@ -10,7 +10,7 @@ import typer
 
 from spectheory.cli.options import Json, Seed, numbers
 from spectheory.cli.output import console, require_free
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_number, check_whole
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -63,8 +63,7 @@ def certify(
     from spectheory.certify import Verdict
     from spectheory.certify.process import answer_of_child
 
-    if not 0 < seconds < float("inf"):
-        raise InputError(f"--seconds must be finite and above 0, got {seconds}")
+    check_number("--seconds", seconds, 1e-3, 1e6)
     for option, value in (("--alpha", alpha), ("--tv", tv)):
         if not 0 < value < 1:
             raise InputError(f"{option} must be above 0 and below 1, got {value}: leave it out")

@@ -128,7 +128,7 @@ def _text(report: str | Path) -> str:
     if isinstance(report, Path) and not report.is_file():
         raise InputError(f"there is no file {report}: check the path")
     # bytes that are not UTF-8 are replaced, because the logs of engines can contain them
-    text = report.read_text(encoding="utf-8", errors="replace") if isinstance(report, Path) else report
+    text = report.read_text(encoding="utf-8-sig", errors="replace") if isinstance(report, Path) else report
     if not text.strip():
         raise InputError("the report is empty: give the text that the engine reported")
     return text
