@@ -18,6 +18,7 @@ from reference.losses.passes import unroll
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.token_checks import check_continued
+from spectheory.core.arrays import as_distributions
 from spectheory.replay import GreedyText, TargetText
 
 BATCH = 4
@@ -165,5 +166,4 @@ def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling,
 
 def normalised(rows: Float[Tensor, "*rows V"]) -> Float64[np.ndarray, "*rows V"]:
     """The rows on the host in float64, with sums of 1 to its precision."""
-    values = to_host(rows).astype(np.float64)
-    return values / values.sum(-1, keepdims=True)
+    return as_distributions("probabilities", to_host(rows))

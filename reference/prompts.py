@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ FIELDS = (
 def load_prompts(
     path: Path = HELD_OUT, count: int | None = None, skip: int = 0, *, least_skip: int = 0
 ) -> list[Prompt]:
-    """Read `count` prompts, or all, after the first `skip`, from a JSON Lines file: objects with `text` or `messages`.
+    """Read `count` prompts, or all, after the first `skip`, from JSON Lines or a JSON array of the same objects.
+
+    An object has `text` or `messages`.
 
     Raises:
         InputError: the file is missing, a line is damaged, or there are too few prompts; the message suggests a `count`
@@ -32,13 +34,11 @@ def load_prompts(
     if path.is_dir():
         raise InputError(f"prompts file {path} is a folder: name a JSON Lines file with {FIELDS} on each line")
     prompts: list[Prompt] = []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if line.strip():
-            held = parse(line, f"{path}, line {number}")
-            prompt = held.get("text", held.get("messages")) if isinstance(held, dict) else None
-            if not prompt or not (isinstance(prompt, str) or _are_messages(prompt)):
-                raise InputError(f"{path}, line {number} must be a JSON object with {FIELDS}, not empty: correct it")
-            prompts.append(prompt)
+    for place, held in _objects(path):
+        prompt = held.get("text", held.get("messages")) if isinstance(held, dict) else None
+        if not prompt or not (isinstance(prompt, str) or _are_messages(prompt)):
+            raise InputError(f"{place} must be a JSON object with {FIELDS}, not empty: correct it")
+        prompts.append(prompt)
     if not prompts:
         raise InputError(f"prompts file {path} holds no prompt: give it a JSON object with {FIELDS} on each line")
     there = len(prompts)
@@ -54,6 +54,16 @@ def load_prompts(
             f"(given, or the default): give --count {there - skip}"
         )
     return prompts[skip:][:count]
+
+
+def _objects(path: Path) -> Iterator[tuple[str, Any]]:
+    """The values of JSON Lines, or of a JSON array, each with its place for messages."""
+    if (text := read_text(path)).lstrip().startswith("["):
+        yield from ((f"{path}, entry {number}", held) for number, held in enumerate(parse(text, str(path)), start=1))
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"{path}, line {number}", parse(line, f"{path}, line {number}")
 
 
 def _are_messages(prompt: Any) -> bool:

@@ -21,7 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from spectheory.certify.certificate import power_of_ten
-from spectheory.core.arrays import Vector, check_distribution
+from spectheory.core.arrays import Vector, as_distribution
+from spectheory.core.chance import fetched
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
 
@@ -117,14 +118,14 @@ class Joint:
 
 
 def _distribution(target: Callable[[Context], Vector], context: Context, vocab_size: int) -> np.ndarray:
-    distribution = np.asarray(target(context), dtype=np.float64)
-    check_distribution(f"target({context})", distribution)
+    given = target(context)
+    distribution = as_distribution(f"target({context})", given if hasattr(given, "dtype") else np.asarray(given))
     if len(distribution) != vocab_size:
         raise InputError(
             f"target({context}) must be a distribution on vocab_size = {vocab_size} tokens, got {len(distribution)}: "
             "set vocab_size to the number of tokens that the target knows"
         )
-    return distribution / distribution.sum()
+    return fetched(distribution)
 
 
 class Wager:

@@ -19,7 +19,7 @@ from spectheory.core.world import Context, DrawPolicy, World
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
 
-MOST_CELLS = 100_000
+MOST_CELLS = 300_000
 LARGEST_ID = 10_000_000
 
 

@@ -10,10 +10,12 @@ import typer
 
 from spectheory.cli.options import Json, Seed, numbers
 from spectheory.cli.output import console, require_free
+from spectheory.core.checks import check_number, check_whole
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
+MOST_CASES, MOST_SAMPLES = 1_000_000, 10**9
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
 _OBJECT = (
     "What to certify: a solver, a verifier, a function verify(draft, p, rng), or a spectheory.certify.Play. For a "
@@ -61,8 +63,12 @@ def certify(
     from spectheory.certify import Verdict
     from spectheory.certify.process import answer_of_child
 
-    if not 0 < seconds < float("inf"):
-        raise InputError(f"--seconds must be finite and above 0, got {seconds}")
+    check_number("--seconds", seconds, 1e-3, 1e6)
+    for option, value in (("--alpha", alpha), ("--tv", tv)):
+        if not 0 < value < 1:
+            raise InputError(f"{option} must be above 0 and below 1, got {value}: leave it out")
+    check_whole("--cases", cases, 1, most=MOST_CASES)
+    check_whole("--max-samples", max_samples, 1, most=MOST_SAMPLES)
     if black_box and len(shape or []) > 1:
         raise InputError(f"--black-box takes only one --shape, got {' and '.join(shape or [])}")
     require_free([], report)

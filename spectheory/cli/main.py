@@ -61,6 +61,8 @@ def _one_line(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.strerror is not None:
         place = f"{error.filename!s:.300} cannot be used: " if error.filename else ""
         return f"{place}{error.strerror}: name another file or folder, or free what is missing"
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from"):  # pathlib, before Python 3.13
+        return f"{error} cannot be followed: name another file or folder"
     # torch has no exception of its own for a lack of memory on the CPU
     lacks = type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(error)
     if isinstance(error, MemoryError) or lacks:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from spectheory.cli.output import errors
-from spectheory.core.checks import LARGEST_SEED, check_whole
+from spectheory.core.checks import LARGEST_SEED, check_whole, is_digits
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.json_values import parse
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from reference.prompts import Prompt
 
 Number = TypeVar("Number", int, float)
+LARGEST_DRAFT = 10_000
+"""Largest number of drafted tokens of a cycle that is taken from the command line."""
 SHIPPED_LENGTH = 64
 """Number of tokens of each shipped prompt, whose files are cut anywhere."""
 
@@ -74,8 +76,10 @@ def names_of(option: str | None) -> list[str]:
 def shape_in(option: str, text: str) -> tuple[int, int]:
     """Nodes and levels of what was drafted: K is a chain of K tokens, NODES:LEVELS a tree."""
     nodes, _, levels = text.partition(":")
-    if not nodes.isdecimal() or not (levels or nodes).isdecimal() or not 1 <= int(levels or nodes) <= int(nodes):
-        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, got {text!r:.60}")
+    counted = is_digits(nodes) and is_digits(levels or nodes)
+    if not counted or not 1 <= int(levels or nodes) <= int(nodes) <= LARGEST_DRAFT:
+        most = f"at most {LARGEST_DRAFT:,} nodes"
+        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, {most}, got {text!r:.60}")
     return int(nodes), int(levels or nodes)
 
 

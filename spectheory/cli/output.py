@@ -103,7 +103,7 @@ def require_writable(path: Path) -> None:
 def standard_input() -> str:
     """The text on standard input. Raises InputError if it is closed or not UTF-8."""
     try:
-        return sys.stdin.buffer.read().decode()
+        return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"standard input is not text in UTF-8 ({error.reason}): convert it to UTF-8") from error
     except (AttributeError, OSError, ValueError) as error:

@@ -32,6 +32,13 @@ ReportFiles = Annotated[
         "subtracted from the second. - reads standard input.",
     ),
 ]
+Add = Annotated[
+    bool,
+    typer.Option(
+        "--add",
+        help="Add files that do not say that one server with one model and drafter wrote them, and lines given twice.",
+    ),
+]
 
 
 def _reports(files: Sequence[str]) -> list[str | Path]:
@@ -55,13 +62,16 @@ def import_(
             help="If the report has only totals: assume chains of LENGTH drafted tokens, and one rate for all of them.",
         ),
     ] = None,
+    add: Add = False,
     force: Force = False,
 ) -> None:
     """Read acceptance rates from what an engine reports: its metrics, log or responses."""
     from spectheory.report.tables import acceptance_rows
 
     require_free(files, out, force=force)
-    found = engines.read_report(_reports(files), source, min_trials=min_trials, assume_constant=assume_constant)
+    found = engines.read_report(
+        _reports(files), source, min_trials=min_trials, assume_constant=assume_constant, add=add
+    )
     if out is not None:
         if found.acceptance is None:
             raise InputError(f"{source} has no rates by position here: leave out --out, or give --assume-constant")
@@ -107,6 +117,7 @@ def diagnose(
         float | None, typer.Option(min=1, help="Mean number of sequences that decode, if the files do not say it.")
     ] = None,
     explain: Explain = False,
+    add: Add = False,
     as_json: Json = False,
 ) -> None:
     """Say how many drafted tokens a server should run, beside what its reports say that it does now.
@@ -120,7 +131,7 @@ def diagnose(
     if gpu and target and draft:
         times = Deployment(gpu, target, draft, engine=engines.timed_engine(source))
     shape = None if tree is None else shape_in("--tree", tree)
-    given = {"plain": plain, "times": times, "model": model_label, "shape": shape, "batch": batch}
+    given = {"plain": plain, "times": times, "model": model_label, "shape": shape, "batch": batch, "add": add}
     found = engines.diagnose(_reports(files), source, **given)
     if as_json:
         print(json.dumps([each.to_dict() for each in found], indent=1))

@@ -21,34 +21,51 @@ Distributions = Shaped[Any, "nodes V"]
 RandomSource = Any
 """A `numpy.random.Generator`, a `Branch`, which enumerates the outcomes, or an object with the methods in use."""
 
-SUM_TOLERANCE = 1e-5
-"""How far the sum of a floating-point distribution of few tokens may be from 1."""
+ROUNDING = 1e-12
+"""A sum of float64 that is closer to 1 is taken as 1."""
 
 
-def sum_tolerance(size: int) -> float:
+def sum_tolerance(size: int, bytes_each: int = 4) -> float:
     """How far the sum of a floating-point distribution on `size` tokens may be from 1.
 
-    The error of a softmax in float32 grows with the vocabulary: 5e-6 was seen for 49,152 tokens, 4e-5 for 262,144.
+    The error of a softmax in float32 grows with the vocabulary: 5e-6 was seen for 49,152 tokens, 4e-5 for 262,144. The
+    tolerance is 1e-5 up to 10,000 tokens and grows in proportion. A number of 16 bits, such as a bfloat16, is rounded
+    by up to 2**-8 of itself, and so is the sum.
     """
-    return SUM_TOLERANCE * max(1.0, size / 10_000)
+    return max(1e-5 * max(1.0, size / 10_000), 2**-8 if bytes_each == 2 else 0.0)
 
 
-def check_distribution(name: str, distribution: Vector) -> None:
-    """Refuse an array that is not a distribution on a vocabulary.
+def as_distributions(name: str, rows: Any) -> Any:
+    """Distributions (*rows, V) in float64 with sums of 1; Fractions are returned unchanged.
+
+    This is the only place where given probabilities are normalised.
 
     Raises:
-        InputError: the array is not one-dimensional, an entry is negative or NaN, or the sum is not 1 (exactly 1 for
-            Fractions).
+        InputError: an entry is negative or NaN, or a sum is further from 1 than `sum_tolerance`; of Fractions, not 1.
     """
-    if getattr(distribution, "ndim", None) != 1 or len(distribution) == 0:
-        raise InputError(f"{name} must be one distribution of shape (V,), got {_shape(distribution)}")
-    lowest, total = distribution.min(), distribution.sum()
-    exact = distribution.dtype == object
-    if not (lowest >= 0 and abs(total - 1) <= (0 if exact else sum_tolerance(len(distribution)))):
+    exact = rows.dtype == object
+    limit = 0 if exact else sum_tolerance(rows.shape[-1], rows.dtype.itemsize)
+    if not exact:
+        rows = rows.double() if hasattr(rows, "double") else rows.astype(np.float64, copy=False)
+    total = rows.sum(-1)
+    off = abs(total - 1)
+    wrong = ~((rows >= 0).all(-1) & (off <= limit))
+    if wrong.any():
+        index = np.unravel_index(int((wrong * 1).argmax()), tuple(wrong.shape))
+        place, found = "".join([name, *(f"[{i}]" for i in index)]), rows[tuple(index)]
         raise InputError(
-            f"{name} must be a distribution: entries >= 0 that sum to 1, got a sum of {_shown(total)} and a lowest "
-            f"entry of {_shown(lowest)}; take the softmax of logits, or divide weights by their sum"
+            f"{place} must be a distribution: entries >= 0 that sum to 1, got a sum of {float(found.sum()):.6g} and a "
+            f"lowest entry of {float(found.min()):.6g}; take the softmax of logits in float32, or divide weights by "
+            "their sum"
         )
+    return rows if exact or (off <= ROUNDING).all() else rows / total[..., None]
+
+
+def as_distribution(name: str, given: Vector) -> Vector:
+    """One distribution (V,), see `as_distributions`. Raises InputError for another shape too."""
+    if getattr(given, "ndim", None) != 1 or len(given) == 0:
+        raise InputError(f"{name} must be one distribution of shape (V,), got {_shape(given)}")
+    return as_distributions(name, given)
 
 
 def check_tokens(drafts: Iterable[int], q: Vector) -> None:
@@ -157,7 +174,3 @@ def _shape(distribution: Any) -> str:
     return (
         f"shape {tuple(distribution.shape)}" if hasattr(distribution, "shape") else f"a {type(distribution).__name__}"
     )
-
-
-def _shown(number: Any) -> str:
-    return f"{float(number):.6g}"

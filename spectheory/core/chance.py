@@ -71,7 +71,7 @@ def draw(
         token = rng.pick(distribution) if any(weight > 0 for weight in distribution) else -1
     else:
         if not _compilable(distribution):
-            distribution = _fetched(distribution)
+            distribution = fetched(distribution)
         token = compiled()(distribution, distribution[:0] if less is None else less, rng.random())
     if token >= 0:
         return token
@@ -83,11 +83,12 @@ def draw(
     return draw(otherwise, rng)
 
 
-def _fetched(distribution: Any) -> np.ndarray:
+def fetched(distribution: Any) -> np.ndarray:
     """The distribution in float64 in host memory. A list may hold numbers that are each on a device."""
     if isinstance(distribution, np.ndarray):
         return distribution.astype(np.float64)
-    return np.asarray(distribution.cpu() if hasattr(distribution, "cpu") else [*map(float, distribution)], np.float64)
+    double = distribution.double().cpu() if hasattr(distribution, "cpu") else [*map(float, distribution)]
+    return np.asarray(double, np.float64)
 
 
 def _compilable(*distributions: Vector) -> bool:

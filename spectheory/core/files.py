@@ -89,13 +89,13 @@ def owned(place: Path, lock: Path | None = None, repair: str = "name another fil
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file in UTF-8.
+    """The text of a file in UTF-8, without a byte-order mark.
 
     Raises:
         InputError: the file does not exist, cannot be read, or is not UTF-8.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: check the path") from None
     except IsADirectoryError:

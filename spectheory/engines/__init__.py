@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from spectheory.core.checks import check_number
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins, require_usable
 from spectheory.engines import (
@@ -39,6 +40,8 @@ from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import ChainRange, Fitting
 from spectheory.planning.schedule_record import Schedule
+
+MOST_SEQUENCES = 1_000_000
 
 __all__ = [
     "ALL",
@@ -163,7 +166,13 @@ def export(
 
 
 def read_report(
-    report: Report, name: str, *, model: str | None = None, min_trials: int = 100, assume_constant: int | None = None
+    report: Report,
+    name: str,
+    *,
+    model: str | None = None,
+    min_trials: int = 100,
+    assume_constant: int | None = None,
+    add: bool = False,
 ) -> Statistics:
     """Read what an engine reports about its speculation.
 
@@ -177,15 +186,16 @@ def read_report(
         min_trials: depths that were reached in fewer cycles are left out.
         assume_constant: if only totals are reported, assume chains of this many drafted tokens, and one acceptance
             rate for all of them.
+        add: add reports that do not say that one server with one model and drafter wrote them, and lines given twice.
 
     Raises:
-        InputError: `name` or `model` is unknown, a report cannot be read or is given twice, or scrapes are not of one
-            run of a server or are of several models.
+        InputError: `name` or `model` is unknown, a report cannot be read or is given twice, reports do not belong
+            together (see `add`), or scrapes are not of one run of a server or are of several models.
 
     >>> read_report("draft acceptance rate = 0.50000 (  300 accepted /   600 generated)", "llama.cpp-log").drafted
     600
     """
-    return reports.read(engine_of(name), name, report, model, min_trials, assume_constant)
+    return reports.read(engine_of(name), name, report, model, min_trials, assume_constant, add)
 
 
 def timed_engine(kind: str) -> str:
@@ -204,6 +214,7 @@ def diagnose(
     shape: tuple[int, int] | None = None,
     batch: float | None = None,
     min_trials: int = 100,
+    add: bool = False,
 ) -> list[Diagnosis]:
     """What speculation does on a server, beside what forward times predict: a diagnosis for each model that it serves.
 
@@ -217,6 +228,7 @@ def diagnose(
         shape: drafted tokens per cycle, the root excluded, and their levels, if the report does not say it.
         batch: mean number of sequences that decode together, if the report does not say it.
         min_trials: see `read_report`.
+        add: see `read_report`.
 
     Raises:
         InputError: see `read_report`; or the report has no times, or a figure contradicts it.
@@ -227,8 +239,10 @@ def diagnose(
     (1.3, 0.04)
     """
     engine = engine_of(kind)
-    seen = reports.observe(engine, kind, report, model, min_trials)
-    without = {} if plain is None else reports.observe(engine, kind, plain, None, min_trials)
+    if batch is not None:
+        check_number("batch", batch, 1, MOST_SEQUENCES)
+    seen = reports.observe(engine, kind, report, model, min_trials, add)
+    without = {} if plain is None else reports.observe(engine, kind, plain, None, min_trials, add)
     if any(each.statistics is not None for each in without.values()):
         raise InputError("plain must be without speculation, but tokens were drafted in it")
     if plain is not None and not seen.keys() & without.keys():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +12,7 @@ from typing import Any, TypeVar
 
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.provenance import Provenance
-from spectheory.engines.engine import Engine, Observed
+from spectheory.engines.engine import Engine, Observed, Reader
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.statistics import Statistics, assume_constant
 
@@ -19,6 +21,7 @@ Report = str | Path | Sequence[str | Path]
 Found = TypeVar("Found")
 MODEL = "model_name"
 """The label of scrapes that tells the models of a server apart."""
+APART = "read them apart, or give --add (add=True) to add their counts"
 SINCE_START = (
     "a single scrape counts everything since the server started, warm-up included: give two scrapes to see the time "
     "between them"
@@ -26,11 +29,11 @@ SINCE_START = (
 
 
 def read(
-    engine: Engine, kind: str, report: Report, model: str | None, min_trials: int, constant: int | None
+    engine: Engine, kind: str, report: Report, model: str | None, min_trials: int, constant: int | None, add: bool
 ) -> Statistics:
     """As `spectheory.read_report`, with the engine that has a reader for the kind of report."""
     with _naming(report):
-        found = _of_models(_contents(engine, kind, report), model, min_trials, engine.readers[kind].statistics)
+        found = _of_models(_contents(engine, kind, report, add), model, min_trials, engine.readers[kind].statistics)
     if len(found) > 1:
         raise InputError(
             f"the scrape is of the models {', '.join(found)}, which must not be added: give the lines of one (grep)"
@@ -44,13 +47,15 @@ def read(
     return replace(made, acceptance=replace(made.acceptance, provenance=stamp.assuming(*made.assumed)))
 
 
-def observe(engine: Engine, kind: str, report: Report, model: str | None, min_trials: int) -> dict[str, Observed]:
+def observe(
+    engine: Engine, kind: str, report: Report, model: str | None, min_trials: int, add: bool
+) -> dict[str, Observed]:
     """As `spectheory.engines.observed_in`, with the engine that has an observer for the kind of report."""
     reader = engine.readers[kind]
     if reader.observe is None:
         raise InputError(f"{kind} has no times: give the log or the metrics of a server")
     with _naming(report):
-        found = _of_models(_contents(engine, kind, report), model, min_trials, reader.observe)
+        found = _of_models(_contents(engine, kind, report, add), model, min_trials, reader.observe)
     if not reader.scraped or len(_listed(report)) > 1:
         return found
     return {name: replace(seen, notes=(SINCE_START, *seen.notes)) for name, seen in found.items()}
@@ -84,12 +89,14 @@ def _of_models(
     return found
 
 
-def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
+def _contents(engine: Engine, kind: str, report: Report, add: bool) -> dict[str, Any]:
     """What is read, by the served model: the texts one after another, or the `Metrics` of one scrape or between two."""
     texts = [_text(each) for each in _listed(report)]
     if len(set(texts)) < len(texts):
         raise InputError("two of the reports are the same and would count twice: give each once")
     if not engine.readers[kind].scraped:
+        if not add:
+            _require_one_server(engine.readers[kind], texts)
         return {"": "\n".join(texts)}
     if len(texts) > 2:
         raise InputError(f"{kind} must be one scrape, or two of which the first is subtracted, got {len(texts)}")
@@ -97,12 +104,31 @@ def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
     return (scrapes[0] if len(scrapes) == 1 else scrapes[1].since(scrapes[0])).by_label(MODEL)
 
 
+def _require_one_server(reader: Reader, texts: Sequence[str]) -> None:
+    """Refuse reports that do not say that one server with one model and drafter wrote them, and lines given twice."""
+    said = [set(re.findall(reader.identity, text)) for text in texts]
+    every, shared = set().union(*said), set.intersection(*said)
+    values = Counter(name for name, _ in every)
+    other = [
+        f"{name} {value}".strip() for name, value in sorted(every) if values[name] > 1 or (name, value) not in shared
+    ]
+    if other:
+        raise InputError(f"the reports are of different servers or drafters ({'; '.join(other):.300}): {APART}")
+    if len(texts) > 1 and not any("model" in name for name in values):
+        raise InputError(f"the reports do not say that they are of one server, model and drafter: {APART}")
+    lines = Counter(line for text in texts for line in text.splitlines() if re.search(reader.dated, line))
+    if twice := [line for line, times in lines.items() if times > 1]:
+        raise InputError(
+            f"{len(twice)} lines are given twice, such as {twice[0]!r:.100}: give each once, or --add them"
+        )
+
+
 def _text(report: str | Path) -> str:
     """The text of one report."""
     if isinstance(report, Path) and not report.is_file():
         raise InputError(f"there is no file {report}: check the path")
     # bytes that are not UTF-8 are replaced, because the logs of engines can contain them
-    text = report.read_text(encoding="utf-8", errors="replace") if isinstance(report, Path) else report
+    text = report.read_text(encoding="utf-8-sig", errors="replace") if isinstance(report, Path) else report
     if not text.strip():
         raise InputError("the report is empty: give the text that the engine reported")
     return text

@@ -306,7 +306,12 @@ ENGINE = Engine(
     readers={
         "sglang-response": Reader(lambda text, least: from_meta_info(json_values(text), least)),
         "sglang-metrics": Reader(from_metrics, observe_metrics, scraped=True),
-        "sglang-log": Reader(from_log, observe_log),
+        "sglang-log": Reader(
+            from_log,
+            observe_log,
+            identity=r"\b(model_path|speculative_\w+)=([^,)]*)",
+            dated=r"\d\d:\d\d:\d\d.*Decode batch",
+        ),
     },
     benchmarks={
         "sglang-serving": BenchmarkFormat(

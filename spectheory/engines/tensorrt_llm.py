@@ -214,7 +214,7 @@ def observe_iterations(text: str, min_trials: int) -> Observed:
     if not chosen and not drafting:
         raise nothing_decoded()
     seconds = [number(LATENCY[0], pick(row, LATENCY)) / 1e3 for row in chosen]
-    drafts = [pick(_block(row), LATENCY) for row in chosen]
+    drafts = [number(LATENCY[0], pick(_block(row), LATENCY) or 0) for row in chosen]
     found = from_iteration_stats(data, min_trials) if drafting else None
     return Observed(
         statistics=found,

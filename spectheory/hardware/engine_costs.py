@@ -19,7 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from spectheory.core.errors import InputError
+from spectheory.core.errors import InputError, unknown
+from spectheory.core.plugins import plugins
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.model_config import ModelConfig
 
@@ -33,6 +34,10 @@ layers."""
 SPLIT_BY_LAYERS = ("hf", "llama.cpp")
 """Engines that split the layers over several GPUs unless they are told otherwise."""
 DEFAULT_ENGINE = "vllm"
+WITHOUT_COSTS = ("mlx-lm", "ollama")
+"""Engines that have the costs of the engine `*`."""
+OLDEST = {"vllm": "0.7", "sglang": "0.4", "trtllm": "1.0"}
+"""The oldest version of an engine whose measurements are in the table; older versions are refused."""
 FITTED, PRIOR = "fitted to ", "prior: "
 """How the source of a number begins: sources of published measurements follow, or the source of the prior."""
 NEWEST = (10**9,)
@@ -130,8 +135,9 @@ class EngineCosts:
         An engine that the table does not have gets the costs of the engine `*`.
 
         Raises:
-            InputError: the version is not a version number.
+            InputError: the engine is unknown, or the version is no version number or older than those with known costs.
         """
+        require_known(engine)
         return _costs(engine)
 
     def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int) -> Overheads:
@@ -212,6 +218,22 @@ def split(engine: str) -> tuple[str, tuple[int, ...]]:
     if version and found is None:
         raise InputError(f"the version of {name} must be a number such as 0.11, got {version!r:.60}")
     return name, _numbers(found[1]) if found else NEWEST
+
+
+def require_known(engine: str) -> None:
+    """Refuse an engine that neither this package nor an installed one knows, and a version of which nothing is known.
+
+    Raises:
+        InputError: the message lists similar names, or the oldest known version.
+    """
+    name, version = split(engine)
+    known = {row.engine for row in shipped_rows()} | {*ON_TRANSFORMERS, *WITHOUT_COSTS}
+    if name not in known:
+        known |= {one.name for one in plugins("spectheory.engines", name_of=lambda one: one.name)}
+    if name not in known:
+        raise InputError(unknown("engine", name, known))
+    if version < _numbers(oldest := OLDEST.get(name, "0")):
+        raise InputError(f"no costs of {engine} are known: name version {oldest} or a newer one, or leave it out")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from spectheory.core.arrays import Vector, copy_of, normalised, positive_part, power, set_zero, zero_of, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.otlp.draft_sets import draft_sets
-from spectheory.otlp.solver import _check_pair
+from spectheory.otlp.solver import _pair
 from spectheory.otlp.without_replacement import kept_within
 
 
@@ -36,7 +36,7 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     Source: arXiv 2502.18779 (Hu et al.), the dual of optimal transport and its scans; Dynamic Delayed Tree Expansion,
     Definition 5.1.
     """
-    _check_pair(p, q)
+    p, q = _pair(p, q)
     rule.check_count(k)
     return _optimal_acceptance(p, q, k, rule)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from spectheory.core.arrays import RandomSource, Vector, check_distribution, check_tokens
+from spectheory.core.arrays import RandomSource, Vector, as_distribution, check_tokens
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -53,7 +53,7 @@ class Solver(ABC):
             InputError: p or q is not a distribution, their lengths differ, or a draft is outside the vocabulary or has
                 q = 0.
         """
-        return self._distribution(p, q, _checked(p, q, drafts))
+        return self._distribution(*_checked(p, q, drafts))
 
     @final
     def acceptance(self, p: Vector, q: Vector, k: int) -> Any:
@@ -62,7 +62,7 @@ class Solver(ABC):
         Raises:
             InputError: p or q is not a distribution, their lengths differ, or k < 1.
         """
-        _check_pair(p, q)
+        p, q = _pair(p, q)
         if k < 1:
             raise InputError(f"k must be at least 1 draft, got {k}")
         return self._acceptance(p, q, k)
@@ -74,7 +74,7 @@ class Solver(ABC):
         Raises:
             InputError: see `distribution`.
         """
-        return self._sample(p, q, _checked(p, q, drafts), rng)
+        return self._sample(*_checked(p, q, drafts), rng)
 
     @abstractmethod
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
@@ -92,19 +92,19 @@ class Solver(ABC):
         return draw(self._distribution(p, q, drafts), rng)
 
 
-def _checked(p: Vector, q: Vector, drafts: Sequence[int]) -> list[int]:
-    """The drafts as ints, after a check of all arguments."""
-    _check_pair(p, q)
+def _checked(p: Vector, q: Vector, drafts: Sequence[int]) -> tuple[Vector, Vector, list[int]]:
+    """The distributions p and q, see `as_distribution`, and the drafts as ints, after a check of all arguments."""
+    p, q = _pair(p, q)
     tokens = [int(token) for token in drafts]
     check_tokens(tokens, q)
-    return tokens
+    return p, q, tokens
 
 
-def _check_pair(p: Vector, q: Vector) -> None:
-    check_distribution("p", p)
-    check_distribution("q", q)
+def _pair(p: Vector, q: Vector) -> tuple[Vector, Vector]:
+    p, q = as_distribution("p", p), as_distribution("q", q)
     if len(p) != len(q):
         raise InputError(f"p and q must be distributions on one vocabulary, got {len(p)} and {len(q)} tokens")
+    return p, q
 
 
 def distribution_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:

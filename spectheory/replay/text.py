@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from spectheory.core.arrays import sum_tolerance
+from spectheory.core.arrays import as_distributions
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 from spectheory.core.machine import compiler
@@ -54,9 +54,7 @@ class TargetText:
         if len(tokens) and not 0 <= tokens.min() <= tokens.max() < p.shape[1]:
             wrong = tokens[(tokens < 0) | (tokens >= p.shape[1])][0]
             raise InputError(f"tokens must be between 0 and {p.shape[1] - 1}, the last of the vocabulary, got {wrong}")
-        q = q if q.ndim == 3 else q[None]
-        for name, rows in (("p", p), *((f"q[{depth}]" if len(q) > 1 else "q", rows) for depth, rows in enumerate(q))):
-            _check_rows(name, rows)
+        p, q = as_distributions("p", p), as_distributions("q", q)
         impossible = ~(p[np.arange(len(tokens)), tokens] >= LEAST)
         if impossible.any():
             position = int(impossible.argmax())
@@ -65,7 +63,7 @@ class TargetText:
                 f"{float(p[position, tokens[position]]):.3g}: the target cannot have generated this text with this "
                 "sampling; take p of the model and the sampling that generated it"
             )
-        for name, value in (("tokens", tokens.astype(np.int64)), ("p", p), ("q", q)):
+        for name, value in (("tokens", tokens.astype(np.int64)), ("p", p), ("q", q if q.ndim == 3 else q[None])):
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -81,28 +79,13 @@ class TargetText:
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
-    """`value` as an array of float64 or of Fractions."""
+    """`value` as an array of numbers or of Fractions."""
     rows = check_array(name, value)
     if rows.dtype.kind in "fiu":
-        return rows.astype(np.float64, copy=False)
+        return rows
     if rows.dtype != object or not all(isinstance(one, Rational) and not isinstance(one, bool) for one in rows.flat):
         raise InputError(f"{name} must be an array of float64 or of Fractions, got {rows.dtype} of shape {rows.shape}")
     return rows
-
-
-def _check_rows(name: str, rows: Shaped[np.ndarray, "n V"]) -> None:
-    """Refuse rows that are not distributions."""
-    if not len(rows):
-        return
-    lowest: Any = rows.min(1)
-    off = abs(rows.sum(1) - 1)
-    wrong = ~((lowest >= 0) & (off <= (0 if rows.dtype == object else sum_tolerance(rows.shape[1]))))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(
-            f"{name}[{row}] must be a distribution: entries >= 0 that sum to 1, got a sum of "
-            f"{float(rows[row].sum()):.6g} and a lowest entry of {float(lowest[row]):.6g}"
-        )
 
 
 @dataclass(frozen=True, eq=False)

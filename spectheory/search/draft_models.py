@@ -11,12 +11,14 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.arrays import SUM_TOLERANCE, check_distribution
+from spectheory.core.arrays import as_distributions, sum_tolerance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
 DraftedPath = tuple[int, ...]
 """Drafted tokens from the root to a node, () for the root."""
+LARGEST_VOCABULARY = 1_000_000
+"""Rows of an answer may be the most probable tokens of a vocabulary of up to this size."""
 
 
 class DraftModel(Protocol):
@@ -61,7 +63,7 @@ def ask(
     if not (
         (distribution[:, 1:] <= distribution[:, :-1]).all()
         and (distribution[:, -1:] >= 0).all()
-        and (distribution.sum(1) <= 1 + SUM_TOLERANCE).all()
+        and (distribution.sum(1) <= 1 + sum_tolerance(LARGEST_VOCABULARY)).all()
     ):
         raise InputError(
             "draft.expand must return rows of probabilities in descending order, none negative or NaN, with a sum "
@@ -91,8 +93,7 @@ class MarkovDraft:
         q = np.array(self.q, np.float64)
         if q.ndim != 2 or q.shape[0] != q.shape[1] or q.size == 0:
             raise InputError(f"q must have shape (V, V), one distribution for each last token, got shape {q.shape}")
-        for token, distribution in enumerate(q):
-            check_distribution(f"q[{token}]", distribution)
+        q = as_distributions("q", q)
         check_whole("start", self.start, 0, ": start is the number of a token")
         if self.start >= len(q):
             raise InputError(f"start must be a token between 0 and {len(q) - 1}, got {self.start}")

@@ -55,8 +55,8 @@ class GreedyMultiPathBlock(Verifier):
         accepted, following = Block()._path_sample(tokens, [p[node] for node in way], distributions, rng)
         return way[accepted], following
 
-    def _check(self, draft: Draft, p: Any) -> None:
-        super()._check(draft, p)
+    def _check(self, draft: Draft) -> None:
+        super()._check(draft)
         depth, paths = draft.tree.depth, 1
         hits = [1] + [0] * draft.tree.budget
         for node, drawn in enumerate(draft.draws):

@@ -38,8 +38,8 @@ class SinglePath(Verifier):
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         return Outcome(draft.tree, *self._path_outcome(path_tokens(draft), p, draft.q))
 
-    def _check(self, draft: Draft, p: Any) -> None:
-        super()._check(draft, p)
+    def _check(self, draft: Draft) -> None:
+        super()._check(draft)
         for node, drawn in enumerate(draft.draws[:-1]):
             if len(drawn) != 1:
                 raise InputError(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from spectheory.core.arrays import Distributions, check_distribution, check_tokens
+from spectheory.core.arrays import Distributions, as_distribution, check_tokens
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.verify.outcome import Outcome
@@ -41,36 +41,41 @@ class Verifier(ABC):
             InputError: `p` does not have one row for each node, a row of p or q is not a distribution, a drafted token
                 has q = 0, or the verifier is not lossless for the draft's rule.
         """
-        self._check(draft, p)
-        return self._outcome(draft, p)
+        return self._outcome(*self._checked(draft, p))
 
     @final
     def sample(self, draft: Draft, p: Distributions, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token). Arguments and errors are the same as for `outcome`."""
-        self._check(draft, p)
-        return self._sample(draft, p, rng)
+        return self._sample(*self._checked(draft, p), rng)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """`sample`, unchecked."""
         return self._outcome(draft, p).sample(rng)
 
-    def _check(self, draft: Draft, p: Distributions) -> None:
+    def _check(self, draft: Draft) -> None:
+        """Refuse a draft of another rule; of another shape too, if the verifier does not take all trees."""
         if draft.rule not in self.rules:
             named = ", ".join(rule.name for rule in self.rules)
             raise InputError(
                 f"draft.rule is {draft.rule.name}, {self} is lossless only for {named}: draft by one of these rules"
             )
+
+    def _checked(self, draft: Draft, p: Distributions) -> tuple[Draft, list[Any]]:
+        """The draft and p after a check, with the distributions that `as_distribution` returns."""
+        self._check(draft)
         if len(p) != draft.tree.budget + 1:
             raise InputError(
                 f"p must have one distribution for each of the {draft.tree.budget + 1} nodes, got {len(p)}"
             )
+        rows = [as_distribution(f"p[{node}]", p[node]) for node in range(len(p))]
+        q: list[Any] = [None] * len(rows)
         for node, drawn in enumerate(draft.draws):
-            check_distribution(f"p[{node}]", p[node])
             if drawn:
-                check_distribution(f"q[{node}]", draft.q[node])
-                check_tokens(draft.drafted(node), draft.q[node])
-                if len(p[node]) != len(draft.q[node]):
+                q[node] = as_distribution(f"q[{node}]", draft.q[node])
+                check_tokens(draft.drafted(node), q[node])
+                if len(rows[node]) != len(q[node]):
                     raise InputError(
-                        f"p and q must be distributions on one vocabulary, got {len(p[node])} and "
-                        f"{len(draft.q[node])} tokens at node {node}"
+                        f"p and q must be distributions on one vocabulary, got {len(rows[node])} and {len(q[node])} "
+                        f"tokens at node {node}"
                     )
+        return Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule), rows

@@ -36,13 +36,44 @@ def test_a_text_and_its_file_give_the_same_record(tmp_path: Path) -> None:
 )
 def test_several_reports_are_read_as_one(tmp_path: Path, kind: str, text: str) -> None:
     (tmp_path / "a").write_text(text + "\n")
-    one, both = read(text, kind, min_trials=1), read([tmp_path / "a", text], kind, min_trials=1)
+    one, both = read(text, kind, min_trials=1), read([tmp_path / "a", text], kind, min_trials=1, add=True)
     for name in ("drafts", "drafted", "accepted"):
         assert getattr(both, name) == 2 * getattr(one, name)
     assert any(" are added" in sentence for sentence in both.assumed)
     if one.acceptance is not None:
         assert acceptance(both).table.tolist() == one.acceptance.table.tolist()
     refuses("two of the reports are the same and would count twice", read, [text, text], kind)
+    refuses("do not say that they are of one server.*or give --add", read, [tmp_path / "a", text], kind)
+
+
+CONFIG = "with config: model='m', speculative_config=SpeculativeConfig(method='@', model='m', num_spec_tokens=7)\n"
+ARGUMENTS = "server_args=ServerArgs(model_path='m', speculative_algorithm='@', tp_size=1)\n"
+LOADED = "srv load_model: loading model 'm.gguf'\nstatistics draft-@: #calls = 1\n"
+DECODED = "[2026-11-23 12:00:00] Decode batch. #running-req: 4, accept len: 1.30, gen throughput (token/s): 130.0"
+RESPONSE = json.dumps({"model": "@", "id": "0", "speculative_decoding": {"acceptance_histogram": [50, 30, 20]}})
+SERVED = {
+    "vllm-log": CONFIG + "11-23 12:00:00 " + LOG,
+    "sglang-log": ARGUMENTS + DECODED,
+    "llama.cpp-log": LOADED + SLOT.replace("task 0", "task :00"),
+    "vllm-response": RESPONSE.replace('"0"', '":00"'),
+}
+"""Reports with @ for the drafter, or the model, and :00 as a part of a time or of an id."""
+
+
+@pytest.mark.parametrize("kind", SERVED)
+def test_reports_of_one_server_are_added_and_those_of_two_refused(kind: str) -> None:
+    """They are of one server if both say the same model and drafter. What differs is named."""
+    one, again, other = (
+        SERVED[kind].replace("@", drafter).replace("task :00", f"task {second}").replace(":00", f":0{second}")
+        for second, drafter in enumerate(("mtp", "mtp", "suffix"))
+    )
+    together = read([one, again], kind, min_trials=1)
+    assert together.tau == pytest.approx(read(one, kind, min_trials=1).tau, abs=0.01)
+    assert read([one, other], kind, min_trials=1, add=True).tau == together.tau
+    refuses("of different servers or drafters .*mtp.*suffix", read, [one, other], kind)
+    if kind != "llama.cpp-log":  # one server of llama.cpp can have several drafters
+        refuses("of different servers or drafters .*mtp.*suffix", read, f"{one}\n{other}", kind)
+    refuses("1 lines are given twice, such as .*give each once, or --add them", read, f"{one}\n{one}", kind)
 
 
 def test_a_constant_rate_stands_in_for_rates_that_are_not_reported() -> None:

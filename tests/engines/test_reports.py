@@ -193,7 +193,7 @@ def test_llama_cpp_logs_without_positions() -> None:
         f"{NEWER}\n{OLD_SERVER}\n{LOOKUP}": (None, 259, 167, 2.92),
         f"{SLOT}\n{OLD_SERVER}\n{SLOT}\n{OLD_SERVER}": (174, 518, 334, pytest.approx(2 * 167 / 174 + 1)),
     }.items():
-        found = read(log, "llama.cpp-log")
+        found = read(log, "llama.cpp-log", add=True)
         assert (found.drafts, found.drafted, found.accepted, found.tau) == figures
     assert "10 of 15 cycles drafted nothing and are not counted" in read(LOOKUP, "llama.cpp-log").assumed
     refuses("one line of running totals, got 2", read, f"{OLD_SERVER}\n{LOOKUP}", "llama.cpp-log")

@@ -21,6 +21,7 @@ PAIR_COMMANDS = {
     "profile": ("--out", "new/latency.json"),
     "demo": ("--out", "new"),
 }
+OTHERS = {"certify": ("Naive",)}
 CASES = [
     ("trace", "--prompts", "absent.jsonl", "there is no file absent.jsonl"),
     ("decode", "--prompts", "bad.jsonl", "bad.jsonl, line 1 is damaged: not JSON"),
@@ -33,6 +34,11 @@ CASES = [
     ("compare", "--rounds", 0, "rounds must be at least 1, got 0"),
     ("compare", "--temperatures", "0,-1", "temperature must be"),
     ("decode", "--plan", "absent.json", "there is no file absent.json"),
+    ("trace", "--prompts", "loop", "loop cannot be read: Too many levels of symbolic links"),
+    ("decode", "--plan", "loop", "loop' cannot be followed: name another file"),
+    ("certify", "--alpha", 0, "--alpha must be above 0 and below 1"),
+    ("certify", "--cases", 10**18, "--cases must be between 1 and 1,000,000, got 1,000,000,000,000,000,000"),
+    ("certify", "--max-samples", 0, "--max-samples must be between 1 and"),
 ]
 
 
@@ -55,8 +61,9 @@ def test_an_option_is_checked_before_models_are_loaded(
 ) -> None:
     before = set(Path().rglob("*"))
     first = ("--skip", 0) if option == "--count" and command == "decode" else ()
-    refused(no_models(command, *PAIR_COMMANDS[command], *first, option, value), said)
-    assert set(Path().rglob("*")) - before <= {Path("new")}
+    Path("loop").symlink_to("loop")
+    refused(no_models(command, *(PAIR_COMMANDS | OTHERS)[command], *first, option, value), said)
+    assert set(Path().rglob("*")) - before <= {Path("new"), Path("loop")}
 
 
 @pytest.mark.parametrize("command", PAIR_COMMANDS)

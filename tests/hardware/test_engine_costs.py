@@ -60,6 +60,11 @@ def test_a_version_needs_a_number() -> None:
     refuses("the version of vllm must be a number such as 0.11, got 'latest'", split, "vllm@latest")
 
 
+def test_unknown_engines_and_versions_are_refused() -> None:
+    refuses("unknown engine 'vlm': did you mean vllm", EngineCosts.of, "vlm")
+    refuses("no costs of vllm@0.0.1 are known: name version 0.7 or a newer one", EngineCosts.of, "vllm@0.0.1")
+
+
 def test_the_shipped_table() -> None:
     """Any engine has every number; each number has one row for each engine and range of versions, and a source."""
     rows = shipped_rows()

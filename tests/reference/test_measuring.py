@@ -98,6 +98,11 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
         refuses("line 3 must be a JSON object with a field 'text'", load_prompts, file)
     file.write_text('{"text": "a\u2028b"}\n\n', encoding="utf-8")
     assert load_prompts(file) == ["a\u2028b"]
+    messages = [{"role": "user", "content": "Hi"}]
+    file.write_text(json.dumps([{"text": "a"}, {"messages": messages}], indent=1), encoding="utf-8-sig")
+    assert load_prompts(file) == ["a", messages]
+    file.write_text('[{"text": "a"}, {"messages": []}]')
+    refuses("entry 2 must be a JSON object with a field 'text'", load_prompts, file)
 
 
 TEMPLATE = (
