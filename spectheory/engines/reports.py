@@ -50,8 +50,9 @@ def observe(engine: Engine, kind: str, report: Report, model: str | None, min_tr
     if reader.observe is None:
         raise InputError(f"{kind} has no times: give the log or the metrics of a server")
     with _naming(report):
-        found = _of_models(_contents(engine, kind, report), model, min_trials, reader.observe)
-    if not reader.scraped or len(_listed(report)) > 1:
+        contents = _contents(engine, kind, report)
+        found = _of_models(contents, model, min_trials, reader.observe)
+    if not reader.scraped or any(each.subtracted for each in contents.values()):
         return found
     return {name: replace(seen, notes=(SINCE_START, *seen.notes)) for name, seen in found.items()}
 
@@ -91,10 +92,11 @@ def _contents(engine: Engine, kind: str, report: Report) -> dict[str, Any]:
         raise InputError("two of the reports are the same and would count twice: give each once")
     if not engine.readers[kind].scraped:
         return {"": "\n".join(texts)}
-    if len(texts) > 2:
-        raise InputError(f"{kind} must be one scrape, or two of which the first is subtracted, got {len(texts)}")
-    scrapes = [Metrics.parse(text) for text in texts]
-    return (scrapes[0] if len(scrapes) == 1 else scrapes[1].since(scrapes[0])).by_label(MODEL)
+    if len(texts) > 1 and len(texts) % 2:
+        raise InputError(f"{kind} must be one scrape, or two of each replica, the earlier ones first, got {len(texts)}")
+    scrapes, half = [Metrics.parse(text) for text in texts], (len(texts) + 1) // 2
+    later = Metrics.together(scrapes[-half:])
+    return (later if len(texts) == 1 else later.since(Metrics.together(scrapes[:half]))).by_label(MODEL)
 
 
 def _text(report: str | Path) -> str:
