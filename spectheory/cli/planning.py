@@ -32,6 +32,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.engines import Export
+from spectheory.engines.published import published_rates
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET
@@ -48,12 +49,13 @@ MOST_NOTES = 1
 
 
 def rates_of(source: Path) -> Acceptance:
-    """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
+    """The acceptance rates in a file or on standard input, of a published head, or listed in `source` by depth."""
     listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
     with suppress(OSError):  # a long list is too long for a file name
         listed = listed and not source.exists()
     if not listed:
-        return loaded(Acceptance, source)
+        published = ":" in str(source) and not source.exists()
+        return published_rates(str(source)) if published else loaded(Acceptance, source)
     rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
     stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
     return replace(rates, provenance=stamp)
@@ -71,8 +73,8 @@ RatesFile = Annotated[
     Reads(rates_of),
     typer.Option(
         "--acceptance",
-        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input. Or the rates "
-        "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
+        help="Acceptance record, from `trace` or `import` (- reads standard input); or rates by depth: 0.8,0.7,0.6; or "
+        "those of a published head: eagle3:llama-3.1-8b.",
     ),
 ]
 TraceFolder = Annotated[

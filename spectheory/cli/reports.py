@@ -29,7 +29,7 @@ ReportFiles = Annotated[
     typer.Argument(
         metavar="FILE...",
         help="Files of reports: logs and responses are read as one; of two scrapes of /metrics, the first is "
-        "subtracted from the second. - reads standard input.",
+        "subtracted. Several replicas: all first scrapes, then all second ones. - reads standard input.",
     ),
 ]
 Add = Annotated[

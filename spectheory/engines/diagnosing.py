@@ -191,6 +191,7 @@ def _forward_times(times: Times | None, seen: Observed, notes: list[str]) -> tup
 
 def _rates(seen: Observed, tree: Tree) -> Acceptance | None:
     """The observed rates by position; one rate for all positions if only tau is known."""
-    if seen.statistics is None or seen.statistics.acceptance is not None:
-        return seen.statistics and seen.statistics.acceptance
-    return constant(seen.tau, tree.max_depth)
+    if seen.statistics is None:
+        return None
+    counted = seen.statistics.acceptance
+    return counted if counted is not None and counted.trials is not None else constant(seen.tau, tree.max_depth)

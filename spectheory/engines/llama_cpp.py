@@ -124,9 +124,8 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
     starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
     parts = ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]
-    if not starts or (
-        len(parts) == len(totals) == 1 and re.search(_RATES, totals[0]) and not re.search(_RATES, parts[0])
-    ):
+    fuller = f"{_RATES}|{_TAU}" if totals and not re.search(_RATES, totals[0]) else _RATES
+    if not starts or (len(parts) == len(totals) == 1 and not re.search(fuller, parts[0])):
         if len(totals) != 1:
             names = re.findall(r"#?[A-Za-z][\w /]*(?=\s*=)", text[:10_000])
             if totals:
@@ -136,7 +135,11 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
             )
         return _of_server(totals[0], min_trials)
     if len(parts) == 1:
-        return _of_request(parts[0], min_trials)
+        found, cycles = _of_request(parts[0], min_trials), _timed(text)[2]
+        if found.tau is not None or cycles <= 0 or found.accepted is None:
+            return found
+        said = ["cycles are counted as the timed tokens that were not accepted"]
+        return statistics.from_totals(cycles, found.drafted, found.accepted, min_trials, said)
     read = [(_of_request(part, 1), part) for part in parts if not re.search(_NOTHING, part)]
     drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
     said = [f"{len(read)} lines of the log are added"]
@@ -190,15 +193,20 @@ def _of_server(line: str, min_trials: int) -> Statistics:
     return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
 
 
-def observe_log(text: str, min_trials: int) -> Observed:
-    """A server by the times of its requests.
+def _timed(text: str) -> tuple[float, int, int]:
+    """Seconds, tokens and cycles of all timed requests.
 
     A cycle emits one token more than it accepts, and the first token comes with the prompt, before the time starts. So
     the cycles of a request are its tokens without the first one and those accepted.
     """
     timed = [(float(ms) / 1e3, int(tokens) - 1) for ms, tokens in re.findall(_EVAL, text)]
     seconds, tokens = sum(row[0] for row in timed), sum(row[1] for row in timed)
-    cycles = tokens - sum(int(accepted) for _, accepted, _ in re.findall(_SLOT, text))
+    return seconds, tokens, tokens - sum(int(accepted) for _, accepted, _ in re.findall(_SLOT, text))
+
+
+def observe_log(text: str, min_trials: int) -> Observed:
+    """A server by the times of its requests, and with the tau that `from_log` reads."""
+    seconds, tokens, cycles = _timed(text)
     found = from_log(text, min_trials) if "draft acceptance" in text or "#gen drafts" in text else None
     if not tokens and found is None:
         raise nothing_decoded()
@@ -207,7 +215,7 @@ def observe_log(text: str, min_trials: int) -> Observed:
     timed_cycles = tokens > 0 and cycles > 0
     return Observed(
         statistics=found,
-        tau=tokens / cycles if timed_cycles else (found.tau if found and found.tau else 1.0),
+        tau=found.tau if found and found.tau else tokens / cycles if timed_cycles else 1.0,
         nodes=found.nodes if found else 0.0,
         depth=found.positions if found else 0,
         step_seconds=seconds / cycles if timed_cycles else None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
+from spectheory.core.json_values import parse
 from spectheory.engines.report_values import count, missing
 
 Key = frozenset[tuple[str, str]]
@@ -34,7 +35,12 @@ class Metrics:
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Read the text that a server exposes under `/metrics`. Of the declared types, only `counter` is used."""
+        """Read the text that a server exposes under `/metrics`, or the answer of Prometheus's HTTP API in JSON.
+
+        Of the declared types, only `counter` is used. A range in JSON is the time between its ends.
+        """
+        if text.lstrip().startswith("{"):
+            return cls._answered(text)
         from prometheus_client.parser import text_string_to_metric_families
 
         untyped = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
@@ -44,8 +50,28 @@ class Metrics:
             raise InputError(
                 f"the metrics must be in Prometheus's text format, as the server gives them: {error or 'a line is not'}"
             ) from None
+        typed = re.findall(r"^# TYPE (\S+) counter", text, re.MULTILINE)
+        return cls._of(((name, labels, value) for name, labels, value, *_ in every), typed)
+
+    @classmethod
+    def _answered(cls, text: str) -> Metrics:
+        """The metrics in an answer of Prometheus's HTTP API: those of a vector, or between the ends of a matrix."""
+        found = parse(text, "the metrics")
+        try:
+            series = [(one["metric"], one.get("values") or [one["value"]]) for one in found["data"]["result"]]
+            first, last = (
+                cls._of((labels["__name__"], labels, values[end][1]) for labels, values in series) for end in (0, -1)
+            )
+        except (KeyError, TypeError, IndexError, ValueError, AttributeError):
+            form = "the JSON must hold series under data.result, as Prometheus's /api/v1/query gives them"
+            raise InputError(form) from None
+        return last.since(first) if any(len(values) > 1 for _, values in series) else last
+
+    @classmethod
+    def _of(cls, rows: Iterable[tuple[str, Mapping[str, str], float | str]], typed: Iterable[str] = ()) -> Metrics:
+        """The metrics with these names, labels and values. `typed` are the names that are declared as counters."""
         exposed: dict[str, dict[Key, float]] = {}
-        for name, labels, value, *_ in every:
+        for name, labels, value in rows:
             series, key = exposed.setdefault(name, {}), frozenset(labels.items())
             if key in series:
                 raise InputError(
@@ -54,9 +80,20 @@ class Metrics:
                 )
             series[key] = float(value)
         total = {name.removesuffix("_total"): series for name, series in exposed.items() if name.endswith("_total")}
-        typed = re.findall(r"^# TYPE (\S+) counter", text, re.MULTILINE)
         growing = [*total, *typed, *(name for name in exposed if name.endswith(GROWING))]
         return cls(exposed | total, frozenset(growing))
+
+    @classmethod
+    def together(cls, scrapes: Sequence[Metrics]) -> Metrics:
+        """The scrapes of several replicas as one, with a label that tells them apart."""
+        if len(scrapes) == 1:
+            return scrapes[0]
+        samples: dict[str, dict[Key, float]] = {}
+        for number, scrape in enumerate(scrapes):
+            for name, series in scrape.samples.items():
+                own = {key | {("replica", str(number))}: value for key, value in series.items()}
+                samples.setdefault(name, {}).update(own)
+        return cls(samples, frozenset().union(*(scrape.growing for scrape in scrapes)))
 
     def since(self, earlier: Metrics) -> Metrics:
         """What happened after an earlier scrape of the same run: counters are subtracted, and gauges are averaged."""

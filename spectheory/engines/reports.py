@@ -55,8 +55,9 @@ def observe(
     if reader.observe is None:
         raise InputError(f"{kind} has no times: give the log or the metrics of a server")
     with _naming(report):
-        found = _of_models(_contents(engine, kind, report, add), model, min_trials, reader.observe)
-    if not reader.scraped or len(_listed(report)) > 1:
+        contents = _contents(engine, kind, report, add)
+        found = _of_models(contents, model, min_trials, reader.observe)
+    if not reader.scraped or any(each.subtracted for each in contents.values()):
         return found
     return {name: replace(seen, notes=(SINCE_START, *seen.notes)) for name, seen in found.items()}
 
@@ -98,10 +99,11 @@ def _contents(engine: Engine, kind: str, report: Report, add: bool) -> dict[str,
         if not add:
             _require_one_server(engine.readers[kind], texts)
         return {"": "\n".join(texts)}
-    if len(texts) > 2:
-        raise InputError(f"{kind} must be one scrape, or two of which the first is subtracted, got {len(texts)}")
-    scrapes = [Metrics.parse(text) for text in texts]
-    return (scrapes[0] if len(scrapes) == 1 else scrapes[1].since(scrapes[0])).by_label(MODEL)
+    if len(texts) > 1 and len(texts) % 2:
+        raise InputError(f"{kind} must be one scrape, or two of each replica, the earlier ones first, got {len(texts)}")
+    scrapes, half = [Metrics.parse(text) for text in texts], (len(texts) + 1) // 2
+    later = Metrics.together(scrapes[-half:])
+    return (later if len(texts) == 1 else later.since(Metrics.together(scrapes[:half]))).by_label(MODEL)
 
 
 def _require_one_server(reader: Reader, texts: Sequence[str]) -> None:

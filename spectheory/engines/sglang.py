@@ -20,6 +20,7 @@ padded to a captured CUDA graph, uses the largest key <= b.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +32,7 @@ from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
-from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+from spectheory.engines.statistics import TOTALS_ONLY, Statistics, assume_constant
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
@@ -243,10 +244,14 @@ def observe_log(text: str, min_trials: int) -> Observed:
     cycles, running = sum(rate / tau for _, rate, tau in rows), sum(running for running, *_ in rows)
     tau, speculating = sum(rate for _, rate, _ in rows) / cycles, _LENGTH[:10] in text
     said = (TOTALS_ONLY, f"{len(rows)} lines of the log are read")
+    nodes = (sum(shapes) / len(shapes) if shapes else None) if speculating else 0.0
+    found = Statistics(None, tau, assumed=said)
+    if nodes:
+        found = assume_constant(found, max(round(nodes), math.ceil(tau - 1)))
     return Observed(
-        statistics=Statistics(None, tau, assumed=said) if speculating else None,
+        statistics=found if speculating else None,
         tau=tau,
-        nodes=(sum(shapes) / len(shapes) if shapes else None) if speculating else 0.0,
+        nodes=nodes,
         depth=None if speculating else 0,
         batch=running / len(rows),
         step_seconds=running / cycles,
@@ -255,7 +260,7 @@ def observe_log(text: str, min_trials: int) -> Observed:
 
 
 def from_log(text: str, min_trials: int = 100) -> Statistics:
-    """Tau of a log, without rates by position, which its lines do not have."""
+    """Tau of a log, and one rate for all positions of a chain, which its lines imply if they have an accept rate."""
     found = observe_log(text, min_trials).statistics
     if found is None:
         raise InputError(f"nothing was drafted: no line has {_LENGTH[:10]}")

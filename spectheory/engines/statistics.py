@@ -133,8 +133,9 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
     The rate a solves tau = 1 + a + a^2 + ... + a^length. If the number of cycles is not reported, `length` tokens are
     assumed to be drafted in each cycle.
     """
-    if found.acceptance is not None:
+    if found.acceptance is not None and found.acceptance.trials is not None:
         raise InputError("assume_constant must be left out: the report has rates by position")
+    before = found.assumed if found.acceptance is None else found.assumed[:-2]
     tau, why = found.tau, ""
     if tau is None:
         if not found.drafted or found.accepted is None:
@@ -145,7 +146,7 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
         raise InputError(f"assume_constant must be at least {least:.4g} by the report, got {length}")
     rates, gives = constant(tau, length), f"which gives tau {tau:.4g} with {length} drafted tokens{why}"
     said = f"the rate is {rates.table[0, 0]:.4f} at every position, {gives}"
-    return replace(found, acceptance=rates, tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
+    return replace(found, acceptance=rates, tau=tau, assumed=(*before, RANK_0_ONLY, said))
 
 
 def constant(tau: float, length: int) -> Acceptance:

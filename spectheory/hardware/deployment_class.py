@@ -7,7 +7,6 @@ writes it, from published measurements, each predicted with costs that were fitt
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,9 +14,6 @@ from typing import Any
 
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
 from spectheory.hardware.model_config import ModelConfig
-
-IN_WORDS = {"other": "8 bit, or more than 64 requests"}
-"""Names of classes for people, where they differ."""
 
 
 def deployment_class(engine: str, target: ModelConfig, gpus: int, batch: int, *, plain: bool = False) -> str:
@@ -68,16 +64,6 @@ class LogErrors:
     def judged(self, batch: int) -> bool:
         """Whether measurements were judged at this batch size, or at a smaller one and at a larger one."""
         return self.batches[0] <= batch <= self.batches[-1]
-
-    @property
-    def in_words(self) -> str:
-        """The two errors in percent, with the number of rows and sources.
-
-        >>> LogErrors(0.0583, 0.1823, 41, 8).in_words
-        '6%, 20% (41 rows, 8 sources)'
-        """
-        rows, sources = (f"{n} {what}{'s' * (n > 1)}" for n, what in ((self.rows, "row"), (self.sources, "source")))
-        return f"{math.expm1(self.median):.0%}, {math.expm1(self.most):.0%} ({rows}, {sources})"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from math import gcd
@@ -47,6 +49,8 @@ _KINDS = (*_LAYOUTS, *_SAME_KIND, MTP)
 def model(source: Named) -> ModelConfig:
     """A model from its shipped name or its repository, or from a config.json (path, folder, contents).
 
+    A repository may be of a model that was tuned or quantised, such as `RedHatAI/Qwen3-32B-FP8-dynamic`.
+
     A draft head that is not shipped is named by its kind and its target, as in `dflash-qwen3-8b`; see `draft_of_kind`.
     After a name or path, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
 
@@ -67,9 +71,18 @@ def model(source: Named) -> ModelConfig:
         return ModelConfig.from_hf(source)
     if known := _known(source) or _packed(source):
         return known
-    if not {"/", "\\"} & set(source) and not source.endswith(".json") and not Path(source).is_dir():
-        raise InputError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
-    return ModelConfig.from_hf(source)
+    if source.endswith(".json") or source.count("/") > 1 or "\\" in source or Path(source).exists():
+        return ModelConfig.from_hf(source)
+    name = _untuned(source)
+    if known := _known(name) or _packed(name):
+        return known
+    raise InputError(f"{unknown('model', name, model_names())}; the path of a config.json works too")
+
+
+def _untuned(source: str) -> str:
+    """A name of the Hugging Face Hub without its owner and the parts that do not change the sizes of a model."""
+    name = source.rpartition("/")[2].lower().removeprefix("meta-").replace("speculator.", "").replace("quantized.", "")
+    return re.sub(r"[-_](instruct|thinking|it|chat|hf|dynamic|\d{4})(?=[-_]|$)", "", name)
 
 
 def _known(name: str) -> ModelConfig | None:
@@ -185,7 +198,9 @@ def draft_of(target: ModelConfig, draft: Named | None) -> ModelConfig | None:
     if draft is None or (isinstance(draft, str) and lookup_named(draft)):
         return None
     kind = kind_named(draft) if isinstance(draft, str) else None
-    return model(draft) if kind is None else draft_of_kind(target, kind)
+    found = model(draft) if kind is None else draft_of_kind(target, kind)
+    tuned = isinstance(draft, str) and draft.count("/") == 1 and not Path(draft).exists() and not shipped_name(draft)
+    return replace(found, name=draft) if tuned else found  # so that engines load it
 
 
 def draft_of_kind(target: ModelConfig, kind: str) -> ModelConfig:

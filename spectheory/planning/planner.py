@@ -181,11 +181,6 @@ def _schedule(
     chosen = list(dict.fromkeys(option for row in rows for option in row))
     options = list(dict.fromkeys([*chosen, *kept]))
     choice, chain_choice = np.array([[options.index(option) for option in row] for row in rows]).T
-    drafted = [option for option in chosen if option.tree.budget]
-
-    def highest(latency: Latency) -> float:
-        return max(option.speedup(rates, latency, context) for option in drafted)
-
     stamp = Provenance.merged([latency.provenance for latency in latencies])
     said = []
     for sentence in _assumptions(rates, latencies, options, chosen):
@@ -202,7 +197,7 @@ def _schedule(
         chain_choice=chain_choice,
         limits=limits,
         provenance=stamp.replace(assumptions=tuple(dict.fromkeys(said))),
-        confidence=confidence_of(latencies, highest if drafted else None),
+        confidence=confidence_of(latencies),
     )
 
 

@@ -262,13 +262,6 @@ class Schedule(Record):
         ends = f" ({interval[0]:.2f}x to {interval[1]:.2f}x)" if interval else ""
         return f"{self.speedups[row]:.2f}x{ends}"
 
-    @property
-    def error_lines(self) -> list[str]:
-        """What is known about the error of the predictions, the most important sentence first."""
-        source = "replayed on recorded texts" if self.is_replayed else "predicted from rates"
-        counted = "an interval" if self._intervals[self.choice[0]] else "no interval"
-        return [*([] if self.confidence is None else self.confidence.lines), f"tau is {source}, with {counted}"]
-
     @cached_property
     def taus(self) -> Float[np.ndarray, " options"]:
         """Predicted tokens per target call of each option."""
@@ -368,15 +361,6 @@ class Schedule(Record):
     def chain_ranges(self) -> list[tuple[int, int, Tree]]:
         """`ranges` of the fastest chains, for engines that can verify chains only."""
         return [(first, last, self.options[i].tree) for first, last, i in runs(self.batches, self.chain_choice)]
-
-    def answers(self) -> list[tuple[int, int, Tree, bool]]:
-        """(first batch, last batch, tree, whether the times are computed) for each range of batch sizes.
-
-        A range has one choice, and either only computed or only measured times.
-        """
-        count = len(self.options)
-        found = runs(self.batches, self.choice + count * self.computed)
-        return [(first, last, self.options[number % count].tree, number >= count) for first, last, number in found]
 
 
 def tree_in_words(tree: Tree) -> str:

@@ -28,7 +28,7 @@ def shown_rows(schedule: Schedule, *, explained: bool) -> list[int]:
     """
     if len(schedule.batches) <= MOST_LISTED:
         return list(range(len(schedule.batches)))
-    ends = sorted({end for first, last, *_ in schedule.answers() for end in (first, last)})
+    ends = sorted({end for first, last, _ in schedule.ranges() for end in (first, last)})
     rows = np.searchsorted(schedule.batches, ends)
     if len(rows) > MOST_ROWS and not explained:
         rows = rows[np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int)]
@@ -76,7 +76,7 @@ def _where_intervals_are_from(schedule: Schedule) -> Iterator[str]:
     if not schedule.is_replayed and schedule.acceptance.trials is None:
         yield "The rates are taken as exact."
     if schedule.confidence is not None:
-        yield schedule.confidence.off_by
+        yield schedule.confidence.in_words
         if any(not schedule.judged(row) for row in range(len(schedule.batches))):
             yield "Grey, ?: none of them at this batch size."
 
@@ -106,7 +106,7 @@ def screen(plan: Schedule, settings: Sequence[str] = (), *, full: bool = False) 
 
 def explained(plan: Schedule) -> Iterator[RenderableType]:
     """What the screen leaves out: errors, assumptions, where the time of a cycle goes, and the tree."""
-    yield from map(Text, [*plan.error_lines, *(f"assumed: {said}" for said in plan.provenance.assumptions)])
+    yield from (Text(f"assumed: {said}") for said in plan.provenance.assumptions)
     if (classes := plan.rates.classes) is not None:
         yield Text(f"contexts: {classes.summary}")
     if plan.tree.budget:

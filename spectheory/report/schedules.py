@@ -80,7 +80,6 @@ def budget_figure(schedule: Schedule) -> str:
 def schedule_page(title: str, schedule: Schedule, settings: Sequence[str] = ()) -> str:
     """The schedule as one HTML page. `settings` are the lines of the engines' flags."""
     stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
-    known = [*schedule.error_lines, *(f"assumed: {sentence}" for sentence in schedule.provenance.assumptions)]
     return shell(
         title,
         f'<p class="lead">{escape(schedule.summary)}</p>',
@@ -88,9 +87,7 @@ def schedule_page(title: str, schedule: Schedule, settings: Sequence[str] = ()) 
         *([f"<pre>{escape(chr(10).join(settings))}</pre>"] if settings else []),
         *(f"<p>{prose_html(sentence)}</p>" for sentence in advice(schedule)),
         figure_html(speedup_figure(schedule)),
-        folded(
-            "What is assumed, and how far such predictions were off", *(f"<p>{escape(line)}.</p>" for line in known)
-        ),
+        folded("What is assumed", *(f"<p>{escape(said)}.</p>" for said in schedule.provenance.assumptions)),
         folded(
             "What more budget buys, and the trees",
             *([] if schedule.is_replayed else [figure_html(budget_figure(schedule))]),

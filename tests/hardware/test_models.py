@@ -59,9 +59,7 @@ def test_the_longest_context_is_scaled_as_the_rope_says(change: dict[str, Any], 
 
 def test_models_are_found_by_their_repository() -> None:
     assert model("meta-llama/Llama-3.1-8B") is model("llama-3.1-8b")
-    refuses(
-        "there is no file meta-llama/Llama-3.1-8: give a config.json, its folder, or a", model, "meta-llama/Llama-3.1-8"
-    )
+    refuses("unknown model 'llama-3.1-8': did you mean llama-3.1-8b, ", model, "meta-llama/Llama-3.1-8-Instruct")
     refuses(r"unknown model 'llama-3.1': did you mean .*llama-3.1-8b.*a config.json works", model, "llama-3.1")
 
 

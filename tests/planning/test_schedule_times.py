@@ -30,8 +30,6 @@ def mixed(batch: int) -> st.Latency:
 
 def test_a_row_has_one_source_of_times() -> None:
     planned = schedule(RATES, mixed, [3, 4], context=512, max_budget=8)
-    assert [(first, last, computed) for first, last, _, computed in planned.answers()] == [(3, 3, True), (4, 4, False)]
-    assert [tree.budget for _, _, tree in planned.ranges()] == [planned.answers()[0][2].budget], "one answer"
     table = schedule_rows(planned)
     assert [row[0] for row in table.rows] == ["3", "4 *"]
     assert table.note.startswith("Times are measured (*) at batch 4, computed at batch 3, after 512 tokens")

@@ -36,7 +36,8 @@ def softmax(vocabulary: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
 def test_verifiers_solvers_and_the_step_certificate_take_a_softmax(vocabulary: int, dtype: torch.dtype) -> None:
     """Their results are those of the same rows normalised in float64."""
     p, q = softmax(vocabulary, dtype, 0), softmax(vocabulary, dtype, 1)
-    pairs: list[tuple[Any, Any]] = [(p, q), tuple((rows.double() / rows.double().sum(1)[:, None]) for rows in (p, q))]
+    exactly = [rows.double() / rows.double().sum(1)[:, None] for rows in (p, q)]
+    pairs: list[Any] = [(p, q), exactly]
     token = int(q[0].argmax())
     for verifier in VERIFIERS:
         drafts = [Draft.in_order(Tree.chain(1), np.array([0, token]), rows, verifier.rules[0]) for _, rows in pairs]
@@ -59,7 +60,8 @@ def test_a_trace_of_a_large_vocabulary_is_recorded_and_replayed(
 ) -> None:
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, eos_token_id=None, **sizes)).to(dtype).eval()
+    model: Any = LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, eos_token_id=None, **sizes))
+    model = model.to(dtype).eval()
     torch.nn.init.normal_(model.lm_head.weight)
     pair = Pair(model, model, tiny.tokenizer, ("target", "draft"))
     record_trace(pair, [[1, 2, 3]], TraceSettings("random", temperature=1.0, new_tokens=6), tmp_path)

@@ -1,0 +1,56 @@
+"""Acceptance rates of published heads, from the tokens per target call that their publishers measured."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError, unknown
+from spectheory.core.provenance import Provenance
+from spectheory.engines.statistics import RANK_0_ONLY, constant
+from spectheory.hardware.model_config import MTP
+from spectheory.hardware.models import draft_of, kind_named, model
+
+
+@cache
+def published_rows() -> dict[str, dict[str, str]]:
+    """The rows of `data/published_rates.csv`, by names such as `eagle3:llama-3.1-8b`."""
+    text = (files("spectheory") / "data" / "published_rates.csv").read_text(encoding="utf-8")
+    return {f"{row['draft']}:{row['target']}": row for row in csv.DictReader(text.splitlines())}
+
+
+def published_rates(name: str) -> Acceptance:
+    """The rates of a published head by the kind of head and its target, such as `eagle3:llama-3.1-8b`.
+
+    tau was published for chains of a few lengths. Between two of these lengths, and before the first, one rate holds.
+    It is rounded, so single rates are noisy: tokens beyond the longest chain take the lowest of the rates.
+
+    Raises:
+        InputError: no rates are known for this head; the message lists similar names.
+
+    >>> rates = published_rates("eagle3:meta-llama/Llama-3.1-8B-Instruct").table[:, 0]
+    >>> round(1 + rates[0] + rates[0] * rates[1], 2)
+    2.36
+    """
+    kind, _, named = name.partition(":")
+    target = model(named)
+    assert target.design is not None, "a model by its name"
+    key = f"{kind_named(kind) or kind}:{target.design.fields.where}"
+    if (row := published_rows().get(key)) is None:
+        raise InputError(unknown("published rates", key, published_rows()))
+    points = [(0, 1.0), *zip(map(int, row["lengths"].split()), map(float, row["taus"].split()), strict=True)]
+    table, reach = [], 1.0
+    for (before, low), (length, tau) in pairwise(points):
+        rates = constant(1 + (tau - low) / reach, length - before).table
+        table, reach = [*table, *rates.tolist()], reach * float(rates.prod())
+    if row["draft"] != MTP:  # whose depth plans do not exceed
+        table.append(min(table))
+    draft = draft_of(target, kind)
+    said = f"rates of {key} as published, {row['source']}, texts {row['texts']}, from tau of chains of {row['lengths']}"
+    stamp = Provenance(row["url"], target=target.design.fields.where, draft=draft.name if draft else None)
+    return Acceptance(np.array(table), provenance=stamp.assuming(RANK_0_ONLY, said))
