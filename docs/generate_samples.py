@@ -1,7 +1,8 @@
 """Makes the sample files of the pages that need a model: greedy texts, and a tiny EAGLE-3 head.
 
-Run `python docs/generate_samples.py`; it rewrites these files in docs/samples. The logs and scrapes beside them are of
-servers that an earlier version of `simulate` simulated, with made-up numbers in the formats of the engines.
+Run `python docs/generate_samples.py`; it rewrites these files in spectheory/data/samples. The logs and scrapes beside
+them have made-up numbers in the formats of the engines, most from servers that an earlier version of `simulate`
+simulated.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = Path(__file__).parent.parent / "spectheory" / "data" / "samples"
 
 
 def greedy_texts(tokens: int = 24) -> dict[str, str]:
