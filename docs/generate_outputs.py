@@ -56,10 +56,16 @@ def filled(page: str, output: Callable[[str, bool], str]) -> str:
 
 
 def wrapped(command: str) -> list[str]:
-    """The lines of a command. One with text in quotes is not broken."""
+    """The lines of a command, which are broken before options. One with text in quotes is not broken."""
     if "'" in command:
         return [f"$ {command}"]
-    lines = wrap(f"$ {command}", COLUMNS - 2, break_long_words=False, break_on_hyphens=False, subsequent_indent=" " * 4)
+    together = re.sub(" (?!-)", "\0", f"$ {command}")
+    lines = [
+        line.replace("\0", " ")
+        for line in wrap(
+            together, COLUMNS - 2, subsequent_indent=4 * " ", break_long_words=False, break_on_hyphens=False
+        )
+    ]
     return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
 
 
