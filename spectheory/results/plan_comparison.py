@@ -101,8 +101,8 @@ class PlanComparison:
             return []
         (plain, ratio), (usual, seen) = known
         return [
-            f"A token takes {plain / ratio:.2f} ms by the prediction and {usual / seen:.2f} ms measured; without drafts "
-            f"{plain:.2f} and {usual:.2f} ms. That is {ratio:.2f}x and {seen:.2f}x."
+            f"A token takes {plain / ratio:.2f} ms by the prediction and {usual / seen:.2f} ms measured; without "
+            f"drafts {plain:.2f} and {usual:.2f} ms. That is {ratio:.2f}x and {seen:.2f}x."
         ]
 
 
