@@ -12,7 +12,6 @@ import re
 import runpy
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -31,8 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
-COLUMNS = 80
-BETWEEN = "end of a block"
+COLUMNS, BETWEEN = 80, "end of a block\n"
 
 
 def commands(block: str) -> Iterator[tuple[str, list[str]]]:
@@ -45,50 +43,40 @@ def filled(page: str, output: Callable[[str, bool], str]) -> str:
     """The page with the outputs of its commands. `output` runs one, and gets whether its output is shown."""
 
     def block(found: re.Match[str]) -> str:
-        lines: list[str] = []
+        lines = ["```console"]
         for command, shown in commands(found[1]):
             printed = [line.rstrip() for line in output(command, bool(shown)).strip("\n").splitlines()]
-            least = len(shown) - 1 if shown and shown[-1] == "..." else 0
-            lines += [*wrapped(command), *([*printed[:least], "..."] if least else printed if shown else [])]
-        return "\n".join(["```console", *lines, "```"])
+            if len(shown) > 1 and shown[-1] == "...":
+                printed = [*printed[: len(shown) - 1], "..."]
+            lines += [*wrapped(command), *(printed if shown else [])]
+        return "\n".join([*lines, "```"])
 
     return CONSOLE.sub(block, page)
 
 
 def wrapped(command: str) -> list[str]:
-    """The lines of a command, which are broken before options. One with text in quotes is not broken."""
-    if "'" in command:
-        return [f"$ {command}"]
+    """The lines of a command, which is broken before options."""
     together = re.sub(" (?!-)", "\0", f"$ {command}")
-    lines = [
-        line.replace("\0", " ")
-        for line in wrap(
-            together, COLUMNS - 2, subsequent_indent=4 * " ", break_long_words=False, break_on_hyphens=False
-        )
-    ]
-    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
+    lines = wrap(together, COLUMNS - 2, subsequent_indent=4 * " ", break_long_words=False, break_on_hyphens=False)
+    return " \\\n".join(lines).replace("\0", " ").splitlines()
 
 
 def run(command: str) -> tuple[int, str]:
-    """The exit status and the output of a command of the package or of `echo`; others, such as pip, are not run."""
-    if command.startswith("echo "):
-        done = subprocess.run(command, shell=True, check=False, capture_output=True, text=True)
-        return done.returncode, done.stdout + done.stderr
-    if not command.startswith("spectheory "):
-        return 0, ""
+    """The exit status and the output of a command of the package. Others, such as pip, are not run."""
     console.width = errors.width = COLUMNS
-    found = CliRunner().invoke(app, shlex.split(command)[1:])
-    return found.exit_code, found.output
+    program, *arguments = shlex.split(command, comments=True)
+    found = CliRunner().invoke(app, arguments) if program == "spectheory" else None
+    return (found.exit_code, found.output) if found else (0, "")
 
 
 def script(page: str) -> str:
     """The Python of a page, which prints a line between two blocks."""
-    return f"\nprint({BETWEEN!r})\n".join(code for code, _ in PYTHON.findall(page))
+    return f"\nprint({BETWEEN!r}, end='')\n".join(code for code, _ in PYTHON.findall(page))
 
 
 def with_printed(page: str, printed: str) -> str:
     """The page with what its Python printed, where it shows it."""
-    parts = iter(printed.split(f"{BETWEEN}\n"))
+    parts = iter(printed.split(BETWEEN))
 
     def block(found: re.Match[str]) -> str:
         part = next(parts)
@@ -116,17 +104,11 @@ def made(page: str) -> str:
     return page
 
 
-def main(pages: list[str]) -> None:
-    """Fill some pages, or all."""
-    named = [Path(page).resolve() for page in pages]
-    for path in named or (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        page = path.read_text(encoding="utf-8")
+if __name__ == "__main__":
+    for path in map(Path.resolve, map(Path, sys.argv[1:] or [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])):
+        text = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            new = made(page)
-        if new != page:
+            new = made(text)
+        if new != text:
             path.write_text(new, encoding="utf-8")
             print(path.relative_to(ROOT))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
