@@ -39,7 +39,6 @@ FEWER = {
     "spectheory certify spectheory.otlp:SpecTr": " --shape 2 --cases 5",
     "spectheory certify Traversal": " --shape 2 --cases 5",
     "spectheory certify spectheory.verify:Traversal": " --cases 5",
-    "spectheory certify spectheory.certify.zoo.published:spectr_gbv": " --cases 5",
 }
 """Options added to the slowest commands, so that they run on less data; `make test-deep` runs them as documented."""
 FEWER_CASES = {
