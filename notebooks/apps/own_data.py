@@ -59,10 +59,10 @@ def _():
     pasted = mo.ui.text_area(EXAMPLE, label="report of an engine", rows=7, full_width=True)
     dropped = mo.ui.file(label="or drop a report, or the acceptance.json of a trace", kind="area")
     folder = mo.ui.text(label="or the folder of a trace on this machine", placeholder="trace", full_width=True)
-    mo.vstack(
-        [pasted, mo.Html(charts.grid_html(one.text for one in ((dropped,) if IN_BROWSER else (dropped, folder))))]
-    )
-    return dropped, folder, pasted
+    earlier = mo.ui.text_area(label="an earlier scrape of the server, which is subtracted", rows=2, full_width=True)
+    others = (earlier, dropped) if IN_BROWSER else (earlier, dropped, folder)
+    mo.vstack([pasted, mo.Html(charts.grid_html(one.text for one in others))])
+    return dropped, earlier, folder, pasted
 
 
 @app.cell(hide_code=True)
@@ -70,22 +70,27 @@ def _():
     gpu = mo.ui.dropdown([*gpu_names()], value="h100_sxm", label="GPU", searchable=True)
     target = mo.ui.text("llama-3.1-8b", label="target")
     draft = mo.ui.text("eagle3", label="draft")
+    gpus = mo.ui.number(1, 1024, value=1, label="number of GPUs")
+    quant = mo.ui.text(label="format of the target's weights", placeholder="as in its config")
     context = mo.ui.number(1, 1_000_000, value=1024, label="context, tokens")
+    prompt = mo.ui.number(0, 1_000_000, value=0, label="mean prompt, tokens")
+    answer = mo.ui.number(0, 1_000_000, value=0, label="mean answer, tokens (0: not known)")
     engine = mo.ui.dropdown(EXPORTERS, value="vllm", label="settings for")
-    length = mo.ui.number(0, 64, value=0, label="chain length, for reports of totals only")
-    mo.Html(charts.grid_html((one.text for one in (gpu, target, draft, context, engine, length)), least_rem=16))
-    return context, draft, engine, gpu, length, target
+    length = mo.ui.number(0, 64, value=0, label="drafted tokens, if the report has totals only")
+    fields = (gpu, gpus, target, quant, draft, engine, context, prompt, answer, length)
+    mo.Html(charts.grid_html((one.text for one in fields), least_rem=16))
+    return answer, context, draft, engine, gpu, gpus, length, prompt, quant, target
 
 
 @app.cell(hide_code=True)
-def _(dropped, folder, length, pasted):
+def _(dropped, earlier, folder, length, pasted):
     try:
         if folder.value.strip():
             rates, replays = of_trace(Path(folder.value.strip()))
             said = f"Trace in {folder.value.strip()}"
         else:
             _given = dropped.contents().decode(errors="replace") if dropped.value else pasted.value
-            rates, said = of_text(_given, length.value or None)
+            rates, said = of_text(_given, length.value or None, earlier.value)
             replays = None
     except (st.InputError, ModuleNotFoundError) as error:
         mo.stop(True, mo.callout(mo.md(f"**This cannot be read.** {error}"), kind="warn"))
@@ -93,9 +98,13 @@ def _(dropped, folder, length, pasted):
 
 
 @app.cell(hide_code=True)
-def _(context, draft, engine, gpu, rates, replays, target):
+def _(answer, context, draft, engine, gpu, gpus, prompt, quant, rates, replays, target):
+    _read = (
+        {"prompt_tokens": prompt.value, "output_tokens": answer.value} if answer.value else {"context": context.value}
+    )
+    _on = {"gpus": gpus.value, "quant": quant.value.strip() or None, "engine": engine.value}
     try:
-        place = st.Deployment(gpu.value, target.value, draft.value, context=context.value, engine=engine.value)
+        place = st.Deployment(gpu.value, target.value, draft.value, **_on, **_read)
         planned = place.schedule(rates, fitting(place), max_budget=32, replays=replays)
     except st.InputError as error:
         mo.stop(True, mo.callout(mo.md(f"**There is no plan.** {error}"), kind="warn"))
@@ -118,7 +127,8 @@ def _(planned, rates):
 
 @app.cell(hide_code=True)
 def _(engine, place, planned):
-    mo.md(settings(planned, engine.value))
+    _errors = "\n".join(f"- {sentence}" for sentence in planned.error_lines)
+    mo.md(f"How far such predictions were off:\n\n{_errors}\n\n{settings(planned, engine.value)}")
 
 
 @app.cell(hide_code=True)
@@ -128,12 +138,13 @@ def _(planned):
 
 
 @app.function
-def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
+def of_text(text: str, length: int | None = None, earlier: str = "") -> tuple[st.Acceptance, str]:
     """The rates in a report or in an acceptance record, and what it was recognised as.
 
     Args:
         text: the text of the report or of the record.
         length: if the report has only totals: the number of drafted tokens in each chain.
+        earlier: a scrape that is subtracted, or an earlier part of the log.
 
     Raises:
         InputError: the text is neither, or it has no rates.
@@ -143,7 +154,8 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
     kinds = engines.recognised_reports(text)
     if not kinds:
         raise st.InputError(f"it is in none of these formats: {', '.join(engines.report_names())}")
-    found = st.read_report(text, kinds[0], min_trials=1, assume_constant=length)
+    given = [earlier, text] if earlier.strip() else text
+    found = st.read_report(given, kinds[0], min_trials=1, assume_constant=length)
     if found.acceptance is None:
         raise st.InputError(f"{kinds[0]} has only totals: give the chain length that your engine drafts")
     counted = "" if found.tau is None else f", {found.tau:.2f} tokens per target call"
@@ -212,6 +224,7 @@ def speedup_chart(planned: st.Schedule) -> alt.LayerChart:
             "speedup": planned.speedups[row],
             "name": planned.option(row).answer,
             "size": tree_in_words(planned.trees[planned.choice[row]]),
+            **dict(zip(("low", "high"), planned.speedup_interval(row) or 2 * [planned.speedups[row]], strict=True)),
         }
         for row, batch in enumerate(planned.batches)
     ]
@@ -222,6 +235,7 @@ def speedup_chart(planned: st.Schedule) -> alt.LayerChart:
     return alt.layer(
         alt.Chart(charts.rows([{"one": 1}])).mark_rule(color=GREY, strokeDash=[4, 3]).encode(y="one:Q"),
         base.mark_line(color=BLUE, opacity=0.4).encode(x, y),
+        base.mark_rule(color=GREY, strokeWidth=2).encode(x, alt.Y("low:Q"), y2="high:Q"),
         base.mark_circle(size=130, opacity=1).encode(x, y, color=charts.one_of(charts.ANSWERS), tooltip=tips),
     )
 

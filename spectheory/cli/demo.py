@@ -45,7 +45,7 @@ def demo(
     started, files, latency = time.perf_counter(), pair.open(alone=True), None
     console.print(f"target {model_name(files.names[0])}, draft {model_name(files.names[1])}")
     prompts = source.encoded(files, 0, traced + count)
-    models = files.load()
+    models, said = files.load(), []
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": source.new_tokens, "seed": seed}
     for temperature in (0.0, 1.0) if models.draft else ():
         folder = out / f"temperature-{temperature:g}"
@@ -57,19 +57,19 @@ def demo(
         chosen.save(folder / "plan.json")
         with progress("decode") as done:
             tally = decoded(models, chosen, rows[1], out=folder / "measured.json", skip=traced, done=done, **settings)
-        _show(chosen, tally, folder, first=latency is None)
+        said.append(f"{heading[0].upper()}{heading[1:]}, planned: {_show(chosen, tally, folder, latency is None)}")
         latency = latency or chosen.latency
     console.rule("all decoders")
     degrees = (0.0,) if models.draft else (0.0, 1.0)
     with progress("compare") as done:
         found = compare(out, models, *rows, CompareSettings(degrees, **settings), done=done)
     write_whole(out / PAGE, comparison_page(found))
-    console.print(decoder_rows(found), *decoder_words(found), sep="\n")
+    console.print(decoder_rows(found), *decoder_words(found), *said, sep="\n")
     print(f"wrote {out / PAGE} and the records; {time.perf_counter() - started:.0f} s in all")
 
 
-def _show(chosen: Schedule, tally: Tally, folder: Path, *, first: bool) -> None:
-    """Print a plan beside what it was made from and what was measured; the times of forwards only the first time."""
+def _show(chosen: Schedule, tally: Tally, folder: Path, first: bool) -> str:
+    """Print a plan and what it was made from, the times of forwards only the first time; compare it with the tally."""
     from reference.planning_loop import RATES
     from spectheory.report.answer import screen
     from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
@@ -80,4 +80,6 @@ def _show(chosen: Schedule, tally: Tally, folder: Path, *, first: bool) -> None:
         console.print(latency_rows(chosen.latency))
     console.print(acceptance_rows(Acceptance.load(folder / RATES)), *screen(chosen, full=True))
     drawing = tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
-    console.print(drawing, comparison_rows(compare(chosen, tally)))
+    compared = compare(chosen, tally)
+    console.print(drawing, comparison_rows(compared))
+    return compared.verdict

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import subprocess
+import os
 import sys
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -40,10 +39,7 @@ def explore(
         import_module(package)
     options = [] if browser else ["--headless"]
     command = [sys.executable, "-m", "marimo", "edit" if edit else "run", str(known[name]), *options]
-    with suppress(KeyboardInterrupt):  # how one closes it
-        status = subprocess.run(command, check=False).returncode
-        if status:
-            raise typer.Exit(status)
+    os.execv(sys.executable, command)  # the server takes this process's place, and its signals
 
 
 def apps() -> dict[str, Path]:

@@ -1,21 +1,28 @@
-"""The command `list`: the GPUs, models, engines, drafters and verifiers that have names."""
+"""The command `list`: the GPUs, models, engines, drafters and verifiers that have names, and the sample files."""
 
 from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import spectheory
 from spectheory import engines
 from spectheory.cli.options import Json
 from spectheory.cli.output import console
+from spectheory.core.errors import InputError
+from spectheory.core.files import whole_file
 from spectheory.hardware.gpus import gpu, gpu_names
 from spectheory.hardware.models import model_names, repository, shipped_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+SAMPLES = Path(spectheory.__file__).parent / "data" / "samples"
 
 
 class Kind(StrEnum):
@@ -26,16 +33,20 @@ class Kind(StrEnum):
     ENGINES = "engines"
     DRAFTERS = "drafters"
     VERIFIERS = "verifiers"
+    SAMPLES = "samples"
 
 
 def list_(
     kinds: Annotated[
         list[Kind] | None,
-        typer.Argument(metavar="KIND", help="gpus, models, engines, drafters or verifiers. Default: all."),
+        typer.Argument(metavar="KIND", help="gpus, models, engines, drafters, verifiers or samples. Default: all."),
     ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the samples into this folder.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the GPUs, models, engines, drafters and verifiers that other commands know by name."""
+    """List what other commands know by name, and the sample files that the pages of the documentation read."""
+    if out is not None:
+        _copy_samples(out)
     found = {kind.value: dict(ROWS[kind]()) for kind in (kinds or Kind)}
     if as_json:
         print(json.dumps(found, indent=1))
@@ -91,11 +102,25 @@ def _first_line(one: object) -> str:
     return (type(one).__doc__ or "").partition("\n")[0]
 
 
+def _samples() -> Iterator[tuple[str, str]]:
+    yield from json.loads((SAMPLES / "samples.json").read_text(encoding="utf-8")).items()
+
+
+def _copy_samples(folder: Path) -> None:
+    for name, _ in _samples():
+        source, path = SAMPLES / name, folder / name
+        if path.exists() and path.read_bytes() != source.read_bytes():
+            raise InputError(f"{path} exists and is no sample: name another folder")
+        with whole_file(path) as partial:
+            partial.write_bytes(source.read_bytes())
+
+
 ROWS: dict[Kind, Callable[[], Iterator[tuple[str, str]]]] = {
     Kind.GPUS: _gpus,
     Kind.MODELS: _models,
     Kind.ENGINES: _engines,
     Kind.DRAFTERS: _drafters,
     Kind.VERIFIERS: _verifiers,
+    Kind.SAMPLES: _samples,
 }
 """For each kind, a function that yields names and descriptions."""

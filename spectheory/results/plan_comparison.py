@@ -71,10 +71,10 @@ class PlanComparison:
 
     @property
     def verdict(self) -> str:
-        """One sentence on whether the prediction was right, then reasons why plan and run are not fully comparable."""
+        """A sentence on tau and one on seconds, then reasons why plan and run are not fully comparable."""
         if self.measurement is None or self.measurement.tally is None:
             return f"The predicted tau of {self.theory.tau:.3f} has not been measured."
-        said, tally = [self._sentence(self.measurement)], self.measurement.tally
+        said, tally = [self._sentence(self.measurement), *self._seconds()], self.measurement.tally
         said += [f"But {one}." for one in mismatches(self.plan, tally.provenance)]
         if len(tally.cycles) < tally.wanted:
             done = f"{len(tally.cycles):,} of {tally.wanted:,} requests"
@@ -82,18 +82,28 @@ class PlanComparison:
         return " ".join(said)
 
     def _sentence(self, measured: Account) -> str:
-        predicted = f"The predicted tau of {self.theory.tau:.3f}"
-        found = f"measured {measured.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
+        predicted, error = self.theory, self.error_percent or 0.0
+        said = (
+            f"The predicted tau, {predicted.tau:.3f}, is {abs(error):.1f}% too {'high' if error > 0 else 'low'}: "
+            f"{measured.tau:.3f} was measured"
+        )
         if measured.tau_interval is None:
-            return f"{predicted} cannot be checked against an interval, because only one request was decoded: {found}."
-        (low, high), expected = measured.tau_interval, self.theory.tau_interval
+            return f"{said}, in one request, which gives no interval."
+        (low, high), expected = measured.tau_interval, predicted.tau_interval
         if expected and (expected[1] < low or high < expected[0]):
-            return (
-                f"The prediction was wrong, too {'high' if self.theory.tau > high else 'low'}: {found}. The two 95% "
-                f"intervals exclude each other: {expected[0]:.3f} to {expected[1]:.3f} and {low:.3f} to {high:.3f}."
-            )
-        side = "inside" if self.inside else "outside"
-        return f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}: {found}."
+            both = f"{expected[0]:.3f} to {expected[1]:.3f} and {low:.3f} to {high:.3f}"
+            return f"{said}, and the 95% intervals exclude each other, {both}."
+        return f"{said}. It lies {'inside' if self.inside else 'outside'} the 95% interval, {low:.3f} to {high:.3f}."
+
+    def _seconds(self) -> list[str]:
+        known = [(1e3 * one.plain_seconds, one.speedup) for one in self.accounts if one.plain_seconds and one.speedup]
+        if len(known) < 2:
+            return []
+        (plain, ratio), (usual, seen) = known
+        return [
+            f"A token takes {plain / ratio:.2f} ms by the prediction and {usual / seen:.2f} ms measured; without "
+            f"drafts {plain:.2f} and {usual:.2f} ms. That is {ratio:.2f}x and {seen:.2f}x."
+        ]
 
 
 def compare(plan: Schedule, tally: Tally | None, name: str = "measurement") -> PlanComparison:

@@ -12,7 +12,7 @@ import spectheory as st
 from tests.command_line import HEAD, Run, refused, succeeded
 from tests.engines.examples import LOG, PROMETHEUS
 
-SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+SAMPLES = Path(__file__).parents[2] / "spectheory" / "data" / "samples"
 SCRAPES = ("vllm-metrics", "vllm-before.prom", "vllm-after.prom")
 
 

@@ -18,6 +18,7 @@ import pytest
 import spectheory as st
 from spectheory import engines
 from spectheory.cli import exploring
+from spectheory.cli.listing import SAMPLES
 from spectheory.yields import falling_rates
 from tests.command_line import Run, refused
 from tests.engines.examples import REPORTS
@@ -97,6 +98,9 @@ def test_own_data_plans_with_what_is_pasted() -> None:
     assert (rates.table[0, 0], said) == (70 / 87, "Read as llama.cpp-log, 2.92 tokens per target call")
     assert app("own_data").of_text(json.dumps(rates.to_dict()))[0].table.tolist() == rates.table.tolist()
     assert "cannot run this plan" in app("own_data").settings(planned, "mlx-lm")
+    before, after = ((SAMPLES / f"vllm-{name}.prom").read_text() for name in ("before", "after"))
+    rates, said = app("own_data").of_text(after, earlier=before)
+    assert (known(rates.trials)[0], said) == (1501, "Read as vllm-metrics, 2.72 tokens per target call")
 
 
 def test_own_data_says_what_it_cannot_use(tmp_path: Path) -> None:
@@ -127,18 +131,13 @@ def test_serving_locks_in_after_the_burst() -> None:
 
 
 def test_explore_lists_the_apps_and_opens_one_with_marimo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the place of the command, so that a signal to the command ends the server."""
     called: list[list[str]] = []
-    statuses = iter([0, 3])
-
-    def record(command: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
-        called.append(command[1:])
-        return subprocess.CompletedProcess(command, next(statuses))
-
-    monkeypatch.setattr(exploring.subprocess, "run", record)
+    monkeypatch.setattr(exploring.os, "execv", lambda program, command: called.append(command[1:]))
     lines = run("explore").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(APPS)
-    assert run("explore", "serving", "--edit", "--no-browser").exit_code == 0
-    assert run("explore", "yields").exit_code == 3
+    run("explore", "serving", "--edit", "--no-browser")
+    run("explore", "yields")
     assert called[0] == ["-m", "marimo", "edit", str(APPS["serving"]), "--headless"]
     assert called[1] == ["-m", "marimo", "run", str(APPS["yields"])]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import shlex
 import shutil
 import subprocess
 import sys
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import spectheory
 from reference.library_sources import standard_library
 from reference.model_folders import ModelFiles
 from reference.models import TARGET
-from spectheory.cli import app
+from spectheory.cli.listing import SAMPLES
 
 ROOT = Path(__file__).parents[2]
 NOT_RUN = {"docs/gallery.md", "docs/results.md", "docs/selector.md", "docs/serving_simulation.md"}
@@ -28,8 +26,7 @@ PAGES = {
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if (name := path.relative_to(ROOT).as_posix()) not in NOT_RUN
 }
-SAMPLES = ROOT / "docs" / "samples"
-"""Files that the pages read."""
+OUTPUTS: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_outputs.py"))
 FEWER = {
     "spectheory trace --out trace": " --count 12 --new-tokens 64",
     "spectheory trace": " --count 4 --new-tokens 32",
@@ -42,7 +39,6 @@ FEWER = {
     "spectheory certify spectheory.otlp:SpecTr": " --shape 2 --cases 5",
     "spectheory certify Traversal": " --shape 2 --cases 5",
     "spectheory certify spectheory.verify:Traversal": " --cases 5",
-    "spectheory certify spectheory.certify.zoo.published:spectr_gbv": " --cases 5",
 }
 """Options added to the slowest commands, so that they run on less data; `make test-deep` runs them as documented."""
 FEWER_CASES = {
@@ -54,7 +50,7 @@ FEWER_CASES = {
 }
 """In the examples in Python, the same for calls that certify."""
 LAYERS = {"docs/questions/identical.md": 18, "docs/replay.md": 18, "docs/quickstart.md": 10, "docs/heads.md": 7}
-"""How many of the target's layers a page needs if it needs more than four: for the texts in docs/samples, for a target
+"""How many of the target's layers a page needs if it needs more than four: for the texts in the samples, for a target
 that is slow beside the draft, or for a head that reads three different layers."""
 
 
@@ -70,9 +66,8 @@ def fewer_or_all(fewer: dict[str, str]) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def prepared(page: str, fewer: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The samples are in the working folder. Fewer data have a small corpus, and a target with its first two and its
+    """The working folder is empty. Fewer data have a small corpus, and a target with its first two and its
     last layers alone; the shipped drafts still suit it."""
-    shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
 
     load = ModelFiles.load
@@ -96,36 +91,43 @@ def prepared(page: str, fewer: dict[str, str], tmp_path: Path, monkeypatch: pyte
 @fewer_or_all(FEWER_CASES)
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 @pytest.mark.usefixtures("prepared")
-def test_the_python_examples_run(page: str, fewer: dict[str, str], tmp_path: Path) -> None:
-    examples = "\n".join(blocks(page, "python"))
+def test_the_python_examples_run(
+    page: str, fewer: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They print what the page shows."""
+    examples = OUTPUTS["script"](PAGES[page])
     for written, run in fewer.items():
         examples = examples.replace(written, run)
+    shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     script = tmp_path / "examples.py"
     script.write_text(examples)
     runpy.run_path(str(script))
+    filled = OUTPUTS["with_printed"](PAGES[page], capsys.readouterr().out)
+    assert filled == PAGES[page], f"run python docs/generate_outputs.py {page}"
 
 
 @fewer_or_all(FEWER)
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")])
 @pytest.mark.usefixtures("prepared")
 def test_the_command_lines_run(page: str, fewer: dict[str, str], request: pytest.FixtureRequest) -> None:
-    """In one folder and in the order of the page, with the documented exit status.
+    """In one folder and in the order of the page, with the documented exit status and the output that the page shows.
 
     With fewer data, code is certified in this process outside its own page.
     """
     if fewer and page != "docs/certify.md":
         request.getfixturevalue("no_child")
-    console = [line for block in blocks(page, "console") for line in block.splitlines()]
-    for line in [line[2:] for line in console if line.startswith(("$ spectheory", "$ echo"))]:
+
+    def output(line: str, is_shown: bool) -> str:
         command, _, status = line.partition(" || test $? = ")
-        if command.startswith("echo"):
-            subprocess.run(command, shell=True, check=True)
-            continue
-        command += next((options for start, options in fewer.items() if command.startswith(start)), "")
-        done = CliRunner().invoke(app, shlex.split(command)[1:])
-        if "at least one drafted node, got the root alone" in done.output:  # on a busy machine the plan can be "off"
-            continue
-        assert done.exit_code == int(status or 0), f"{line}\n{done.output}"
+        if not is_shown:
+            command += next((options for start, options in fewer.items() if command.startswith(start)), "")
+        done, printed = OUTPUTS["run"](command)
+        if "at least one drafted node, got the root alone" not in printed:  # on a busy machine the plan can be "off"
+            assert done == int(status or 0), f"{line}\n{printed}"
+        return printed
+
+    filled = OUTPUTS["filled"](PAGES[page], output)
+    assert filled == PAGES[page], f"run python docs/generate_outputs.py {page}"
 
 
 def test_the_installed_command_starts() -> None:

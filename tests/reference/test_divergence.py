@@ -11,7 +11,7 @@ import torch
 from reference.divergence import SLACK, TextComparison, compare_texts
 from tests.helpers import known, refuses
 
-SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+SAMPLES = Path(__file__).parents[2] / "spectheory" / "data" / "samples"
 IDS: dict[str, list[int]] = {
     name: json.loads((SAMPLES / f"{name}.json").read_text()) for name in ("prompt", "plain", "speculative", "wrong")
 }
