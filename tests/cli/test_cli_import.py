@@ -76,5 +76,5 @@ def test_forward_times_come_from_records_or_from_models_and_not_from_both(sample
     message = "give --gpu, --target and --draft together, or --latency instead of all three"
     refused(samples("diagnose", *log, *HEAD, "--latency", "8.json"), message)
     refused(samples("diagnose", *log, "--gpu", "h100_sxm"), message)
-    refused(samples("diagnose", *log[:-1], "9:15"), "--tree must be K, like 5, or NODES:LEVELS, like 60:6, got '9:15'")
+    refused(samples("diagnose", *log[:-1], "9:15"), "--tree must be K, like 5, or NODES:LEVELS, like 60:6, at most")
     refused(samples("diagnose", "vllm-metrics", "sglang.log"), "the metrics must be in Prometheus's text format")

@@ -14,7 +14,7 @@ from spectheory.cli import app
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Schedule
 
-PAGE = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text(encoding="utf-8").replace(" \\\n", " ")
 COMMANDS = {
     line.split("--target ")[1].split()[0]: shlex.split(line.removeprefix("$ spectheory "))
     for line in PAGE[PAGE.index("## Four deployments") :].splitlines()
