@@ -8,11 +8,14 @@ import logging
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from contextvars import ContextVar
+from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from spectheory import __version__
 from spectheory.cli import (
@@ -133,22 +136,27 @@ def _about(
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep a cache of fonts
 
 
-for command in (
-    measuring.trace,
-    measuring.profile,
-    reports.import_,
-    reports.diagnose,
-    calibrating.calibrate,
-    planning.plan,
-    planning.schedule,
-    serving.serve,
-    replaying.replay,
-    decoding.decode,
-    decoding.compare,
-    certifying.certify,
-    checking.check,
-    listing.list_,
-    exploring.explore,
-    demo.demo,
-):
-    app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
+class _Command(TyperCommand):
+    """A command whose help is plain text that opens with two examples."""
+
+    def __init__(self, name: str | None, **given: Any) -> None:
+        super().__init__(name, **given | {"rich_markup_mode": None})
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples of `data/examples.toml` before the usage."""
+        examples = tomllib.loads((files("spectheory") / "data" / "examples.toml").read_text(encoding="utf-8"))
+        formatter.write("".join(f"$ {line}\n" for line in examples[str(self.name)]) + "\n")
+        super().format_help(ctx, formatter)
+
+
+PANELS: dict[str, list[Callable[..., None]]] = {
+    "Serve faster": [planning.schedule, reports.diagnose, reports.import_, calibrating.calibrate, serving.serve],
+    "Try your models": [demo.demo, measuring.trace, measuring.profile, planning.plan, decoding.decode],
+    "Trust a sampler": [certifying.certify],
+    "Study": [decoding.compare, replaying.replay, checking.check, exploring.explore, listing.list_],
+}
+"""The commands, by what they are for."""
+for panel, commands in PANELS.items():
+    for command in commands:
+        name = command.__name__.rstrip("_")
+        app.command(name, cls=_Command, rich_help_panel=panel)(in_one_line(with_groups(command)))

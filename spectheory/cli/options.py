@@ -51,8 +51,7 @@ TargetModel = Annotated[
     str,
     typer.Option(
         "--target",
-        help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a JSON file "
-        "with the sizes of another model (see ModelConfig.from_hf).",
+        help="Name of a known model, its repository, or the path of a config.json or of its folder.",
     ),
 ]
 Gpus = Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")]

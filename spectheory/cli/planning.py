@@ -82,8 +82,7 @@ TraceFolder = Annotated[
     Reads(texts_of),
     typer.Option(
         "--trace",
-        help="Folder of a trace, from `spectheory trace`. Tree and verifier are then chosen together, by replaying "
-        "them on its texts. Above temperature 0 the traced models are run once over each text.",
+        help="Folder of a trace: tree and verifier are then chosen together, by replaying them on its texts.",
     ),
 ]
 MaxBudget = Annotated[int, typer.Option("--max-budget", min=1, help="Maximum number of drafted tokens per tree.")]
@@ -99,8 +98,8 @@ class PlanOutput:
     engine: Annotated[
         str | None,
         typer.Option(
-            help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
-            "for another version, write ENGINE@VERSION. Computed times use the costs of the first engine.",
+            help=f"Engines to write settings for, comma-separated: {ENGINES}; for a version ENGINE@VERSION. Computed "
+            "times have the costs of the first engine.",
             show_default="no settings",
         ),
     ] = None
@@ -201,9 +200,8 @@ def schedule(
     draft: Annotated[
         str,
         typer.Option(
-            help="Draft, in the same form as --target; or the kind of a draft for the target: eagle1, eagle3, mtp (the "
-            "module in the target's config), medusa, p-eagle, dflash, dspark; or ngram, suffix, which look up "
-            "drafts. Engine settings will contain its name."
+            help="Draft, like --target; or its kind: eagle1, eagle3, mtp (of the target), medusa, p-eagle, dflash, "
+            "dspark; or ngram, suffix."
         ),
     ],
     gpus: Gpus = Deployment.gpus,
@@ -219,7 +217,7 @@ def schedule(
         str | None,
         typer.Option(
             metavar="N:M",
-            help="Batch sizes to plan: 1:256 for every size from 1 to 256, or a list such as 1,8,64.",
+            help="Batch sizes: 1:256 for every size from 1 to 256, or a list such as 1,8,64.",
             show_default="1",
         ),
     ] = None,
@@ -250,10 +248,7 @@ def schedule(
     ] = None,
     output: PlanOutput = PLAN_OUTPUT,
 ) -> Schedule:
-    """Choose what decodes fastest at each batch size on a GPU: a draft tree, a draft chain, or no speculation.
-
-    Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
-    """
+    """Choose what decodes fastest at each batch size on a GPU: a draft tree, a draft chain, or no speculation."""
     sizes: dict[str, Any] = {} if batch is None else {"batches": batches_of(batch)}
     prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
