@@ -73,13 +73,11 @@ def _show(chosen: Schedule, tally: Tally, folder: Path, first: bool) -> str:
     from reference.planning_loop import RATES
     from spectheory.report.answer import screen
     from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
-    from spectheory.report.terminal import tree_drawing
     from spectheory.results.plan_comparison import compare
 
     if first:
         console.print(latency_rows(chosen.latency))
     console.print(acceptance_rows(Acceptance.load(folder / RATES)), *screen(chosen, full=True))
-    drawing = tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
     compared = compare(chosen, tally)
-    console.print(drawing, comparison_rows(compared))
+    console.print(comparison_rows(compared))
     return compared.verdict

@@ -149,7 +149,7 @@ class _Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-PANELS: dict[str, list[Callable[..., None]]] = {
+PANELS: dict[str, list[Callable[..., Any]]] = {
     "Serve faster": [planning.schedule, reports.diagnose, reports.import_, calibrating.calibrate, serving.serve],
     "Try your models": [demo.demo, measuring.trace, measuring.profile, planning.plan, decoding.decode],
     "Trust a sampler": [certifying.certify],

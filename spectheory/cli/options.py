@@ -42,9 +42,7 @@ Smooth = Annotated[
         "number of tokens.",
     ),
 ]
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Print all that is assumed, every note, and a drawing of the tree too.")
-]
+Explain = Annotated[bool, typer.Option("--explain", help="Print every row, note and assumption too.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
 TargetModel = Annotated[

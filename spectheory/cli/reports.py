@@ -155,9 +155,8 @@ def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> 
     said = [f"tau {found.tau:.2f}"]
     said += [f"{found.nodes:.3g} drafted tokens a cycle"] if found.nodes is not None else []
     said += [f"batch {found.batch:.3g}"] if found.batch is not None else []
-    kind = (
-        "measured" if found.observed.plain else "computed" if found.plan and found.plan.latency.computed else "recorded"
-    )
+    computed = found.plan is not None and found.plan.latency.computed
+    kind = "measured" if found.observed.plain else "computed" if computed else "recorded"
     said += [] if found.speedup is None else [f"{found.speedup:.2f}x {kind} plain decoding"]
     rates = [f"{rate:.2f}" for rate in found.rates]
     said += [f"rates {', '.join(rates if len(set(rates)) > 1 else rates[:1])}"] if rates else []
@@ -169,13 +168,9 @@ def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> 
         yield schedule_rows(found.plan, explained=explain)
         yield from settings
         yield from map(Text, advice(found.plan))
-    observed, predicted = asdict(found.observed), asdict(found.predicted)
-    cells = {name: (observed[name], predicted[name]) for name in observed}
-    rows = [
-        (name, *(MISSING if s is None else f"{1e3 * s:.2f}" for s in both))
-        for name, both in cells.items()
-        if both != (None, None)
-    ]
+    parts = {name: (s, getattr(found.predicted, name)) for name, s in asdict(found.observed).items()}
+    cells = {name: [MISSING if s is None else f"{1e3 * s:.2f}" for s in both] for name, both in parts.items()}
+    rows = [(name, *both) for name, both in cells.items() if both != [MISSING, MISSING]]
     yield TextTable("", ("ms of a cycle", "observed", "predicted"), tuple(rows))
     if explain:
         yield from (Text(f"note: {note}") for note in found.notes)

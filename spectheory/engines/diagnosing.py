@@ -75,9 +75,7 @@ class Diagnosis:
             return ""
         best, fast = self.plan.tree.budget, f"predicted {self.plan.gain(0)} plain decoding"
         if self.best_speedup < 1.005:
-            return (
-                f"Keep the drafts of now: no chain is predicted to be faster than they are. A chain of {best}: {fast}."
-            )
+            return f"Keep the drafts of now: no chain is predicted to be faster. A chain of {best}: {fast}."
         what = f"Draft {best} tokens a cycle" if best else "Turn speculation off"
         return f"{what}: {fast}, {self.best_speedup:.2f}x as fast as now."
 

@@ -17,17 +17,8 @@ def advice(planned: Schedule) -> list[str]:
     return [*_measurement(planned), *_best_drafts(planned)]
 
 
-def best_chain(planned: Schedule, row: int) -> tuple[int, float]:
-    """Number of tokens and speedup of the fastest chain at batches[row] that drafts at all."""
-    speedups = Fitting(planned).chain_speedups[row, 1:]
-    return int(speedups.argmax()) + 1, float(speedups.max())
-
-
 def paying_rate(planned: Schedule, row: int) -> float | None:
-    """The smallest acceptance rate, in hundredths and the same at every depth, at which a chain pays at batches[row].
-
-    None if no rate does.
-    """
+    """The smallest rate, in hundredths and the same at every depth, at which a chain pays at batches[row]; or None."""
     limits = {"max_budget": planned.limits.max_budget, "max_depth": planned.limits.max_depth, "max_fanout": 1}
 
     def pays(hundredths: int) -> bool:
@@ -42,13 +33,11 @@ def _best_drafts(planned: Schedule) -> Iterator[str]:
     """On the first batch size at which nothing is drafted."""
     off = [row for row in range(len(planned.batches)) if planned.option(row).answer == "off"]
     for row in off[:1]:
-        length, speedup = best_chain(planned, row)
-        error, rate = planned.time_error(row), paying_rate(planned, row)
-        ends = f" ({speedup * exp(-error):.2f}x to {speedup * exp(error):.2f}x)" if error else ""
-        pays = (
-            "no rate makes a chain pay" if rate is None else f"a chain pays from a rate of {rate:.2f} at all positions"
-        )
-        what = f"the best chain, of {length}, is {speedup:.2f}x{ends} as fast as plain decoding"
+        speedups = Fitting(planned).chain_speedups[row, 1:]
+        best, error, rate = float(speedups.max()), planned.time_error(row), paying_rate(planned, row)
+        ends = f" ({best * exp(-error):.2f}x to {best * exp(error):.2f}x)" if error else ""
+        what = f"the best chain, of {speedups.argmax() + 1}, is {best:.2f}x{ends} as fast as plain decoding"
+        pays = "no rate makes a chain pay" if rate is None else f"chains pay from a rate of {rate:.2f} at all positions"
         yield f"Off at batch {planned.batches[row]}: {what}; {pays}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,30 +89,10 @@ def confidence_of(latencies: Sequence[Latency]) -> Confidence | None:
 
 
 def _nearest(inputs: RooflineInputs, largest: int) -> LogErrors | None:
-    """The errors of speedups at the largest batch size up to `largest` at which any were judged; None without any."""
-
-    def judged(batch: int) -> bool:
-        errors = inputs.at(batch).class_errors.speedup
-        return errors is not None and errors.judged(batch)
-
-    batch = last_where(judged, largest)
-    return inputs.at(batch).class_errors.speedup if batch else None
-
-
-def last_where(holds: Callable[[int], bool], largest: int) -> int:
-    """The largest batch size up to `largest` at which a condition holds; 0 if there is none.
-
-    It is sought at 1, 2, 4, ..., `largest`, and by bisection after the last of these where the condition holds.
-    """
-    sizes = [*(2**power for power in range(largest.bit_length()) if 2**power < largest), largest]
-    positive = [place for place, size in enumerate(sizes) if holds(size)]
-    if not positive or sizes[positive[-1]] == largest:
-        return largest if positive else 0
-    low, high = sizes[positive[-1]], sizes[positive[-1] + 1]
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    """The errors of speedups at the largest judged of the batch sizes 1, 2, 4, ... `largest`; None if none is."""
+    sizes = [2**power for power in range(largest.bit_length())]
+    found = [errors for size in sizes if (errors := inputs.at(size).class_errors.speedup) and errors.judged(size)]
+    return found[-1] if found else None
 
 
 def span(first: int, last: int) -> str:

@@ -229,15 +229,8 @@ class Schedule(Record):
 
     @property
     def reach(self) -> Float[np.ndarray, " nodes"]:
-        """Predicted probability that each node of `tree` is accepted; see `reach_source`."""
+        """Predicted probability that each node of `tree` is accepted."""
         return self.option().reach(self.rates)
-
-    @property
-    def reach_source(self) -> str:
-        """How `reach` was predicted, as shown to readers, such as "nodes by the rates"."""
-        if self.replayed is not None:
-            return "nodes by replay of recorded texts"
-        return "nodes by the rates" if self.rates.classes is None else "nodes by the classes"
 
     @property
     def summary(self) -> str:

@@ -13,7 +13,6 @@ from spectheory.planning.confidence import spans
 from spectheory.planning.planner import other_models
 from spectheory.planning.schedule_record import Schedule, tree_in_words
 from spectheory.report.tables import MISSING, TextTable, plan_rows
-from spectheory.report.terminal import tree_drawing
 
 MOST_LISTED, MOST_ROWS = 8, 6
 """Maximum number of batch sizes that all get a row, and of rows for more of them."""
@@ -38,8 +37,7 @@ def shown_rows(schedule: Schedule, *, explained: bool) -> list[int]:
 def schedule_rows(schedule: Schedule, *, explained: bool = False) -> TextTable:
     """One row for each batch size: what to run, its speedup with one interval, tau, and tokens per second.
 
-    Of many batch sizes, see `shown_rows`. Rows are grey where no such deployment was validated at the batch size. The
-    note also says what was compared if it is `explained`.
+    Of many batch sizes, see `shown_rows`. Rows are grey where no such deployment was validated at the batch size.
     """
     rows, grey, trees = [], set(), not all(option.tree.is_chain for option in schedule.options)
     mixed = schedule.computed.any() and not schedule.computed.all()
@@ -58,15 +56,12 @@ def schedule_rows(schedule: Schedule, *, explained: bool = False) -> TextTable:
             f"{schedule.chain_speedups[row]:.2f}x",
         ]
         rows.append(tuple(cells if trees else cells[:-1]))
-    compared = "For each number of nodes, depth and width, the tree with the most tokens per target call was compared."
-    if schedule.is_replayed:
-        compared = "Trees that the rates propose, and chains, were replayed on recorded texts and compared."
     header = ("batch", "run", "speedup", "80% interval", "tau", "tokens/s", "best chain")
     return TextTable(
         title="",
         header=header if trees else header[:-1],
         rows=tuple(rows),
-        note=" ".join([_where_times_are_from(schedule), *_where_intervals_are_from(schedule), *[compared] * explained]),
+        note=" ".join([_where_times_are_from(schedule), *_where_intervals_are_from(schedule)]),
         grey=frozenset(grey),
     )
 
@@ -105,11 +100,8 @@ def screen(plan: Schedule, settings: Sequence[str] = (), *, full: bool = False) 
 
 
 def explained(plan: Schedule) -> Iterator[RenderableType]:
-    """What the screen leaves out: errors, assumptions, where the time of a cycle goes, and the tree."""
+    """What the screen leaves out: errors, assumptions, and where the time of a cycle goes."""
     yield from (Text(f"assumed: {said}") for said in plan.provenance.assumptions)
     if (classes := plan.rates.classes) is not None:
         yield Text(f"contexts: {classes.summary}")
-    if plan.tree.budget:
-        yield Text(f"at batch {plan.batches[0]}:")
-        yield plan_rows(plan)
-        yield tree_drawing(plan.tree, plan.reach, plan.reach_source)
+    yield plan_rows(plan)

@@ -15,7 +15,7 @@ from spectheory.hardware import deployment_class
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.models import model
-from spectheory.planning.confidence import BatchClass, Confidence, last_where
+from spectheory.planning.confidence import BatchClass, Confidence
 from spectheory.planning.deployment import Deployment
 from spectheory.report.answer import schedule_rows
 from tests.helpers import known
@@ -88,20 +88,6 @@ def test_a_schedule_states_each_class_once() -> None:
         (65, 128, "other"),
     ]
     assert found.in_words.count("%") == 1 + 2
-
-
-@pytest.mark.parametrize("largest", [1, 2, 7, 8, 100, 4096])
-def test_the_last_batch_size_is_found_by_bisection(largest: int) -> None:
-    for last in {0, 1, 2, 3, 5, 63, 64, 65, largest - 1, largest}:
-        asked: list[int] = []
-
-        def holds(batch: int, last: int = last, asked: list[int] = asked) -> bool:
-            asked.append(batch)
-            return batch <= last
-
-        assert last_where(holds, largest) == min(last, largest)
-        assert len(asked) <= 2 * largest.bit_length() + 1
-        assert all(1 <= batch <= largest for batch in asked)
 
 
 def test_one_interval_holds_counts_and_the_error_of_the_class_or_of_the_nearest_judged_batch_size() -> None:

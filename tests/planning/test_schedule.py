@@ -97,7 +97,7 @@ def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int
     assert [row[1] != "no draft" for row in schedule_rows(planned).rows] == [one == "1" for one in pays]
     off = [row + 1 for row, one in enumerate(pays) if one == "0"]
     assert [line for line in advice(planned) if line.startswith("Off at")] == [
-        f"Off at batch {batch}: the best chain, of 1, is 0.89x as fast as plain decoding; a chain pays from a rate of "
+        f"Off at batch {batch}: the best chain, of 1, is 0.89x as fast as plain decoding; chains pay from a rate of "
         "0.81 at all positions."
         for batch in off[:1]
     ]

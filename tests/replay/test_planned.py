@@ -135,7 +135,6 @@ def test_the_reach_of_a_replayed_tree_is_replayed_and_simulated(tmp_path: Path) 
     np.testing.assert_array_equal(PLAN.reach, REPLAYS.reach(PLAN.tree, verifier, rule))
     PLAN.save(tmp_path / "plan.json")
     np.testing.assert_array_equal(st.Schedule.load(tmp_path / "plan.json").reach, PLAN.reach)
-    assert PLAN.reach_source == "nodes by replay of recorded texts"
     low, high = simulate.run(PLAN).tau_interval()
     assert low <= PLAN.tau <= high
     assert not low <= block_efficiency(PLAN.tree, RATES) <= high

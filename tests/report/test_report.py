@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console, RenderableType
 from scipy.stats import binomtest
 
-from spectheory import Acceptance, Latency, Provenance, Tally, Tree, best_tree, plan
-from spectheory.report import figures, tables, terminal
+from spectheory import Acceptance, Latency, Provenance, Tally, Tree, plan
+from spectheory.report import figures, tables
 from spectheory.report.answer import screen as answer_screen
 from spectheory.report.schedules import schedule_page
 from spectheory.results.plan_comparison import accepted_distribution, compare
@@ -152,24 +152,6 @@ def test_latency_table_by_hand():
     assert "1.00 ms per cycle" in text
 
 
-def test_every_node_of_a_tree_is_drawn_once_on_few_lines():
-    flat = Acceptance.by_rank([0.4, 0.2, 0.1, 0.05])
-    for tree in (best_tree(COUNTED, 64), best_tree(flat, 64), Tree.chain(64), Tree([-1] + [0] * 64)):
-        rates = np.linspace(1, 0, 65)
-        text = shown(terminal.tree_drawing(tree, rates), width=100)
-        assert sorted(re.findall(r"#\d+ \d\.\d\d", text)) == sorted(
-            f"#{tree.rank[node]} {rates[node]:.2f}" for node in range(1, 65)
-        )
-        assert len(text.splitlines()) <= 50
-        well_formed(figures.tree_figure(tree, rates))
-    by_hand = shown(terminal.tree_drawing(Tree([-1, 0, 0, 1, 3, 0]), np.array([1, 0.5, 0.2, 0.3, 0.1, 0.1])))
-    assert [line.rstrip() for line in by_hand.splitlines()[1:]] == [
-        "├── #0 0.50 · #0 0.30 · #0 0.10",
-        "└── #1 0.20, #2 0.10",
-    ]
-    assert shown(terminal.tree_drawing(Tree.chain(0), np.ones(1))).count("\n") == 1
-
-
 class Balance(HTMLParser):
     """A parser that fails if tags are not nested correctly."""
 
@@ -203,7 +185,7 @@ def test_page_is_self_contained_and_escapes_what_it_is_given():
     [
         ("spectheory", "rich matplotlib torch"),
         ("spectheory.report", "rich matplotlib torch"),
-        ("spectheory.report.terminal", "matplotlib torch"),
+        ("spectheory.report.answer", "matplotlib torch"),
         ("spectheory.report.page", "matplotlib.pyplot torch"),
     ],
 )
