@@ -65,7 +65,7 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     out = printed(run("plan", *files, "--max-budget", 8, "--explain"))
     plan = st.Schedule.load("plan.json")
     assert plan.answer in ("off", "chain", "tree")
-    assert ("plain decoding, per token" in out) == (plan.answer != "off")
+    assert "plain decoding, per token" in out
     out = printed(run("decode", *pair, *few, "--skip", 0, "--plan", "plan.json", "--out", "measured.json"))
     assert "5 of 5" in out
     assert "theory" in out
