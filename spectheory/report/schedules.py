@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.core.tree import Tree
 from spectheory.planning.advice import advice
 from spectheory.planning.candidates import Candidates
 from spectheory.planning.confidence import span
@@ -55,19 +56,23 @@ def speedup_figure(schedule: Schedule) -> str:
     return to_svg(figure, "Predicted speedup against the batch size")
 
 
+def best_taus(schedule: Schedule) -> np.ndarray:
+    """(max_budget + 1,) highest tau that the rates predict for a candidate of the schedule with at most these nodes."""
+    found = Candidates(schedule.acceptance, schedule.limits, classes=schedule.rates.classes)
+    sizes = range(schedule.limits.max_budget + 1)
+    return np.maximum.accumulate([found.block_efficiency[found.of_budget(size)].max(initial=0) for size in sizes])
+
+
 @styled
 def budget_figure(schedule: Schedule) -> str:
     """Tokens per target call against the budget: the best tree that was found, the best envelope, and the chain.
 
     The curves have the prediction of the schedule's table, so no tree of the table is above the best one.
     """
-    rates, limits = schedule.rates, schedule.limits
-    found, budgets = Candidates(rates.acceptance, limits, classes=rates.classes), range(limits.max_budget + 1)
-    best = np.maximum.accumulate([found.block_efficiency[found.of_budget(size)].max(initial=0) for size in budgets])
-    chain = found.block_efficiency[found.chains]
+    chain = schedule.rates.taus(Tree.chain(schedule.limits.longest_chain), np.arange(schedule.limits.longest_chain + 1))
     figure, (axes,) = panels(height_inches=2.9)
-    lines = ((best, BLUE, "-", "best tree"), (chain, ORANGE, "--", "chain"))
-    if rates.classes is None:
+    lines = ((best_taus(schedule), BLUE, "-", "best tree"), (chain, ORANGE, "--", "chain"))
+    if schedule.rates.classes is None:
         lines = (*lines, (schedule.envelopes.yields(), GREEN, "-.", "envelope"))
     for values, colour, dash, name in lines:
         axes.plot(np.arange(len(values)), values, color=colour, linestyle=dash, label=name)

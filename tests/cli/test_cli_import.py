@@ -39,6 +39,15 @@ def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> N
     succeeded(run("plan", "--acceptance", "acceptance.json", "--latency", "latency.json"))
 
 
+def test_the_rates_of_a_log_with_totals_are_saved_as_assumed(samples: Run) -> None:
+    """SGLang's lines have tau 2.66 and an accept rate of 0.33, so 5 drafted tokens."""
+    succeeded(samples("import", "sglang-log", "sglang.log", "--out", "rates.json"))
+    rates = st.Acceptance.load("rates.json")
+    assert rates.depths == 5
+    assert st.block_efficiency(st.Tree.chain(5), rates) == pytest.approx(2.66)
+    assert "the rate is 0.6533 at every position" in rates.provenance.assumptions[-1]
+
+
 def test_what_cannot_be_imported_is_refused_in_one_line(run: Run) -> None:
     refused(run("import", "vllm", "-", given=LOG), "unknown report 'vllm': did you mean vllm-log")
     refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower min_t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 import spectheory as st
-from spectheory.engines import report_names, sglang, tensorrt_llm, vllm
+from spectheory.engines import diagnose, report_names, sglang, tensorrt_llm, vllm
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.statistics import RANK_0_ONLY, from_histograms
 from tests.engines.examples import (
@@ -263,3 +264,53 @@ def test_metrics_are_read_with_and_without_types_totals_and_timestamps() -> None
         'drafts_total{a="="} 300\n',
     ):
         assert Metrics.parse(text).counter("drafts") == 300
+
+
+def answered(*scrapes: str, kind: str = "matrix") -> str:
+    """What Prometheus's HTTP API answers about these scrapes of one server, one after another."""
+    found: dict[str, dict[str, Any]] = {}
+    for time, scrape in enumerate(scrapes):
+        for line in scrape.splitlines():
+            series, value = line.rsplit(" ", 1)
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', series)) | {"__name__": series.partition("{")[0]}
+            found.setdefault(series, {"metric": labels, "values": []})["values"].append([time, value])
+    rows = list(found.values())
+    if kind == "vector":
+        rows = [{"metric": row["metric"], "value": row["values"][-1]} for row in rows]
+    return json.dumps({"status": "success", "data": {"resultType": kind, "result": rows}})
+
+
+def test_prometheus_answers_and_several_replicas_are_read_as_scrapes() -> None:
+    one, other = ([counters(n, label) for n in (100, 400)] for label in ("a", "b"))
+    between = read(one, "vllm-metrics", min_trials=1)
+    assert (between.drafts, between.accepted) == (300, 450)
+    for report in (answered(*one), [answered(one[0], kind="vector"), answered(one[1], kind="vector")]):
+        assert read(report, "vllm-metrics", min_trials=1).tau == between.tau
+    for report in (
+        [one[0], other[0], one[1], other[1]],
+        answered(*("\n".join(pair) for pair in zip(one, other, strict=True))),
+    ):
+        assert read(report, "vllm-metrics", min_trials=1).drafts == 600
+    refuses("two of each replica, the earlier ones first, got 3", read, [*one, other[0]], "vllm-metrics")
+    refuses("the JSON must hold series under data.result", read, '{"status": "error"}', "vllm-metrics")
+
+
+def counters(drafts: int, instance: str) -> str:
+    """A scrape after `drafts` cycles of 3 tokens, of which 1, 1/2 and 0 are accepted on average."""
+    counts = {"drafts": drafts, "draft_tokens": 3 * drafts, "accepted_tokens": 3 * drafts // 2}
+    lines = [f'vllm:spec_decode_num_{name}_total{{instance="{instance}"}} {n}' for name, n in counts.items()]
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    lines += [f'{name}{{instance="{instance}",position="{d}"}} {n}' for d, n in enumerate((drafts, drafts // 2, 0))]
+    return "\n".join(lines)
+
+
+def test_a_log_of_llama_cpp_has_one_tau() -> None:
+    """Of the running totals, 1 + 361 / 151; without them, of the tokens that were timed, 511 for 150 cycles."""
+    lines = [
+        "eval time =    6000.00 ms /   512 tokens",
+        "draft acceptance rate = 0.71203 (  361 accepted /   507 generated)",
+        "statistics draft: #calls = 151, #gen drafts = 151, #acc drafts = 130, #gen tokens = 507, #acc tokens = 361",
+    ]
+    for log, tau in (("\n".join(lines), 1 + 361 / 151), ("\n".join(lines[:2]), 511 / 150)):
+        (seen,) = diagnose(log, "llama.cpp-log")
+        assert read(log, "llama.cpp-log").tau == seen.tau == pytest.approx(tau)

@@ -12,10 +12,10 @@ from hypothesis import strategies as hs
 
 from spectheory.hardware.gpus import gpu, gpu_names
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.models import model, model_names
+from spectheory.hardware.models import draft_of, model, model_names
 from spectheory.planning.deployment import Deployment
 from tests.hardware.tiny_configs import LLAMA, TINY
-from tests.helpers import refuses
+from tests.helpers import known, refuses
 
 
 def test_configs_from_files(tmp_path: Path) -> None:
@@ -59,6 +59,16 @@ def test_the_longest_context_is_scaled_as_the_rope_says(change: dict[str, Any], 
 
 def test_models_are_found_by_their_repository() -> None:
     assert model("meta-llama/Llama-3.1-8B") is model("llama-3.1-8b")
+    tuned = {
+        "meta-llama/Llama-3.1-70B-Instruct": "llama-3.1-70b",
+        "RedHatAI/Qwen3-32B-FP8-dynamic": "qwen3-32b-fp8",
+        "Qwen/Qwen3-30B-A3B-Instruct-2507": "qwen3-30b-a3b",
+        "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16": "llama-3.1-8b-w4a16",
+        "RedHatAI/Qwen3-32B-speculator.eagle3": "eagle3-qwen3-32b",
+    }
+    assert {name: model(name).name for name in tuned} == tuned
+    head = known(draft_of(model("qwen3-32b"), "RedHatAI/Qwen3-32B-speculator.eagle3"))
+    assert (head.name, head.shape) == ("RedHatAI/Qwen3-32B-speculator.eagle3", model("eagle3-qwen3-32b").shape)
     refuses("unknown model 'llama-3.1-8': did you mean llama-3.1-8b, ", model, "meta-llama/Llama-3.1-8-Instruct")
     refuses(r"unknown model 'llama-3.1': did you mean .*llama-3.1-8b.*a config.json works", model, "llama-3.1")
 
