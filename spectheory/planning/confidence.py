@@ -32,10 +32,6 @@ class BatchClass:
         """The errors of speedups that the class has, or that are assumed for it; None if they are unknown."""
         return self.errors.speedup or self.nearest
 
-    def judged(self, batch: int) -> bool:
-        """Whether speedups of the class were judged at this batch size."""
-        return self.errors.speedup is not None and self.errors.speedup.judged(batch)
-
     def in_words(self, engine: str) -> str:
         """The errors of 80% of the speedups, with the rows behind them; empty if they are unknown."""
         if (found := self.assumed) is None:

@@ -257,13 +257,11 @@ class Fitting:
             found.append(self.envelope(most_nodes))
         if not found:
             raise PlainIsFastestError("neither chains nor an envelope beat plain decoding at any batch size")
-        capped: tuple[str, ...] = ()
-        if isinstance(grown := found[-1].runs, Envelope):
-            capped = self.capped(grown.branching)
-            found = found[: 1 if grown.branching == 1 else 2]
+        if isinstance(grown := found[-1].runs, Envelope) and grown.branching == 1:
+            found = found[:1]
         best, *others = sorted(found, key=lambda one: -self.share(one.speedups) - 1e-9 * isinstance(one.runs, list))
         rejected = [f"not taken, {other.what}: predicted {self.loss(other.speedups)}" for other in others]
-        return best, (*self.notes(best), *rejected, *capped)
+        return best, (*self.notes(best), *rejected)
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
         """Notes for the reader: the batch sizes that `fitted` is for, how much slower than the plan it is, and which
@@ -298,24 +296,17 @@ class Fitting:
             return ()
         return (f"tau is that of {' and '.join(sorted(names))}, and differs if the engine verifies by another rule",)
 
-    def capped(self, width: int) -> tuple[str, ...]:
-        """A note if `width`, the branching of a tree, is the number of recorded ranks; nothing otherwise."""
-        ranks = self.schedule.acceptance.ranks
-        if width < ranks:
-            return ()
-        return (f"{ranks} {'rank is' if ranks == 1 else 'ranks are'} recorded, which bounds the branching of trees",)
-
     @property
     def notes_of_tree(self) -> tuple[str, ...]:
         """Notes on `tree`."""
         verified = self._replayed_with(self.schedule.choice[:1])
-        return (*self.notes_at_first(self.tree_speedups), *verified, *self.capped(int(self.tree.rank.max()) + 1))
+        return (*self.notes_at_first(self.tree_speedups), *verified)
 
     def notes_of_envelope(self, found: PlannedEnvelope) -> tuple[str, ...]:
         """Notes on an envelope for the first batch size."""
         notes = self.notes_at_first(self.envelope_speedups(found))
         by_rates = (BY_RATES,) if self.schedule.is_replayed else ()
-        return (*notes, *by_rates, *self.capped(found.envelope.branching))
+        return (*notes, *by_rates)
 
     def notes_of_chain(self, *, alone: bool = False) -> tuple[str, ...]:
         """Notes on `chain`."""

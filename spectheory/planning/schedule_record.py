@@ -309,10 +309,9 @@ class Schedule(Record):
 
     def judged(self, row: int) -> bool:
         """Whether times at batches[row] are measured, or speedups of their class and batch size were validated."""
-        if not self.latencies[row].computed:
-            return True
         batch = int(self.batches[row])
-        return self.confidence is not None and self.confidence.at(batch).judged(batch)
+        errors = None if self.confidence is None else self.confidence.at(batch).errors.speedup
+        return not self.latencies[row].computed or (errors is not None and errors.judged(batch))
 
     def cycle_parts(self, row: int = 0) -> dict[str, float]:
         """Predicted seconds of a cycle at batches[row] by part. `overhead` includes the prompts of new requests."""
@@ -334,18 +333,6 @@ class Schedule(Record):
         """The envelopes within the limits, for engines that grow their own trees."""
         most = {"max_levels": self.limits.max_depth, "max_branching": self.limits.max_fanout}
         return Envelopes(self.acceptance, max_budget=self.limits.max_budget, **most)
-
-    @property
-    def break_even(self) -> int | None:
-        """The planned batch size from which on speculation is never faster than plain decoding.
-
-        It is None if speculation is faster at the last batch size. Below the break-even speculation is usually faster,
-        but not always: with a mixture of experts and a small batch, a few more tokens load many more experts. `ranges`
-        has the choice at every batch size.
-        """
-        pays = np.flatnonzero([self.options[i].tree.budget for i in self.choice])
-        start = int(pays[-1]) + 1 if len(pays) else 0
-        return int(self.batches[start]) if start < len(self.batches) else None
 
     def ranges(self) -> list[tuple[int, int, Tree]]:
         """(first batch, last batch, tree) for each range of consecutive batch sizes with the same choice."""

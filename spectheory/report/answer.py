@@ -16,8 +16,6 @@ from spectheory.report.tables import MISSING, TextTable, plan_rows
 
 MOST_LISTED, MOST_ROWS = 8, 6
 """Maximum number of batch sizes that all get a row, and of rows for more of them."""
-UNJUDGED = " ?"
-"""The mark of intervals at batch sizes at which no such deployment was validated."""
 
 
 def shown_rows(schedule: Schedule, *, explained: bool) -> list[int]:
@@ -50,7 +48,7 @@ def schedule_rows(schedule: Schedule, *, explained: bool = False) -> TextTable:
             f"{schedule.batches[row]}{' *' * bool(mixed and not schedule.computed[row])}",
             tree_in_words(drafts),
             f"{schedule.speedups[row]:.2f}x",
-            ends + UNJUDGED * (not judged and ends != MISSING),
+            ends + " ?" * (not judged and ends != MISSING),
             f"{schedule.taus[schedule.choice[row]]:.2f}",
             f"{schedule.tokens_per_second[row]:,.0f}",
             f"{schedule.chain_speedups[row]:.2f}x",

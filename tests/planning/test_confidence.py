@@ -1,4 +1,4 @@
-"""Errors of classes of deployments, break-evens as intervals, and what a schedule says about its confidence."""
+"""Errors of classes of deployments, intervals of speedups, and what a schedule says about its confidence."""
 
 from __future__ import annotations
 
