@@ -101,8 +101,7 @@ def diagnosed(
 ) -> Diagnosis:
     """The diagnosis of one observed model; see `spectheory.engines.diagnose`."""
     notes = list(seen.notes)
-    tree, place = _drafted_tree(seen, shape, notes), _with_lengths(times, seen)
-    latency, at = _forward_times(place, seen, notes)
+    tree, latency, at = _drafted_tree(seen, shape, notes), *_forward_times(times, seen, notes)
     rates = None if tree is None else _rates(seen, tree)
     predicted, best, gain = CycleSeconds(), None, None
     if latency is not None and tree is not None:
@@ -116,7 +115,7 @@ def diagnosed(
             latency.plain(at),
         )
         if rates is not None:
-            deepest = place.deepest(rates) if isinstance(place, Deployment) else None
+            deepest = times.deepest(rates) if isinstance(times, Deployment) else None
             most = min(MAX_BUDGET, int(latency.tokens[-1]) - 1)
             best = plan(rates, latency, context=at, max_budget=most, max_depth=deepest, max_fanout=1)
             gain = best.speedup / latency.speedup(tree, best.rates.tau(tree) if tree.is_chain else seen.tau, at)
@@ -156,25 +155,16 @@ def _drafted_tree(seen: Observed, shape: tuple[int, int] | None, notes: list[str
     return Tree(parent)
 
 
-def _with_lengths(times: Times | None, seen: Observed) -> Times | None:
-    """A deployment with the lengths of the requests, if it has none of its own."""
-    if not isinstance(times, Deployment) or seen.prompt_tokens is None:
-        return times
-    if (times.prompt_tokens, times.context) != (None, None):
-        return times
-    return replace(times, prompt_tokens=seen.prompt_tokens, output_tokens=seen.output_tokens)
-
-
 def _forward_times(times: Times | None, seen: Observed, notes: list[str]) -> tuple[Latency | None, int]:
     """The forward times at the server's batch size, if they are known, and their context."""
     if isinstance(times, Deployment):
         if seen.batch is None:
             notes.append("nothing is predicted, because the batch size is not known: give it (--batch)")
             return None, 0
-        lengths = (
-            "" if times.prompt_tokens is None else f" --lengths {times.prompt_tokens:.6g},{times.output_tokens:.6g}"
-        )
-        notes.append(f"predicted as by spectheory schedule --batch {max(1, round(seen.batch))}{lengths}")
+        if (times.prompt_tokens, times.context) == (None, None) and seen.prompt_tokens is not None:
+            times = replace(times, prompt_tokens=seen.prompt_tokens, output_tokens=seen.output_tokens)
+        requests = "" if times.prompt_tokens is None else f" --lengths {times.prompt_tokens:g},{times.output_tokens:g}"
+        notes.append(f"predicted as by spectheory schedule --batch {max(1, round(seen.batch))}{requests}")
         return times.latency(max(1, round(seen.batch))), times.planned_context
     records = [times] if isinstance(times, Latency) else list(times or ())
     if not records:

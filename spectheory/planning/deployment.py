@@ -181,7 +181,7 @@ class Deployment:
             batches,
             context=self.planned_context,
             max_budget=max_budget,
-            max_depth=max_depth or self.deepest(acceptance),
+            max_depth=self.deepest(acceptance) if max_depth is None else max_depth,
             max_fanout=max_fanout,
             replays=replays,
             progress=progress,

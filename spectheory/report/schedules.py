@@ -23,7 +23,7 @@ MOST_DRAWN = 3
 
 
 def _trees(schedule: Schedule) -> list[str]:
-    drafted = [(first, last, tree) for first, last, tree in schedule.ranges() if tree.budget]
+    drafted = [(first, last, tree) for first, last, tree in schedule.ranges() if not tree.is_chain]
     figures = []
     for first, last, tree in drafted[:MOST_DRAWN]:
         reach = schedule.option(int(np.searchsorted(schedule.batches, first))).reach(schedule.rates)
