@@ -264,7 +264,8 @@ def origin(engine: str) -> str:
     sources = dict.fromkeys(source for sources in listed for source in sources.split("; "))
     known = "" if own else f" (no costs of {name} are known: those of any engine are used)"
     others = f"; the other {len(rows) - len(fitted)} are priors" if len(fitted) < len(rows) else ""
-    numbers = f"{len(fitted)} of {len(rows)} numbers are fitted to {', '.join(sources)}{others}" if fitted else "priors"
+    named = f"{len(sources)} sources (see engine_costs.csv)"
+    numbers = f"{len(fitted)} of {len(rows)} numbers are fitted to {named}{others}" if fitted else "priors"
     return f"the engine has the costs of {engine}{known}: {numbers}"
 
 

@@ -70,17 +70,18 @@ def _where_intervals_are_from(schedule: Schedule) -> Iterator[str]:
         yield "The rates are taken as exact."
     if schedule.confidence is not None:
         yield schedule.confidence.in_words
-        if any(not schedule.judged(row) for row in range(len(schedule.batches))):
+        known = any(one.assumed for one in schedule.confidence.classes)
+        if known and not all(schedule.judged(row) for row in range(len(schedule.batches))):
             yield "Grey, ?: none of them at this batch size."
 
 
 def _where_times_are_from(schedule: Schedule) -> str:
     batches, computed = schedule.batches, schedule.computed
-    at = f"after {schedule.context:,} tokens of context"
+    at = f"for {schedule.context:,} tokens of context"
     if computed.all() or not computed.any():
-        return f"All times are {'computed' if computed[0] else 'measured'}, {at}."
+        return f"All times are {'computed' if computed[0] else 'measured'} {at}."
     measured = f"measured (*) at batch {spans(batches, ~computed)}"
-    return f"Times are {measured}, computed at batch {spans(batches, computed)}, {at}."
+    return f"Times {at} are {measured}, computed at batch {spans(batches, computed)}."
 
 
 def screen(plan: Schedule, settings: Sequence[str] = (), *, full: bool = False) -> Iterator[RenderableType]:

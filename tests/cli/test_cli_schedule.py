@@ -39,7 +39,7 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
     html = page.read_text()
     assert html.count("<svg") >= 3
     assert "<p>forwards are computed by a roofline, not measured.</p>" in html
-    assert "All times are computed, after" in " ".join(result.output.split())
+    assert "All times are computed for" in " ".join(result.output.split())
     planned = Schedule.load(out)
     assert planned.batches.tolist() == list(range(1, 51))
     assert planned.speedups[0] > planned.speedups[-1] >= 1
@@ -109,8 +109,8 @@ def test_measured_records_override_the_roofline_and_the_report_says_where(rates_
     alone = st.plan(RATES, record, context=1024)
     assert (planned.trees[planned.choice[1]], planned.speedups[1]) == (alone.tree, pytest.approx(alone.speedup))
     for batches, said in (
-        ("1:3", "Times are measured (*) at batch 2, computed at batch 1, 3, after 1,024 tokens"),
-        ("2", "All times are measured, after"),
+        ("1:3", "Times for 1,024 tokens of context are measured (*) at batch 2, computed at batch 1, 3."),
+        ("2", "All times are measured for"),
     ):
         text = run_plan(rates_file, *places, "--batch", batches, "--report", page, "--force", "--explain").output
         assert said in " ".join(text.split())

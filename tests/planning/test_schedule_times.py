@@ -32,7 +32,7 @@ def test_a_row_has_one_source_of_times() -> None:
     planned = schedule(RATES, mixed, [3, 4], context=512, max_budget=8)
     table = schedule_rows(planned)
     assert [row[0] for row in table.rows] == ["3", "4 *"]
-    assert table.note.startswith("Times are measured (*) at batch 4, computed at batch 3, after 512 tokens")
+    assert table.note.startswith("Times for 512 tokens of context are measured (*) at batch 4, computed at batch 3.")
     alone = schedule(RATES, mixed, [4], context=512, max_budget=8)
     assert [row[0] for row in schedule_rows(alone).rows] == ["4"]
 
