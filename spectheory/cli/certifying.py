@@ -66,8 +66,7 @@ def certify(
 
     check_number("--seconds", seconds, 1e-3, 1e6)
     for option, value in (("--alpha", alpha), ("--tv", tv)):
-        if not 0 < value < 1:
-            raise InputError(f"{option} must be above 0 and below 1, got {value}: leave it out")
+        check_number(option, value, 1e-300, 1 - 1e-12)
     shapes = [numbers("--shape", counts, int) for counts in shape or ()]
     for draws in chain.from_iterable(shapes):
         check_whole("--shape", draws, 1, most=MOST_DRAWS)
