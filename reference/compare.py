@@ -153,7 +153,7 @@ def _predicted(
     """A decoder with its predictions, from the plan of its sampling and the texts `tokens` after some `prompts`."""
     drafter, verifier = one.drafter, one.verifier
     if drafter is None or verifier is None or one.name == DATASTORE:  # its texts are those of the prediction
-        return Compared(one.name, verifier and name_of(verifier), one.sampling.temperature)
+        return Compared(one.name, None if verifier is None else name_of(verifier), one.sampling.temperature)
     known, shape = Compared(one.name, name_of(verifier), one.sampling.temperature), drafter.shape
     if isinstance(shape, Tree) and not shape.budget:
         return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds if plan else None)
