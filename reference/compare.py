@@ -6,6 +6,7 @@ Tau is predicted by replay on texts of other prompts and measured; tokens a seco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -16,7 +17,7 @@ import numpy as np
 
 from reference import hugging_face
 from reference.decode import Decoder, Generation
-from reference.drafters import Drafter, PlannedTree, drafters, incompatibility
+from reference.drafters import Drafter, PlannedTree, PromptLookup, drafters, incompatibility
 from reference.heads import Head
 from reference.measuring import processor, require_cycle
 from reference.models import NoDraftError, Pair
@@ -25,6 +26,7 @@ from reference.planning_loop import DATASET, TRACE, measured_plan
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
+from reference.token_checks import check_context
 from reference.tracing import TraceSettings, read_trace, record_trace
 from spectheory import Provenance, Replays, Schedule, Tree
 from spectheory.core.errors import InputError
@@ -38,8 +40,8 @@ RECORD = "comparison.json"
 WARM_UP_TOKENS = 32
 ASSISTED_CHAIN = 5
 """Number of tokens that assisted generation of transformers drafts."""
-PLAIN = "plain"
-"""Name of plain decoding in this loop, with which greedy texts are compared."""
+PLAIN, DATASTORE = "plain", "datastore"
+"""Names of plain decoding in this loop, with which greedy texts are compared, and of prompt lookup in traced texts."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,13 @@ class Entrant:
         return self.name if self.verifier is None else f"{self.name}, {name_of(self.verifier)}"
 
 
-def entrants(pair: Pair, plan: Schedule | None, sampling: Sampling, seed: int = 0) -> list[Entrant]:
+def entrants(
+    pair: Pair, plan: Schedule | None, sampling: Sampling, seed: int = 0, texts: Sequence[list[int]] = ()
+) -> list[Entrant]:
     """The decoders to compare: those of transformers, plain decoding, every drafter with every lossless verifier.
 
     Assisted generation of transformers needs a draft model, and is left out if the draft is a head. For a target alone,
-    for which there is no plan, drafters that need a draft are left out.
+    for which there is no plan, drafters that need a draft are left out. The datastore holds `texts`.
     """
     alone = pair.draft is None
     assisted = (
@@ -106,15 +110,12 @@ def entrants(pair: Pair, plan: Schedule | None, sampling: Sampling, seed: int = 
     found = [_theirs(pair, name, options, sampling, seed) for name, options in theirs.items()]
     plain = PlannedTree(Tree.chain(0))
     found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
-    for kind in drafters():
-        for name, drafter in kind.compared(sampling, plan).items():
+    every = [item for kind in drafters() for item in kind.compared(sampling, plan).items()]
+    for name, drafter in [*every, (DATASTORE, PromptLookup(corpus=tuple(map(tuple, texts))))]:
+        with suppress(NoDraftError):
             if alone:
-                try:
-                    drafter.start(pair, sampling)
-                except NoDraftError:
-                    continue
-            for verifier in lossless(drafter, sampling):
-                found.append(_ours(pair, name, drafter, verifier, sampling, seed))
+                drafter.start(pair, sampling)
+            found += [_ours(pair, name, drafter, verifier, sampling, seed) for verifier in lossless(drafter, sampling)]
     return found
 
 
@@ -151,8 +152,8 @@ def _predicted(
 ) -> Compared:
     """A decoder with its predictions, from the plan of its sampling and the texts `tokens` after some `prompts`."""
     drafter, verifier = one.drafter, one.verifier
-    if drafter is None or verifier is None:
-        return Compared(one.name, None, one.sampling.temperature)
+    if drafter is None or verifier is None or one.name == DATASTORE:  # its texts are those of the prediction
+        return Compared(one.name, None if verifier is None else name_of(verifier), one.sampling.temperature)
     known, shape = Compared(one.name, name_of(verifier), one.sampling.temperature), drafter.shape
     if isinstance(shape, Tree) and not shape.budget:
         return replace(known, tau=1.0, tau_low=1.0, tau_high=1.0, speed=1 / plan.plain_seconds if plan else None)
@@ -193,10 +194,7 @@ def compare(
     """
     if not traced or not prompts:
         raise InputError(f"need prompts to trace and to decode, got {len(traced)} and {len(prompts)}")
-    if (need := max(map(len, prompts)) + settings.new_tokens) > pair.context:
-        raise InputError(
-            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
-        )
+    check_context(pair, prompts, settings.new_tokens)
     file = folder / RECORD
     with only_writer(folder):
         running = list(_running(folder, pair, traced, settings))
@@ -246,7 +244,7 @@ def _running(
             plan, texts = measured_plan(pair, traced, kept, **drawing, latency=latency)
             latency = plan.latency
         tokens = [row["text"] for row in read_trace(kept / TRACE)]
-        for one in entrants(pair, plan, sampling, settings.seed):
+        for one in entrants(pair, plan, sampling, settings.seed, tokens):
             names.append(str(one))
             if settings.takes(str(one)) or one.name == PLAIN:
                 yield one, partial(_predicted, one, pair, plan, texts, traced, tokens)

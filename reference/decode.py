@@ -23,7 +23,7 @@ from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.random_streams import Coins, Uniforms
 from reference.sampling import Sampling
-from reference.token_checks import check_tokens
+from reference.token_checks import check_context, check_tokens
 from spectheory import Draft, DrawRule, Tree
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
@@ -99,11 +99,7 @@ class Decoder:
         check_tokens("prompt", prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
             raise InputError(f"need a prompt and new_tokens >= 1, got {len(prompt)} prompt tokens, {new_tokens} new")
-        if (need := len(prompt) + new_tokens) > self.pair.context:
-            raise InputError(
-                f"prompt of {len(prompt)} tokens and {new_tokens} new ones need a context of {need}, these models have "
-                f"{self.pair.context}: shorten the prompt or the text"
-            )
+        check_context(self.pair, [prompt], new_tokens)
         if not self.sampling.greedy and (draft_rng is None or rng is None):
             raise InputError("sampling needs draft_rng, a torch.Generator, and rng, a numpy.random.Generator")
         text = Decoding(self, prompt, draft_rng, rng)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -103,7 +103,7 @@ def forced_texts(
     check_continued(pair, prompts, texts)
     read = forced_rows(pair, list(zip(prompts, texts, strict=True)), sampling, depths)
     return (
-        GreedyText(draft_ranks(q, text)) if p is None else TargetText(np.array(text), p, normalised(q))
+        GreedyText(draft_ranks(q, text)) if p is None else TargetText(np.array(text), p, to_host(q))
         for text, (p, q) in zip(texts, read, strict=True)
     )
 
@@ -134,7 +134,7 @@ def forced_rows(
             if not sampling.greedy:
                 kept = sampling.distribution(logits[place, span])
                 _keep_tokens(kept, logits[place, span], text, sampling, target.dtype)
-                p = normalised(kept)
+                p = as_distributions("p", to_host(kept))
             yield p, sampling.draft_distribution(offered[:, place, span])
 
 
@@ -162,8 +162,3 @@ def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling,
             if changed[token] > 0:
                 p[position] = changed
                 break
-
-
-def normalised(rows: Float[Tensor, "*rows V"]) -> Float64[np.ndarray, "*rows V"]:
-    """The rows on the host in float64, with sums of 1 to its precision."""
-    return as_distributions("probabilities", to_host(rows))

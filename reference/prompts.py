@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,18 @@ from spectheory.core.json_values import parse
 HELD_OUT = SHIPPED / "held_out.jsonl"
 Prompt = str | list[dict[str, Any]]
 """A text to continue, or the messages of a chat to reply to, each with its `role` and `content`."""
-FIELDS = (
-    """a field 'text', as in {"text": "def"}, or 'messages', as in {"messages": [{"role": "user", "content": "Hi"}]}"""
-)
+FIELDS = """a field 'text', as in {"text": "def"}, or 'messages', as in [{"role": "user", "content": "Hi"}]"""
 
 
 def load_prompts(
     path: Path = HELD_OUT, count: int | None = None, skip: int = 0, *, least_skip: int = 0
 ) -> list[Prompt]:
-    """Read `count` prompts, or all, after the first `skip`, from JSON Lines or a JSON array of the same objects.
-
-    An object has `text` or `messages`.
+    """Read `count` prompts, or all, after the first `skip`: JSON Lines or a JSON array, each with `text` or `messages`.
 
     Raises:
         InputError: the file is missing, a line is damaged, or there are too few prompts; the message suggests a `count`
             and a `skip`, at least `least_skip`, that fit the file.
     """
-    if path.is_dir():
-        raise InputError(f"prompts file {path} is a folder: name a JSON Lines file with {FIELDS} on each line")
     prompts: list[Prompt] = []
     for place, held in _objects(path):
         prompt = held.get("text", held.get("messages")) if isinstance(held, dict) else None
@@ -56,14 +50,12 @@ def load_prompts(
     return prompts[skip:][:count]
 
 
-def _objects(path: Path) -> Iterator[tuple[str, Any]]:
+def _objects(path: Path) -> list[tuple[str, Any]]:
     """The values of JSON Lines, or of a JSON array, each with its place for messages."""
     if (text := read_text(path)).lstrip().startswith("["):
-        yield from ((f"{path}, entry {number}", held) for number, held in enumerate(parse(text, str(path)), start=1))
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield f"{path}, line {number}", parse(line, f"{path}, line {number}")
+        return [(f"{path}, entry {number}", held) for number, held in enumerate(parse(text, str(path)), start=1)]
+    lines = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    return [(place, parse(line, place)) for place, line in lines]
 
 
 def _are_messages(prompt: Any) -> bool:

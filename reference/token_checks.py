@@ -29,6 +29,14 @@ def check_tokens(name: str, tokens: Any, vocab_size: int) -> None:
             )
 
 
+def check_context(pair: Pair, prompts: Sequence[list[int]], new_tokens: int) -> None:
+    """Raise InputError for prompts that do not fit the models' context with as many new tokens."""
+    if (need := max(map(len, prompts)) + new_tokens) > pair.context:
+        raise InputError(
+            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten the prompts"
+        )
+
+
 def check_continued(pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]]) -> None:
     """Refuse prompts and the texts after them that these models cannot have read and written.
 

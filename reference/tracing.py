@@ -23,14 +23,17 @@ from torch import Generator, Tensor
 from transformers import DynamicCache
 
 from reference.candidates import child_tokens
-from reference.forced_logits import DEPTHS, draft_ranks, forced_rows, forced_texts, normalised
+from reference.forced_logits import DEPTHS, draft_ranks, forced_rows, forced_texts
 from reference.heads import Head
+from reference.host_arrays import to_host
 from reference.logits import Peaks, settle
 from reference.models import Attention, Pair, load_pair
 from reference.part_files import STAMP, claimed, require_kind, short_hash, stamp_of
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling, require_drawing
+from reference.token_checks import check_context
 from spectheory import Acceptance, DrawRule, Tree
+from spectheory.core.arrays import as_distributions
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
 from spectheory.replay import GreedyText, Replays
@@ -109,10 +112,7 @@ def record_trace(
             f"need at least one prompt, each of at least {least} tokens (a draft head drafts nothing after the first), "
             f"got lengths {lengths!s:.80}"
         )
-    if (need := max(lengths) + settings.new_tokens) > pair.context:
-        raise InputError(
-            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten one of them"
-        )
+    check_context(pair, prompts, settings.new_tokens)
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
     with claimed(folder, "trace", **settings.provenance(pair, prompts)):
@@ -182,7 +182,7 @@ def _ranks(
         ranks = draft_ranks(q, text)
         return np.where(ranks < k, ranks, -1)
     tokens = np.array(text)
-    drawn = np.array([candidates_given(p, rows, tokens, k, rng) for rows in normalised(q)])
+    drawn = np.array([candidates_given(p, rows, tokens, k, rng) for rows in as_distributions("q", to_host(q))])
     among = drawn == tokens[:, None]
     return np.where(among.any(-1), among.argmax(-1), -1)
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from timeit import repeat
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,11 +25,11 @@ import torch
 import typer
 
 import spectheory as st
+from benchmarks.engines import Given, begun
 from reference.measuring import processor
 from reference.part_files import short_hash
 from reference.prompts import load_prompts
 from reference.tracing import replays
-from spectheory.core.files import write_whole
 from spectheory.core.ratios import ratio_half_width
 from spectheory.engines import Run
 from spectheory.engines.llama_cpp import export
@@ -46,16 +47,11 @@ def machine(threads: int) -> Gpu:
     """This machine as a "GPU": bandwidth of a large sum and operations of a large product, the best of five runs."""
     torch.set_num_threads(threads)
     numbers, square = torch.ones(2**28, dtype=torch.uint8), torch.ones(2048, 2048)
-    add = min(_seconds(lambda: numbers.view(torch.int64).sum()) for _ in range(5))
-    multiply = min(_seconds(lambda: square @ square) for _ in range(5))
+    add, multiply = (
+        min(repeat(call, number=1)) for call in (lambda: numbers.view(torch.int64).sum(), lambda: square @ square)
+    )
     memory, flops = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), 2 * 2048**3 / multiply
     return Gpu("cpu", str(processor()["cpu"]), memory, len(numbers) / add, flops, None, ("measured here",), flops)
-
-
-def _seconds(call: Any) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
 
 
 @contextmanager
@@ -89,20 +85,15 @@ def measure(texts: list[str], length: int, new_tokens: int) -> dict[str, list[An
     A text ends with the cycle in which it reaches `new_tokens`. It is cut here, because llama-server shortens the
     drafts at the end of a text.
     """
-    found: dict[str, list[Any]] = {name: [] for name in ("cycles", "emitted", "seconds", "context", "text")}
+    rows = []
     for text in [texts[-1], *texts]:  # the first warms up
         tokens, timing = _streamed(text, length, new_tokens)
         drafted, emitted = timing.get("draft_n", 0), timing["predicted_n"] - 1
-        row = (
-            drafted // length if length else emitted,
-            emitted,
-            timing["predicted_ms"] / 1e3,
-            timing["prompt_n"] + emitted / 2,
-            short_hash(tokens[:new_tokens]),
-        )
-        for name, value in zip(found, row, strict=True):
-            found[name].append(value)
-    return {name: values[1:] for name, values in found.items()}
+        cycles, context = drafted // length if length else emitted, timing["prompt_n"] + emitted / 2
+        rows.append((cycles, emitted, timing["predicted_ms"] / 1e3, context, short_hash(tokens[:new_tokens])))
+    return dict(
+        zip(("cycles", "emitted", "seconds", "context", "text"), map(list, zip(*rows[1:], strict=True)), strict=True)
+    )
 
 
 def _streamed(text: str, length: int, new_tokens: int) -> tuple[list[int], dict[str, Any]]:
@@ -126,34 +117,26 @@ def _streamed(text: str, length: int, new_tokens: int) -> tuple[list[int], dict[
 
 def main(
     server: Annotated[Path, typer.Argument(help="The program llama-server.")],
-    target: Annotated[Path, typer.Option(help="GGUF file of the target.")],
-    draft: Annotated[Path, typer.Option(help="GGUF file of the draft.")],
-    trace: Annotated[Path, typer.Option(help="Folder of `spectheory trace` at temperature 0.")],
-    prompts: Annotated[Path, typer.Option(help="Prompts, JSON Lines.")],
-    out: Annotated[Path, typer.Option(help="Folder for the record.")],
-    names: Annotated[str, typer.Option(help="Names of both models in spectheory.")] = QWEN,
-    skip: Annotated[int, typer.Option(help="Number of prompts to skip: those of the trace.")] = 48,
-    count: Annotated[int, typer.Option(help="Number of prompts.")] = 32,
-    new_tokens: Annotated[int, typer.Option(help="Length of each text.")] = 64,
+    target: Given,
+    draft: Given,
+    trace: Given,
+    prompts: Given,
+    out: Annotated[Path, typer.Option(envvar="OUT")],
+    names: str = QWEN,
+    skip: int = 48,
+    count: int = 32,
+    new_tokens: int = 64,
     threads: Annotated[int, typer.Option(help="Threads of the server.")] = 2,
 ) -> None:
     """Predict and measure llama-server with chains of 0 to 8 tokens."""
-    file, texts = out / "llama_cpp.json", list(map(str, load_prompts(prompts, count, skip)))
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-
-    def save() -> None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(found) + "\n")
-
-    if not found:
+    texts = list(map(str, load_prompts(prompts, count, skip)))
+    found, save = begun(out / "llama_cpp.json", texts, target, draft, new_tokens=new_tokens, threads=threads)
+    if "tau" not in found:
         version = subprocess.run([server, "--version"], capture_output=True, text=True, check=True).stderr
-        found["provenance"] = st.Provenance.now("benchmarks.engines.llama_cpp", settings=dict(processor())).to_dict()
-        found |= {"version": version.splitlines()[0], "prompts": f"{skip} to {skip + count - 1}", "threads": threads}
-        known = replays(trace)
+        found["version"], known = version.splitlines()[0], replays(trace)
         chains = [known.replay(st.Tree.chain(length), Greedy()) for length in LENGTHS[1:]]
         found["tau"] = [1.0, *(one.tau for one in chains)]
         found["tau_interval"] = [[1.0, 1.0], *(one.tau_interval() for one in chains)]
-        found["measured"] = {}
         save()
     for length in (0, CALIBRATED, *LENGTHS):
         if "speed" not in found and {"0", str(CALIBRATED)} <= set(found["measured"]):
@@ -174,10 +157,9 @@ def predicted_speeds(found: dict[str, Any], cpu: Gpu, target: str, draft: str) -
     for length in (0, CALIBRATED):
         rows = found["measured"][str(length)]
         context, tau = float(np.mean(rows["context"])), sum(rows["emitted"]) / sum(rows["cycles"])
-        shape: dict[str, Any] = (
-            {"kind": "speculative", "tokens": length + 1, "depth": length, "tau": tau} if length else {}
-        )
-        runs.append(Run.from_throughput(sum(rows["emitted"]) / sum(rows["seconds"]), context=context, **shape))
+        rate, shape = sum(rows["emitted"]) / sum(rows["seconds"]), {"tokens": length + 1, "depth": length, "tau": tau}
+        drafting: dict[str, Any] = {"kind": "speculative", **shape} if length else {}
+        runs.append(Run.from_throughput(rate, context=context, **drafting))
     costs = st.calibrate(runs, gpu=cpu, target=target, draft=draft, engine="llama.cpp")
     latency = costs.latency(1, round(context))
     plain = latency.plain(round(context))

@@ -8,7 +8,6 @@ and throughput by `spectheory.Deployment` with the shipped costs. The same comma
 
 from __future__ import annotations
 
-import json
 import time
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
@@ -19,9 +18,9 @@ from typing import Annotated, Any
 import typer
 
 import spectheory as st
+from benchmarks.engines import Given, begun
 from reference.prompts import load_prompts
 from reference.tracing import replays
-from spectheory.core.files import write_whole
 from spectheory.verify import Greedy
 
 PLAIN, LENGTHS, BATCHES = "none:0", (1, 3, 5), (1, 8, 32)
@@ -85,30 +84,23 @@ def predicted(gpu: str, names: str, trace: Path, context: int) -> dict[str, Any]
 
 
 def main(
-    target: Annotated[Path, typer.Option(help="Folder of the target.")],
-    draft: Annotated[Path, typer.Option(help="Folder of the draft model.")],
-    trace: Annotated[Path, typer.Option(help="Folder of `spectheory trace` at temperature 0.")],
-    prompts: Annotated[Path, typer.Option(help="Prompts, JSON Lines.")],
+    target: Given,
+    draft: Given,
+    trace: Given,
+    prompts: Given,
     gpu: Annotated[str, typer.Option(help="The GPU, as in `spectheory list gpus`.")],
-    out: Annotated[Path, typer.Option(envvar="OUT", help="Folder for the record.")],
-    names: Annotated[str, typer.Option(help="Names of both models in spectheory.")] = NAMES,
-    skip: Annotated[int, typer.Option(help="Number of prompts to skip: those of the trace.")] = 48,
-    count: Annotated[int, typer.Option(help="Number of prompts.")] = 64,
-    new_tokens: Annotated[int, typer.Option(help="Length of each text.")] = 128,
+    out: Annotated[Path, typer.Option(envvar="OUT")],
+    names: str = NAMES,
+    skip: int = 48,
+    count: int = 64,
+    new_tokens: int = 128,
     minutes: Annotated[float, typer.Option(help="Minutes after which no run begins.")] = 8,
 ) -> None:
     """Predict and measure vLLM with chains of 1, 3 and 5 tokens at 1, 8 and 32 sequences."""
-    file, ends = out / "vllm.json", time.perf_counter() + 60 * minutes
-    texts = list(map(str, load_prompts(prompts, count, skip)))
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-
-    def save() -> None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(found, indent=1) + "\n")
-
-    if not found:
-        stamp = st.Provenance.now("benchmarks.engines.vllm", device=gpu, packages=("torch",))
-        found |= {"provenance": stamp.to_dict(), "predicted": predicted(gpu, names, trace, 256), "measured": {}}
+    ends, texts = time.perf_counter() + 60 * minutes, list(map(str, load_prompts(prompts, count, skip)))
+    found, save = begun(out / "vllm.json", texts, target, draft, new_tokens=new_tokens, gpu=gpu)
+    if "predicted" not in found:
+        found["predicted"] = predicted(gpu, names, trace, 256)
         save()
     for run in RUNS:
         if run not in found["measured"] and time.perf_counter() < ends:

@@ -13,8 +13,7 @@ from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
 from reference.candidates import child_tokens
-from reference.forced_logits import normalised
-from reference.host_arrays import numpy_on_host
+from reference.host_arrays import numpy_on_host, to_host
 from reference.judge import HeldOutTexts
 from reference.models import Pair
 from reference.random_streams import Uniforms
@@ -23,6 +22,7 @@ from reference.selector.network import KNOWN, Features, known_scalars
 from reference.selector.shared_draws import SharedDraws, Trie
 from reference.selector.trees import ActionSpace
 from spectheory import DrawRule
+from spectheory.core.arrays import as_distributions
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.verify import TopDown, verifier_of
@@ -168,7 +168,7 @@ class _Reader:
         tree = model.rows()
         tree.add(trie.parent)
         logits = model.forward_tree(self._fed(trie, 0, len(trie.tokens)), root, tree)
-        return list(normalised(self.sampling.distribution(logits)))
+        return list(as_distributions("p", to_host(self.sampling.distribution(logits))))
 
     def _fed(self, trie: Trie, first: int, end: int) -> Tensor:
         return torch.tensor([trie.tokens[first:end]], device=self.device)

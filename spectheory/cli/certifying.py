@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
-MOST_CASES, MOST_SAMPLES = 1_000_000, 10**9
+MOST_CASES, MOST_SAMPLES, MOST_DRAWS = 1_000_000, 10**9, 64
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
 _OBJECT = (
     "What to certify: a solver, a verifier, a function verify(draft, p, rng), or a spectheory.certify.Play. For a "
@@ -65,14 +66,15 @@ def certify(
 
     check_number("--seconds", seconds, 1e-3, 1e6)
     for option, value in (("--alpha", alpha), ("--tv", tv)):
-        if not 0 < value < 1:
-            raise InputError(f"{option} must be above 0 and below 1, got {value}: leave it out")
+        check_number(option, value, 1e-300, 1 - 1e-12)
+    shapes = [numbers("--shape", counts, int) for counts in shape or ()]
+    for draws in chain.from_iterable(shapes):
+        check_whole("--shape", draws, 1, most=MOST_DRAWS)
     check_whole("--cases", cases, 1, most=MOST_CASES)
     check_whole("--max-samples", max_samples, 1, most=MOST_SAMPLES)
     if black_box and len(shape or []) > 1:
         raise InputError(f"--black-box takes only one --shape, got {' and '.join(shape or [])}")
     require_free([], report)
-    shapes = [numbers("--shape", counts, int) for counts in shape or ()]
     options = {"black_box": black_box, "rules": [drawn.name for drawn in rule or ()], "shapes": shapes, "cases": cases}
     options |= {"alpha": alpha, "tv": tv, "max_samples": max_samples, "seconds": seconds, "seed": seed}
     answer = answer_of_child(name, options)

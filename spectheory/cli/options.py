@@ -71,12 +71,11 @@ def names_of(option: str | None) -> list[str]:
 
 
 def shape_in(option: str, text: str) -> tuple[int, int]:
-    """Nodes and levels of what was drafted: K is a chain of K tokens, NODES:LEVELS a tree."""
+    """Nodes and levels of what was drafted, at most `LARGEST_DRAFT`: K is a chain of K tokens, NODES:LEVELS a tree."""
     nodes, _, levels = text.partition(":")
     counted = is_digits(nodes) and is_digits(levels or nodes)
     if not counted or not 1 <= int(levels or nodes) <= int(nodes) <= LARGEST_DRAFT:
-        most = f"at most {LARGEST_DRAFT:,} nodes"
-        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, {most}, got {text!r:.60}")
+        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, got {text!r:.60}")
     return int(nodes), int(levels or nodes)
 
 

@@ -122,15 +122,11 @@ class Reader:
         statistics: reads what was drafted and accepted.
         observe: reads what the server did and how long it took; None if the report has no times.
         scraped: whether the report is a Prometheus scrape, so that two of them are subtracted.
-        identity: pattern of (name, value) in reports of one server: its model, its drafter and their settings.
-        dated: pattern of a counted line with a time or an id, which occurs once.
     """
 
     statistics: Callable[[Any, int], Statistics]
     observe: Callable[[Any, int], Observed] | None = None
     scraped: bool = False
-    identity: str = r'"(model)":\s*"([^"]*)"'
-    dated: str = r'^\s*\{.*"(?:id|iter|request_id)":.*\}'
 
 
 def nothing_decoded() -> InputError:

@@ -296,14 +296,7 @@ ENGINE = Engine(
     versions=VERSIONS,
     parts=1,
     exporter=_fitted,
-    readers={
-        "llama.cpp-log": Reader(
-            from_log,
-            observe_log,
-            identity=r"(loading (?:draft )?model(?= ')|statistics [\w-]+)(?: '([^']*))?",
-            dated=r"\btask \d+ .*draft acceptance",
-        )
-    },
+    readers={"llama.cpp-log": Reader(from_log, observe_log)},
     off=("--spec-type", "none"),
     benchmarks={"llama.cpp-bench": BenchmarkFormat(("n_prompt", "n_gen", "avg_ts"), _bench, assumed=(LAST_LOGITS,))},
 )

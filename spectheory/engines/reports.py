@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.provenance import Provenance
-from spectheory.engines.engine import Engine, Observed, Reader
+from spectheory.engines.engine import Engine, Observed
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.statistics import Statistics, assume_constant
 
@@ -21,6 +21,13 @@ Report = str | Path | Sequence[str | Path]
 Found = TypeVar("Found")
 MODEL = "model_name"
 """The label of scrapes that tells the models of a server apart."""
+SERVER = (
+    r"model='[^']*', speculative_config=(?:None|\w+\([^)]*\))|\b(?:model_path|speculative_\w+)=[^,)\s]*"
+    r"""|loading (?:draft )?model '[^']*'|statistics [\w-]+|"model":\s*"[^"]*\""""
+)
+"""What a server says of its model and its drafter: vLLM at its start, SGLang, llama.cpp, and a response."""
+DATED = r"(?i)(?:\d\d:\d\d:\d\d|\btask \d+|^\s*\{.*\"(?:id|iter|request_id)\":).*accept"
+"""A counted line with a time or an id, which occurs once."""
 APART = "read them apart, or give --add (add=True) to add their counts"
 SINCE_START = (
     "a single scrape counts everything since the server started, warm-up included: give two scrapes to see the time "
@@ -97,7 +104,7 @@ def _contents(engine: Engine, kind: str, report: Report, add: bool) -> dict[str,
         raise InputError("two of the reports are the same and would count twice: give each once")
     if not engine.readers[kind].scraped:
         if not add:
-            _require_one_server(engine.readers[kind], texts)
+            _require_one_server(texts)
         return {"": "\n".join(texts)}
     if len(texts) > 1 and len(texts) % 2:
         raise InputError(f"{kind} must be one scrape, or two of each replica, the earlier ones first, got {len(texts)}")
@@ -106,19 +113,17 @@ def _contents(engine: Engine, kind: str, report: Report, add: bool) -> dict[str,
     return (later if len(texts) == 1 else later.since(Metrics.together(scrapes[:half]))).by_label(MODEL)
 
 
-def _require_one_server(reader: Reader, texts: Sequence[str]) -> None:
+def _require_one_server(texts: Sequence[str]) -> None:
     """Refuse reports that do not say that one server with one model and drafter wrote them, and lines given twice."""
-    said = [set(re.findall(reader.identity, text)) for text in texts]
+    said = [{found[0] for found in re.finditer(SERVER, text)} for text in texts]
     every, shared = set().union(*said), set.intersection(*said)
-    values = Counter(name for name, _ in every)
-    other = [
-        f"{name} {value}".strip() for name, value in sorted(every) if values[name] > 1 or (name, value) not in shared
-    ]
+    names = Counter(re.split("[=:']", fact)[0] for fact in every)
+    other = [fact for fact in sorted(every) if fact not in shared or names[re.split("[=:']", fact)[0]] > 1]
     if other:
         raise InputError(f"the reports are of different servers or drafters ({'; '.join(other):.300}): {APART}")
-    if len(texts) > 1 and not any("model" in name for name in values):
+    if len(texts) > 1 and "model" not in str(every):
         raise InputError(f"the reports do not say that they are of one server, model and drafter: {APART}")
-    lines = Counter(line for text in texts for line in text.splitlines() if re.search(reader.dated, line))
+    lines = Counter(line for text in texts for line in text.splitlines() if re.search(DATED, line))
     if twice := [line for line, times in lines.items() if times > 1]:
         raise InputError(
             f"{len(twice)} lines are given twice, such as {twice[0]!r:.100}: give each once, or --add them"

@@ -311,12 +311,7 @@ ENGINE = Engine(
     readers={
         "sglang-response": Reader(lambda text, least: from_meta_info(json_values(text), least)),
         "sglang-metrics": Reader(from_metrics, observe_metrics, scraped=True),
-        "sglang-log": Reader(
-            from_log,
-            observe_log,
-            identity=r"\b(model_path|speculative_\w+)=([^,)]*)",
-            dated=r"\d\d:\d\d:\d\d.*Decode batch",
-        ),
+        "sglang-log": Reader(from_log, observe_log),
     },
     benchmarks={
         "sglang-serving": BenchmarkFormat(

@@ -285,12 +285,7 @@ ENGINE = Engine(
     exporter=_fitted,
     readers={
         "vllm-metrics": Reader(from_metrics, observe_metrics, scraped=True),
-        "vllm-log": Reader(
-            from_log,
-            observe_log,
-            identity=r"\b(model)=('[^']*', speculative_config=(?:None|\w+\([^)]*\)))",
-            dated=r"\d\d:\d\d:\d\d.*Mean acceptance length",
-        ),
+        "vllm-log": Reader(from_log, observe_log),
         "vllm-response": Reader(lambda text, least: from_request_metrics(json_values(text), least)),
     },
     benchmarks={

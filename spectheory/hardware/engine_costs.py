@@ -221,11 +221,7 @@ def split(engine: str) -> tuple[str, tuple[int, ...]]:
 
 
 def require_known(engine: str) -> None:
-    """Refuse an engine that neither this package nor an installed one knows, and a version of which nothing is known.
-
-    Raises:
-        InputError: the message lists similar names, or the oldest known version.
-    """
+    """Refuse an engine that neither this package nor an installed one knows, and a version older than those known."""
     name, version = split(engine)
     known = {row.engine for row in shipped_rows()} | {*ON_TRANSFORMERS, *WITHOUT_COSTS}
     if name not in known:

@@ -17,8 +17,6 @@ from spectheory.core.errors import InputError
 
 DraftedPath = tuple[int, ...]
 """Drafted tokens from the root to a node, () for the root."""
-LARGEST_VOCABULARY = 1_000_000
-"""Rows of an answer may be the most probable tokens of a vocabulary of up to this size."""
 
 
 class DraftModel(Protocol):
@@ -63,7 +61,7 @@ def ask(
     if not (
         (distribution[:, 1:] <= distribution[:, :-1]).all()
         and (distribution[:, -1:] >= 0).all()
-        and (distribution.sum(1) <= 1 + sum_tolerance(LARGEST_VOCABULARY)).all()
+        and (distribution.sum(1) <= 1 + sum_tolerance(1_000_000)).all()
     ):
         raise InputError(
             "draft.expand must return rows of probabilities in descending order, none negative or NaN, with a sum "

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.engines import vllm
 from spectheory import Replays
 from spectheory.replay import GreedyText
+from tests.helpers import refuses
 
 MODULE = """
 from types import SimpleNamespace
@@ -57,3 +58,6 @@ def test_runs_are_predicted_measured_in_processes_of_their_own_and_not_again(
     (tmp_path / "vllm.py").unlink()
     vllm.main(**run, **options, minutes=9)
     assert capsys.readouterr().out == said
+    refuses(
+        r"the record was begun with other new_tokens \(16, here 9\)", vllm.main, **run, **options | {"new_tokens": 9}
+    )

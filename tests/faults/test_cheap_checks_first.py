@@ -36,7 +36,7 @@ CASES = [
     ("decode", "--plan", "absent.json", "there is no file absent.json"),
     ("trace", "--prompts", "loop", "loop cannot be read: Too many levels of symbolic links"),
     ("decode", "--plan", "loop", "loop' cannot be followed: name another file"),
-    ("certify", "--alpha", 0, "--alpha must be above 0 and below 1"),
+    ("certify", "--alpha", 0, "--alpha must be a number from 1e-300 to 1, got 0"),
     ("certify", "--cases", 10**18, "--cases must be between 1 and 1,000,000, got 1,000,000,000,000,000,000"),
     ("certify", "--max-samples", 0, "--max-samples must be between 1 and"),
 ]

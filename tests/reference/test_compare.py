@@ -94,7 +94,7 @@ def test_no_verifier_and_no_drafter_is_left_out(tiny: Pair) -> None:
     small = {type(one).__name__ for one in otlp.solvers() if one.small_vocabulary_only}
     assert every - small - {"ArgMax", "Solver", "TopDown", "BottomUp", "Verifier", "Greedy"} == named
     variants = {name for kind in drafters() for name in kind.compared(Sampling(1.0), PLAN)}
-    assert {one.name for one in running if one.drafter} == variants | {"plain"}
+    assert {one.name for one in running if one.drafter} == variants | {"plain", "datastore"}
     assert len({str(one) for one in running}) == len(running)
     chain = PlannedTree(st.Tree.chain(2))
     assert len(lossless(chain, Sampling(1.0))) > len(lossless(PlannedTree(st.Tree.k_ary(2, 2)), Sampling(1.0))) > 1
@@ -104,14 +104,17 @@ def test_a_target_alone_runs_the_decoders_that_need_no_draft(tiny: Pair, tmp_pat
     """Their tau is predicted from texts of the target alone, to the same number as beside a draft."""
     alone = replace(tiny, draft=None, names=("tiny", "no draft"))
     named = {one.name for one in entrants(alone, None, Sampling(0.0))}
-    ours = {"plain", "prompt lookup", "token recycling", "Goose"}
+    ours = {"plain", "prompt lookup", "token recycling", "Goose", "datastore"}
     assert named == ours | {"HF plain", "HF prompt lookup"}
-    settings = CompareSettings((0.0,), new_tokens=16, only="prompt lookup")
-    found = compare(tmp_path / "alone", alone, MANY, PROMPTS, settings)
+    settings = CompareSettings((0.0,), new_tokens=16, only="prompt lookup|datastore")
+    found = compare(tmp_path / "alone", alone, MANY, [*PROMPTS, MANY[0]], settings)
     assert found.equal.all()
     assert found.provenance.draft is None
     lookup = next(one for one in found.decoders if one.name == "prompt lookup")
     texts = [row["text"] for row in read_trace(tmp_path / "alone" / "temperature-0" / "trace")]
+    stored = [one.name for one in found.decoders].index("datastore")
+    assert found.decoders[stored].tau is None
+    assert found.cycles[-1, stored] <= 3, "the text after a traced prompt is in the datastore"
     assert lookup.tau == replay_drafter(tiny, PromptLookup(), MANY, texts, Sampling(0.0)).tau
     refuses("tiny is alone and this needs a draft", Decoder(alone, PlannedTree(st.Tree.chain(2))).generate, [1], 4)
 
