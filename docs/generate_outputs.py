@@ -27,6 +27,8 @@ from spectheory.cli.listing import SAMPLES
 from spectheory.cli.output import console, errors
 
 ROOT = Path(__file__).resolve().parent.parent
+NOT_RUN = {"docs/gallery.md", "docs/results.md", "docs/selector.md", "docs/serving_simulation.md"}
+"""Pages whose code is of others, takes minutes, or continues a command that is not run."""
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
@@ -106,6 +108,8 @@ def made(page: str) -> str:
 
 if __name__ == "__main__":
     for path in map(Path.resolve, map(Path, sys.argv[1:] or [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])):
+        if path.relative_to(ROOT).as_posix() in NOT_RUN:
+            continue
         text = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             new = made(text)

@@ -23,7 +23,7 @@ class CachedHead(CachedModel):
     Logits are of all tokens of the target. A token outside of the head's draft vocabulary has the logit -infinity.
 
     Attributes:
-        features: features of the last tokens of the text that no row has read yet.
+        features: the target's features of the tokens at the end of the text that the head has not read.
         outputs: outputs at the last row of the text and at the d drafted rows.
     """
 

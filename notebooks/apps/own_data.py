@@ -21,7 +21,7 @@ with app.setup:
     from spectheory import engines
     from spectheory.core.json_values import parse
     from spectheory.hardware.gpus import gpu_names
-    from spectheory.planning.confidence import span
+    from spectheory.planning.advice import advice
     from spectheory.planning.schedule_record import tree_in_words
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY
@@ -113,7 +113,7 @@ def _(answer, context, draft, engine, gpu, gpus, prompt, quant, rates, replays, 
 
 @app.cell(hide_code=True)
 def _(planned, said):
-    mo.md(f"{said}. **{lead(planned)}**")
+    mo.md(f"{said}. **{planned.summary}** {' '.join(advice(planned))}")
 
 
 @app.cell(hide_code=True)
@@ -127,8 +127,8 @@ def _(planned, rates):
 
 @app.cell(hide_code=True)
 def _(engine, place, planned):
-    _errors = "\n".join(f"- {sentence}" for sentence in planned.error_lines)
-    mo.md(f"How far such predictions were off:\n\n{_errors}\n\n{settings(planned, engine.value)}")
+    _errors = planned.confidence.in_words if planned.confidence else ""
+    mo.md(f"Intervals are of 80%. {_errors}\n\n{settings(planned, engine.value)}")
 
 
 @app.cell(hide_code=True)
@@ -183,13 +183,6 @@ def fitting(place: st.Deployment) -> list[int]:
             break
         found.append(batch)
     return found
-
-
-@app.function
-def lead(planned: st.Schedule) -> str:
-    """What to verify, by ranges of batch sizes, in one sentence."""
-    parts = [f"batch {span(first, last)}: {tree_in_words(tree)}" for first, last, tree in planned.ranges()]
-    return f"Verify at {'; '.join(parts)}."
 
 
 @app.function

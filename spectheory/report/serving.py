@@ -18,8 +18,8 @@ COMPARED = {"ttft_seconds": "TTFT", "tpot_seconds": "TPOT", "end_to_end_seconds"
 TERMS = (
     "TTFT: time to the first token. TPOT: time per output token after the first, of each request. Token gap: time "
     "between tokens; those of a cycle arrive together, so all but the first of them have 0. Sustained: the highest "
-    "rate of such requests at which the queue does not grow. Settles at: the batch size that gives itself back at this "
-    "rate. Drafted in vain: the share of the drafted tokens that no answer contains. Differences are of the same "
+    "rate of such requests at which the queue does not grow. Settles at: the batch size to which this load leads. "
+    "Drafted in vain: the share of the drafted tokens that no answer contains. Differences are of the same "
     "requests; ± is half the 95% interval, by batch means of 20 groups."
 )
 

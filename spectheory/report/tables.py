@@ -111,7 +111,7 @@ def cycle_ends_rows(tree: Tree, verifier: str, ends: CycleEnds) -> TextTable:
     for kept, shares in enumerate(zip(ends.reached, ends.no_child, ends.missed, strict=True)):
         perfect = [f"{tau:.3f}" for tau in ends.without_misses[kept : kept + 1]]
         rows.append((f"{kept}", *(f"{100 * share:.1f}%" for share in shares), *(perfect or [""])))
-    note = "% of all cycles. No child: nothing was drafted below. Missed: no child was the next token and was kept."
+    note = "% of all cycles. No child: nothing was drafted below. Missed: children were drafted, and none was kept."
     if ends.closer:
         note += "\nNo misses: tau if the first child there were always the next token, all else as recorded.\n"
         note += "; ".join(

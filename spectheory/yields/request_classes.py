@@ -14,7 +14,7 @@ from spectheory.core.ratios import share_limits
 from spectheory.core.tree import Tree
 from spectheory.yields.path_products import _reach
 
-ASSUMED = "tau is predicted for classes of contexts that last for several cycles, fitted to the counts by depth"
+ASSUMED = "tau is predicted for easy and hard stretches of text, whose rates were fitted to the counts by depth"
 LEVEL = 0.95
 """Confidence level of the limits of the counted shares of cycles."""
 RATES = np.unique(np.concatenate([np.linspace(0, 1, 101), 1 - np.geomspace(0.001, 0.01, 6)]))

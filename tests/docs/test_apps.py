@@ -92,7 +92,7 @@ def test_own_data_plans_with_what_is_pasted() -> None:
     planned, place = values["planned"], values["place"]
     assert "Read as vllm-metrics, 3.16 tokens per target call" in page
     assert "--speculative-config" in page
-    assert app("own_data").lead(planned) in page
+    assert planned.summary in page
     assert app("own_data").fitting(place) == planned.batches.tolist()
     rates, said = app("own_data").of_text(REPORTS["llama.cpp-log"][0])
     assert (rates.table[0, 0], said) == (70 / 87, "Read as llama.cpp-log, 2.92 tokens per target call")

@@ -19,14 +19,12 @@ from reference.models import TARGET
 from spectheory.cli.listing import SAMPLES
 
 ROOT = Path(__file__).parents[2]
-NOT_RUN = {"docs/gallery.md", "docs/results.md", "docs/selector.md", "docs/serving_simulation.md"}
-"""Pages whose code is of others, takes minutes, or continues a command that is not run."""
+OUTPUTS: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_outputs.py"))
 PAGES = {
     name: path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    if (name := path.relative_to(ROOT).as_posix()) not in NOT_RUN
+    if (name := path.relative_to(ROOT).as_posix()) not in OUTPUTS["NOT_RUN"]
 }
-OUTPUTS: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_outputs.py"))
 FEWER = {
     "spectheory trace --out trace": " --count 12 --new-tokens 64",
     "spectheory trace": " --count 4 --new-tokens 32",
