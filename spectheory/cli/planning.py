@@ -148,7 +148,8 @@ class PlanOutput:
         if self.as_json:
             errors.print("\n".join(settings), markup=False, highlight=False, soft_wrap=True)
         stamp = planned.provenance
-        title = f"{stamp.target or 'target'} with {stamp.draft or 'a draft'}"
+        place = f" on {stamp.gpus or 1} x {stamp.gpu}" if stamp.gpu else ""
+        title = f"{stamp.target or 'target'} with {stamp.draft or 'a draft'}{place}"
         pages = {self.report: schedule_page(title, planned, settings)} if self.report else {}
         answer = [*screen(planned, settings, full=self.explain), *(explained(planned) if self.explain else [])]
         show(planned, *answer, as_json=self.as_json, out=self.out, pages=pages)
