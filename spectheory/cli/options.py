@@ -73,7 +73,7 @@ def shape_in(option: str, text: str) -> tuple[int, int]:
     nodes, _, levels = text.partition(":")
     counted = is_digits(nodes) and is_digits(levels or nodes)
     if not counted or not 1 <= int(levels or nodes) <= int(nodes) <= 10_000:
-        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, got {text!r:.60}")
+        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, at most 10,000, got {text!r:.60}")
     return int(nodes), int(levels or nodes)
 
 
