@@ -16,7 +16,6 @@ from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
-MOST_CASES, MOST_SAMPLES, MOST_DRAWS = 1_000_000, 10**9, 64
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
 _OBJECT = (
     "What to certify: a solver, a verifier, a function verify(draft, p, rng), or a spectheory.certify.Play. For a "
@@ -69,9 +68,9 @@ def certify(
         check_number(option, value, 1e-300, 1 - 1e-12)
     shapes = [numbers("--shape", counts, int) for counts in shape or ()]
     for draws in chain.from_iterable(shapes):
-        check_whole("--shape", draws, 1, most=MOST_DRAWS)
-    check_whole("--cases", cases, 1, most=MOST_CASES)
-    check_whole("--max-samples", max_samples, 1, most=MOST_SAMPLES)
+        check_whole("--shape", draws, 1, most=64)
+    check_whole("--cases", cases, 1, most=1_000_000)
+    check_whole("--max-samples", max_samples, 1, most=10**9)
     if black_box and len(shape or []) > 1:
         raise InputError(f"--black-box takes only one --shape, got {' and '.join(shape or [])}")
     require_free([], report)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from reference.prompts import Prompt
 
 Number = TypeVar("Number", int, float)
-LARGEST_DRAFT = 10_000
-"""Largest number of drafted tokens of a cycle that is taken from the command line."""
 SHIPPED_LENGTH = 64
 """Number of tokens of each shipped prompt, whose files are cut anywhere."""
 
@@ -71,11 +69,11 @@ def names_of(option: str | None) -> list[str]:
 
 
 def shape_in(option: str, text: str) -> tuple[int, int]:
-    """Nodes and levels of what was drafted, at most `LARGEST_DRAFT`: K is a chain of K tokens, NODES:LEVELS a tree."""
+    """Nodes and levels of what was drafted, at most 10,000: K is a chain of K tokens, NODES:LEVELS a tree."""
     nodes, _, levels = text.partition(":")
     counted = is_digits(nodes) and is_digits(levels or nodes)
-    if not counted or not 1 <= int(levels or nodes) <= int(nodes) <= LARGEST_DRAFT:
-        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, got {text!r:.60}")
+    if not counted or not 1 <= int(levels or nodes) <= int(nodes) <= 10_000:
+        raise InputError(f"{option} must be K, like 5, or NODES:LEVELS, like 60:6, at most 10,000, got {text!r:.60}")
     return int(nodes), int(levels or nodes)
 
 

@@ -41,8 +41,6 @@ from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import ChainRange, Fitting
 from spectheory.planning.schedule_record import Schedule
 
-MOST_SEQUENCES = 1_000_000
-
 __all__ = [
     "ALL",
     "BenchmarkRuns",
@@ -240,7 +238,7 @@ def diagnose(
     """
     engine = engine_of(kind)
     if batch is not None:
-        check_number("batch", batch, 1, MOST_SEQUENCES)
+        check_number("batch", batch, 1, 1e6)
     seen = reports.observe(engine, kind, report, model, min_trials, add)
     without = {} if plain is None else reports.observe(engine, kind, plain, None, min_trials, add)
     if any(each.statistics is not None for each in without.values()):

@@ -118,16 +118,13 @@ def _require_one_server(texts: Sequence[str]) -> None:
     said = [{found[0] for found in re.finditer(SERVER, text)} for text in texts]
     every, shared = set().union(*said), set.intersection(*said)
     names = Counter(re.split("[=:']", fact)[0] for fact in every)
-    other = [fact for fact in sorted(every) if fact not in shared or names[re.split("[=:']", fact)[0]] > 1]
-    if other:
+    if other := [fact for fact in sorted(every) if fact not in shared or names[re.split("[=:']", fact)[0]] > 1]:
         raise InputError(f"the reports are of different servers or drafters ({'; '.join(other):.300}): {APART}")
     if len(texts) > 1 and "model" not in str(every):
         raise InputError(f"the reports do not say that they are of one server, model and drafter: {APART}")
     lines = Counter(line for text in texts for line in text.splitlines() if re.search(DATED, line))
     if twice := [line for line, times in lines.items() if times > 1]:
-        raise InputError(
-            f"{len(twice)} lines are given twice, such as {twice[0]!r:.100}: give each once, or --add them"
-        )
+        raise InputError(f"{len(twice)} lines are given twice, such as {twice[0]!r:.90}: give each once, or --add")
 
 
 def _text(report: str | Path) -> str:

@@ -34,10 +34,8 @@ layers."""
 SPLIT_BY_LAYERS = ("hf", "llama.cpp")
 """Engines that split the layers over several GPUs unless they are told otherwise."""
 DEFAULT_ENGINE = "vllm"
-WITHOUT_COSTS = ("mlx-lm", "ollama")
-"""Engines that have the costs of the engine `*`."""
-OLDEST = {"vllm": "0.7", "sglang": "0.4", "trtllm": "1.0"}
-"""The oldest version of an engine whose measurements are in the table; older versions are refused."""
+WITHOUT_COSTS, OLDEST = ("mlx-lm", "ollama"), {"vllm": "0.7", "sglang": "0.4", "trtllm": "1.0"}
+"""Engines that have the costs of the engine `*`, and the oldest versions that were measured."""
 FITTED, PRIOR = "fitted to ", "prior: "
 """How the source of a number begins: sources of published measurements follow, or the source of the prior."""
 NEWEST = (10**9,)
@@ -223,10 +221,10 @@ def split(engine: str) -> tuple[str, tuple[int, ...]]:
 def require_known(engine: str) -> None:
     """Refuse an engine that neither this package nor an installed one knows, and a version older than those known."""
     name, version = split(engine)
-    known = {row.engine for row in shipped_rows()} | {*ON_TRANSFORMERS, *WITHOUT_COSTS}
-    if name not in known:
-        known |= {one.name for one in plugins("spectheory.engines", name_of=lambda one: one.name)}
-    if name not in known:
+    known = {*ON_TRANSFORMERS, *WITHOUT_COSTS, *(row.engine for row in shipped_rows())}
+    if name not in known and name not in [
+        one.name for one in plugins("spectheory.engines", name_of=lambda one: one.name)
+    ]:
         raise InputError(unknown("engine", name, known))
     if version < _numbers(oldest := OLDEST.get(name, "0")):
         raise InputError(f"no costs of {engine} are known: name version {oldest} or a newer one, or leave it out")

@@ -21,8 +21,7 @@ from spectheory.planning.replayed import planned_verifiers
 from spectheory.verify import ALL as VERIFIERS
 from tests.helpers import refuses
 
-SIZES, DTYPES = (2048, 49_152, 151_936, 262_144), (torch.float32, torch.bfloat16)
-CASES = list(product(SIZES, DTYPES))
+CASES = list(product((2048, 49_152, 151_936, 262_144), (torch.float32, torch.bfloat16)))
 """Vocabularies of a small model, SmolLM2, Qwen 2.5 and Gemma 3."""
 
 
@@ -36,8 +35,7 @@ def softmax(vocabulary: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
 def test_verifiers_solvers_and_the_step_certificate_take_a_softmax(vocabulary: int, dtype: torch.dtype) -> None:
     """Their results are those of the same rows normalised in float64."""
     p, q = softmax(vocabulary, dtype, 0), softmax(vocabulary, dtype, 1)
-    exactly = [rows.double() / rows.double().sum(1)[:, None] for rows in (p, q)]
-    pairs: list[Any] = [(p, q), exactly]
+    pairs: list[Any] = [(p, q), [rows.double() / rows.double().sum(1)[:, None] for rows in (p, q)]]
     token = int(q[0].argmax())
     for verifier in VERIFIERS:
         drafts = [Draft.in_order(Tree.chain(1), np.array([0, token]), rows, verifier.rules[0]) for _, rows in pairs]
@@ -49,9 +47,8 @@ def test_verifiers_solvers_and_the_step_certificate_take_a_softmax(vocabulary: i
         if not solver.small_vocabulary_only:
             assert abs(solver.distribution(p[0], q[0], [token]).sum() - 1) < 1e-12
     draws = np.random.default_rng(0).choice(vocabulary, 50, p=pairs[1][0][0].numpy()).tolist()
-    options = {"vocab_size": vocabulary, "length": 1, "max_samples": 50}
-    found = certify_step(lambda context, rng: [draws.pop()], lambda context: p[0], **options)
-    assert (found.samples, found.failure) == (50, "")
+    step = certify_step(lambda *_: [draws.pop()], lambda _: p[0], vocab_size=vocabulary, length=1, max_samples=50)
+    assert (step.samples, step.failure) == (50, "")
 
 
 @pytest.mark.parametrize(("vocabulary", "dtype"), CASES)
@@ -60,8 +57,8 @@ def test_a_trace_of_a_large_vocabulary_is_recorded_and_replayed(
 ) -> None:
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    model: Any = LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, eos_token_id=None, **sizes))
-    model = model.to(dtype).eval()
+    made: Any = LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, eos_token_id=None, **sizes))
+    model = made.to(dtype).eval()
     torch.nn.init.normal_(model.lm_head.weight)
     pair = Pair(model, model, tiny.tokenizer, ("target", "draft"))
     record_trace(pair, [[1, 2, 3]], TraceSettings("random", temperature=1.0, new_tokens=6), tmp_path)
