@@ -13,13 +13,13 @@ from benchmarks.validation.cost_table import fit_to
 from benchmarks.validation.errors import Fit, classes_text, left_out, predicted
 from benchmarks.validation.fitting import fit
 from benchmarks.validation.page import Judged, class_tables, document, unread_table
-from benchmarks.validation.predicting import Seconds, predict, shipped
+from benchmarks.validation.predicting import predict, shipped
 from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
 from spectheory import InputError
 from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import EngineCosts
 
-LIBRARY, LEFT_OUT = "library as shipped", "source left out"
+LIBRARY, LEFT_OUT, SIBLINGS = "library as shipped", "source left out", "source and siblings left out"
 LIBRARY_CALIBRATED, CALIBRATED = f"{LIBRARY}, calibrated", f"{LEFT_OUT}, calibrated"
 
 
@@ -27,7 +27,7 @@ def judge(*files: Path, leave_one_source_out: bool = False, fit: Fit = fit) -> J
     """The predictions of all rows of `files` by the library, and after calibrating it on rows of the deployment.
 
     With `leave_one_source_out` also the predictions for each source with costs that were fitted on the published
-    rows from all other sources by `fit`, and with these costs calibrated in the same way.
+    rows from all other sources by `fit`, or from all other projects, and with the first calibrated in the same way.
 
     Raises:
         InputError: a file cannot be read, or lacks columns.
@@ -42,16 +42,19 @@ def judge(*files: Path, leave_one_source_out: bool = False, fit: Fit = fit) -> J
 def _with_left_out(judged: Judged, rows: Sequence[Row], fit: Fit) -> Judged:
     known = [one.row for one in predicted(_rows((PUBLISHED, MORE)), shipped)[0]]
     parameters = fit(known, None)
-    absent = left_out(rows, known, fit, parameters)
+    by_source = left_out(rows, known, fit, parameters, lambda row: row.source)
+    by_project = left_out(rows, known, fit, parameters, lambda row: row.project)
 
-    def costs_of(row: Row) -> EngineCosts:
-        return absent[row.source].of_row(row)
+    def absent(row: Row) -> EngineCosts:
+        return by_source[row.source].of(row.engine_version)
 
-    def of_source(row: Row) -> Seconds:
-        return predict(row, costs_of(row))
+    def alone(row: Row) -> EngineCosts:
+        return by_project[row.project].of(row.engine_version)
 
-    again, refused = calibrated(rows, costs_of)
-    columns = {**judged.columns, LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: again}
+    again, refused = calibrated(rows, absent)
+    found = {LEFT_OUT: absent, SIBLINGS: alone}
+    unseen = {title: predicted(rows, lambda row, of=of: predict(row, of(row)))[0] for title, of in found.items()}
+    columns = {**judged.columns, **unseen, CALIBRATED: again}
     every = {(one.file, one.number): one for one in (*judged.refused, *refused)}
     return replace(judged, columns=columns, refused=list(every.values()), fitted=(parameters, known))
 
@@ -79,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         files = options.files or [PUBLISHED]
         if options.fit_to:
-            fit_to(options.fit_to, _rows(files))
+            fit_to(options.fit_to, [one.row for one in predicted(_rows(files), shipped)[0]])
             return 0
         judged = judge(*files, leave_one_source_out=left_one_out)
         if options.out:

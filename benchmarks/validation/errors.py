@@ -67,27 +67,31 @@ class Prediction:
 
 
 def predicted(rows: Iterable[Row], predict: Callable[[Row], Seconds]) -> tuple[list[Prediction], list[Unread]]:
-    """The predictions of `rows`, and the rows that have none, with the reason."""
+    """The predictions of `rows`, and the rows that have none or judge nothing, with the reason."""
     found, without = [], []
     for row in rows:
         try:
+            if row.fault:
+                raise InputError(row.fault)
             found.append(Prediction(row, predict(row)))
         except InputError as error:
             without.append(Unread(row.file, row.number, f"{row.source}: {row.target} on {row.gpu}", str(error)))
     return found, without
 
 
-def left_out(rows: Sequence[Row], known: Sequence[Row], fit: Fit, start: Parameters | None) -> dict[str, Parameters]:
-    """For each source of `rows`: parameters that were fitted on the rows of `known` from elsewhere.
+def left_out(
+    rows: Sequence[Row], known: Sequence[Row], fit: Fit, start: Parameters | None, group: Callable[[Row], str]
+) -> dict[str, Parameters]:
+    """For each group of `rows`, such as a source or a project: parameters fitted on the rows of `known` from elsewhere.
 
-    A row is from elsewhere if neither its source nor its address is one of the source. `start` is where the fits start.
+    A row is from elsewhere if neither its group nor its address is one of the group. `start` is where the fits start.
     """
     addresses: dict[str, set[str]] = defaultdict(set)
     for row in rows:
-        addresses[row.source].add(row.url)
+        addresses[group(row)].add(row.url)
     return {
-        source: fit([row for row in known if row.source != source and (row.url or None) not in urls], start)
-        for source, urls in addresses.items()
+        name: fit([row for row in known if group(row) != name and (row.url or None) not in urls], start)
+        for name, urls in addresses.items()
     }
 
 

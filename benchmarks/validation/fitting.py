@@ -10,23 +10,13 @@ Source: Huber and Ronchetti, Robust Statistics (2009), section 7.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from benchmarks.validation.parameters import (
-    ALL,
-    Key,
-    Parameters,
-    highest,
-    logarithms_of,
-    names,
-    parameters_of,
-    variant_of,
-    width,
-)
+from benchmarks.validation.parameters import FREE, HIGHEST, WIDTHS, Parameters, parameters_of, places
 from benchmarks.validation.predicting import Curves, Seconds, curves_from, predict
 from benchmarks.validation.rows import Row
 
@@ -60,9 +50,20 @@ def fit(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
     Errors of rows have a soft L1 loss and parameters a quadratic one, so an error that only a parameter far from its
     prior would explain remains an error. A fit from `start`, parameters near the optimum, is faster.
     """
-    problem = Problem.of(rows)
-    first = None if start is None else logarithms_of(start, problem.which)
-    return parameters_of(problem.optimum(first), problem.which)
+    return parameters_of(Problem(rows).optimum(None if start is None else start.logarithms))
+
+
+@lru_cache(maxsize=5000)
+def slopes(row: Row, curves: Curves, parameters: Parameters) -> np.ndarray:
+    """The derivatives of the errors of a row by the logarithm of each parameter, (errors, parameters)."""
+    now, x = logarithms(row, predict(row, parameters.of(row.engine_version), curves)), parameters.logarithms
+    found = np.zeros((len(now), len(FREE)))
+    for column in [column for column, place in enumerate(FREE) if place in places(row.engine_version).values()]:
+        moved = x.copy()
+        moved[column] += STEP
+        costs = parameters_of(moved).of(row.engine_version)
+        found[:, column] = (np.array(logarithms(row, predict(row, costs, curves))) - now) / STEP
+    return found
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,6 @@ class Problem:
     """
 
     rows: Sequence[Row]
-    which: list[Key]
-
-    @classmethod
-    def of(cls, rows: Sequence[Row]) -> Problem:
-        """The problem of these rows, with the parameters of all engines among them."""
-        return cls(rows, names(sorted({variant_of(row) for row in rows})))
 
     @cached_property
     def labels(self) -> list[tuple[int, str]]:
@@ -110,17 +105,15 @@ class Problem:
         A step is halved until the loss falls: where a forward takes the larger of two times, the loss has kinks.
         """
         belongs, deviations = self.offsets
-        widths = np.array([width(*name) for name in self.which])
-        most = highest(self.which) - BELOW
-        x = np.minimum(np.zeros(len(self.which)) if start is None else start, most)
-        errors = self.errors(x, range(len(self.rows)))
-        linear = Linear(self.derivatives(x), errors, belongs, widths, deviations, most)
+        most = HIGHEST - BELOW
+        x = np.minimum(np.zeros(len(FREE)) if start is None else start, most)
+        linear = Linear(self.derivatives(x), self.errors(x), belongs, WIDTHS, deviations, most)
         offsets, found = np.zeros(len(deviations)), np.inf
         for _ in range(STEPS):
             aim, aimed = linear.optimum(x)
             for share in SHARES:
                 near, offset = x + share * (aim - x), offsets + share * (aimed - offsets)
-                errors = self.errors(near, range(len(self.rows)))
+                errors = self.errors(near)
                 loss = linear.loss(errors, near, offset)
                 if loss < (1 - CLOSE) * found:
                     break
@@ -130,26 +123,25 @@ class Problem:
             linear = replace(linear, errors=errors, slopes=self.derivatives(x))
         return x
 
-    def errors(self, x: np.ndarray, places: Iterable[int]) -> np.ndarray:
-        """The errors of the rows at these places."""
-        parameters = parameters_of(x, self.which)
-        known = [(self.rows[place], self.curves[place]) for place in places]
+    def errors(self, x: np.ndarray) -> np.ndarray:
+        """The errors of all rows."""
+        of = parameters_of(x).of
+        known = zip(self.rows, self.curves, strict=True)
         return np.array(
-            [error for row, of in known for error in logarithms(row, predict(row, parameters.of_row(row), of))]
+            [one for row, has in known for one in logarithms(row, predict(row, of(row.engine_version), has))]
         )
 
     def derivatives(self, x: np.ndarray) -> np.ndarray:
         """The derivatives of all errors by each parameter, (errors, parameters)."""
-        found, now = np.zeros((len(self.labels), len(x))), self.errors(x, range(len(self.rows)))
-        engines = [variant_of(row) for row in self.rows]
-        owners = np.array([place for place, _ in self.labels])
-        for column, (engine, _) in enumerate(self.which):
-            moved = x.copy()
-            moved[column] += STEP
-            places = [place for place, of in enumerate(engines) if engine in (None, ALL, of)]
-            of = np.isin(owners, places)
-            found[of, column] = (self.errors(moved, places) - now[of]) / STEP
-        return found
+        at = parameters_of(x)
+        return np.concatenate([slopes(row, has, at) for row, has in zip(self.rows, self.curves, strict=True)])
+
+    def remaining(self, x: np.ndarray) -> np.ndarray:
+        """For each parameter, the share of the variance of its prior that the rows leave."""
+        belongs, deviations = self.offsets
+        matrix = np.hstack([self.derivatives(x), -belongs]) / NOISE
+        known = matrix.T @ matrix + np.diag(np.concatenate([WIDTHS, deviations]) ** -2.0)
+        return np.diag(np.linalg.inv(known))[: len(FREE)] / WIDTHS**2
 
 
 def _measured(row: Row) -> list[str]:

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.validation.cost_table import SUPPORT, supports
+import numpy as np
+
+from benchmarks.validation.cost_table import supports
 from benchmarks.validation.errors import CLASSES, Errors, Prediction, class_of, grouped, worst
-from benchmarks.validation.parameters import ALL, POOLED, PRIOR_SOURCES, Parameters, prior
+from benchmarks.validation.fitting import Problem
+from benchmarks.validation.parameters import FREE, PRIORS, Parameters
 from benchmarks.validation.rows import Row, Unread
-from spectheory.hardware.engine_costs import ANY
 from spectheory.report.tables import MISSING, TextTable, markdown_table
 
+ENOUGH = 3
+"""Sources that a number needs to be free, unless docs/validation.md gives a reason."""
 REASONS = Path(__file__).with_name("reasons.csv")
 
 
@@ -57,7 +61,7 @@ def document(judged: Judged) -> str:
         "## Calibrations that were refused",
         "`spectheory.calibrate` refuses the runs of these deployments, so their rows are in no calibrated column.",
         _markdown(unread_table(judged.refused)) if judged.refused else "None.",
-        "## Rows that were not predicted",
+        "## Rows that judge nothing, or were not predicted",
         _markdown(unread_table(judged.unread)) if judged.unread else "None.",
     ]
     return "\n\n".join(parts) + "\n"
@@ -169,14 +173,20 @@ def fitted_parts(judged: Judged) -> Iterable[str]:
     if judged.fitted is None:
         return []
     parameters, rows = judged.fitted
-    lines = []
-    for (engine, name), strengths in supports(rows, parameters).items():
-        if engine == ALL:
-            continue
-        value = getattr(parameters.of(engine or ANY), name)
-        by = [source for source, strength in strengths.items() if strength >= SUPPORT]
-        alone = "the rows of other engines, and the " if engine is not None and name in POOLED else ""
-        fitted = ", ".join(by) or f"none: {alone}prior ({PRIOR_SOURCES.get(name, 'a guess')})"
-        lines.append((f"{engine or ALL}: {name}", f"{value:.3g}", f"{prior(engine, name):.3g}", fitted))
-    table = TextTable("", ("parameter", "fitted", "prior", "determined by"), tuple(lines))
-    return ["## Costs of the engines", _markdown(table)]
+    left, by = Problem(rows).remaining(parameters.logarithms), supports(rows, parameters)
+    said = (
+        f"{len(FREE)} of {len(PRIORS)} numbers of the table are free. The data determine {np.sum(1 - left):.0f} (one "
+        f"less the share of the variance of each prior that is left), {np.sum(left < 0.5)} of them by more than half. "
+        f"{sum(len(sources) >= ENOUGH for sources in by.values())} are moved by {ENOUGH} sources or more."
+    )
+    lines = [
+        (
+            f"{PRIORS[place].engines}: {PRIORS[place].name}",
+            *(f"{values[place]:.3g}" for values in (parameters.values, [row.value for row in PRIORS])),
+            f"{remains:.0%}",
+            ", ".join(by[place]) or f"none: the prior ({PRIORS[place].source})",
+        )
+        for place, remains in zip(FREE, left, strict=True)
+    ]
+    table = TextTable("", ("parameter", "fitted", "prior", "variance left", "moved by"), tuple(lines))
+    return ["## Costs of the engines", said, _markdown(table)]

@@ -36,6 +36,15 @@ PUBLISHED, MORE = (Path(__file__).with_name(name) for name in ("published.csv", 
 """The files of measurements beside this program."""
 VERSIONS = Path(__file__).with_name("versions.csv")
 """The versions of the engines in sources whose rows do not state them, with the evidence."""
+FAULTS = Path(__file__).with_name("faults.csv")
+"""Rows that report a fault or an offset, with the reason: they judge nothing, and nothing is fitted to them."""
+PROJECTS = {
+    "lm-sys": "sgl-project",
+    "safeailab": "sgl-project",
+    "arxiv.org/abs/2503.01840": "sgl-project",
+    "nvidia.github.io": "nvidia",
+}
+"""Owners and addresses of one project; the EAGLE-3 paper was measured with the team of SGLang."""
 LAYER_SPLIT = ("hf", "llama.cpp")
 """Engines that split layers over several GPUs unless they are told otherwise."""
 TOLERANCE = 0.05
@@ -100,6 +109,24 @@ class Row:
         if self.speedup is None and self.plain_rate and self.spec_rate:
             return self.spec_rate / self.plain_rate
         return self.speedup
+
+    @property
+    def project(self) -> str:
+        """Who published the row: the owner of a repository, a paper or a site. Sources of one project are siblings."""
+        address = self.url.lower().removeprefix("https://")
+        host, _, path = address.partition("/")
+        name = {"github.com": path.partition("/")[0], "arxiv.org": address}.get(host, host) or self.source
+        return PROJECTS.get(name, name)
+
+    @property
+    def fault(self) -> str:
+        """Why the row judges nothing, as `faults.csv` has it; empty if it does."""
+        for line in _faults():
+            if line["note"] in self.note and all(
+                line[name] in ("", str(getattr(self, name))) for name in ("source", "gpu", "gpus", "target")
+            ):
+                return line["reason"]
+        return ""
 
     @property
     def deployment(self) -> tuple[str, ...]:
@@ -247,6 +274,12 @@ def _version(source: str, engine: str, note: str) -> str:
 def _versions() -> dict[tuple[str, str], str]:
     with VERSIONS.open(encoding="utf-8", newline="") as file:
         return {(line["source"], line["engine"]): line["version"] for line in csv.DictReader(file)}
+
+
+@cache
+def _faults() -> list[dict[str, str]]:
+    with FAULTS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _parallel(gpus: int, engine: str, note: str) -> Parallel:

@@ -199,7 +199,7 @@ def read_report(
 def timed_engine(kind: str) -> str:
     """The engine whose shipped costs suit a server with this kind of report: its own if they are known, else `vllm`."""
     found = engine_of(kind).name
-    return found if found in {row.engine for row in shipped_rows()} else DEFAULT_ENGINE
+    return found if found in {name for row in shipped_rows() for name in row.names} else DEFAULT_ENGINE
 
 
 def diagnose(

@@ -78,7 +78,7 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str

@@ -1,9 +1,10 @@
 """`EngineCosts`: the shares of peak rates that an engine reaches and the overheads that it adds, by engine and version.
 
-The table is `data/engine_costs.csv`, in long form: a row is one number of one engine, with its source. The engine `*`
-has the numbers that all engines share, and those of an engine that has none of its own. A row with a specifier such as
-`>=0.11,<0.13` holds for these versions; it replaces the row for all versions. The `spread` of a number is the standard
-deviation of its logarithm from one deployment to another, as far as a measurement there may move it. The command
+The table is `data/engine_costs.csv`, in long form: a row is one number, with its source and the engines that have it.
+These are `*`, all engines, or names that share the number, such as `vllm>=0.10 trtllm`. Of several rows that hold for
+an engine, the last counts. A number is an engine's own only where at least three sources move it or its maker states
+it; docs/validation.md lists the exceptions. The `spread` of a number is the standard deviation of its logarithm from
+one deployment to another, as far as a measurement there may move it. The command
 `python -m benchmarks.validation --fit-to FILE` writes the table.
 """
 
@@ -68,11 +69,11 @@ class EngineCosts:
         cache_share: share of the peak bandwidth while the KV cache is read.
         memory_share: share of the memory that weights and KV cache may fill; activations and graphs need the rest.
         expert_share: the bandwidth share of experts, relative to other weights.
-        text_share, batch_share: of the further tokens of one text, and of the further sequences, the share that chooses
-            its experts independently. At 1 all tokens do; at 0 they use the experts of the first.
+        fp8_expert_share: the bandwidth share of experts in fp8 that are multiplied in fp8, relative to other experts.
+        independent_share: of the further tokens of one text, and of the further sequences, the share that chooses its
+            experts independently. At 1 all tokens do; at 0 they use the experts of the first.
         prefill_share: share of the operations of `prefill_tokens` that a step carries. Prompts come in few large steps,
             so a median step carries less than the mean.
-        expert_seconds: overhead of each expert of a layer that a forward uses.
         layer_seconds: overhead of a layer in a forward.
         moe_layer_seconds: overhead of a layer with experts, besides `layer_seconds`.
         eager_seconds: time of the host to launch a layer, if launches are not captured in a graph; 0 if they are.
@@ -101,10 +102,9 @@ class EngineCosts:
     cache_share: float
     memory_share: float
     expert_share: float
-    text_share: float
-    batch_share: float
+    fp8_expert_share: float
+    independent_share: float
     prefill_share: float
-    expert_seconds: float
     layer_seconds: float
     moe_layer_seconds: float
     eager_seconds: float
@@ -155,22 +155,26 @@ class EngineCosts:
 
 @dataclass(frozen=True)
 class CostRow:
-    """A row of the table: one number of an engine, for some of its versions, with its source."""
+    """A row of the table: one number, the engines that have it, and its source."""
 
-    engine: str
-    versions: str
+    engines: str
     name: str
     value: float
     spread: float
     source: str
 
-    def holds(self, version: tuple[int, ...]) -> bool:
-        """Whether the row holds for a version."""
-        for part in filter(None, self.versions.split(",")):
-            limit = _numbers(part[2:] if part.startswith(">=") else part[1:])
-            if not (version >= limit if part.startswith(">=") else version < limit):
-                return False
-        return True
+    @property
+    def names(self) -> list[str]:
+        """The names of the engines, without versions."""
+        return [re.split("[<>]", one)[0] for one in self.engines.split()]
+
+    def holds(self, name: str, version: tuple[int, ...]) -> bool:
+        """Whether the row holds for a version of an engine."""
+        for one in self.engines.split():
+            engine, limit, number = re.fullmatch(r"([^<>]+)(>=|<|)([\d.]*)", one).groups()  # type: ignore[union-attr]
+            if engine == ANY or (engine == name and (not limit or (version < _numbers(number)) == (limit == "<"))):
+                return True
+        return False
 
 
 COLUMNS = tuple(field.name for field in fields(CostRow))
@@ -181,26 +185,20 @@ NAMES = tuple(field.name for field in fields(EngineCosts))
 def parsed(text: str) -> tuple[CostRow, ...]:
     """The rows in the text of a table."""
     return tuple(
-        CostRow(
-            line["engine"], line["versions"], line["name"], float(line["value"]), float(line["spread"]), line["source"]
-        )
+        CostRow(line["engines"], line["name"], float(line["value"]), float(line["spread"]), line["source"])
         for line in csv.DictReader(text.splitlines())
     )
 
 
 def chosen(rows: Sequence[CostRow], engine: str) -> dict[str, CostRow]:
-    """For each number, the row that holds for `engine`, such as `vllm` or `vllm@0.11`.
-
-    A row of the engine replaces a row of the engine `*`, and a row with a specifier one without.
+    """For each number, the last row that holds for `engine`, such as `vllm` or `vllm@0.11`.
 
     Raises:
         InputError: the version is not a version number.
     """
     name, version = split(engine)
     of = "hf" if name in ON_TRANSFORMERS else name
-    held = [row for row in rows if row.engine in (of, ANY) and row.holds(version if row.engine == of else NEWEST)]
-    held.sort(key=lambda row: (row.engine != ANY, row.versions != ""))
-    return {row.name: row for row in held}
+    return {row.name: row for row in rows if row.holds(of, version)}
 
 
 def split(engine: str) -> tuple[str, tuple[int, ...]]:
@@ -221,7 +219,7 @@ def split(engine: str) -> tuple[str, tuple[int, ...]]:
 def require_known(engine: str) -> None:
     """Refuse an engine that neither this package nor an installed one knows, and a version older than those known."""
     name, version = split(engine)
-    known = {*ON_TRANSFORMERS, *WITHOUT_COSTS, *(row.engine for row in shipped_rows())}
+    known = {*ON_TRANSFORMERS, *WITHOUT_COSTS, *(one for row in shipped_rows() for one in row.names)}
     if name not in known and name not in [
         one.name for one in plugins("spectheory.engines", name_of=lambda one: one.name)
     ]:
@@ -252,7 +250,7 @@ def shipped_rows() -> tuple[CostRow, ...]:
 def origin(engine: str) -> str:
     """A sentence on where the costs of `engine` come from, for the assumptions of a plan."""
     rows, (name, _) = chosen(shipped_rows(), engine), split(engine)
-    own = [row for row in rows.values() if row.engine != ANY]
+    own = [row for row in rows.values() if row.engines != ANY]
     fitted = [row for row in rows.values() if row.source.startswith(FITTED)]
     listed = [row.source.removeprefix(FITTED).rpartition(" (")[0] for row in fitted]
     sources = dict.fromkeys(source for sources in listed for source in sources.split("; "))

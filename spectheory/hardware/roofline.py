@@ -224,9 +224,11 @@ class Roofline:
         shape, costs = model.shape, self.costs
         if not shape.moe_layers:
             return np.zeros(tokens.shape)
-        alone = (1 + (tokens - 1) * costs.text_share) * (1 + (self.batch - 1) * costs.batch_share)
+        alone = (1 + (tokens - 1) * costs.independent_share) * (1 + (self.batch - 1) * costs.independent_share)
         share = costs.bandwidth_share * costs.expert_share * self._packed_share(model, model.expert_bytes)
-        each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
+        if model.arithmetic == "fp8":
+            share *= costs.fp8_expert_share
+        each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second)
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
     def _kernels(self, model: ModelConfig, together: np.ndarray, short: float, read: float) -> np.ndarray:

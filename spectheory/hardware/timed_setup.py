@@ -17,9 +17,7 @@ from spectheory.hardware.runs import Run, Step
 
 WIDEST = 10
 """Nodes of a level that a draft expands at most, in the trees of EAGLE-2 and EAGLE-3."""
-PEAK = EngineCosts(
-    **{name: 1.0 if name.endswith("_share") else 0.0 for name in NAMES} | {"text_share": 1e-9, "batch_share": 1e-9}
-)
+PEAK = EngineCosts(**{name: 1.0 if name.endswith("_share") else 0.0 for name in NAMES} | {"independent_share": 1e-9})
 """The costs of an engine that reaches all peak rates without overheads, with all tokens on the same experts."""
 ALIKE = 0.05
 """Share by which the bytes of one format may differ between two sources: scales are stored in several ways."""

@@ -27,12 +27,13 @@ from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
 from tests.helpers import refuses
 
-TABLE = """engine,versions,name,value,spread,source
-*,,step_seconds,1,0.5,prior: a guess
-*,,level_seconds,2,0.5,fitted to A; B (docs/validation.md)
-vllm,,step_seconds,3,0.5,fitted to A (docs/validation.md)
-vllm,"<0.11",step_seconds,4,0.5,fitted to C (docs/validation.md)
-vllm,">=0.11,<0.13",step_seconds,5,0.5,fitted to D (docs/validation.md)
+TABLE = """engines,name,value,spread,source
+*,step_seconds,1,0.5,prior: a guess
+*,level_seconds,2,0.5,fitted to A; B (docs/validation.md)
+vllm trtllm<1.2,step_seconds,3,0.5,fitted to A (docs/validation.md)
+sglang<0.4 vllm<0.13,step_seconds,5,0.5,fitted to D (docs/validation.md)
+vllm<0.11,step_seconds,4,0.5,fitted to C (docs/validation.md)
+trtllm>=1.2,step_seconds,6,0.5,fitted to E (docs/validation.md)
 """
 
 
@@ -48,10 +49,13 @@ vllm,">=0.11,<0.13",step_seconds,5,0.5,fitted to D (docs/validation.md)
         ("vllm@0.11.0rc1", 5),
         ("another", 1),
         ("sglang@0.5", 1),
+        ("sglang@0.3.9", 5),
+        ("trtllm@1.1", 3),
+        ("trtllm", 6),
     ],
 )
 def test_a_version_selects_its_row(engine: str, value: float) -> None:
-    """A row for some versions replaces the row for all, and a row of the engine the one of any engine."""
+    """The last row that holds counts; engines and versions share a row."""
     found = chosen(parsed(TABLE), engine)
     assert found["step_seconds"].value == value
     assert found["level_seconds"].value == 2
@@ -67,13 +71,13 @@ def test_unknown_engines_and_versions_are_refused() -> None:
 
 
 def test_the_shipped_table() -> None:
-    """Any engine has every number; each number has one row for each engine and range of versions, and a source."""
+    """Any engine has every number; each number has one row for its engines, and a source; there are few."""
     rows = shipped_rows()
-    assert {row.name for row in rows if row.engine == ANY} == {field.name for field in fields(EngineCosts)}
-    assert len({(row.engine, row.versions, row.name) for row in rows}) == len(rows)
+    assert {row.name for row in rows if row.engines == ANY} == {field.name for field in fields(EngineCosts)}
+    assert len({(row.engines, row.name) for row in rows}) == len(rows) <= 45
     assert all(row.source.startswith(("fitted to ", "prior: ")) for row in rows)
     assert all(0 <= row.value < np.inf and 0 <= row.spread < np.inf for row in rows)
-    assert {"vllm", "sglang", "hf", "gpt-fast", "llama.cpp", "trt-edge"} < {row.engine for row in rows}
+    assert {"vllm", "sglang", "hf", "gpt-fast", "llama.cpp", "trt-edge"} < {name for row in rows for name in row.names}
     assert EngineCosts.of("mlx-lm") == EngineCosts.of(ANY)
     assert EngineCosts.of("vllm@0.9") != EngineCosts.of("vllm@0.11") == EngineCosts.of("vllm")
     assert EngineCosts.of("eagle") == EngineCosts.of("hf") != EngineCosts.of(ANY)

@@ -128,7 +128,7 @@ def test_multiplications_in_fp4_overlap_with_the_reading_of_weights(batch: int) 
 
 def test_sharing_of_experts() -> None:
     """Without independent choice, 4 tokens of each of 8 sequences use the experts of one token."""
-    place = Roofline(gpu("h100_sxm"), batch=8, costs=dataclasses.replace(COSTS, text_share=1e-12, batch_share=1e-12))
+    place = Roofline(gpu("h100_sxm"), batch=8, costs=dataclasses.replace(COSTS, independent_share=1e-12))
     one, four = place.forward_parts(model("qwen3-30b-a3b"), [1, 4])["experts"]
     alone = Roofline(gpu("h100_sxm")).forward_parts(model("qwen3-30b-a3b"), [1])["experts"][0]
     assert one == pytest.approx(alone)

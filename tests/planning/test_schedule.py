@@ -72,7 +72,7 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
 
     That is so if tokens choose their experts independently.
     """
-    costs = replace(EngineCosts.of("vllm"), text_share=1, batch_share=1)
+    costs = replace(EngineCosts.of("vllm"), independent_share=1)
     head = json.loads((SHAPES / "eagle3-llama-3.1-8b.json").read_text())
     head |= {"vocab_size": 32000, "tokenizer": "Mistral v1"}
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from benchmarks.validation.fitting import NOISE, STEP, Linear, Problem, fit
-from benchmarks.validation.parameters import PRIOR, highest, names, parameters_of
+from benchmarks.validation.parameters import FREE, HIGHEST, PRIOR, PRIORS, WIDTHS, parameters_of
 from benchmarks.validation.predicting import curves_from, curves_of_others, predict, setup_of, shipped
 from benchmarks.validation.rows import Row, sources_at
 from spectheory import Latency
@@ -64,20 +64,19 @@ def test_parameters_stop_at_their_limits() -> None:
 
 def rows() -> list[Row]:
     """Plain rows of vLLM whose rates are those of shares at their largest, and of a fifth of the time of a sequence."""
-    which = names(["vllm"])
-    logarithms = np.where(np.isfinite(highest(which)), highest(which), 0.0)
-    logarithms[which.index(("vllm", "sequence_seconds"))] = np.log(0.2)
-    truth = parameters_of(logarithms, which)
+    logarithms = np.where(np.isfinite(HIGHEST), HIGHEST, 0.0)
+    logarithms[[PRIORS[place].name for place in FREE].index("sequence_seconds")] = np.log(0.2)
+    truth = parameters_of(logarithms)
     plain = [
         row(shape="none", draft="", measured_spec_tok_s="", batch=batch, source=batch) for batch in ("1", "8", "64")
     ]
-    return [replace(one, plain_rate=one.batch / predict(one, truth.of_row(one)).plain) for one in plain]
+    return [replace(one, plain_rate=one.batch / predict(one, truth.of(one.engine_version)).plain) for one in plain]
 
 
 def test_a_fit_ends_at_one_minimum_and_no_share_is_above_one() -> None:
     """From the priors, and from parameters far from them; the rates ask for shares of 1 and more."""
     known = [replace(one, plain_rate=1.2 * (one.plain_rate or 0)) for one in rows()]
-    far = parameters_of(np.full(len(names(["vllm"])), -0.3), names(["vllm"]))
+    far = parameters_of(np.full(len(FREE), -0.3))
     one, other = fit(known), fit(known, far)
     for name, value in vars(one.of("vllm")).items():
         assert getattr(other.of("vllm"), name) == pytest.approx(value, rel=0.01), name
@@ -85,12 +84,21 @@ def test_a_fit_ends_at_one_minimum_and_no_share_is_above_one() -> None:
 
 
 def test_derivatives_are_those_of_all_rows_though_only_rows_of_the_engine_are_computed() -> None:
-    problem = Problem.of([row(), row(engine="sglang", batch="8"), row(engine="llama.cpp", note="version unknown")])
-    x, every = np.zeros(len(problem.which)), range(3)
-    found, now = problem.derivatives(x), problem.errors(x, every)
+    problem = Problem([row(), row(engine="sglang", batch="8"), row(engine="llama.cpp", note="version unknown")])
+    x = np.zeros(len(FREE))
+    found, now = problem.derivatives(x), problem.errors(x)
     for column, step in enumerate(STEP * np.eye(len(x))):
-        np.testing.assert_array_equal(found[:, column], (problem.errors(x + step, every) - now) / STEP)
+        np.testing.assert_array_equal(found[:, column], (problem.errors(x + step) - now) / STEP)
     assert found.any()
+
+
+def test_the_variance_that_rows_leave_is_that_of_the_linear_problem() -> None:
+    """One error and its two offsets: by the formula of Sherman and Morrison."""
+    problem = Problem([row(shape="none", draft="", measured_spec_tok_s="")])
+    slopes = problem.derivatives(np.zeros(len(FREE)))[0] * WIDTHS
+    noise = NOISE**2 + sum(problem.offsets[1] ** 2)
+    expected = 1 - slopes**2 / (noise + slopes @ slopes)
+    np.testing.assert_allclose(problem.remaining(np.zeros(len(FREE))), expected)
 
 
 SOURCE = "llama.cpp PR 15802"
@@ -125,8 +133,8 @@ def test_a_fit_follows_the_curves_of_the_sources_of_its_rows_only() -> None:
     own, other = forward(8, source=SOURCE), forward(8)
     assert [curve.source for curve in curves_from("llama.cpp", {SOURCE})] == [SOURCE]
     for rows, known in (([own, other], curves_from("llama.cpp", {SOURCE})), ([other], ())):
-        problem = Problem.of(rows)
-        expected = [predict(one, PRIOR.of_row(one), known).plain for one in rows]
-        found = problem.errors(np.zeros(len(problem.which)), range(len(rows)))
+        problem = Problem(rows)
+        expected = [predict(one, PRIOR.of(one.engine_version), known).plain for one in rows]
+        found = problem.errors(np.zeros(len(FREE)))
         measured = [one.plain_seconds or 0.0 for one in rows]
         assert found.tolist() == pytest.approx([np.log(a / b) for a, b in zip(measured, expected, strict=True)])
