@@ -226,8 +226,7 @@ class Roofline:
             return np.zeros(tokens.shape)
         alone = (1 + (tokens - 1) * costs.independent_share) * (1 + (self.batch - 1) * costs.independent_share)
         share = costs.bandwidth_share * costs.expert_share * self._packed_share(model, model.expert_bytes)
-        if model.arithmetic == "fp8":
-            share *= costs.fp8_expert_share
+        share *= costs.fp8_expert_share if model.arithmetic == "fp8" else 1
         each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second)
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
