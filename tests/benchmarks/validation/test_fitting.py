@@ -73,8 +73,9 @@ def rows() -> list[Row]:
     return [replace(one, plain_rate=one.batch / predict(one, truth.of(one.engine_version)).plain) for one in plain]
 
 
-def test_a_fit_ends_at_one_minimum_and_no_share_is_above_one() -> None:
+def test_a_fit_ends_at_one_minimum_and_no_share_is_above_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the priors, and from parameters far from them; the rates ask for shares of 1 and more."""
+    monkeypatch.setattr("benchmarks.validation.fitting.CLOSE", 1e-6)
     known = [replace(one, plain_rate=1.2 * (one.plain_rate or 0)) for one in rows()]
     far = parameters_of(np.full(len(FREE), -0.3))
     one, other = fit(known), fit(known, far)
