@@ -170,7 +170,7 @@ def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> 
         yield from map(Text, advice(found.plan))
     parts = {name: (s, getattr(found.predicted, name)) for name, s in asdict(found.observed).items()}
     cells = {name: [MISSING if s is None else f"{1e3 * s:.2f}" for s in both] for name, both in parts.items()}
-    rows = [(name, *both) for name, both in cells.items() if both != [MISSING, MISSING]]
+    rows = [(name, *both) for name, both in cells.items() if set(both) - {MISSING, "0.00"}]
     yield TextTable("", ("ms of a cycle", "observed", "predicted"), tuple(rows))
     if explain:
         yield from (Text(f"note: {note}") for note in found.notes)

@@ -76,7 +76,7 @@ class Diagnosis:
         best, fast = self.plan.tree.budget, f"predicted {self.plan.gain(0)} plain decoding"
         if self.best_speedup < 1.005:
             return f"Keep the drafts of now: no chain is predicted to be faster. A chain of {best}: {fast}."
-        what = f"Draft {best} tokens a cycle" if best else "Turn speculation off"
+        what = f"Draft {best} token{'s' * (best > 1)} a cycle" if best else "Turn speculation off"
         return f"{what}: {fast}, {self.best_speedup:.2f}x as fast as now."
 
     def to_dict(self) -> dict[str, Any]:

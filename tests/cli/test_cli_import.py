@@ -68,8 +68,8 @@ def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
     assert "Now: llama.cpp, tau 2.67, 8 drafted tokens a cycle, batch 1, 0.42x computed plain decoding" in flat(shown)
     assert "rates 0.65, 0.64, 0.60" in flat(shown)
     assert "--spec-draft-n-max 2" in shown
-    parts = ["draft", "verification", "overhead", "prompts", "cycle", "plain"]
-    assert [line.split()[0] for line in shown.splitlines()[-6:]] == parts
+    parts = ["draft", "verification", "overhead", "cycle", "plain"]
+    assert [line.split()[0] for line in shown.splitlines()[-5:]] == parts
     plain = [value for side in ("before", "after") for value in ("--plain", f"vllm-off-{side}.prom")]
     (found,) = json.loads(succeeded(samples("diagnose", *SCRAPES, *plain, "--json")).stdout)
     assert found["speedup"] == pytest.approx(found["tau"] * found["observed"]["plain"] / found["observed"]["cycle"])
