@@ -111,7 +111,7 @@ def entrants(
     plain = PlannedTree(Tree.chain(0))
     found.append(_ours(pair, PLAIN, plain, lossless(plain, sampling)[0], sampling, seed))
     every = [item for kind in drafters() for item in kind.compared(sampling, plan).items()]
-    for name, drafter in [*every, (DATASTORE, PromptLookup(corpus=tuple(map(tuple, texts))))]:
+    for name, drafter in [(DATASTORE, PromptLookup(corpus=tuple(map(tuple, texts)))), *every]:
         with suppress(NoDraftError):
             if alone:
                 drafter.start(pair, sampling)

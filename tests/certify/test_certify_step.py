@@ -200,7 +200,7 @@ def test_the_seed_settles_everything() -> None:
         ({"tv": float("nan")}, "tv must be between 0 and 1"),
         ({"length": 0}, "length must be at least 1, got 0"),
         ({"contexts": ()}, r"contexts must be one or more different contexts, got \[\]"),
-        ({"length": 6}, r"at most 100,000 cells, got 10\*\*6"),
+        ({"length": 6}, r"at most 300,000 cells, got 10\*\*6"),
         ({"max_samples": 0}, "max_samples must be at least 1, one for each context, got 0"),
         ({"target": lambda _: P}, r"target\(\(\)\) must be one distribution of shape \(V,\)"),
         ({"vocab_size": 9}, r"target\(\(\)\) must be a distribution on vocab_size = 9 tokens, got 10"),
