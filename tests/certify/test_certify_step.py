@@ -164,20 +164,12 @@ def test_a_broken_step_is_reported(emitted: object, verdict: Verdict, said: str)
             raise emitted
         return emitted
 
-    found = certify_step(step, lambda _: np.full(3, 1 / 3), vocab_size=3)  # type: ignore[arg-type]
+    found = certify_step(step, lambda _: np.full(3, 1 / 3), vocab_size=3, length=2, cycles=1)  # type: ignore[arg-type]
     assert found.verdict is verdict
     assert said in found.failure
     assert found.samples == 50 + (verdict is Verdict.LOSSY)
     assert said in "\n".join(found.lines())
     json.dumps(found.to_json(), allow_nan=False)
-
-
-def test_undecided_says_what_it_would_take() -> None:
-    short = certify_step(speculative, target, vocab_size=V, tv=0.05, max_samples=2_000)
-    assert short.verdict is Verdict.UNDECIDED
-    assert f"{short.needed:,}" in short.lines()[-1]
-    assert short.needed
-    assert certify_step(speculative, target, vocab_size=V, tv=0.05, max_samples=short.needed).verdict is Verdict.WITHIN
 
 
 def test_the_seed_settles_everything() -> None:
@@ -200,7 +192,7 @@ def test_the_seed_settles_everything() -> None:
         ({"tv": float("nan")}, "tv must be between 0 and 1"),
         ({"length": 0}, "length must be at least 1, got 0"),
         ({"contexts": ()}, r"contexts must be one or more different contexts, got \[\]"),
-        ({"length": 6}, r"at most 100,000 cells, got 10\*\*6"),
+        ({"length": 6}, r"at most 300,000 cells, got 10\*\*6"),
         ({"max_samples": 0}, "max_samples must be at least 1, one for each context, got 0"),
         ({"target": lambda _: P}, r"target\(\(\)\) must be one distribution of shape \(V,\)"),
         ({"vocab_size": 9}, r"target\(\(\)\) must be a distribution on vocab_size = 9 tokens, got 10"),
