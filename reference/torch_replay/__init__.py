@@ -5,8 +5,7 @@
     operations.py   operations on single entries, those that only move entries, argmax, topk, sort, searchsorted
     replay.py       TorchReplay: the modes of torch that put these in the place of its operations
 
-`spectheory certify` finds `TorchReplay` by the entry-point group `spectheory.replays`, once a program has imported
-torch.
+`spectheory certify` loads `TorchReplay` once a program has imported torch.
 """
 
 from reference.torch_replay.replay import TorchReplay

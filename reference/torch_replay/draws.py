@@ -12,6 +12,14 @@ from reference.torch_replay.tags import Tags
 from spectheory.core.chance import Branch, BranchError
 from spectheory.core.coins import Coin, Exponential, Uniform, exact
 
+GRIDS = {torch.float16: 2048, torch.bfloat16: 256}
+"""Number of uniform numbers that torch draws in these types: the multiples of 1 over it."""
+
+
+def refuse_grid(kind: torch.dtype, what: str) -> None:
+    if kind in GRIDS:
+        raise BranchError(f"{what} in {kind} cannot be enumerated: use torch.float32, or the black box")
+
 
 class Draws:
     """The draws of one branch. Each function has the arguments of the operation of torch with its name."""
@@ -30,9 +38,13 @@ class Draws:
         return self.uniform_(torch.empty(like.shape, dtype=dtype or like.dtype))
 
     def uniform_(self, tensor: torch.Tensor, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
-        return self._made(tensor, lambda _: Uniform(Coin(self.branch)) * (high - low) + low)
+        if (low, high) != (0, 1):
+            refuse_grid(tensor.dtype, "uniform numbers with bounds")
+        grid = GRIDS.get(tensor.dtype)
+        return self._made(tensor, lambda _: Uniform(Coin(self.branch, grid)) * (high - low) + low)
 
     def exponential_(self, tensor: torch.Tensor, lambd: float = 1.0) -> torch.Tensor:
+        refuse_grid(tensor.dtype, "exponential numbers")
         return self._made(tensor, lambda _: Exponential(Coin(self.branch)) / lambd)
 
     def bernoulli(self, chances: torch.Tensor, p: Any = None) -> torch.Tensor:
@@ -44,6 +56,7 @@ class Draws:
         return self._made(tensor, lambda i: self.branch.pick([1 - exact(wanted[i]), exact(wanted[i])]))
 
     def multinomial(self, weights: torch.Tensor, num_samples: int, replacement: bool = False) -> torch.Tensor:
+        refuse_grid(weights.dtype, "a race of the weights")
         # torch checks the arguments, with a generator of its own
         found = torch.multinomial(weights, num_samples, replacement, generator=torch.Generator())
         rows = [[exact(weight) for weight in row] for row in weights.reshape(-1, weights.shape[-1]).tolist()]
@@ -77,11 +90,7 @@ class States:
         self.seen: set[bytes] = set()
 
     def advance(self, generator: torch.Generator | None) -> None:
-        """Note a draw from a generator, and let it go on.
-
-        Raises:
-            BranchError: a generator was in this state before.
-        """
+        """Note a draw from a generator, and let it go on; a BranchError if it was in this state before."""
         own = generator or torch.default_generator
         state = own.get_state().numpy().tobytes()
         if state in self.seen:

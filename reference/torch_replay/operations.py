@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from reference.torch_replay.draws import GRIDS, refuse_grid
 from reference.torch_replay.tags import Tags
 from spectheory.core.coins import Unknown, best
 
@@ -68,13 +69,16 @@ def by_entry(tags: Tags, name: str, args: Any, kwargs: Any) -> torch.Tensor:
     """An operation of `BY_ENTRY` on each entry that is random in one of the arguments, and torch's result elsewhere."""
     native, act = BY_ENTRY[name]
     found = native(*args, **kwargs)
+    refuse_grid(found.dtype, "arithmetic with random numbers")
     alpha = kwargs.pop("alpha", 1)
     if kwargs:
         raise TypeError("other keywords, such as rounding_mode, round a random number")
     shape, random = tuple(found.shape), np.zeros(tuple(found.shape), dtype=bool)
-    operands = []
+    operands: list[Any] = []
     for arg in args:
         is_tensor = isinstance(arg, torch.Tensor)
+        if isinstance(arg, float) and args[0].dtype in GRIDS:
+            arg = torch.tensor(arg, dtype=args[0].dtype).item()
         operands.append(np.broadcast_to(tags.entries(arg), shape) if is_tensor else arg)
         if is_tensor and (numbers := tags.of(arg)) is not None:
             random |= np.broadcast_to(numbers != 0, shape)

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reference.torch_replay.draws import Draws, States
+from reference.torch_replay.draws import GRIDS, Draws, States, refuse_grid
 from reference.torch_replay.operations import BY_ENTRY, KEEPS, MOVES, SELECTIONS, SHAPES, by_entry
 from reference.torch_replay.tags import LAYOUTS, Tags
 from spectheory.core.chance import Branch, BranchError
@@ -43,22 +43,10 @@ class TorchReplay:
 
     @contextmanager
     def replayed(self, branch: Branch) -> Iterator[None]:
-        """Context manager: in it, draws of torch are draws of `branch`.
-
-        Raises:
-            BranchError: a draw, or the use of a number that was drawn, cannot be enumerated.
-        """
+        """Context manager: in it, draws of torch are draws of `branch`, or a BranchError."""
         operations = _Operations(branch, self.states)
-        with _uncompiled():
-            try:
-                with operations, _Functions(operations.tags):
-                    yield
-            except Exception as error:
-                if operations.refused and not isinstance(error, BranchError):
-                    raise operations.refused from error
-                raise
-        if operations.refused:
-            raise operations.refused
+        with _uncompiled(), operations, _Functions(operations.tags):
+            yield
 
 
 @contextmanager
@@ -77,7 +65,6 @@ class _Operations(TorchDispatchMode):
         super().__init__()
         self.tags, self.states = Tags(), states
         self.draws = Draws(branch, self.tags)
-        self.refused: BranchError | None = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -94,11 +81,9 @@ class _Operations(TorchDispatchMode):
         try:
             return self._drawn(name, args, kwargs) if is_draw else self._computed(func, name, args, kwargs)
         except BranchError as error:
-            self.refused = BranchError(f"torch.{name.rstrip('_')}: {error}{_place()}")
-            raise self.refused from error
+            raise BranchError(f"torch.{name.rstrip('_')}: {error}{_place()}") from error
         except (TypeError, AttributeError, OverflowError) as error:
-            self.refused = BranchError(f"torch.{name.rstrip('_')} of a random number cannot be enumerated{_place()}")
-            raise self.refused from error
+            raise BranchError(f"torch.{name.rstrip('_')} of a random number cannot be enumerated{_place()}") from error
 
     def _look(self, name: str, args: Any, kwargs: Any) -> None:
         """Draw the choices that an operation looks at."""
@@ -165,6 +150,8 @@ class _Operations(TorchDispatchMode):
     def _cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         if tensor.dtype == dtype or not self._is_random(tensor):
             return tensor if tensor.dtype not in LAYOUTS else tensor.to(dtype)
+        if dtype not in GRIDS or tensor.dtype not in GRIDS:
+            refuse_grid(dtype, "a random number that is rounded")
         entries = self.tags.entries(tensor)
         if dtype is torch.bool:
             entries = np.array([bool(entry) for entry in entries.flat], dtype=object).reshape(entries.shape)

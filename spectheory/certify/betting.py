@@ -129,11 +129,10 @@ def _distribution(target: Callable[[Context], Vector], context: Context, vocab_s
 
 
 class Wager:
-    """The bettors of one context, each with the same share of the capital.
+    """The bettors of one context, one for the prefixes of each level, each with the same share of the capital.
 
-    One bettor never bets, which bounds the loss of the average. For the prefixes of each level, and for the token at
-    each position, two bettors bet on the distribution seen so far: `_bold` and `_shrunk`. The caller must handle a
-    run that has probability 0 under the target.
+    One more bettor never bets, which bounds the loss of the average. The caller must handle a run that has probability
+    0 under the target.
 
     Attributes:
         ended: (nodes,) number of runs that emitted each prefix, cut at `length` tokens.
@@ -144,7 +143,7 @@ class Wager:
         self.joint = joint
         self.ended = np.zeros(joint.nodes)
         self.runs = 0
-        self._learned = np.zeros(2 * (2 * joint.length - 1))
+        self._learned = np.zeros(joint.length)
 
     def settle(self, batch: np.ndarray) -> None:
         """Add a batch of runs, as (nodes,) counts. All its runs are paid by the payoffs chosen before the batch."""
@@ -163,38 +162,25 @@ class Wager:
         return log_mean(self.logs())
 
     def _payoffs(self) -> Iterator[np.ndarray]:
-        """For each bettor that learns, (nodes,) what it will be paid for each emitted prefix."""
-        size, seen = self.joint.vocab_size, self.joint.extended(self.ended)
+        """For each bettor, (nodes,) what it will be paid for each emitted prefix."""
+        seen = self.joint.extended(self.ended)
         for level in range(1, self.joint.length + 1):
-            distribution = self.joint.levels[level]
-            for payoff in (_bold(distribution, seen[level]), _shrunk(distribution, seen[level])):
-                yield self.joint.expected(payoff, level)
-            if level > 1:
-                distribution, counts = (values.reshape(-1, size).sum(axis=0) for values in (distribution, seen[level]))
-                for payoff in (_bold(distribution, counts), _shrunk(distribution, counts)):
-                    yield self.joint.expected(np.tile(payoff, size ** (level - 1)), level)
-
-
-def _bold(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Likelihood ratio of the distribution seen so far, smoothed by half a run for each possible cell.
-
-    The half runs are spread over the cells by `distribution` itself.
-    """
-    spread = np.count_nonzero(distribution) / 2
-    return _fair(distribution, (_ratio(distribution, counts) + spread) / (counts.sum() + spread))
+            yield self.joint.expected(_shrunk(self.joint.levels[level], seen[level]), level)
 
 
 def _shrunk(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The bold payoff, mixed with keeping the money.
+    """The likelihood ratio of the distribution seen so far, mixed with keeping the money.
 
-    Its share is the James-Stein weight 1 - degrees of freedom / Pearson's statistic. So almost nothing is bet while the
+    The seen distribution is smoothed by half a run for each possible cell, spread by `distribution` itself. Its share
+    is the James-Stein weight 1 - degrees of freedom / Pearson's statistic. So almost nothing is bet while the
     deviations may be chance, and a small bias of many cells does not first have to win back earlier losses.
     """
-    runs = counts.sum()
+    runs, spread = counts.sum(), np.count_nonzero(distribution) / 2
     statistic = distribution @ (_ratio(distribution, counts) - runs).clip(max=1e100) ** 2 / runs if runs else 0.0
     freedom = np.count_nonzero(distribution) - 1
     weight = 1 - freedom / statistic if statistic > freedom else 0.0
-    return _fair(distribution, 1 - weight + weight * _bold(distribution, counts))
+    ratio = (_ratio(distribution, counts) + spread) / (runs + spread)
+    return _fair(distribution, 1 - weight + weight * _fair(distribution, ratio))
 
 
 def _ratio(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -224,7 +210,9 @@ def pooled(logs: Sequence[float]) -> float:
 
 
 PARTS = 6
-"""The interval from 0 to 1 is cut into this many equal parts."""
+"""The interval from 0 to 1 is cut into this many equal parts; for the total variation, two of them are one."""
+INDEPENDENT = 100.0
+"""A G statistic of `PARTS` x `PARTS` cells is above this with a probability below 1e-10 if rows are independent."""
 
 
 class Pairs:
@@ -236,14 +224,14 @@ class Pairs:
     step is correct and its rows are independent, all these numbers are independent and uniform. So the numbers of two
     rows fall with equal probability into each of `PARTS` x `PARTS` squares, whatever the contexts of the rows are.
 
-    For each pair of positions, two bettors bet on the squares that they have seen. A batch has disjoint pairs, at
-    distances 1, 2, 4, ... in turn from call to call, so that their wealth is a martingale.
+    For each pair of positions, a bettor bets on the squares that it has seen. A batch has disjoint pairs, at distances
+    1, 2, 1, 4, 1, 8, ... from call to call, so that their wealth is a martingale.
     """
 
     def __init__(self, joints: Sequence[Joint], rng: np.random.Generator) -> None:
         self.rng, self.length = rng, joints[0].length
         self._batch = np.zeros((self.length**2, PARTS**2))
-        self._counts, self._logs = np.zeros_like(self._batch), np.zeros((2, self.length**2))
+        self._counts, self._logs = np.zeros_like(self._batch), np.zeros(self.length**2)
         self._edges = [np.cumsum([joint.given[m] for joint in joints], axis=2) for m in range(self.length)]
         self._calls = 0
 
@@ -254,8 +242,9 @@ class Pairs:
 
     def add(self, contexts: np.ndarray, texts: np.ndarray) -> None:
         """Add the rows of one call: the index of each context (n,), and the emitted tokens (n, length), -1 for none."""
-        distances = 1 << np.arange(max(1, (len(texts) - 1).bit_length()))
-        distance, rows = int(distances[self._calls % len(distances)]), np.arange(len(texts))
+        farther = max(1, (len(texts) - 1).bit_length() - 1)
+        distance = 1 << (1 + self._calls // 2 % farther) if self._calls % 2 and len(texts) > 2 else 1
+        rows = np.arange(len(texts))
         left = rows[(rows & distance == 0) & (rows + distance < len(texts))]
         self._calls += 1
         parts = np.minimum((self._uniform(contexts, texts) * PARTS).astype(int), PARTS - 1)
@@ -279,24 +268,33 @@ class Pairs:
         """Settle the bets on the calls since the last time, by payoffs chosen before them."""
         even = np.full(PARTS**2, 1 / PARTS**2)
         for table, (counts, batch) in enumerate(zip(self._counts, self._batch, strict=True)):
-            for i, payoff in enumerate((_bold(even, counts), _shrunk(even, counts))):
-                self._logs[i, table] += batch @ np.log(payoff)
+            self._logs[table] += batch @ np.log(_shrunk(even, counts))
         self._counts += self._batch
         self._batch[:] = 0
 
     def log_wealth(self) -> float:
         """Log of the average wealth of the bettors, one of which never bets."""
-        return log_mean(np.array([0.0, *self._logs.ravel()]))
+        return log_mean(np.array([0.0, *self._logs]))
 
-    def __str__(self) -> str:
-        """What the bettor with the most money has found, in words."""
-        begin = f"rows of a batch depend on each other (evidence {power_of_ten(self.log_wealth())}): "
-        table = int(self._logs.max(axis=0).argmax())
+    def variation(self) -> float:
+        """Observed total variation of pairs of rows from independent ones, for the worst pair of positions; or 1."""
+        if not self.runs:
+            return 1.0
+        coarse = self._counts.reshape(-1, PARTS // 2, 2, PARTS // 2, 2).sum(axis=(2, 4)).reshape(len(self._counts), -1)
+        return float(np.abs(coarse / self.runs - 4 / PARTS**2).sum(axis=1).max() / 2)
+
+    def dependence(self) -> str:
+        """How two rows depend on each other, in words; "" if they differ from two independent rows by chance only."""
+        table = int(self._logs.argmax())
+        counts = self._counts[table].reshape(PARTS, PARTS)
+        apart = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / max(1, self.runs)
+        seen = counts > 0
+        if 2 * (counts[seen] * np.log(counts[seen] / apart[seen])).sum() < INDEPENDENT:
+            return ""
+        low, high = np.unravel_index(np.abs(counts - apart).argmax(), counts.shape)
         first, second = (position + 1 for position in divmod(table, self.length))
-        shares = self._counts[table] / max(1, self.runs)
-        square = int(np.abs(shares - 1 / PARTS**2).argmax())
-        low, high = (part + 1 for part in divmod(square, PARTS))
         return (
-            f"{begin}token {first} of a row is in part {low} of {PARTS} of its distribution and token {second} of "
-            f"another in part {high} in {shares[square]:.1%} of pairs, not {1 / PARTS**2:.1%}"
+            f"rows of a batch depend on each other (evidence {power_of_ten(self.log_wealth())}): token {first} of a "
+            f"row is in part {low + 1} of {PARTS} of its distribution and token {second} of another in part {high + 1} "
+            f"in {counts[low, high] / self.runs:.1%} of pairs, not {apart[low, high] / self.runs:.1%}"
         )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -73,7 +72,7 @@ class Counterexample:
     Attributes:
         case: the world, and the policy that grows drafts in it.
         output: probability of each sequence of the common length in the output.
-        target: probability of each such sequence by the target.
+        target: the same by the target; those with probability 0 are left out.
         total_variation: between them; 0 if a token of probability 0 needs a random number of exactly 0.
         draft: a draft that shows it.
         run: lines about the run on this draft that shows it: its random numbers, and what it emitted.
@@ -88,10 +87,11 @@ class Counterexample:
 
     def lines(self) -> list[str]:
         """Case, draft, run, the output's distribution next to the target's, and their total variation."""
+        off = {s: abs(x - self.target.get(s, 0)) for s, x in self.output.items()}
         rows = [
-            f"emits {text(s)} with probability {number(self.output[s])}, the target {number(self.target[s])}"
-            for s in sorted(self.target, key=lambda s: -abs(self.output[s] - self.target[s]))[:4]
-            if self.output[s] != self.target[s]
+            f"emits {text(s)} with probability {number(self.output[s])}, the target {number(self.target.get(s, 0))}"
+            for s in sorted(off, key=lambda s: -off[s])[:4]
+            if off[s]
         ]
         found = [*self.case.lines(), f"a draft that shows it: {drawn(self.draft)}", *self.run, *rows]
         return [*found, f"total variation {number(self.total_variation)}"]
@@ -103,11 +103,12 @@ class Certificate:
 
     Attributes:
         subject: name of the certified verifier.
-        verdict: LOSSLESS (in all covered cases), LOSSY or UNDECIDED.
+        verdict: LOSSLESS (in all covered cases), WITHIN (of `tolerance`), LOSSY or UNDECIDED.
         method: how the verifier's distribution was found, and in which numbers.
-        covered: policies, each with its number of worlds per vocabulary size; one line per draw rule.
+        covered: which trees, tokens and probabilities were compared, and what was not.
         refused: policies that the verifier itself refuses.
-        sizes: vocabulary sizes of the compared worlds.
+        tolerance: largest total variation that was allowed.
+        farthest: largest total variation of a compared world; 0 if all are exact, or off by rounding.
         cases: number of different worlds that were compared.
         drafts: number of drafts in all these worlds.
         counterexample: the simplest world with at least a quarter of the largest total variation if LOSSY, else None.
@@ -115,20 +116,28 @@ class Certificate:
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
         notes: what does not count against the verifier: tokens of probability 0 that need a random number of exactly 0,
             and errors in branches that rounding alone reaches, with their probabilities.
+        sampled: the certificate of runs on ids of a large vocabulary; None without such runs.
     """
 
     subject: str
     verdict: Verdict
     method: str
-    covered: tuple[str, ...]
+    covered: str
     refused: tuple[str, ...]
-    sizes: tuple[int, ...]
     cases: int
     drafts: int
+    tolerance: float = 0.0
+    farthest: Any = 0
     counterexample: Counterexample | None = None
     failure: str | None = None
     cannot_replay: bool = False
     notes: tuple[str, ...] = ()
+    sampled: StepCertificate | None = None
+
+    def with_sampled(self, sampled: StepCertificate) -> Certificate:
+        """The certificate after runs on a large vocabulary, which pass if they are WITHIN."""
+        verdict = self.verdict if sampled.verdict is Verdict.WITHIN else sampled.verdict
+        return replace(self, verdict=verdict, sampled=sampled)
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
@@ -138,11 +147,18 @@ class Certificate:
             found.append("the black-box test can decide: certify_step(as_step(verify, policy, world), world.p, ...), "
                          "or spectheory certify --black-box")  # fmt: skip
         found += [f"note: {note}" for note in self.notes]
+        if self.verdict is Verdict.WITHIN:
+            found.append(f"total variation at most {number(self.farthest)}, {self.tolerance:g} allowed")
         if self.cases:
-            sizes = " and ".join(map(str, self.sizes))
-            found.append(f"compared: {self.cases} worlds of {sizes} tokens, {self.drafts:,} drafts, by {self.method}")
-        found += [f"covered, {line}" for line in self.covered]
+            found.append(f"compared: {self.cases} worlds, {self.drafts:,} drafts, by {self.method}")
+            found.append(f"covered: {self.covered}")
         found += [f"refused by the verifier itself: {policy}" for policy in self.refused]
+        if self.sampled:
+            sampled = self.sampled.lines()
+            found += [
+                f"sampled: {sampled[1]}, {self.sampled.worlds[0]}",
+                *(sampled if self.verdict.exit_status else ()),
+            ]
         return [f"{self.subject}: {self.verdict.name} ({self.verdict.value})", *(f"  {line}" for line in found)]
 
     def to_json(self) -> dict[str, Any]:
@@ -159,7 +175,10 @@ class Certificate:
             "draft": drawn(found.draft),
             "run": list(found.run),
         }
-        return vars(self) | {"verdict": self.verdict.name, "counterexample": shape}
+        farthest = number(self.farthest)
+        sampled = self.sampled and self.sampled.to_json()
+        own = {"farthest": farthest, "counterexample": shape, "sampled": sampled}
+        return vars(self) | {"verdict": self.verdict.name, **own}
 
 
 @dataclass(frozen=True)
@@ -199,8 +218,6 @@ class StepCertificate:
         path: (samples, log wealth) at each look.
         counts: number of runs in each context.
         seed: seed of the generator that the step gets.
-        needed: about how many runs would bring the bound below `tv` if the step is correct; None if there is a verdict
-            or nothing was observed.
         failure: error of the step: it raised, hung, returned no tokens, or emitted an impossible token. Else empty.
         cycles: number of calls of the step in one run.
         unseen: largest number of tokens that one call emitted after the first `length`. They were not compared.
@@ -222,7 +239,6 @@ class StepCertificate:
     path: tuple[tuple[int, float], ...]
     counts: dict[Context, int]
     seed: int
-    needed: int | None = None
     failure: str = ""
     cycles: int = 1
     unseen: int = 0
@@ -254,9 +270,6 @@ class StepCertificate:
         found += [f"worlds: {', '.join(self.worlds)}"] if self.worlds else []
         found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
-        if self.needed:
-            found.append(f"about {self.needed:,} runs would decide if the step is correct; certify_verifier decides "
-                         "without sampling if all draws go through its rng")  # fmt: skip
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -308,14 +321,19 @@ def run_lines(did: str, drafts: str = "", target: str = "") -> tuple[str, ...]:
     return tuple(found + ([f"there the target's distribution is {target}"] if target else []))
 
 
-def covered(cases: Sequence[Case]) -> tuple[str, ...]:
-    """Policies, each with its number of worlds per vocabulary size; one line per draw rule."""
-    counts: dict[str, dict[str, Counter[int]]] = {}
-    for case in cases:
-        counts.setdefault(case.policy.rule.name, {}).setdefault(case.policy.name, Counter())[case.size] += 1
-    sizes = sorted({case.size for case in cases})
-    return tuple(
-        f"{rule}: "
-        + ", ".join(f"{name} {' + '.join(str(by[size]) for size in sizes)}" for name, by in policies.items())
-        for rule, policies in counts.items()
+def covered(cases: Sequence[Case]) -> str:
+    """Which trees, tokens and probabilities these cases have, and which they lack."""
+    if not cases:
+        return ""
+    rules = " and ".join(dict.fromkeys(case.policy.rule.name for case in cases))
+    names = list(dict.fromkeys(case.policy.name for case in cases))
+    sizes = ", ".join(map(str, sorted({case.size for case in cases})))
+    levels = max(case.length for case in cases) - 1
+    children = max(case.policy.draws(depth, 1) for case in cases for depth in range(case.length - 1))
+    least = min(x for case in cases for pair in case.distributions.values() for of in pair for x in of if x)
+    trees = f"{len(names)} shapes of up to {levels} levels and {children} children of a node"
+    return (
+        f"{', '.join(names) if len(names) < 4 else trees}, drawn by {rules}; "
+        f"{sizes} tokens, probabilities from {float(least):.1g}; "
+        "not covered: larger trees, other vocabularies"
     )

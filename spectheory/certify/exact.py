@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +23,17 @@ from spectheory.certify.certificate import (
     text,
 )
 from spectheory.certify.guard import CodeEndedError, ends_are_errors, place
-from spectheory.certify.play import max_depth
-from spectheory.certify.small_worlds import shapes, tables
+from spectheory.certify.play import max_depth, wide_play
+from spectheory.certify.small_worlds import (
+    SIZES,
+    cases_of,
+    cases_of_many,
+    draws_by_depth,
+    max_draws,
+    plain_case,
+    shapes,
+)
+from spectheory.certify.step import certify_in_worlds
 from spectheory.certify.subject import (
     ROUNDED,
     Difference,
@@ -37,32 +44,32 @@ from spectheory.certify.subject import (
     compare,
     floats,
     fractions,
+    own_generators,
     subject_of,
 )
-from spectheory.core.chance import BranchError, Pick
+from spectheory.core.chance import BranchError, Pick, draw
 from spectheory.core.checks import check_whole
 from spectheory.core.coins import Coin, exact
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.world import DrawPolicy
+from spectheory.core.world import DrawPolicy, Levels
 
-MOST_DRAFTS = 256
-"""Maximum number of drafts in one world. A policy with more is covered only with a smaller vocabulary."""
 MOST_DRAFTS_ASKED = 20_000
 """Maximum number of drafts that a policy may have with the smallest vocabulary."""
-SIZES = 2, 3
-"""Vocabulary sizes of the worlds."""
-LARGE_SIZE = 6
-"""Vocabulary size of further worlds for the smallest policies, for rules that act on many tokens."""
-MOST_DRAFTS_LARGE = 36
-"""Maximum number of drafts of a policy in a world of `LARGE_SIZE` tokens."""
+MOST_CASES = 1_000_000
+"""Maximum number of worlds that can be asked for."""
+FEW_DRAFTS = 30
+"""Number of drafts up to which a policy has more worlds."""
+CASES = 40
+"""Number of random worlds by default."""
 REPEATS = 5
 """A verifier that draws is compared this often in one world. The results differ if it draws from other than `rng`."""
 LEVEL = 1e-9
-"""Maximum probability of LOSSY for a right verifier with a random source of its own; see `_Hunt._repeat`."""
-MOST_REPEATS = 2_000
-"""Maximum number of drafts that are verified again for this. They suffice for a total variation of 0.01 or more."""
+"""Probability at most with which runs contradict a right enumeration; see `_Hunt._contradict`."""
+MOST_RUNS = 5_000
+"""Maximum number of these runs. They suffice for a total variation of 0.05 or more."""
 UNSTEADY = "it returned different results for the same draws: it has a random source or a state of its own"
+CONTRADICTED = "with random numbers of numpy.random it emits the target's distribution, and not what was enumerated"
 NEEDS_FLOATS = TypeError, AttributeError, ZeroDivisionError
 """Errors of code that runs on float64 and not on Fractions; 0/0 is NaN in float64."""
 FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
@@ -81,29 +88,30 @@ def certify_verifier(
     rules: Sequence[DrawRule] | DrawRule | None = None,
     policies: Sequence[DrawPolicy] | None = None,
     sizes: Sequence[int] | None = None,
-    cases: int = 300,
+    cases: int = CASES,
     seconds: float = 10.0,
     seed: int = 0,
     zero_coins: bool = False,
+    tolerance: float = 0.0,
+    alpha: float = 1e-6,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
     """Check by enumeration in exact numbers whether a verifier keeps the target's distribution.
 
-    In each of many random worlds, p and q of a context may have zeros, equal each other, have disjoint supports or be
-    one-hot. In each world, the distribution of the output is summed over all drafts of a policy, extended by the
+    In each of many random worlds, the distribution of the output is summed over all drafts of a policy, extended by the
     target to a common length, and compared with the target's distribution. They must be equal, or within 1e-6 if the
-    verifier computes in floating point. All worlds are compared. Of those with at least a quarter of the largest total
-    variation, the simplest is the counterexample. The same arguments give the same worlds in the same order, and the
-    same certificate; no clock decides, except that a call may take too long, and then the verdict is UNDECIDED and says
-    so.
+    verifier computes in floating point. The counterexample is the simplest world with at least a quarter of the largest
+    total variation. The same arguments give the same certificate; no clock decides, except that a call may take too
+    long, and then the verdict is UNDECIDED and says so.
 
-    Outcomes that are as good as impossible do not decide, and are notes in the certificate: a token of probability 0
-    that is emitted only if a random number is exactly 0, and an error in branches of a probability up to 1e-6. After an
-    error of higher probability, the verdict is LOSSY if another world shows it, else UNDECIDED.
+    Notes in the certificate do not decide: a token of probability 0 that is emitted only if a random number is exactly
+    0, and an error in branches of a probability up to 1e-6. After an error of higher probability, the verdict is LOSSY
+    if another world shows it, else UNDECIDED. Code that draws from a random source of its own is UNDECIDED, and so is
+    code whose runs with real random numbers contradict the enumeration: before the verdict LOSSY, the counterexample is
+    run up to 5,000 times.
 
-    Code that draws from a random source of its own is UNDECIDED. If it is right, and its total variation was 0.01 or
-    more by chance, it is called LOSSY with a probability of at most 1e-9: before this verdict, drafts are verified
-    again.
+    Without `policies` and `sizes`, code that draws is then also run, with random numbers, on ids of a large vocabulary,
+    which would take too long to enumerate (`spectheory.certify.play.wide_play`).
 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function draws from
@@ -111,20 +119,25 @@ def certify_verifier(
             `numpy.random.Generator`, or from `random`, `numpy.random` or a library with a replay, such as PyTorch.
         rules: rules by which drafts are drawn; default: the verifier's own `rules`.
         policies: draft trees to grow; default: all of `spectheory.certify.small_worlds.shapes`.
-        sizes: vocabulary sizes of the worlds; default: 2 and 3, and 6 for policies of depth 1 with up to two draws.
-        cases: number of worlds to compare.
+        sizes: vocabulary sizes of the worlds; default: 2 and 3, and for policies of depth 1 with up to two draws also
+            worlds of 64 tokens.
+        cases: number of random worlds to compare. Each policy and vocabulary size has at least one.
         seconds: maximum processor time of one call of `given`, and of all calls on one draft. It is checked when a call
             returns, so a call that never returns is not interrupted. `spectheory certify` does interrupt it.
         seed: seed of the worlds.
         zero_coins: whether the verdict is LOSSY if the verifier emits a token of probability 0 when a random number is
             exactly 0. Half of the published samplers do so, because they accept by `<=`.
+        tolerance: the verdict is WITHIN if no total variation is above this, for code that computes in low precision.
+        alpha: maximum probability of LOSSY for a right verifier.
         progress: called with the number of worlds compared so far.
 
     Raises:
-        InputError: `given` cannot be certified, cases < 1, a size < 2, or a policy has too many drafts.
+        InputError: `given` cannot be certified, an argument is out of range, or a policy has too many drafts.
         CodeEndedError: `given` raised SystemExit where the certificate cannot report it.
     """
-    check_whole("cases", cases, 1)
+    check_limits(cases, seconds, alpha)
+    if not 0 <= tolerance < 1:
+        raise InputError(f"tolerance must be at least 0 and below 1, got {tolerance}: it is a total variation")
     if sizes is not None and (not sizes or min(sizes) < 2):
         raise InputError(f"sizes must be vocabulary sizes of at least 2, got {list(sizes)}")
     subject = subject_of(given, rules, seconds)
@@ -133,43 +146,44 @@ def certify_verifier(
     for policy in wanted:
         if policy.rule not in subject.rules:
             raise InputError(f"{policy} draws by {policy.rule.name}: add it to rules, or choose another policy")
-        if most_drafts(policy, fewest) > MOST_DRAFTS_ASKED:
+        if (drafts := fewest ** sum(draws_by_depth(policy))) > MOST_DRAFTS_ASKED:
             raise InputError(
-                f"{policy} has up to {most_drafts(policy, fewest):,} drafts of {fewest} tokens; at most "
-                f"{MOST_DRAFTS_ASKED:,} can be enumerated: certify a smaller tree"
+                f"{policy} has up to {drafts:,} drafts of {fewest} tokens; at most {MOST_DRAFTS_ASKED:,} can be "
+                "enumerated: certify a smaller tree"
             )
-    hunt = _Hunt(subject, cases, progress, zero_coins)
+    hunt = _Hunt(subject, progress, zero_coins, tolerance)
     refused = hunt.prepare(wanted, fewest)
-    settings = [
-        (policy, size)
-        for policy in wanted
-        for size in sizes or _sizes_of(policy)
-        if policy not in refused and (size == fewest or most_drafts(policy, size) <= MOST_DRAFTS)
-    ]
-    found = None if hunt.is_over else hunt.search_all(settings, seed)
-    return hunt.certificate(found, refused)
+    accepted = [policy for policy in wanted if policy not in refused]
+    found = None if hunt.is_over else hunt.search(_all_cases(accepted, sizes, cases, seed))
+    certificate = hunt.certificate(found, refused)
+    is_default = policies is None and sizes is None and subject.sample is not None
+    if certificate.verdict.exit_status or not is_default:
+        return certificate
+    with own_generators():
+        plays = [wide_play(subject.sample, max(accepted, key=lambda policy: policy == Levels((2, 1), policy.rule)))]
+        sampled = certify_in_worlds(plays, subject=subject.name, alpha=alpha, seconds=seconds, seed=seed)
+    return certificate.with_sampled(sampled)
 
 
-def plain_case(policy: DrawPolicy, size: int) -> Case:
-    """A case whose world has no zeros, and a residual on all tokens but one, which most wrong rules get wrong."""
-    weights = [range(1, size + 1), [size * size, *[1] * (size - 1)]]
-    p, q = (np.array([Fraction(weight, sum(of)) for weight in of], dtype=object) for of in weights)
-    depths = range(max_depth(policy) + 1)
-    return Case(policy, {c: (p, q) for depth in depths for c in itertools.product(range(size), repeat=depth)})
+def check_limits(cases: int, seconds: float, alpha: float) -> None:
+    """Refuse limits with which a certificate would not begin, or not end. Raises InputError."""
+    check_whole("cases", cases, 1, most=MOST_CASES)
+    if not 0 < seconds < float("inf"):
+        raise InputError(f"seconds must be finite and above 0, got {seconds}")
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must be between 0 and 1, got {alpha}: 1e-6 is usual")
 
 
-def most_drafts(policy: DrawPolicy, size: int) -> int:
-    """Maximum number of different drafts of a policy: one for each sequence of draws."""
-    nodes, draws, depth = 1, 0, 0
-    while policy.draws(depth, 1):
-        nodes *= policy.draws(depth, 1)
-        draws, depth = draws + nodes, depth + 1
-    return size**draws
-
-
-def _sizes_of(policy: DrawPolicy) -> tuple[int, ...]:
-    is_small = max_depth(policy) == 1 and most_drafts(policy, LARGE_SIZE) <= MOST_DRAFTS_LARGE
-    return (*SIZES, LARGE_SIZE) if is_small else SIZES
+def _all_cases(policies: Sequence[DrawPolicy], sizes: Sequence[int] | None, count: int, seed: int) -> Iterator[Case]:
+    """The worlds of all policies, those of flat trees first. Policies of few drafts get twice as many worlds."""
+    used = sizes or SIZES
+    share = max(1, count // max(1, len(policies) * len(used)))
+    for policy in sorted(policies, key=max_depth):
+        for size in used:
+            few = size ** sum(draws_by_depth(policy)) <= FEW_DRAFTS
+            yield from cases_of(policy, size, share * (2 if few else 1), seed)
+        if sizes is None and max_depth(policy) == 1 and max_draws(policy) <= 2:
+            yield from cases_of_many(policy, seed)
 
 
 @dataclass
@@ -177,16 +191,16 @@ class _Hunt:
     """The search for a world in which the output does not have the target's distribution."""
 
     subject: Subject
-    cases: int
     progress: Callable[[int], None] | None
     zero_coins: bool
+    tolerance: float
     arithmetic: Numbers = fractions
-    seen: dict[str, Score] = field(default_factory=dict)
     drafts: int = 0
-    reached: list[Case] = field(default_factory=list)
+    reached: list[tuple[Case, Score]] = field(default_factory=list)
     zeros: dict[str, Case] = field(default_factory=dict)
     rounded: dict[str, Any] = field(default_factory=dict)
     is_rounded: bool = False
+    farthest: Any = 0
     failure: str | None = None
     failed: Any = 0
     error: Exception | None = None
@@ -200,16 +214,35 @@ class _Hunt:
         refused = []
         for policy in policies:
             case = plain_case(policy, size)
-            try:
-                difference, self.arithmetic = self._steady(case)
-                self._grade(case, difference)
-            except Exception as error:
-                is_refusal = isinstance(error, InputError) and not isinstance(error, NotADistributionError)
-                if not (self.subject.states_distribution and is_refusal):
-                    self._fail(case, error)
-                    return refused
+            error = self._tried(case, 1 if self.reached else REPEATS)
+            is_refusal = isinstance(error, InputError) and not isinstance(error, NotADistributionError)
+            if is_refusal and self.subject.states_distribution:
                 refused.append(policy)
+            elif error:
+                self._fail(case, error)
+                break
+            elif self.is_rounded:
+                self.arithmetic = floats
         return refused
+
+    def _tried(self, case: Case, times: int = 1) -> Exception | None:
+        """Compare a case and record its score; a hidden random source would make repetitions differ.
+
+        Returns the error of a subject that could not be compared.
+        """
+        try:
+            difference, numbers = self._measure(case)
+            for _ in range(0 if self.subject.states_distribution else times - 1):
+                if self._compare(case, numbers).output != difference.output:
+                    raise BranchError(UNSTEADY)
+        except Exception as error:
+            return error
+        self.drafts += len(difference.verified)
+        self.is_rounded |= numbers is floats
+        self.reached.append((case, self._grade(case, difference)))
+        if self.progress:
+            self.progress(len(self.reached))
+        return None
 
     def _measure(self, case: Case) -> tuple[Difference, Numbers]:
         """The comparison, and its numbers: float64 if there is an error that Fractions may have caused."""
@@ -220,67 +253,44 @@ class _Hunt:
                 return difference, self.arithmetic
         return self._compare(case, floats), floats
 
-    def _steady(self, case: Case) -> tuple[Difference, Numbers]:
-        """The comparison, repeated if the subject draws. A hidden random source would make the repetitions differ."""
-        difference, numbers = self._measure(case)
-        for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
-            if self._compare(case, numbers).output != difference.output:
-                raise BranchError(UNSTEADY)
-        return difference, numbers
-
     @np.errstate(divide="ignore", invalid="ignore")
-    def _repeat(self, difference: Difference) -> None:
-        """Verify drawn drafts again, until a random source of its own would have shown.
+    def _contradict(self, case: Case, difference: Difference) -> None:
+        """Raise BranchError if runs with random numbers of numpy.random speak for the target, against the enumeration.
 
-        Suppose that the output has the target's distribution on average over such a source, and was off by a total
-        variation of t by chance. Then a draft that is drawn ends otherwise with a probability of at least t: on each
-        draft, the output is off from its mean by at most the probability that the draft ends otherwise. So n drafts end
-        as before with a probability of at most (1 - t)^n, which is `LEVEL` unless n is `MOST_REPEATS`.
+        The likelihood ratio of the two distributions is a martingale if the enumerated one is true: it then ever
+        reaches 1 / `LEVEL` with a probability of at most `LEVEL`.
         """
-        off, verified = float(difference.total_variation), difference.verified
-        repeats = min(MOST_REPEATS, math.ceil(-math.log(LEVEL) / off)) if off else REPEATS
-        chances = [float(one.chance) for one in verified]
-        for i in np.random.default_rng(0).choice(len(verified), repeats, p=chances):
-            draft, p, _, endings = verified[i]
-            if [ending[:3] for ending in self.subject.distribution_of(draft, p)] != [ending[:3] for ending in endings]:
-                raise BranchError(UNSTEADY)
+        assert self.subject.sample
+        rng, ratio = np.random.default_rng(0), 0.0
+        chances = [float(one.chance) for one in difference.verified]
+        with own_generators(), suppress(Exception):
+            for i in rng.choice(len(chances), MOST_RUNS, p=chances):
+                draft, p, _, _ = difference.verified[i]
+                node, token = self.subject.sample(replace(draft, q=floats(draft.q)), floats(p), rng)
+                text = (*draft.context(node), token)
+                while len(text) < case.length:
+                    text = (*text, draw(case.world.p(text).astype(float), rng))
+                enumerated, target = float(difference.output.get(text, 0)), float(difference.target.get(text, 0))
+                ratio += math.log(target / enumerated) if target and enumerated else math.inf if target else -math.inf
+                if abs(ratio) > -math.log(LEVEL):
+                    break
+        if ratio > -math.log(LEVEL):
+            raise BranchError(CONTRADICTED)
 
     @np.errstate(divide="ignore", invalid="ignore")
     def _compare(self, case: Case, numbers: Numbers) -> Difference:
-        return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
+        return compare(self.subject.distribution_of, case, numbers)
 
-    def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
-        """The simplest case with at least a quarter of the largest total variation, or None if there is no fault.
-
-        All settings get equally many worlds.
-        """
-        shares = max(1, self.cases // max(1, len(settings)))
-        for policy, size in sorted(settings, key=lambda setting: (max_depth(setting[0]), setting[1])):
-            self.score(plain_case(policy, size))
-            for table in tables(size, max_depth(policy), shares, seed):
-                self.score(Case(policy, table))
-        most, _ = max(map(self.score, self.reached), default=RIGHT)
-        far = [case for case in self.reached if self.score(case) > RIGHT and 4 * self.score(case)[0] >= most]
-        return None if self.is_over else min(far, key=_size, default=None)
-
-    def score(self, case: Case) -> Score:
-        """How far the output is from the target's distribution. A subject that raises is noted, and scores `RIGHT`."""
-        key = "\n".join(case.lines())
-        if key in self.seen or self.is_over:
-            return self.seen.get(key, RIGHT)
-        self.seen[key] = RIGHT
-        try:
-            difference, numbers = self._measure(case)
-        except Exception as error:
-            self._fail(case, error)
-        else:
-            self.drafts += len(difference.verified)
-            self.reached.append(case)
-            self.seen[key] = self._grade(case, difference)
-            self.is_rounded |= numbers is floats
-        if self.progress:
-            self.progress(len(self.reached))
-        return self.seen[key]
+    def search(self, cases: Iterable[Case]) -> Case | None:
+        """The simplest case with at least a quarter of the largest total variation, or None if there is no fault."""
+        for case in cases:
+            if error := self._tried(case):
+                self._fail(case, error)
+            if self.is_over:
+                return None
+        most, _ = max((score for _, score in self.reached), default=RIGHT)
+        far = [case for case, score in self.reached if score > RIGHT and 4 * score[0] >= most]
+        return min(far, key=_size, default=None)
 
     def _grade(self, case: Case, difference: Difference) -> Score:
         """The score of a comparison. Errors, and coins of exactly 0 that show something, are recorded.
@@ -301,6 +311,9 @@ class _Hunt:
         off = difference.total_variation
         if difference.is_rounded and off != 0 and off <= ROUNDED:
             self.is_rounded, off = True, 0
+        self.farthest = max(self.farthest, off)
+        if off <= self.tolerance:
+            off = 0
         return off, int(self.zero_coins and difference.impossible is not None)
 
     def _fail(self, case: Case, error: Exception, raised: Raised | None = None) -> None:
@@ -308,17 +321,19 @@ class _Hunt:
         chance = raised.chance if raised else 1
         if self.is_over or not (self.failed < chance or isinstance(error, FATAL)):
             return
-        self.failed, self.error = chance, error
         did = f"raised {type(error).__name__}{place(error)}"
         kind = "its draws cannot be enumerated" if isinstance(error, BranchError) else did
         likely = "" if chance == 1 else f", with probability {number(chance)} on one draft"
         run = run_lines(f"{did}; {known_of(raised.ending)}", drawn(raised.draft)) if raised else ()
         self.failure = "\n".join([f"{kind}{likely}: {error}", *case.lines(), *run])
+        self.failed, self.error = chance, error
 
     def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
         """The certificate of the search. `found` is a lossy case."""
         counterexample = self._explained(found) if found else None
-        verdict = Verdict.UNDECIDED if self.failure or not self.reached else Verdict.LOSSLESS
+        verdict = Verdict.WITHIN if self.farthest else Verdict.LOSSLESS
+        if self.error or not self.reached:
+            verdict = Verdict.UNDECIDED
         if counterexample or isinstance(self.error, NotADistributionError):
             verdict = Verdict.LOSSY
         is_exact = self.arithmetic is fractions and not self.is_rounded
@@ -328,9 +343,10 @@ class _Hunt:
             subject=self.subject.name,
             verdict=verdict,
             method=f"{found_by}, in {numbers}",
-            covered=covered(self.reached),
+            covered=covered([case for case, _ in self.reached]),
+            tolerance=self.tolerance,
+            farthest=self.farthest,
             refused=tuple(f"{policy.name} by {policy.rule.name}" for policy in refused),
-            sizes=tuple(sorted({case.size for case in self.reached})),
             cases=len(self.reached),
             drafts=self.drafts,
             counterexample=counterexample,
@@ -357,14 +373,15 @@ class _Hunt:
         """The counterexample in a case; None if the subject does not repeat what it did."""
         try:
             difference, _ = self._measure(case)
-            if self._grade(case, difference) != self.score(case):
+            score = self._grade(case, difference)
+            if score != next(known for one, known in self.reached if one is case):
                 raise BranchError(UNSTEADY)
             if not self.subject.states_distribution:
-                self._repeat(difference)
+                self._contradict(case, difference)
         except Exception as error:
             self._fail(case, error)
             return None
-        draft, ending = difference.shown(self.score(case)[0] > 0)
+        draft, ending = difference.shown(score[0] > 0)
         run: tuple[str, ...] = ()
         if ending:
             emitted = ending.text(draft)

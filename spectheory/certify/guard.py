@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import faulthandler
+import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any, TypeVar
 
 from spectheory.certify.replays import replaying_modules
 
-BETWEEN = 60
-"""The process is also ended if it makes no call for this many seconds more: our own work between calls is shorter."""
 OURS = Path(__file__).parent.parent
 Returned = TypeVar("Returned")
 
@@ -28,28 +25,8 @@ def by_the_clock(seconds: float) -> float:
     return 2 + 5 * seconds
 
 
-class _Watchdog(Thread):
-    """A thread that ends this process, with a traceback of where it is, if a call does not return.
-
-    A timer of `faulthandler` runs out without Python's help, so that code which never yields is ended too.
-    """
-
-    calls, seconds = 0, 0.0
-    """How often a call has begun or ended, so that it is odd in a call; and the limit of the last call."""
-
-    def run(self) -> None:
-        """Start the timer again every second in which a call has begun or ended."""
-        seen = -1
-        while True:
-            if self.calls != seen:
-                seen = self.calls
-                limit = by_the_clock(self.seconds) + (0 if seen % 2 else BETWEEN)
-                faulthandler.dump_traceback_later(limit, exit=True, file=2)
-            time.sleep(1)
-
-
-watchdog = _Watchdog(daemon=True)
-"""It runs in the process of `spectheory certify`."""
+interrupts = False
+"""Whether a signal ends this process if a call does not return, as in the child of `spectheory certify`."""
 
 
 @contextmanager
@@ -61,11 +38,20 @@ def ends_are_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (Exception, KeyboardInterrupt):
-        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if _can_be_shown(error):
+            raise
+        raise CodeEndedError(f"the code under test raised {type(error).__name__}, which cannot be shown") from None
     except BaseException as error:
         ended = CodeEndedError(f"the code under test raised {error!r}: raise a subclass of Exception, or return")
         raise ended.with_traceback(error.__traceback__) from error
+
+
+def _can_be_shown(error: BaseException) -> bool:
+    try:
+        return isinstance(error, BaseException) and bool(f"{error} {error.__traceback__}")
+    except Exception:
+        return False
 
 
 def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Returned:
@@ -76,13 +62,14 @@ def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Return
         CodeEndedError: as `ends_are_errors`.
     """
     start = time.process_time()
-    watchdog.seconds = seconds
-    watchdog.calls += 1
+    if interrupts:
+        signal.setitimer(signal.ITIMER_REAL, by_the_clock(seconds))
     try:
         with ends_are_errors():
             returned = call(*given)
     finally:
-        watchdog.calls += 1
+        if interrupts:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     if time.process_time() - start > seconds:
         raise TimeoutError(f"did not return within {seconds:g} seconds of processor time")
     return returned

@@ -10,12 +10,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Self
 
 import numpy as np
 
-from spectheory.certify.play import Play, length_of_two_cycles, spread_ids
+from spectheory.certify.play import (
+    IDS,
+    WIDE,
+    WIDE_TV,
+    Play,
+    length_of_two_cycles,
+    markov,
+    spread_ids,
+    weighted,
+)
 from spectheory.certify.rows import PLACEHOLDER, drawn, padded, rows_of_indices
 from spectheory.core.arrays import Vector
 from spectheory.core.checks import check_whole
@@ -70,7 +79,7 @@ class SglangInputs(Inputs):
         uniform_samples: (n, D) uniform numbers, above 0 and below 1.
         uniform_samples_for_final_sampling: (n,) uniform numbers, above 0 and below 1.
         target_probs: (n, D, size) the target's distribution after each node.
-        draft_probs: (n, D, size) zeros, which the sampler may overwrite.
+        draft_probs: (n, D, size) zeros, which the sampler may overwrite, or the draft's distribution after each node.
         num_speculative_tokens: largest number of tokens that a row can emit.
     """
 
@@ -95,36 +104,69 @@ class EagleInputs(Inputs):
         candidates: (m, depth + 1) their ids, -1 after the leaf.
         logits: (m, depth + 1, size) logarithms of the target's distribution after each node. After the leaf of a path,
             it is that of the last node, as the index -1 gives it.
+        draft_probs: (D, size) the draft's distribution after each node, for functions that take it.
     """
 
     tree_candidates: Any
     retrieve_indices: Any
     candidates: Any
     logits: Any
+    draft_probs: Any
+
+
+WORLDS: dict[str, tuple[World, dict[str, Any]]] = {
+    "acceptance shows": (World.constant(weighted(1, 1, 1), weighted(18, 1, 1)), {"vocab_size": 3}),
+    "zeros in p": (
+        markov([(1, 1, 0), (0, 1, 1), (2, 0, 2)], [(1, 2, 3), (3, 1, 2), (2, 3, 1)]),
+        {"vocab_size": 3, "contexts": ((), (1, 2))},
+    ),
+    f"ids up to {IDS[-1]:,}, within {WIDE_TV:g}": (
+        WIDE,
+        {"vocab_size": len(IDS), "size": IDS[-1] + 1, "length": 2, "batch": 16, "tv": WIDE_TV},
+    ),
+}
+"""Worlds for the samplers of engines, with options of their plays.
+
+In the first one the tokens show which drafts were accepted, and so noise that rows share. In the second one the rows of
+a batch differ.
+"""
+TREE = Tree([-1, 0, 0, 0, 1, 1, 2, 4])
+"""Three children, cousins and a third level."""
 
 
 def vllm_play(
     sample: Callable[[VllmInputs, np.random.Generator], Any],
-    world: World,
+    world: World | None = None,
     *,
     depth: int = 3,
     one_hot: bool = False,
     **options: Any,
-) -> Play:
-    """A play of a sampler that takes drafts in vLLM's layout. Rows have from 0 to `depth` drafted tokens, by chance.
+) -> list[Play]:
+    """Plays of a sampler that takes drafts in vLLM's layout. Rows have from 0 to `depth` drafted tokens, by chance.
 
     Args:
         sample: function (inputs, rng) -> (n, max_spec_len + 1) emitted ids, -1 after the last one of each row.
-        world: world with the distributions of target and draft. Its target is what the sampler should reproduce.
+        world: world with the distributions of target and draft; None for each of `WORLDS`. Its target is what the
+            sampler should reproduce.
         depth: largest number of drafted tokens of a row.
         one_hot: whether the drafts are given without probabilities, as those of an n-gram drafter.
-        options: `vocab_size`, the number of tokens V of the world; `size`, the vocabulary of the sampler, over which
-            they are spread (`spread_ids`), by default V; `given`, the target's distributions as the sampler gets them
-            if it processes them itself, by default `world.p`; `contexts`, in which the sampler is tested; `length`, the
-            number of tokens that are compared, by default enough for two cycles; `batch`, the number of rows in one
-            call, by default 64; `name`, the name of the world in the certificate.
+        options: `vocab_size`, the number of tokens V of a given world; `size`, the vocabulary on which they are spread,
+            by default 9,001, and once 70,001 without a given world; `given`, the target's distributions as the sampler
+            gets them if it processes them itself; `contexts`; `length`, the number of tokens that are compared, by
+            default enough for two cycles; `batch`, the number of rows in one call, by default 64; `name` of the world.
     """
     check_whole("depth", depth, 1, ": it is the largest number of drafted tokens")
+    return _plays(partial(_vllm_play, sample, depth, one_hot), world, options)
+
+
+def _plays(play: Callable[..., Play], world: World | None, options: dict[str, Any]) -> list[Play]:
+    """`play(world, **options)`, or one in each of `WORLDS`."""
+    if world is not None:
+        return [play(world, **options)]
+    return [play(one, **{"name": name, **own, **options}) for name, (one, own) in WORLDS.items()]
+
+
+def _vllm_play(sample: Callable[..., Any], depth: int, one_hot: bool, world: World, **options: Any) -> Play:
     drafter = _Drafter(world, Tree.chain(depth), **options)
 
     def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -150,9 +192,14 @@ def vllm_play(
 
 
 def sglang_play(
-    sample: Callable[[SglangInputs, np.random.Generator], Any], world: World, *, tree: Tree, **options: Any
-) -> Play:
-    """A play of a sampler that takes trees in SGLang's layout.
+    sample: Callable[[SglangInputs, np.random.Generator], Any],
+    world: World | None = None,
+    *,
+    tree: Tree = TREE,
+    with_q: bool = False,
+    **options: Any,
+) -> list[Play]:
+    """Plays of a sampler that takes trees in SGLang's layout.
 
     The children of a node are different tokens, drawn from q without replacement. Row 0 has the whole tree, the others
     its first nodes, as many as chance decides. The uniform numbers are never exactly 0, at which a sampler that accepts
@@ -162,10 +209,15 @@ def sglang_play(
         sample: function (inputs, rng) -> (predict, accept_index): (n * D,) ids, in which the entry of an accepted node
             is the token after it, and (n, num_speculative_tokens) the accepted nodes in the numbers of
             `retrieve_index`, the root first, -1 after the last one. Further results are ignored.
+        world: as in `vllm_play`.
         tree: tree of each row.
-        world: world with the distributions of target and draft.
+        with_q: whether `draft_probs` has the draft's distribution after each node.
         options: as those of `vllm_play`.
     """
+    return _plays(partial(_sglang_play, sample, tree, with_q), world, options)
+
+
+def _sglang_play(sample: Callable[..., Any], tree: Tree, with_q: bool, world: World, **options: Any) -> Play:
     drafter, count = _Drafter(world, tree, **options), tree.budget + 1
 
     def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -180,7 +232,7 @@ def sglang_play(
                 links[:, at] = np.where(after < kept, after, PLACEHOLDER)
         candidates = np.where(np.arange(count) < kept[:, None], drafter.ids[tokens], 0)
         candidates[:, 0] = np.maximum(contexts[:, -1], 0)
-        target_probs = np.stack([drafter.widened(drafter.given, of) for of in texts], axis=1)
+        target_probs = drafter.at_nodes(drafter.given, texts)
         inputs = SglangInputs(
             candidates=candidates,
             retrieve_index=np.arange(rows * count).reshape(rows, count),
@@ -189,7 +241,7 @@ def sglang_play(
             uniform_samples=_uniform(rng, (rows, count)),
             uniform_samples_for_final_sampling=_uniform(rng, (rows,)),
             target_probs=target_probs,
-            draft_probs=np.zeros_like(target_probs),
+            draft_probs=drafter.at_nodes(drafter.q, texts) if with_q else np.zeros_like(target_probs),
             num_speculative_tokens=tree.max_depth + 1,
         )
         predict, accepted = sample(inputs, rng)[:2]
@@ -199,20 +251,29 @@ def sglang_play(
 
 
 def eagle_play(
-    evaluate: Callable[[EagleInputs, np.random.Generator], Any], world: World, *, tree: Tree, **options: Any
-) -> Play:
-    """A play of a function that takes one tree in EAGLE's layout. EAGLE verifies one context a call.
+    evaluate: Callable[[EagleInputs, np.random.Generator], Any],
+    world: World | None = None,
+    *,
+    tree: Tree = TREE,
+    **options: Any,
+) -> list[Play]:
+    """Plays of a function that takes one tree in EAGLE's layout. EAGLE verifies one context a call.
 
-    The children of a node are different tokens, drawn from q without replacement. They are verified as one-hot drafts.
+    The children of a node are different tokens, drawn from q without replacement.
 
     Args:
         evaluate: function (inputs, rng) -> (best candidate, accept length, sample_p): a path, the number of its drafted
             tokens that are accepted, and weights (size,) of the token after them, which is drawn here.
+        world: as in `vllm_play`.
         tree: tree of each step.
-        world: world with the distributions of target and draft.
         options: as those of `vllm_play`, without `batch`.
     """
-    drafter, paths = _Drafter(world, tree, batch=None, **options), _paths(tree)
+    return _plays(partial(_eagle_play, evaluate, tree), world, options)
+
+
+def _eagle_play(evaluate: Callable[..., Any], tree: Tree, world: World, **options: Any) -> Play:
+    options["batch"] = None
+    drafter, paths = _Drafter(world, tree, **options), _paths(tree)
 
     def step(context: Context, rng: np.random.Generator) -> list[int]:
         texts, tokens = drafter.grown([context], rng)
@@ -222,7 +283,8 @@ def eagle_play(
             tree_candidates=ids,
             retrieve_indices=paths,
             candidates=np.where(paths >= 0, ids[paths], PLACEHOLDER),
-            logits=_logs(drafter.widened(drafter.given, [text for (text,) in texts]))[paths],
+            logits=_logs(drafter.at_nodes(drafter.given, texts)[0])[paths],
+            draft_probs=drafter.at_nodes(drafter.q, texts)[0],
         )
         best, accepted, weights = (np.asarray(found) for found in evaluate(inputs, rng))
         path = inputs.candidates[int(best)]
@@ -241,20 +303,21 @@ class _Drafter:
         tree: Tree,
         *,
         vocab_size: int,
-        size: int | None = None,
+        size: int = 9_001,
         given: Callable[[Context], Vector] | None = None,
         contexts: Sequence[Context] = ((),),
         length: int | None = None,
         batch: int | None = 64,
         name: str = "",
+        tv: float | None = None,
     ) -> None:
         self.p, self.q, self.given = cache(world.p), cache(world.q), cache(given or world.p)
-        self.tree, self.size = tree, size or vocab_size
+        self.tree, self.size = tree, size
         ids = spread_ids(vocab_size, self.size)
         self.ids, self._token_of = np.array(ids), dict(zip(ids, range(vocab_size), strict=True))
         length = length or length_of_two_cycles(tree.max_depth + 1, vocab_size)
         contexts = [tuple(context) for context in contexts]
-        self.play = lambda step: Play(name, step, world.p, contexts, length, vocab_size, batch, ids)
+        self.play = lambda step: Play(name, step, world.p, contexts, length, vocab_size, batch, ids, tv)
 
     def grown(self, contexts: Any, rng: np.random.Generator) -> tuple[list[list[Context]], np.ndarray]:
         """One draft after each context: the texts at each node, by node and row, and its (rows, nodes) tokens.
@@ -274,6 +337,10 @@ class _Drafter:
                     chosen: list[int] = order[:, rank].tolist()
                     texts[child] += [(*before, one) for before, one in zip(texts[node], chosen, strict=True)]
         return texts, tokens
+
+    def at_nodes(self, distribution: Callable[[Context], Vector], texts: Sequence[Sequence[Context]]) -> np.ndarray:
+        """(rows, nodes, size) float32 distributions after the texts at each node."""
+        return np.stack([self.widened(distribution, of) for of in texts], axis=1)
 
     def widened(self, distribution: Callable[[Context], Vector], texts: Sequence[Context]) -> np.ndarray:
         """(n, size) float32 distributions after the texts, on the ids."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from spectheory.certify.betting import Joint
+from spectheory.certify.guard import within
 from spectheory.core.arrays import Vector
 from spectheory.core.chance import draw
 from spectheory.core.checks import check_whole
+from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.world import Context, DrawPolicy, World
+from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
 
@@ -40,6 +42,7 @@ class Play:
             tokens: an array (n, m) filled up with -1 at the end of each row, or n sequences.
         ids: (V,) token ids that the step uses instead of 0 to V - 1, in contexts and in what it emits. Spread over a
             large vocabulary (`spread_ids`), they reach all blocks of a kernel.
+        tv: the total variation that is allowed in this world; None for that of the test.
     """
 
     world: str
@@ -50,6 +53,7 @@ class Play:
     vocab_size: int
     batch: int | None = None
     ids: Sequence[int] | None = None
+    tv: float | None = None
 
     def joint(self, context: Context) -> Joint:
         """The target's joint distribution after a context."""
@@ -101,13 +105,7 @@ class Play:
 
 
 def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
-    """`vocab_size` ids, spread evenly over a vocabulary of `size` tokens, its first and its last id among them.
-
-    A kernel that works on blocks of ids thus meets tokens in all blocks but the smallest ones.
-
-    Raises:
-        InputError: the vocabulary is too small.
-    """
+    """`vocab_size` ids, spread evenly over a vocabulary of `size` tokens, its first and its last id among them."""
     check_whole("vocab_size", vocab_size, 2)
     check_whole("size", size, vocab_size, ": it is the vocabulary of the step", most=LARGEST_ID)
     return tuple(int(one) for one in np.linspace(0, size - 1, vocab_size).round())
@@ -126,7 +124,9 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, 
     verify = verifier.sample if isinstance(verifier, Verifier) else verifier
 
     def step(context: Context, rng: Any) -> Sequence[int]:
-        here = World(lambda text: world.p((*context, *text)), lambda text: world.q((*context, *text)))
+        here = World(
+            lambda text: np.array(world.p((*context, *text))), lambda text: np.array(world.q((*context, *text)))
+        )
         draft = policy.grow(here, rng)
         node, token = verify(draft, here.target(draft), rng)
         return (*draft.context(node), token)
@@ -146,51 +146,119 @@ def max_depth(policy: DrawPolicy) -> int:
     return next(depth for depth in itertools.count() if not policy.draws(depth, 1))
 
 
-TOKENS = 3
-"""Vocabulary size of all worlds. It is small, so that few cells share the runs."""
+WEIGHTS = 0, 1, 2, 3, 4
+"""Weights of tokens before they are divided by their sum."""
+SECONDS = 10.0
+"""Maximum processor time of one call of a step that is tried."""
+IDS = 0, 5_000, 40_000, 70_000
+"""Ids of the tokens of a world for code that reads a part of a vocabulary, or holds ids in a small type."""
 
-Rows = tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]
-"""Row t has the weights of the next token after token t."""
+
+def weighted(*weights: Any) -> Vector:
+    """Weights over their sum."""
+    return np.array(weights, float) / sum(weights)
 
 
-WORLDS: dict[str, tuple[Rows, Rows]] = {
-    "zeros in p and q": (((1, 1, 0), (0, 1, 1), (2, 0, 2)), ((0, 1, 3), (0, 2, 4), (3, 0, 1))),
-    "zeros in q": (((1, 1, 3), (2, 3, 3), (4, 2, 1)), ((1, 0, 1), (0, 4, 3), (4, 4, 0))),
-    "narrow q": (((3, 2, 2), (0, 1, 3), (1, 2, 3)), ((0, 3, 4), (3, 0, 1), (0, 0, 4))),
-    "few zeros": (((4, 4, 3), (3, 1, 2), (1, 2, 2)), ((1, 3, 1), (1, 4, 0), (3, 2, 4))),
-    "small probabilities": (((78, 19, 3), (3, 78, 19), (19, 3, 78)), ((19, 78, 3), (78, 3, 19), (3, 78, 19))),
+def random_world(size: int, seed: int, *, start: Sequence[Vector] = (), agree: int = 0) -> World:
+    """A world of `size` tokens: p and q depend on the last two tokens, and most have zeros.
+
+    `start` has p and q at the start. In contexts of fewer than `agree` tokens p and q are equal, and drafts are kept.
+    """
+
+    @cache
+    def pair(context: Context, is_early: bool) -> Sequence[Vector]:
+        if start and not context:
+            return start
+        rng = np.random.default_rng([seed, *(token + 1 for token in context)])
+        found = [rng.choice(WEIGHTS[1:] if is_early else WEIGHTS, size) for _ in range(2)]
+        p, q = (weighted(*(one if one.any() else one + 1)) for one in found)
+        return (p, p) if is_early else (p, q)
+
+    return World(lambda c: pair(c[-2:], len(c) < agree)[0], lambda c: pair(c[-2:], len(c) < agree)[1])
+
+
+def markov(p: Sequence[Sequence[int]], q: Sequence[Sequence[int]]) -> World:
+    """A world whose distributions depend on the last token: row t has the weights after token t."""
+    return World.markov(np.array([weighted(*row) for row in p]), np.array([weighted(*row) for row in q]))
+
+
+MANY = World.table(
+    {
+        (): (weighted(*[8] * 3, *[2] * 9), weighted(*[1, 4, 7] * 4)),
+        **{(token,): (np.eye(12)[-1 - token], weighted(*[1] * 12)) for token in range(12)},
+    }
+)
+"""Twelve tokens, most of which have a small probability of p; after one of them, p is one-hot."""
+WORLDS: dict[str, tuple[World, int, tuple[int, ...]]] = {
+    "zeros in q": (markov([(1, 1, 3), (2, 3, 3), (4, 2, 1)], [(1, 0, 1), (0, 4, 3), (4, 4, 0)]), 3, (2, 1)),
+    "few zeros": (markov([(4, 4, 3), (3, 1, 2), (1, 2, 2)], [(1, 3, 1), (1, 4, 0), (3, 2, 4)]), 3, (1, 1, 1)),
+    "a node of four children": (random_world(4, 2), 4, (4,)),
+    "a chain of five": (random_world(2, 8, agree=3), 2, (1, 1, 1, 1, 1)),
+    "three siblings with children": (random_world(3, 4, start=(weighted(1, 1, 4), weighted(1, 1, 1))), 3, (3, 1)),
+    "twelve tokens": (MANY, 12, (1,)),
 }
-"""Weights of p and q in Markov worlds that start after token 0.
+"""Worlds of a black-box test, the number of their tokens, and the draws at each depth of the drafts in them.
 
-The first four were chosen by exact total variations: each wrong rule of the zoo is far off in one of them.
+They were chosen by exact total variations: each wrong rule of the zoo is far off in one of them.
 """
 
 
-def worlds_of(seed: int) -> dict[str, World]:
-    """The worlds of a black-box test by name: `WORLDS`, and one with random distributions."""
-    given = {
-        name: tuple(np.array(w, float) / np.sum(w, axis=1, keepdims=True) for w in of) for name, of in WORLDS.items()
-    }
-    rng = np.random.default_rng(seed)
-    given[f"random, seed {seed}"] = tuple(rng.dirichlet(np.ones(TOKENS), TOKENS) for _ in range(2))
-    return {name: World.markov(p, q) for name, (p, q) in given.items()}
+def plays_of(given: Any, policies: Sequence[DrawPolicy], rule: DrawRule) -> list[Play]:
+    """A verifier in each world of `WORLDS` and with ids of a large vocabulary, compared on two cycles.
+
+    Its drafts grow by `policies` in turn, if there are any. A verifier that refuses a tree gets chains of that depth.
+    """
+    found = []
+    for i, (name, (world, size, counts)) in enumerate(WORLDS.items()):
+        policy = policies[i % len(policies)] if policies else _accepted(given, counts, rule, world)
+        length = length_of_two_cycles(max_depth(policy) + 1, size)
+        found.append(Play(name, as_step(given, policy, world), world.p, ((),), length, size))
+    return [*found, wide_play(given, policies[0] if policies else _accepted(given, (2, 1), rule, WIDE))]
 
 
-def plays_of(given: Any, policy: DrawPolicy, seed: int) -> Sequence[Play]:
-    """A verifier on drafts of `policy` in each world, compared on as many tokens as two cycles need."""
-    length = length_of_two_cycles(max_depth(policy) + 1, TOKENS)
-    return [
-        Play(name, as_step(given, policy, world), world.p, ((),), length, TOKENS)
-        for name, world in worlds_of(seed).items()
-    ]
+WIDE = World.constant(weighted(4, 2, 4, 10), weighted(1, 17, 1, 1))
+"""A world for ids of a large vocabulary: most drafts are rejected, and most corrections have a large id."""
 
 
-def length_of_two_cycles(longest: int, vocab_size: int) -> int:
+def wide_play(given: Any, policy: DrawPolicy) -> Play:
+    """A verifier whose tokens are ids of a large vocabulary: distributions are 0 on all ids but `IDS`."""
+
+    def widened(distribution: Vector) -> Vector:
+        found = np.zeros(IDS[-1] + 1)
+        found[list(IDS)] = distribution
+        return found
+
+    step = as_step(given, policy, World.constant(widened(WIDE.p(())), widened(WIDE.q(()))))
+    name = f"ids up to {IDS[-1]:,}, within {WIDE_TV:g}"
+    return Play(name, step, WIDE.p, ((),), max_depth(policy) + 1, len(IDS), ids=IDS, tv=WIDE_TV)
+
+
+WIDE_TV = 0.2
+"""Allowed total variation with ids of a large vocabulary, where runs are slow and faults are large."""
+
+
+def _accepted(given: Any, counts: tuple[int, ...], rule: DrawRule, world: World) -> DrawPolicy:
+    """A tree with these draws, or else a chain or two paths, if the verifier refuses it."""
+    chain = Levels((1,) * len(counts), rule)
+    for policy in (Levels(counts, rule), chain, Paths(2, 2, rule=rule)):
+        step = as_step(given, policy, world)
+        try:
+            for number in range(20):
+                within(SECONDS, step, (), np.random.default_rng(number))
+        except ValueError:
+            continue
+        except Exception:
+            return policy
+        return policy
+    return chain
+
+
+def length_of_two_cycles(longest: int, vocab_size: int, most: int = MOST_CELLS) -> int:
     """The number of tokens to compare if a cycle emits up to `longest`: one more, so that a second cycle shows.
 
-    It is less if the joint distribution would have more than `MOST_CELLS` cells.
+    It is less if the joint distribution would have more than `most` cells.
     """
     length = longest + 1
-    while length > 1 and vocab_size**length > MOST_CELLS:
+    while length > 1 and vocab_size**length > most:
         length -= 1
     return length

@@ -1,7 +1,7 @@
 """Certificates of objects that are given by name, in a child process that leaves one JSON answer in a file.
 
 Code that ends its process, whatever its exit status, leaves no answer, and a call that does not return is ended by the
-child's watchdog. What the code prints goes to standard error.
+signal. What the code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -13,27 +13,23 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from spectheory.certify import guard
 from spectheory.certify.certificate import Certificate, StepCertificate
-from spectheory.certify.exact import certify_verifier
-from spectheory.certify.guard import CodeEndedError, by_the_clock, ends_are_errors, watchdog, within
-from spectheory.certify.play import Play, as_step, plays_of, worlds_of
+from spectheory.certify.exact import CASES, certify_verifier
+from spectheory.certify.guard import by_the_clock, within
+from spectheory.certify.play import Play, plays_of
 from spectheory.certify.step import certify_in_worlds
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.core.plugins import require_usable
-from spectheory.core.world import DrawPolicy, Levels, Paths
+from spectheory.core.world import DrawPolicy, Levels
 from spectheory.otlp import Solver, solvers
 from spectheory.verify import Verifier, verifiers
 
@@ -48,23 +44,14 @@ def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.json"
         command = [sys.executable, "-c", START, json.dumps(sys.path), str(file), name, json.dumps(options)]
-        with subprocess.Popen(command, stdout=2, start_new_session=True) as process:
-            try:
-                status = process.wait()
-            finally:
-                process.kill()
-                if hasattr(os, "killpg"):
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.killpg(process.pid, signal.SIGKILL)
-        answer = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-    if answer is None:
+        status = subprocess.run(command, stdout=2, check=False).returncode
+        answer = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if not answer:
         raise InputError(
             f"the process of the code under test ended with status {status} before a verdict was reached: remove what "
-            "ends it, such as os._exit; or, if a traceback with Timeout is above, a call did not return within "
+            "ends it, such as os._exit; or, if the status is -14, a call did not return within "
             f"{by_the_clock(options['seconds']):g} seconds by the clock: correct the code, or raise --seconds"
         )
-    if "missing" in answer:
-        raise ModuleNotFoundError(answer["error"], name=answer["missing"])
     if "error" in answer:
         raise InputError(answer["error"])
     return answer
@@ -72,38 +59,24 @@ def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def answer_of(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """The answer of `certify_named(name, **options)`: "verdict", "lines" and "json" of the certificate."""
-    found = certify_named(name, **options, progress=_Progress())
+    found = certify_named(name, **options)
     return {"verdict": found.verdict.name, "lines": found.lines(), "json": found.to_json()}
 
 
 def child(file: str, name: str, options: str) -> None:
     """Certify, and write the answer or the error to `file`."""
-    watchdog.start()
+    guard.interrupts = hasattr(signal, "setitimer")
     owner = os.getpid()
     try:
-        with ends_are_errors():
+        with guard.ends_are_errors():
             answer = answer_of(name, json.loads(options))
-    except (ValueError, ImportError, OSError, CodeEndedError) as error:
+    except (ValueError, ImportError, OSError, guard.CodeEndedError) as error:
         answer = {"error": str(error)}
-        if isinstance(error, ModuleNotFoundError):
-            answer["missing"] = error.name or ""
     except (Exception, KeyboardInterrupt) as error:
         traceback.print_exc()
         answer = {"error": f"the code under test raised {type(error).__name__} before a verdict was reached: {error}"}
     if os.getpid() == owner:  # not in a fork that the code under test has made
         write_whole(Path(file), json.dumps(answer))
-
-
-class _Progress:
-    """Progress on standard error: a line every ten seconds in a terminal, else one a minute."""
-
-    def __init__(self) -> None:
-        self.told = time.monotonic()
-
-    def __call__(self, done: int, what: str) -> None:
-        if time.monotonic() > self.told + (10 if sys.stderr.isatty() else 60):
-            self.told = time.monotonic()
-            print(f"{done:,} {what} so far", file=sys.stderr, flush=True)
 
 
 def certify_named(
@@ -112,70 +85,51 @@ def certify_named(
     black_box: bool | None = None,
     rules: Sequence[str] = (),
     shapes: Sequence[Sequence[int]] = (),
-    cases: int = 300,
+    cases: int = CASES,
     alpha: float = 1e-6,
     tv: float = 0.02,
     max_samples: int = 1_000_000,
     seconds: float = 10.0,
     seed: int = 0,
-    progress: Callable[[int, str], None] = lambda done, what: None,
+    tolerance: float = 0.0,
 ) -> Certificate | StepCertificate:
     """Certify an object by its name, as the command `certify` does, whose help describes the options.
 
     A `Play` is a whole decoding step. `rules` and `shapes` are () for the object's own rules and for all small trees.
-    `progress` gets a number so far, and "worlds" or "runs".
 
     Raises:
         InputError: the object cannot be loaded, or cannot be certified in the requested way.
     """
     given = _load(name, 10 * seconds)
-    is_step = isinstance(given, Play)
+    steps = [given] if isinstance(given, Play) else given if isinstance(given, list) else []
     drawn = tuple(DrawRule[rule] for rule in rules)
     own = drawn or tuple(getattr(given, "rules", ())) or (DrawRule.IID,)
     policies: list[DrawPolicy] = [Levels(tuple(counts), rule) for counts in shapes for rule in own]
-    if black_box is False and is_step:
+    if black_box is False and steps:
         raise InputError(f"{name} is a step, which can only be sampled: leave out --exact")
-    if not black_box and not is_step:
+    if not black_box and not steps:
         found = certify_verifier(
             given, rules=drawn or None, policies=policies or None, cases=cases, seconds=seconds, seed=seed,
-            progress=lambda done: progress(done, "worlds"),
+            alpha=alpha, tolerance=tolerance,
         )  # fmt: skip
         if not found.cannot_replay or black_box is False:
             return found
         reason = (found.failure or "").splitlines()[0]
         print(f"{reason}; whole steps are tested as a black box instead", file=sys.stderr)
     subject = name
-    if is_step:
-        plays = [given]
+    if steps:
+        plays = steps
     else:
-        policy = policies[0] if policies else _shape_for(given, own[0], seconds, seed)
-        plays = plays_of(given, policy, seed)
-        subject += f" on {policy.name} by {policy.rule.name}"
+        plays = plays_of(given, policies, own[0])
+        subject += f" on {', '.join(policy.name for policy in policies) or 'several trees'} by {own[0].name}"
     try:
         return certify_in_worlds(
             plays, subject=subject, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
-            progress=lambda done, *_: progress(done, "runs"),
         )  # fmt: skip
     except ValueError:
         raise
     except Exception as error:  # from the target; the certificate reports errors of the step
         raise InputError(f"the target of {name} raised {type(error).__name__}: {error}") from error
-
-
-def _shape_for(given: Any, rule: DrawRule, seconds: float, seed: int) -> DrawPolicy:
-    """The first of three draft trees that the object does not refuse. The test will report its other errors."""
-    step_on = partial(as_step, given, world=next(iter(worlds_of(seed).values())))
-    shapes = [Levels((2, 1), rule), Levels((1, 1), rule), Paths(2, 2, rule=rule)]
-    for policy in shapes:
-        try:
-            for number in range(20):
-                within(seconds, step_on(policy), (), np.random.default_rng(number))
-        except ValueError:
-            continue
-        except Exception:
-            pass
-        return policy
-    return shapes[0]
 
 
 def _load(name: str, seconds: float) -> Any:

@@ -1,28 +1,22 @@
-"""Draws that do not go through `rng`: of `random`, of `numpy.random`, and of libraries with a replay of their own.
-
-An installed package registers the replay of a library in the entry-point group `spectheory.replays`, under the name of
-the module that the library imports as. It is loaded when the code under test has imported this module. A replay is a
-class without arguments: a context manager around all branches of a program, whose method `replayed(branch)` is a
-context manager around one branch, in which draws of the library are draws of `branch`.
-"""
+"""Draws that do not go through `rng`: of `random`, of `numpy.random`, and of PyTorch."""
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 
 from spectheory.core.chance import Branch, BranchError
-from spectheory.core.plugins import plugins
 
-GROUP = "spectheory.replays"
-"""The entry-point group."""
+LIBRARIES = {"torch": ("reference.torch_replay", "TorchReplay")}
+"""For each library, the module and the class of its replay: a context manager around all branches of a program, whose
+method `replayed(branch)` is a context manager around one branch. It is loaded when the code under test has imported the
+library."""
 
 
 class Replays:
@@ -34,7 +28,8 @@ class Replays:
 
     def __init__(self) -> None:
         self.libraries = imported()
-        self.each = [replay() for replay in map(_replay_of, self.libraries) if replay]
+        replays = [LIBRARIES[library] for library in self.libraries]
+        self.each = [getattr(importlib.import_module(module), name)() for module, name in replays]
         self.stack = ExitStack()
 
     def __enter__(self) -> Replays:
@@ -59,24 +54,13 @@ class Replays:
 
 
 def imported() -> tuple[str, ...]:
-    """The names of the libraries with a registered replay that are imported now."""
-    return tuple(name for name in _libraries() if name in sys.modules)
+    """The names of the libraries with a replay that are imported now."""
+    return tuple(name for name in LIBRARIES if name in sys.modules)
 
 
 def replaying_modules() -> tuple[str, ...]:
     """The beginnings of the names of modules of libraries that are imported, and of their replays."""
-    replays = [replay for replay in map(_replay_of, imported()) if replay]
-    return tuple(f"{name}." for name in (*imported(), *(replay.__module__.rpartition(".")[0] for replay in replays)))
-
-
-@cache
-def _libraries() -> tuple[str, ...]:
-    return tuple(sorted(entry_points(group=GROUP).names))
-
-
-@cache
-def _replay_of(library: str) -> Callable[[], Any] | None:
-    return next(iter(plugins(GROUP, entry_name=library)), None)
+    return tuple(f"{name}." for library in imported() for name in (library, LIBRARIES[library][0]))
 
 
 @contextmanager

@@ -1,21 +1,33 @@
-"""The small worlds and draft trees on which exact mode compares a verifier with the target.
+"""The worlds and draft trees on which exact mode compares a verifier with the target.
 
-All distributions are exact: object arrays of `fractions.Fraction`, most of them with small denominators.
+All distributions are object arrays of `fractions.Fraction`. Few tokens show faults of many kinds in few drafts; many
+tokens are for rules that keep the most probable ones.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
+from spectheory.certify.certificate import Case
+from spectheory.certify.play import max_depth
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths
 
+MOST_DRAFTS = 150
+"""Maximum number of drafts in one world. Deep nodes of a larger tree are drawn from fewer tokens."""
+SIZES = 2, 3
+"""Vocabulary sizes of the worlds of every policy."""
+MANY = 64
+"""Number of tokens of a world for rules that act on many tokens."""
+FEW = 3
+"""Number of tokens of q or of p in the worlds of many tokens, so that few drafts or outcomes are possible."""
 WEIGHTS = 0, 1, 2, 3, 4
 """Weights of tokens before they are divided by their sum."""
 SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
@@ -23,28 +35,78 @@ SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
 RELATIONS = *["any"] * 5, "equal", "disjoint", "disjoint"
 """How p and q of a context are related. Most rules are right where they are equal or disjoint."""
 
-Table = dict[Context, tuple[Vector, Vector]]
-"""(p, q) by context, as `World.table` takes it."""
 
-
-@lru_cache(maxsize=32)
-def tables(size: int, depth: int, count: int, seed: int) -> tuple[Table, ...]:
-    """`count` worlds of `size` tokens for drafts of up to `depth` tokens; the same arguments give the same worlds.
+def cases_of(policy: DrawPolicy, size: int, count: int, seed: int) -> Iterator[Case]:
+    """`count` random worlds of `size` tokens for a policy; the same arguments give the same worlds.
 
     In a context, p and q are any two distributions, equal ones, or ones of disjoint supports.
     """
-    rng = random.Random(f"{seed} {size} {depth}")
-    contexts = [c for length in range(depth + 1) for c in itertools.product(range(size), repeat=length)]
-    return tuple({context: _pair(size, rng) for context in contexts} for _ in range(count))
+    rng = random.Random(f"{seed} {size} {max_depth(policy)}")
+    drafted = drafted_of(policy, size)
+    for _ in range(count):
+        yield Case(policy, {c: _pair(size, rng, drafted[len(c)]) for c in _contexts(range(size), len(drafted) - 1)})
 
 
-def _pair(size: int, rng: random.Random) -> tuple[Vector, Vector]:
+def cases_of_many(policy: DrawPolicy, seed: int) -> Iterator[Case]:
+    """Worlds of many tokens for a policy of depth 1: many tokens of p; for a single draw, many tokens of q as well."""
+    rng = random.Random(seed)
+    few, every = rng.sample(range(MANY), FEW), range(MANY)
+    after = _on(rng, MANY, few[1:])
+    yield _many(policy, (_on(rng, MANY, every), _on(rng, MANY, few[: FEW + 1 - max_draws(policy)])), after)
+    if max_draws(policy) == 1:
+        yield _many(policy, (_on(rng, MANY, few), _on(rng, MANY, every)), after)
+
+
+def _many(policy: DrawPolicy, pair: tuple[Vector, Vector], after: Vector) -> Case:
+    """A world with `pair` at the start, and `after` for p and q after each token."""
+    return Case(policy, {(): pair, **{(token,): (after, after) for token in range(MANY)}})
+
+
+def plain_case(policy: DrawPolicy, size: int) -> Case:
+    """A case whose world has no zeros, and a residual on all tokens but one, which most wrong rules get wrong."""
+    weights = [range(1, size + 1), [size * size, *[1] * (size - 1)]]
+    p, q = (np.array([Fraction(weight, sum(of)) for weight in of], dtype=object) for of in weights)
+    return Case(policy, dict.fromkeys(_contexts(range(size), max_depth(policy)), (p, q)))
+
+
+def _contexts(tokens: Sequence[int], depth: int) -> Iterator[Context]:
+    return itertools.chain.from_iterable(itertools.product(tokens, repeat=length) for length in range(depth + 1))
+
+
+def drafted_of(policy: DrawPolicy, size: int) -> list[int]:
+    """For each depth, the largest number of tokens of q with which there are at most `MOST_DRAFTS` drafts."""
+    draws = draws_by_depth(policy)
+    drafted = [size] * (len(draws) + 1)
+    while math.prod(one**count for one, count in zip(drafted, draws, strict=False)) > MOST_DRAFTS:
+        deepest = max(depth for depth in range(len(draws)) if drafted[depth] > 1)
+        drafted[deepest] -= 1
+    return drafted
+
+
+def draws_by_depth(policy: DrawPolicy) -> list[int]:
+    """Maximum number of draws at each depth, of all nodes together."""
+    nodes, found = 1, []
+    while policy.draws(len(found), 1):
+        nodes *= policy.draws(len(found), 1)
+        found.append(nodes)
+    return found
+
+
+def max_draws(policy: DrawPolicy) -> int:
+    """Maximum number of draws below one node."""
+    return max(policy.draws(depth, 1) for depth in range(max_depth(policy)))
+
+
+def _pair(size: int, rng: random.Random, drafted: int) -> tuple[Vector, Vector]:
     p, q = _distribution(size, rng), _distribution(size, rng)
     relation = rng.choice(RELATIONS)
-    if relation == "equal":
-        return p, p
     apart = q * (p == 0)
-    return (p, apart / apart.sum()) if relation == "disjoint" and apart.sum() else (p, q)
+    if relation == "disjoint" and apart.sum():
+        q = apart / apart.sum()
+    possible = np.flatnonzero(q).tolist()
+    kept = q * np.isin(range(size), rng.sample(possible, min(drafted, len(possible))))
+    q = kept / kept.sum()
+    return (q, q) if relation == "equal" else (p, q)
 
 
 def _distribution(size: int, rng: random.Random) -> Vector:
@@ -57,11 +119,21 @@ def _distribution(size: int, rng: random.Random) -> Vector:
     return np.array([Fraction(weight) / sum(weights) for weight in weights], dtype=object)
 
 
+def _on(rng: random.Random, size: int, tokens: Sequence[int]) -> Vector:
+    """A distribution of `size` tokens with random weights on some of them, a third of which are small."""
+    weights = [Fraction(0)] * size
+    for token in tokens:
+        weights[token] = Fraction(rng.choice(WEIGHTS[1:])) if rng.random() < 2 / 3 else rng.choice(SMALL_WEIGHTS)
+    return np.array(weights, dtype=object) / sum(weights)
+
+
 def shapes(rule: DrawRule) -> list[DrawPolicy]:
     """Small policies that draw by `rule`, the simplest first: single nodes, chains, trees, delayed and merged paths."""
-    widest = 2 if rule is DrawRule.HUB else 3
-    levels = [(1,), (2,), (1, 1), (widest,), (1, 2), (2, 1), (1, 1, 1), (2, 2), (1, 2, 1)]
-    found: list[DrawPolicy] = [Levels(counts, rule) for counts in dict.fromkeys(levels)]
+    if rule is DrawRule.HUB:
+        levels = [(1,), (2,), (1, 1), (1, 2), (2, 1), (2, 2), (1, 2, 1), (1, 1, 1, 1, 1)]
+    else:
+        levels = [(1,), (2,), (1, 1), (3,), (4,), (1, 2), (2, 1), (3, 1), (2, 2), (1, 2, 1), (1, 1, 1, 1, 1)]
+    found: list[DrawPolicy] = [Levels(counts, rule) for counts in levels]
     if rule in (DrawRule.IID, DrawRule.IID_APART):
         found += [Paths(2, 2, 0, rule), Paths(3, 1, 1, rule), Paths(2, 1, 1, rule), Paths(3, 2, 0, rule)]
-    return list(dict.fromkeys(found))
+    return found

@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from spectheory.certify.betting import log_mean, pooled
 from spectheory.certify.certificate import StepCertificate, Verdict
-from spectheory.certify.guard import ends_are_errors
-from spectheory.certify.play import Play
+from spectheory.certify.guard import ends_are_errors, within
+from spectheory.certify.play import Play, length_of_two_cycles
+from spectheory.certify.rows import padded
 from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Runs, Trial
 from spectheory.core.arrays import Vector
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
 
+MOST_TRIED = 500
+"""Maximum number of cells of the joint distribution if the length is not given."""
+SECONDS = 60.0
+"""Maximum processor time of one call."""
+TRIALS = 20
+"""Number of trial calls that show how many tokens a step emits."""
 CLEAR = 0.01
 """The dependence of the rows of a batch is described if its wealth alone reaches 1 / CLEAR."""
 Progress = Callable[[int, float, float], None]
@@ -30,51 +38,62 @@ def certify_step(
     *,
     vocab_size: int,
     contexts: Sequence[Context] = ((),),
-    length: int = 2,
-    cycles: int = 1,
+    length: int | None = None,
+    cycles: int = 2,
     batch: int | None = None,
     ids: Sequence[int] | None = None,
     **options: Any,
 ) -> StepCertificate:
     """Test by sampling whether a whole decoding step, drafter included, keeps the target's distribution.
 
-    The tested claim: in each context, the first `length` tokens have the target's joint distribution. If a step emits
-    fewer tokens, the target extends them.
+    The claim: in each context, the first `length` tokens have the target's joint distribution, after the target has
+    extended shorter outputs. LOSSY and WITHIN are wrong with probability at most alpha each (see `betting` and
+    `variation_bound`; the latter assumes independent runs). UNDECIDED: `max_samples` runs gave no verdict, or the step
+    could not be run.
 
-    - LOSSY: the wealth won by betting against the claim reached 1 / alpha. The probability of this verdict for a
-      correct step is at most alpha (see `betting`).
-    - WITHIN: the total variation is below `tv` in every context. If the runs are independent, the probability of this
-      verdict for a step with a total variation of `tv` or more is at most alpha (see `variation_bound`).
-    - UNDECIDED: `max_samples` runs gave neither verdict, or the step could not be run.
-
-    With `batch`, the step gets many contexts in one call, and the claim is also that the rows of a call are independent
-    of each other (see `betting.Pairs`). A fault in one row of a batch is seen in one of `batch` runs: test a small
-    batch too.
+    With `batch`, the claim is also that the rows of a call are independent of each other (see `betting.Pairs`). A fault
+    in one row of a batch is seen in one of `batch` runs: test a small batch too.
 
     Args:
-        step: function (context, rng) -> tokens that one step emits, at least 1. Tokens after the first `length` are
-            ignored. The step may ignore `rng` and use another random source, as long as its runs differ. With `batch`,
-            it is a function (contexts, rng) -> rows, see `Play`.
-        target: function context -> (V,) distribution of the next token. It is called for all prefixes shorter than
-            `length`.
+        step: function (context, rng) -> tokens that one step emits, at least 1. It may use another random source, as
+            long as its runs differ. With `batch`, it is a function (contexts, rng) -> rows, see `Play`.
+        target: function context -> (V,) distribution of the next token.
         vocab_size: number of tokens V in the vocabulary.
         contexts: contexts in which the step is tested, each a tuple of tokens.
-        length: number of tokens whose joint distribution is compared. With one more than the depth of the drafts, every
-            bonus token is compared; with two more, so is a token of the second cycle after it.
+        length: number of tokens whose joint distribution is compared; None for one more than the step emits in some
+            trial calls, or fewer, but at least 2, in a large vocabulary.
         cycles: number of calls of the step in one run, each after the tokens that the calls before it emitted. With 2,
             random numbers that are reused from one call to the next are detected.
         batch: number of contexts in one call of the step; None for one context a call.
-        ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`. Contexts, target
-            and certificate still use 0 to V - 1.
+        ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`.
         options: `subject`, `alpha`, `tv`, `max_samples`, `seconds`, `seed` and `progress` of `certify_in_worlds`.
 
     Raises:
-        InputError: an argument is out of range, or the target does not return a distribution on the vocabulary. An
-            error of the step is not raised; it is `failure` in the certificate.
+        InputError: an argument is out of range, or the target does not return a distribution on the vocabulary.
         CodeEndedError: the target raised SystemExit.
     """
-    play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size, batch, ids)
+    texts = [tuple(context) for context in contexts]
+    play = Play("", step, target, texts, 2 if length is None else length, vocab_size, batch, ids)
+    if length is None:
+        play.check()
+        play = replace(play, length=_enough(play, options.get("seed", 0)))
     return certify_in_worlds([play], cycles=cycles, **options)
+
+
+def _enough(play: Play, seed: int) -> int:
+    """The number of tokens to compare for two cycles, by the longest of some trial runs."""
+    rng, longest = np.random.default_rng(seed), 1
+    for number in range(TRIALS):
+        context = play.in_ids(play.contexts[number % len(play.contexts)])
+        try:
+            if play.batch is None:
+                longest = max(longest, len(within(SECONDS, play.step, context, rng)))
+            else:
+                given = np.array([context] * play.batch).reshape(play.batch, -1)
+                longest = max(longest, padded(within(SECONDS, play.step, given, rng)).shape[1])
+        except Exception:  # the test reports it
+            break
+    return max(2, length_of_two_cycles(longest, play.vocab_size, MOST_TRIED))
 
 
 @ends_are_errors()
@@ -86,19 +105,17 @@ def certify_in_worlds(
     alpha: float = 1e-6,
     tv: float = 0.01,
     max_samples: int = 1_000_000,
-    seconds: float = 60.0,
+    seconds: float = SECONDS,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> StepCertificate:
     """Test a step in several worlds at once, as `certify_step` does in one.
 
-    All worlds share one level. Each run belongs to one world, so the wealths of the worlds are martingales, and so is
-    the mean of their mean and their product (see `betting.pooled`): it ever reaches 1 / alpha with probability at most
-    alpha if the step is correct in all worlds. WITHIN says that the total variation is below `tv` in every world: the
-    bound of each world has level alpha, and the verdict is wrong only if the bound of a world that is off is wrong.
+    All worlds share one level (see `betting.pooled`). WITHIN is wrong only if the bound of a world that is off is.
 
     Args:
-        plays: the step in each world, with a name of its own. All worlds and contexts get equally many runs.
+        plays: the step in each world, with a name of its own. A world with more evidence gets more runs, and one that
+            has passed gets no more.
         subject: name of the step in the certificate.
         cycles: see `certify_step`.
         alpha: maximum probability of either wrong verdict, over all worlds.
@@ -140,7 +157,6 @@ def certify_in_worlds(
         path=tuple(course.path),
         counts=dict(counts),
         seed=seed,
-        needed=course.needed(),
         failure=course.failure,
         dependence=course.dependence(),
         batch=max(play.batch or 0 for play in plays) or None,
@@ -149,44 +165,53 @@ def certify_in_worlds(
 
 
 class _Course:
-    """The test in progress.
-
-    Attributes:
-        path: (runs, log wealth) at each look.
-        bound: upper bound on the total variation in every context: the lowest so far, because all hold at once.
-        failure: error of the step that ended the test; empty if there is none.
-    """
+    """The test in progress: `path` as in the certificate, and for each play its number of looks and lowest bound."""
 
     def __init__(self, plays: list[Runs], max_samples: int, alpha: float, tv: float) -> None:
         self.plays, self.alpha, self.tv = plays, alpha, tv
         self.trials = [trial for runs in plays for trial in runs.trials]
-        self.singles = [runs for runs in plays if runs.play.batch is None]
-        self.batches = [runs for runs in plays if runs.play.batch is not None]
         self.pairs = [runs.pairs for runs in plays if runs.pairs]
+        self.limits = [max(tv, runs.play.tv or 0) for runs in plays]
         first = max([1, *(math.ceil((runs.play.batch or 1) / len(runs.trials)) for runs in plays)])
         self.looks = look_times(max_samples // len(self.trials), first)
         self.path: list[tuple[int, float]] = [(0, 0.0)]
-        self.bound, self.failure = 1.0, ""
+        self.bounds, self.turns, self.failure = [1.0] * len(plays), [0] * len(plays), ""
+
+    def going(self) -> list[int]:
+        """The plays that have neither passed nor used all runs."""
+        passed = [bound < most for bound, most in zip(self.bounds, self.limits, strict=True)]
+        return [i for i, turn in enumerate(self.turns) if turn < len(self.looks) and not passed[i]]
 
     def go_on(self, rng: np.random.Generator) -> None:
-        """Run the step in all contexts up to the next look, then update the wealth and the bound."""
-        runs = self.looks[len(self.path) - 1]
-        more = runs - self.trials[0].wager.runs
+        """Run plays up to their next look, then update the wealth and the bounds.
+
+        Three of four times, this is only the play with the most evidence so far.
+        """
+        going = self.going()
+        if len(self.path) % 4:
+            going = [max(going, key=lambda i: self._log_wealth_of(self.plays[i]))]
         try:
-            for batches in self.batches:
-                batches.run(more, rng)
-            for _ in range(more):
-                for single in self.singles:
-                    single.run(1, rng)
+            for i in going:
+                self.plays[i].run(self.looks[self.turns[i]] - self.plays[i].trials[0].wager.runs, rng)
         except (NeverEmittedError, BrokenStepError) as found:
             self.failure = str(found)
         for settled in (*self.trials, *self.pairs):
             settled.settle()
         never = any(trial.never for trial in self.trials)
         self.path.append((sum(trial.runs for trial in self.trials), math.inf if never else self._log_wealth()))
-        if not self.failure:
-            bounds = (variation_bound(t.variation(), runs, len(self.looks), self.alpha) for t in self.trials)
-            self.bound = min(self.bound, max(bounds))
+        for i in going if not self.failure else ():
+            found = [(trial.variation(), trial.runs) for trial in self.plays[i].trials]
+            pairs = self.plays[i].pairs
+            found += [(pairs.variation(), max(1, pairs.runs))] if pairs and self.plays[i].play.batch != 1 else []
+            bounds = (variation_bound(*one, len(self.looks), self.alpha) for one in found)
+            self.bounds[i] = min(self.bounds[i], max(bounds))
+            self.turns[i] += 1
+
+    @property
+    def bound(self) -> float:
+        """Upper bound on the total variation in all plays that have no limit of their own, or in all plays."""
+        common = [bound for bound, runs in zip(self.bounds, self.plays, strict=True) if runs.play.tv is None]
+        return max(common or self.bounds)
 
     def _log_wealth(self) -> float:
         """Log of the wealth over all contexts. The bets on pairs of rows have half of the capital if there are any.
@@ -196,6 +221,11 @@ class _Course:
         found = pooled([trial.wager.log_wealth() for trial in self.trials])
         return log_mean(np.array([found, self.log_pairs()])) if self.pairs else found
 
+    def _log_wealth_of(self, runs: Runs) -> float:
+        """Log of the larger wealth in a play: of the bets on its contexts, or on pairs of its rows."""
+        found = sum(trial.wager.log_wealth() for trial in runs.trials)
+        return max(found, runs.pairs.log_wealth()) if runs.pairs else found
+
     def log_pairs(self) -> float:
         """Log of the wealth of the bets on pairs of rows."""
         return pooled([pairs.log_wealth() for pairs in self.pairs]) if self.pairs else 0.0
@@ -203,34 +233,24 @@ class _Course:
     def dependence(self) -> str:
         """How rows of a batch depend on each other, if there is evidence for it; else empty."""
         clear = self.verdict is Verdict.LOSSY and self.log_pairs() >= -math.log(CLEAR)
-        return str(max(self.pairs, key=lambda pairs: pairs.log_wealth())) if clear else ""
+        return max(self.pairs, key=lambda pairs: pairs.log_wealth()).dependence() if clear else ""
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on the runs so far."""
         if self.path[-1][1] >= -math.log(self.alpha):
             return Verdict.LOSSY
-        return Verdict.WITHIN if self.bound < self.tv and not self.failure else Verdict.UNDECIDED
+        has_passed = all(bound < most for bound, most in zip(self.bounds, self.limits, strict=True))
+        return Verdict.WITHIN if has_passed and not self.failure else Verdict.UNDECIDED
 
     @property
     def is_over(self) -> bool:
         """Whether the test has a verdict, failed, or has used all runs."""
-        return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or len(self.path) > len(self.looks)
+        return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or not self.going()
 
     def worst(self) -> Trial | None:
         """The context with the strongest evidence against the step; None before the first run."""
         return max((t for t in self.trials if t.runs), key=lambda trial: trial.worst()[0], default=None)
-
-    def needed(self) -> int | None:
-        """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.
-
-        None if the test has a verdict or failed, or if the bound is not below 1 yet.
-        """
-        if self.verdict is not Verdict.UNDECIDED or self.failure or self.bound >= 1:
-            return None
-        needed = 1.1 * self.path[-1][0] * (self.bound / self.tv) ** 2
-        unit = 10 ** max(0, math.floor(math.log10(needed)) - 1)
-        return math.ceil(needed / unit) * unit
 
 
 def _check(plays: Sequence[Play], cycles: int, alpha: float, tv: float, max_samples: int) -> None:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from spectheory.certify.certificate import Case
 from spectheory.certify.guard import CodeEndedError, within
 from spectheory.certify.replays import Replays, imported
 from spectheory.core.chance import Branch, BranchError, branches
 from spectheory.core.coins import is_float
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.world import Context, DrawPolicy, World
+from spectheory.core.world import Context, World
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
 
@@ -72,13 +74,18 @@ DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
 class Subject:
     """A verifier as its distribution of (node, token) given (draft, p), and the rules for which it shall be lossless.
 
-    `states_distribution` is True if it computes its distribution itself; False if its draws are enumerated.
+    `sample` calls it with a random source; None if it computes its distribution itself.
     """
 
     name: str
     rules: tuple[DrawRule, ...]
     distribution_of: DistributionOf
-    states_distribution: bool
+    sample: Callable[..., tuple[int, int]] | None = None
+
+    @property
+    def states_distribution(self) -> bool:
+        """Whether it computes its distribution itself; else its draws are enumerated."""
+        return self.sample is None
 
 
 def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds: float) -> Subject:
@@ -86,8 +93,6 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
 
     A function can have its draw rules as an attribute `rules`. Without it, its rule is DrawRule.IID.
     """
-    if not 0 < seconds < float("inf"):
-        raise InputError(f"seconds must be finite and above 0, got {seconds}")
     given = given() if isinstance(given, type) else given
     name = getattr(given, "__name__", None) or repr(given)
     claimed = (rules,) if isinstance(rules, DrawRule) else tuple(rules or getattr(given, "rules", (DrawRule.IID,)))
@@ -95,9 +100,10 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
         raise InputError(f"rules of {name} must name at least one draw rule, got none")
     given = TopDown(given) if isinstance(given, Solver) else given
     if isinstance(given, Verifier):
-        return Subject(name, claimed, _distribution_of_verifier(given, seconds), states_distribution=True)
+        return Subject(name, claimed, _distribution_of_verifier(given, seconds))
     if callable(given):
-        return Subject(name, claimed, _distribution_of_sampler(given, seconds), states_distribution=False)
+        sample = partial(_checked_call, given, seconds)
+        return Subject(name, claimed, _distribution_of_sampler(sample, seconds), sample)
     raise InputError(
         f"certify needs a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}: "
         "make a Play of a whole step"
@@ -110,19 +116,21 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
         for node, stop in enumerate(outcome.stop):
             for token, share in enumerate(outcome.next_token[node]):
                 if (chance := stop * share) != 0:
+                    check_ending(node, token, draft)
                     yield Ending(node, token, chance, chance)
 
     return distribution_of
 
 
-def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> DistributionOf:
-    def call(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-        own = copy(draft)
-        object.__setattr__(own, "q", draft.q.copy())
-        node, token = map(index, within(seconds, verify, own, p.copy(), rng))
-        check_ending(node, token, draft)
-        return node, token
+def _checked_call(verify: Callable[..., Any], seconds: float, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+    own = copy(draft)
+    object.__setattr__(own, "q", draft.q.copy())
+    node, token = map(index, within(seconds, verify, own, p.copy(), rng))
+    check_ending(node, token, draft)
+    return node, token
 
+
+def _distribution_of_sampler(call: Callable[..., tuple[int, int]], seconds: float) -> DistributionOf:
     def returns_numbers(draft: Draft, p: Any, chance: Any) -> bool:
         """Whether calls with a generator of NumPy return: enough calls to see an error of probability `chance`."""
         if chance < LEAST_CHANCE:
@@ -137,13 +145,18 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
 
     def enumerated(draft: Draft, p: Any, replays: Replays) -> list[Ending]:
         def program(rng: Branch) -> tuple[Branch, int, int, Exception | None]:
+            found: tuple[Branch, int, int, Exception | None]
+            BranchError.latest = None
             try:
                 with replays.replayed(rng):
-                    return rng, *call(draft, p, rng), None
+                    found = rng, *call(draft, p, rng), None
             except (BranchError, TimeoutError, CodeEndedError):
                 raise
             except Exception as error:
-                return rng, 0, 0, error
+                found = rng, 0, 0, error
+            if BranchError.latest:  # the code has caught it, and went on in a way of its own
+                raise BranchError.latest
+            return found
 
         start, found = time.process_time(), []
         for (branch, node, token, error), chance in branches(program):
@@ -183,6 +196,24 @@ def _shared_generators() -> tuple[Any, ...]:
     state = np.random.get_state()  # noqa: NPY002
     of_torch = torch.random.get_rng_state().numpy().tobytes() if torch else b""
     return random.getstate(), state[1].tobytes(), state[2:], of_torch  # type: ignore[index]
+
+
+@contextmanager
+def own_generators() -> Iterator[None]:
+    """Context manager: the global generators are seeded, and have their old states at the end."""
+    torch, states = sys.modules.get("torch"), (random.getstate(), np.random.get_state())  # noqa: NPY002
+    state = torch.random.get_rng_state() if torch else None
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    if torch:
+        torch.manual_seed(0)
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        if torch:
+            torch.random.set_rng_state(state)
 
 
 def fractions(distributions: Any) -> np.ndarray:
@@ -238,14 +269,14 @@ class Difference:
     @property
     def total_variation(self) -> Any:
         """Half the sum of absolute differences; the smallest value that any output instead of errors could give."""
-        return (sum(abs(self.output[s] - self.target[s]) for s in self.target) - self.lost) / 2
+        return (sum(abs(x - self.target.get(s, 0)) for s, x in self.output.items()) - self.lost) / 2
 
     def shown(self, is_off: bool) -> tuple[Draft, Ending | None]:
         """A draft and an ending that show the fault: the most probable ones of the text that is emitted too often.
 
         Without `is_off`, they are those of `impossible`. A verifier that emits nothing has no ending.
         """
-        wanted = max(self.target, key=lambda s: (self.output[s] > 0, self.output[s] - self.target[s]))
+        wanted = max(self.output, key=lambda s: (self.output[s] > 0, self.output[s] - self.target.get(s, 0)))
         texts = [wanted[:i] for i in range(1, len(wanted) + 1)] if is_off or not self.impossible else [self.impossible]
         found: tuple[Draft, Ending | None] = self.verified[0].draft, None
         largest = (-1, 0)
@@ -257,12 +288,10 @@ class Difference:
         return found
 
 
-def compare(
-    distribution_of: DistributionOf, world: World, policy: DrawPolicy, length: int, arithmetic: Callable[[Any], Any]
-) -> Difference:
-    """Compare a verifier's output with the target, over all drafts of `policy` in `world`.
+def compare(distribution_of: DistributionOf, case: Case, arithmetic: Callable[[Any], Any]) -> Difference:
+    """Compare a verifier's output with the target, over all drafts of a case.
 
-    Outputs are extended by the target to `length` tokens. `arithmetic` makes the arrays that the verifier gets from the
+    Outputs are extended by the target to a common length. `arithmetic` makes the arrays that the verifier gets from the
     distributions of the world. The probabilities of drafts stay exact. NotADistributionError is raised if the verifier
     states what is no distribution; if its draws are enumerated, this is one of its errors, with its probability.
     """
@@ -270,9 +299,9 @@ def compare(
     impossible, lost, is_rounded = None, 0, False
     raised: list[Raised] = []
     verified: list[Verified] = []
-    for draft, chance in branches(lambda rng: policy.grow(world, rng)):
+    for draft, chance in branches(lambda rng: case.policy.grow(case.world, rng)):
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
-        p = arithmetic(world.target(draft))
+        p = arithmetic(case.world.target(draft))
         verified.append(Verified(seen, p, chance, list(distribution_of(seen, p))))
         failed = []
         for ending in verified[-1].endings:
@@ -280,27 +309,34 @@ def compare(
             if ending.error is not None:
                 failed.append(ending)
                 continue
-            check_ending(ending.node, ending.token, draft)
-            if ending.chance < 0 and ending.chance < -ROUNDING:
+            if not ending.chance >= 0 and not ending.chance >= -ROUNDING:
                 raise NotADistributionError(
-                    f"the verifier gives the negative probability {ending.chance} to node {ending.node}, token "
-                    f"{ending.token}"
+                    f"the verifier gives the probability {ending.chance} to node {ending.node}, token {ending.token}"
                 )
             text = ending.text(draft)
             emitted[text] = emitted.get(text, 0) + chance * ending.chance
-            if ending.chance == 0 and ending.given_zeros > ROUNDED and _probability(world, text) == 0:
+            if ending.chance == 0 and ending.given_zeros > ROUNDED and not _is_possible(case.world, text):
                 impossible = text
         if failed:
             here = sum(ending.chance for ending in failed)
             lost += chance * here
             raised.append(Raised(max(failed, key=lambda ending: ending.given_zeros), here, draft))
-    texts = itertools.product(range(len(world.p(()))), repeat=length)
-    target = {text: _probability(world, text) for text in texts}
-    output: dict[Context, Any] = dict.fromkeys(target, 0)
-    for text, chance in emitted.items():
-        for rest in itertools.product(range(len(world.p(()))), repeat=max(0, length - len(text))):
-            output[(*text, *rest)[:length]] += chance * _probability(world, (*text, *rest), len(text))
+    target = _extended({(): 1}, case)
+    output = dict.fromkeys(target, 0) | _extended(emitted, case)
     return Difference(output, target, impossible, raised, lost, is_rounded, verified)
+
+
+def _extended(emitted: dict[Context, Any], case: Case) -> dict[Context, Any]:
+    """Probability of each text of the common length, after the target has extended the emitted ones."""
+    found: dict[Context, Any] = {}
+    for text, chance in emitted.items():
+        found[text[: case.length]] = found.get(text[: case.length], 0) + chance
+    for length in range(case.length):
+        for text in [text for text in found if len(text) == length]:
+            chance, p = found.pop(text), case.world.p(text)
+            for token in np.flatnonzero(p).tolist():
+                found[(*text, token)] = found.get((*text, token), 0) + chance * p[token]
+    return found
 
 
 def check_ending(node: int, token: int, draft: Draft) -> None:
@@ -310,9 +346,6 @@ def check_ending(node: int, token: int, draft: Draft) -> None:
             raise NotADistributionError(f"the verifier returned {name} {given}, but it must be from 0 to {size - 1}")
 
 
-def _probability(world: World, text: Context, given: int = 0) -> Any:
-    """The target's probability of the tokens of `text` that follow its first `given` tokens."""
-    chance: Any = 1
-    for i in range(given, len(text)):
-        chance = chance * world.p(text[:i])[text[i]]
-    return chance
+def _is_possible(world: World, text: Context) -> bool:
+    """Whether the target emits this text with a positive probability."""
+    return all(world.p(text[:i])[token] > 0 for i, token in enumerate(text))

@@ -56,7 +56,7 @@ def assert_lossless(given: Any, **options: Any) -> Certificate:
     __tracebackhide__ = True
     certificate = certify_verifier(given, **options)
     _count()
-    if certificate.verdict is not Verdict.LOSSLESS:
+    if certificate.verdict.exit_status:
         raise AssertionError("\n".join(certificate.lines()))
     return certificate
 

@@ -25,8 +25,6 @@ Result = TypeVar("Result")
 
 COMPILED = np.dtype(np.float32), np.dtype(np.float64)
 """Number types that the compiled loop of `draw` takes without conversion."""
-NUMPY_TOLERANCE = 1.5e-8
-"""How far the sum of probabilities may be from 1 in `numpy.random.Generator.choice`."""
 MOST_OUTCOMES = 10_000
 """Maximum number of outcomes of one draw. A seed for another generator has more, and cannot be enumerated."""
 MOST_DRAWS = 10_000
@@ -214,9 +212,10 @@ class Branch:
         values = range(a) if isinstance(a, int | np.integer) else a
         weights = [1] * len(values) if p is None else list(p)
         if len(weights) != len(values) or any(not w >= 0 for w in weights):
-            raise InputError(f"choice needs one probability >= 0 for each of {len(values)} values, got {weights}")
-        if p is not None and abs(sum(weights) - 1) > NUMPY_TOLERANCE:
-            raise InputError(f"probabilities do not sum to 1: {weights}")
+            raise InputError(f"choice needs one probability >= 0 for each of {len(values)} values, got {p!r:.80}")
+        kind = p.dtype if isinstance(p, np.ndarray) and p.dtype.kind == "f" else float
+        if p is not None and abs(sum(weights) - 1) > np.finfo(kind).eps ** 0.5:
+            raise InputError(f"probabilities do not sum to 1: {p!r:.80}")
         if size is None:
             return values[self.pick(weights)]
         count = math.prod(np.atleast_1d(size).tolist())

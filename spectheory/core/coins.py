@@ -18,7 +18,17 @@ import numpy as np
 
 
 class BranchError(Exception):
-    """The program draws, or uses what it drew, in a way that cannot be enumerated."""
+    """The program draws, or uses what it drew, in a way that cannot be enumerated.
+
+    Attributes:
+        latest: the last one that was made, so that it is known even if the program caught it.
+    """
+
+    latest: BranchError | None = None
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        BranchError.latest = self
 
 
 EXACT = int, Fraction, np.integer
@@ -45,12 +55,13 @@ class Coin:
 
     Attributes:
         branch: the `Branch` that draws the outcomes of comparisons.
+        grid: u is a multiple of 1 / grid, rounded down; None for a real number.
         is_zero: whether u is exactly 0; None as long as nothing depends on it.
         flipped: whether the exponential number is -log(1 - u); None as long as none is used.
     """
 
-    def __init__(self, branch: Any) -> None:
-        self.branch = branch
+    def __init__(self, branch: Any, grid: int | None = None) -> None:
+        self.branch, self.grid = branch, grid
         self.low, self.high = Fraction(0), Fraction(1)
         self.is_zero: bool | None = None
         self.flipped: bool | None = None
@@ -61,12 +72,17 @@ class Coin:
 
     def settled_zero(self) -> bool:
         """Whether u is exactly 0. The first call draws this."""
+        if self.grid:
+            return self.below(Fraction(0), or_equal=True)
         if self.is_zero is None:
             self.is_zero = self.branch.fork([1, 0]) == 1
         return self.is_zero
 
     def below(self, threshold: Fraction, or_equal: bool) -> bool:
         """Whether u is < threshold, or <= threshold. If this is not known yet, the call draws it."""
+        if self.grid:
+            steps = math.floor(threshold * self.grid) + 1 if or_equal else math.ceil(threshold * self.grid)
+            threshold, or_equal = Fraction(steps, self.grid), False
         if threshold == 0:
             return or_equal and self.settled_zero()
         if self.is_zero or threshold <= self.low or threshold >= self.high:
@@ -82,6 +98,8 @@ class Coin:
 
     def as_exponential(self, flipped: bool) -> Coin:
         """Use -log(u), or -log(1 - u) if `flipped`; only one of them can be used."""
+        if self.grid:
+            raise BranchError(f"a logarithm of one of {self.grid} uniform numbers: use a larger number type")
         self.flipped = flipped if self.flipped is None else self.flipped
         if self.flipped != flipped:
             raise BranchError("the logarithms of a uniform number and of 1 minus it are both used")

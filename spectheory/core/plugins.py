@@ -21,7 +21,6 @@ def plugins(
     *,
     taken: Iterable[str] = (),
     name_of: Callable[[Any], str] = class_name,
-    entry_name: str | None = None,
 ) -> list[Any]:
     """Load the objects that installed packages register in an entry-point group, in order of their names.
 
@@ -35,12 +34,9 @@ def plugins(
         kind: the class of which each object must be an instance; None accepts any object.
         taken: names that no object may have, because this package has an object of that name.
         name_of: gives the name of an object.
-        entry_name: load only the entry point of this name; None loads all.
     """
     names, found = dict.fromkeys(taken, "spectheory"), []
     for entry in _entries(group):
-        if entry_name not in (None, entry.name):
-            continue
         try:
             loaded = _loaded(entry, kind)
             name = name_of(loaded)

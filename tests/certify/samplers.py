@@ -30,9 +30,9 @@ SMALL_LEVEL = {"alpha": 1e-2, "tv": 0.05, "cycles": 2}
 """A right step is called lossy with probability at most 1e-2; the seeds are fixed."""
 
 
-def certified(play: Play, max_samples: int, **options: Any) -> StepCertificate:
+def certified(plays: list[Play], max_samples: int, **options: Any) -> StepCertificate:
     given: dict[str, Any] = {"tv": 0.05, **options}
-    return certify_in_worlds([play], max_samples=max_samples, **given)
+    return certify_in_worlds(plays, max_samples=max_samples, **given)
 
 
 def plain(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -156,4 +156,4 @@ def evaluate(x: EagleInputs, rng: np.random.Generator, *, fault: str = "") -> tu
             return best, accepted, p
 
 
-PLAY = vllm_play(Rejection("wrong offset"), WORLD, vocab_size=4)
+PLAYS = vllm_play(Rejection("wrong offset"), size=50)

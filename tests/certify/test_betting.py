@@ -114,7 +114,7 @@ def test_every_bet_is_fair(size: int, length: int, zeros: bool) -> None:
     possible = ~np.array(joint.impossible)
     past = [rng.integers(0, 9, joint.nodes) * possible * 1.0 for _ in range(2)]
     for distribution in rules:
-        before, after = bet(joint, *past), np.zeros(2 + 2 * (2 * length - 1))
+        before, after = bet(joint, *past), np.zeros(2 + length)
         for node in np.flatnonzero(distribution):
             wager = bet(joint, *past, np.eye(joint.nodes)[node])
             gained = np.append(wager.logs() - before.logs(), wager.log_wealth() - before.log_wealth())

@@ -32,9 +32,12 @@ def shared(contexts: np.ndarray, rng: np.random.Generator, *, distance: int = 0)
 @pytest.mark.parametrize("distance", [0, 1, 16])
 def test_noise_shared_between_rows_is_found_and_named(distance: int) -> None:
     """LOSSY at level 1e-6, though each row alone is right."""
-    found = in_batches(partial(shared, distance=distance), 3_000, contexts=((), (2,)))
+    found = in_batches(partial(shared, distance=distance), 8_000, contexts=((), (2,)))
     assert found.verdict is Verdict.LOSSY
     assert "rows of a batch depend on each other" in found.dependence
+    biased = in_batches(lambda contexts, rng: plain(0 * contexts, rng), 3_000, contexts=((2,),))
+    assert biased.verdict is Verdict.LOSSY
+    assert not biased.dependence
     single = in_batches(lambda context, rng: plain(np.array([context or (-1,)]), rng)[0], 8_000, batch=None, alpha=0.01)
     assert single.verdict is Verdict.WITHIN
 
@@ -114,6 +117,6 @@ def test_bad_input_is_named() -> None:
 
 def test_the_command_takes_batches() -> None:
     """LOSSY at level 0.01."""
-    result = CliRunner().invoke(app, ["certify", "tests.certify.samplers:PLAY", "--tv", "0.2", "--alpha", "0.01"])
+    result = CliRunner().invoke(app, ["certify", "tests.certify.samplers:PLAYS", "--tv", "0.2", "--alpha", "0.01"])
     assert result.exit_code == 1, result.output
     assert "LOSSY" in result.output

@@ -37,7 +37,7 @@ def test_a_right_sampler_is_not_condemned(one_hot: bool, batch: int, verdict: Ve
     """
     contexts = ((), (1, 2)) if batch > 1 else ((),)
     play = vllm_play(
-        Rejection(), WORLD, vocab_size=V, depth=2, length=3, one_hot=one_hot, contexts=contexts, batch=batch
+        Rejection(), WORLD, vocab_size=V, size=V, depth=2, length=3, one_hot=one_hot, contexts=contexts, batch=batch
     )
     found = certified(play, 30_000 if batch > 3 else 200, **SMALL_LEVEL)
     assert found.verdict is verdict, found.lines()
@@ -57,7 +57,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str) -> None:
     """LOSSY at level 1e-6."""
-    play = vllm_play(Rejection(fault), WORLD, vocab_size=V, contexts=((), (1, 2)), batch=64, name="markov")
+    play = vllm_play(Rejection(fault), WORLD, vocab_size=V, size=V, contexts=((), (1, 2)), batch=64, name="markov")
     found = certified(play, FAULTS[fault])
     print(fault, found.samples)
     assert found.verdict is Verdict.LOSSY
@@ -69,10 +69,10 @@ def test_a_planted_fault_is_found(fault: str) -> None:
 def test_a_fault_in_the_second_block_of_ids_needs_spread_ids() -> None:
     """LOSSY at level 1e-6 with ids up to 9,000; with 4 ids the second block of 4,096 is never reached."""
     sample = Rejection("second block of ids")
-    spread = vllm_play(sample, WORLD, vocab_size=V, depth=2, size=LARGE, batch=64)
-    assert max(spread.ids or ()) == LARGE - 1 > BLOCK
+    spread = vllm_play(sample, WORLD, vocab_size=V, depth=2, batch=64)
+    assert max(spread[0].ids or ()) == LARGE - 1 > BLOCK
     assert certified(spread, 5_000).verdict is Verdict.LOSSY
-    dense = vllm_play(sample, WORLD, vocab_size=V, depth=2, length=3, batch=256)
+    dense = vllm_play(sample, WORLD, vocab_size=V, size=V, depth=2, length=3, batch=256)
     assert certified(dense, 20_000, **SMALL_LEVEL).verdict is Verdict.WITHIN
 
 
@@ -89,15 +89,15 @@ DRAFT_TOO = st.World(lambda context: top_2(RAW.p(context)), lambda context: top_
 
 def test_truncation_of_the_draft_only_is_found() -> None:
     """The sampler gets the target's unprocessed distributions. LOSSY at level 1e-6 if it leaves them as they are."""
-    play = partial(vllm_play, world=DRAFT_TOO, given=RAW.p, vocab_size=V, depth=2, length=3, batch=128)
+    play = partial(vllm_play, world=DRAFT_TOO, given=RAW.p, vocab_size=V, size=V, depth=2, length=3, batch=128)
     assert certified(play(Rejection()), 1_000).verdict is Verdict.LOSSY
     assert certified(play(Rejection(processing=top_2)), 20_000, **SMALL_LEVEL).verdict is Verdict.WITHIN
 
 
 def test_trees_in_the_layout_of_sglang() -> None:
     """The right sampler is WITHIN 0.1 at level 0.01; the wrong ones are LOSSY at level 1e-6."""
-    play = partial(sglang_play, world=WORLD, vocab_size=V, tree=TREE, length=3, batch=32)
-    right = certified(play(tree_sampler, size=50), 4_000, alpha=0.01, tv=0.1)
+    play = partial(sglang_play, world=WORLD, vocab_size=V, size=50, tree=TREE, length=3, batch=32)
+    right = certified(play(tree_sampler), 4_000, alpha=0.01, tv=0.1)
     assert right.verdict is Verdict.WITHIN, right.lines()
     for fault in ("coin reused", "correction from p"):
         found = certified(play(partial(tree_sampler, fault=fault)), 12_000)
@@ -107,8 +107,8 @@ def test_trees_in_the_layout_of_sglang() -> None:
 
 def test_trees_in_the_layout_of_eagle() -> None:
     """The right function is WITHIN 0.12 at level 0.01; the wrong one is LOSSY at level 1e-6."""
-    play = partial(eagle_play, world=WORLD, vocab_size=V, tree=TREE, length=3)
-    right = certified(play(evaluate, size=40), 3_000, alpha=0.01, tv=0.12)
+    play = partial(eagle_play, world=WORLD, vocab_size=V, size=40, tree=TREE, length=3)
+    right = certified(play(evaluate), 3_000, alpha=0.01, tv=0.12)
     assert right.verdict is Verdict.WITHIN, right.lines()
     wrong = certified(play(partial(evaluate, fault="rejected token kept")), 2_000)
     assert wrong.verdict is Verdict.LOSSY
@@ -122,8 +122,8 @@ def test_the_links_and_paths_of_a_tree() -> None:
         seen.append(x)
         raise ValueError("seen")
 
-    certified(sglang_play(keep, WORLD, vocab_size=V, tree=TREE, batch=2), 64)
-    certified(eagle_play(keep, WORLD, vocab_size=V, tree=TREE, contexts=((3,),)), 64)
+    certified(sglang_play(keep, WORLD, vocab_size=V, size=V, tree=TREE, batch=2), 64)
+    certified(eagle_play(keep, WORLD, vocab_size=V, size=V, tree=TREE, contexts=((3,),)), 64)
     trees, paths = seen
     assert trees.retrieve_index.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
     assert trees.retrieve_next_token[0].tolist() == [1, 3, 5, -1, -1, -1]

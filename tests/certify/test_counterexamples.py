@@ -148,6 +148,57 @@ def test_code_that_needs_the_value_of_a_random_number_cannot_be_replayed(verify:
     assert ("torch.sqrt" if verify is to_torch else "not on those of numpy.random") in (found.failure or "")
 
 
+def swallows(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, but it catches the error of the replay and then accepts."""
+    try:
+        coin = float(rng.random())
+    except Exception:
+        coin = 0.0
+    return rejecting(
+        draft, p, rng, residual(p[0], draft.q[0]), lambda one, other: coin * draft.q[0][draft.tokens[1]] < other
+    )
+
+
+class UnreadableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no message")
+
+
+def cannot_be_shown(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    raise UnreadableError
+
+
+@pytest.mark.parametrize(
+    ("verify", "said"),
+    [(swallows, "used as a number"), (cannot_be_shown, "raised UnreadableError, which cannot be shown")],
+)
+def test_a_refusal_that_the_code_catches_and_an_error_without_text_are_undecided(verify: Any, said: str) -> None:
+    found = st.certify_verifier(verify, policies=ONE, cases=6, sizes=(2,))
+    assert found.verdict is Verdict.UNDECIDED
+    assert said in (found.failure or "")
+
+
+def test_probabilities_in_float32_are_enumerated_as_numpy_takes_them() -> None:
+    def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        weights = np.asarray(p[0], np.float32)
+        return 0, rng.choice(len(weights), p=weights / weights.sum())
+
+    assert st.certify_verifier(verify, policies=ONE, cases=6, sizes=(3,)).verdict is Verdict.LOSSLESS
+
+
+def test_low_precision_passes_within_a_tolerance_only() -> None:
+    """The draws are enumerated on the 256 values of bfloat16."""
+    import torch
+
+    def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        return 0, int((torch.rand((), dtype=torch.bfloat16) >= float(p[0][0])).item())
+
+    for tolerance, verdict in ((0, Verdict.LOSSY), (1 / 256, Verdict.WITHIN)):
+        found = st.certify_verifier(verify, policies=ONE, cases=2, sizes=(2,), tolerance=tolerance)
+        assert found.verdict is verdict
+        assert 0 < found.farthest <= 1 / 256
+
+
 def test_an_error_of_the_code_itself_is_not_put_down_to_the_replay() -> None:
     """The calls with numpy.random raise it too, except with probability e^-20; fixed seed."""
     found = st.certify_verifier(raises_after_a_coin, policies=ONE, cases=6)

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import spectheory as st
 from reference.torch_replay import TorchReplay
 from spectheory.certify import Verdict
+from spectheory.certify.certificate import Case
 from spectheory.certify.subject import compare, floats, subject_of
 from spectheory.cli import app
 from spectheory.core.chance import BranchError, branches
@@ -196,8 +197,8 @@ def test_the_default_generator_is_left_as_it_was() -> None:
 def off(verify: Any, p: Any, q: Any, *counts: int) -> Fraction:
     """The exact total variation of a verifier in a world of these distributions, on drafts of `counts`."""
     exactly = [np.array([Fraction(x) for x in distribution], dtype=object) for distribution in (p, q)]
-    subject, policy = subject_of(verify, None, 10.0), st.Levels(counts)
-    found = compare(subject.distribution_of, st.World.constant(*exactly), policy, len(counts) + 1, floats)
+    case = Case(st.Levels(counts), dict.fromkeys([(), (0,) * len(counts)], (exactly[0], exactly[1])))
+    found = compare(subject_of(verify, None, 10.0).distribution_of, case, floats)
     assert not found.raised
     return found.total_variation
 
