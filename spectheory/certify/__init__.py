@@ -2,14 +2,7 @@
 
 from spectheory.certify.certificate import Certificate, StepCertificate, Verdict
 from spectheory.certify.exact import certify_verifier
-from spectheory.certify.layouts import (
-    EagleInputs,
-    SglangInputs,
-    VllmInputs,
-    eagle_play,
-    sglang_play,
-    vllm_play,
-)
+from spectheory.certify.layouts import EagleInputs, SglangInputs, VllmInputs, eagle_play, sglang_play, vllm_play
 from spectheory.certify.play import Play, as_step, markov_world, spread_ids
 from spectheory.certify.rows import rows_of_indices
 from spectheory.certify.step import certify_in_worlds, certify_step

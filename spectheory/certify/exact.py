@@ -94,7 +94,6 @@ def certify_verifier(
     zero_coins: bool = False,
     tolerance: float = 0.0,
     alpha: float = 1e-6,
-    progress: Callable[[int], None] | None = None,
 ) -> Certificate:
     """Check by enumeration in exact numbers whether a verifier keeps the target's distribution.
 
@@ -129,7 +128,6 @@ def certify_verifier(
             exactly 0. Half of the published samplers do so, because they accept by `<=`.
         tolerance: the verdict is WITHIN if no total variation is above this, for code that computes in low precision.
         alpha: maximum probability of LOSSY for a right verifier.
-        progress: called with the number of worlds compared so far.
 
     Raises:
         InputError: `given` cannot be certified, an argument is out of range, or a policy has too many drafts.
@@ -151,7 +149,7 @@ def certify_verifier(
                 f"{policy} has up to {drafts:,} drafts of {fewest} tokens; at most {MOST_DRAFTS_ASKED:,} can be "
                 "enumerated: certify a smaller tree"
             )
-    hunt = _Hunt(subject, progress, zero_coins, tolerance)
+    hunt = _Hunt(subject, zero_coins, tolerance)
     refused = hunt.prepare(wanted, fewest)
     accepted = [policy for policy in wanted if policy not in refused]
     found = None if hunt.is_over else hunt.search(_all_cases(accepted, sizes, cases, seed))
@@ -191,7 +189,6 @@ class _Hunt:
     """The search for a world in which the output does not have the target's distribution."""
 
     subject: Subject
-    progress: Callable[[int], None] | None
     zero_coins: bool
     tolerance: float
     arithmetic: Numbers = fractions
@@ -240,8 +237,6 @@ class _Hunt:
         self.drafts += len(difference.verified)
         self.is_rounded |= numbers is floats
         self.reached.append((case, self._grade(case, difference)))
-        if self.progress:
-            self.progress(len(self.reached))
         return None
 
     def _measure(self, case: Case) -> tuple[Difference, Numbers]:

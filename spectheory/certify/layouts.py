@@ -15,16 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from spectheory.certify.play import (
-    IDS,
-    WIDE,
-    WIDE_TV,
-    Play,
-    length_of_two_cycles,
-    markov,
-    spread_ids,
-    weighted,
-)
+from spectheory.certify.play import IDS, WIDE, WIDE_TV, Play, length_of_two_cycles, markov, spread_ids, weighted
 from spectheory.certify.rows import PLACEHOLDER, drawn, padded, rows_of_indices
 from spectheory.core.arrays import Vector
 from spectheory.core.checks import check_whole

@@ -28,7 +28,6 @@ TRIALS = 20
 """Number of trial calls that show how many tokens a step emits."""
 CLEAR = 0.01
 """The dependence of the rows of a batch is described if its wealth alone reaches 1 / CLEAR."""
-Progress = Callable[[int, float, float], None]
 
 
 @ends_are_errors()
@@ -66,7 +65,7 @@ def certify_step(
             random numbers that are reused from one call to the next are detected.
         batch: number of contexts in one call of the step; None for one context a call.
         ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`.
-        options: `subject`, `alpha`, `tv`, `max_samples`, `seconds`, `seed` and `progress` of `certify_in_worlds`.
+        options: `subject`, `alpha`, `tv`, `max_samples`, `seconds` and `seed` of `certify_in_worlds`.
 
     Raises:
         InputError: an argument is out of range, or the target does not return a distribution on the vocabulary.
@@ -107,7 +106,6 @@ def certify_in_worlds(
     max_samples: int = 1_000_000,
     seconds: float = SECONDS,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> StepCertificate:
     """Test a step in several worlds at once, as `certify_step` does in one.
 
@@ -123,7 +121,6 @@ def certify_in_worlds(
         max_samples: maximum number of runs of the step, over all worlds and contexts.
         seconds: maximum processor time of one call, checked when it returns.
         seed: seed of the random source that the steps get.
-        progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
         InputError: an argument is out of range.
@@ -134,8 +131,6 @@ def certify_in_worlds(
     course = _Course([Runs(play, seconds, cycles, own) for play in plays], max_samples, alpha, tv)
     while not course.is_over:
         course.go_on(rng)
-        if progress:
-            progress(*course.path[-1], course.bound)
     samples, log_wealth = course.path[-1]
     worst = course.worst()
     counts: Counter[Context] = Counter()

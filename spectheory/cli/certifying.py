@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from itertools import chain
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from spectheory.cli.options import Json, Seed, numbers
-from spectheory.cli.output import console, require_free
+from spectheory.cli.output import console
 from spectheory.core.checks import check_number, check_whole
 from spectheory.core.draft import DrawRule
-from spectheory.core.files import write_whole
 
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
 _OBJECT = (
@@ -55,7 +53,6 @@ def certify(
     max_samples: Annotated[int, typer.Option(help="Black-box test: maximum number of runs of the step.")] = 1_000_000,
     seconds: Annotated[float, typer.Option(help="Maximum processor time of one call of your code, in seconds.")] = 10.0,
     seed: Seed = 0,
-    report: Annotated[Path | None, typer.Option(help="File for a report as an HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Certify that a verifier keeps the target's distribution. Exit status: 0 if so, 1 if lossy, 2 if undecided."""
@@ -71,18 +68,12 @@ def certify(
         check_whole("--shape", draws, 1, most=64)
     check_whole("--cases", cases, 1, most=1_000_000)
     check_whole("--max-samples", max_samples, 1, most=10**9)
-    require_free([], report)
     options = {"black_box": black_box, "rules": [drawn.name for drawn in rule or ()], "shapes": shapes, "cases": cases}
     options |= {"alpha": alpha, "tv": tv, "max_samples": max_samples, "seconds": seconds, "seed": seed}
-    options["tolerance"] = tolerance
-    answer = answer_of_child(name, options)
-    if report is not None:
-        from spectheory.report.certificate import certificate_page
-
-        write_whole(report, certificate_page(name, answer["lines"], answer["json"]))
+    answer = answer_of_child(name, options | {"tolerance": tolerance})
     if as_json:
         print(json.dumps(answer["json"], indent=1))
     else:
-        for line in [*answer["lines"], *([f"wrote {report}"] if report is not None else [])]:
+        for line in answer["lines"]:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(Verdict[answer["verdict"]].exit_status)

@@ -30,7 +30,7 @@ from spectheory.replay.kernels import (
     shape_of,
 )
 from spectheory.replay.text import TargetText
-from spectheory.verify import HSD, Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
 Text = TargetText | GreedyText | ChainText
 """What can be replayed."""
@@ -107,7 +107,7 @@ class Cycle:
             )
         if not can_replay(self.verifier):
             raise InputError(
-                f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, HSD, TreeMonteCarlo, "
+                f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, TreeMonteCarlo, "
                 "Traversal, GreedyMultiPathBlock, and TopDown of any node solver"
             )
         if isinstance(self.verifier, Greedy):
@@ -209,7 +209,6 @@ KERNELS: dict[type[Verifier], Callable[[OneText, Cycle], np.ndarray]] = {
     TopDown: _top_down,
     Traversal: _traversal,
     Block: _block,
-    HSD: _block,
     TreeMonteCarlo: _block,
     GreedyMultiPathBlock: _best_path,
 }

@@ -8,7 +8,6 @@ from spectheory.verify.block import Block
 from spectheory.verify.bottom_up import BottomUp
 from spectheory.verify.greedy import Greedy
 from spectheory.verify.greedy_multi_path import GreedyMultiPathBlock
-from spectheory.verify.hsd import HSD
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.top_down import TopDown, walk
 from spectheory.verify.traversal import Traversal
@@ -17,7 +16,6 @@ from spectheory.verify.univer import UniVer
 from spectheory.verify.verifier import Verifier
 
 __all__ = [
-    "HSD",
     "Block",
     "BottomUp",
     "Greedy",
@@ -34,7 +32,7 @@ __all__ = [
     "walk",
 ]
 
-ALL: tuple[Verifier, ...] = (Block(), HSD(), TreeMonteCarlo(), Traversal(), UniVer(), GreedyMultiPathBlock())
+ALL: tuple[Verifier, ...] = (Block(), TreeMonteCarlo(), Traversal(), UniVer(), GreedyMultiPathBlock())
 """All lossless path and tree verifiers of this package, without the node solvers of `spectheory.otlp.ALL`, which
 `TopDown` and `BottomUp` apply to trees, and without `Greedy`, which keeps greedy decoding."""
 

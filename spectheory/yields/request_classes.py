@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int, Real
+from jaxtyping import Float, Real
 
-from spectheory.core.acceptance import MIN_TRIALS, Acceptance
+from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import share_limits
 from spectheory.core.tree import Tree
@@ -64,7 +64,7 @@ class RequestClasses:
     covers all of them and the uncertainty of the counts. `falls` and the spread of the classes can replace each other;
     the largest falls that are likely are taken.
 
-    Make it with `from_histogram` or `from_acceptance`.
+    Make it with `from_acceptance`.
 
     Attributes:
         shares: share of the tokens in each class.
@@ -85,28 +85,6 @@ class RequestClasses:
     counted: Tree | None
     low: Float[np.ndarray, " depths"]
     high: Float[np.ndarray, " depths"]
-
-    @classmethod
-    def from_histogram(cls, accepted: Int[np.ndarray, " lengths"], *, min_trials: int = MIN_TRIALS) -> Self:
-        """Classes from the cycles of a chain of K drafted tokens.
-
-        Args:
-            accepted: (K + 1,) number of cycles that kept exactly 0..K of them.
-            min_trials: depths with fewer trials are left out.
-
-        Raises:
-            InputError: the counts are not whole numbers >= 0 of this shape.
-            NoClassesError: fewer than 2 depths have `min_trials` trials, or no mixture agrees with the counts.
-        """
-        given = np.asarray(accepted)
-        if given.ndim != 1 or given.dtype.kind not in "iu" or (given < 0).any() or len(given) < 2:
-            raise InputError(
-                "accepted must be counts >= 0 of cycles that kept 0..K tokens, of shape (K + 1,) with K >= 1, got "
-                f"{given.tolist()!s:.80}"
-            )
-        reached = given[::-1].cumsum()[::-1].astype(np.int64)
-        counted = Acceptance.from_counts(reached[1:, None], reached[:-1], min_trials=min_trials)
-        return cls.from_acceptance(counted, Tree.chain(len(given) - 1))
 
     @classmethod
     def from_acceptance(cls, acceptance: Acceptance, counted: Tree | None = None) -> Self:

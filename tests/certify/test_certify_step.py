@@ -17,7 +17,6 @@ from scipy.stats import binom
 from spectheory.certify import Verdict, certify_step
 from spectheory.certify.step import look_times, variation_bound
 from spectheory.core.world import Context
-from spectheory.report.certificate import wealth_figure
 from tests.helpers import refuses
 
 Step = Callable[[Context, np.random.Generator], tuple[int, ...]]
@@ -86,9 +85,6 @@ def test_a_wrong_step_is_found(bug: str) -> None:
     step, most = BUGS[bug]
     found = certify_step(step, target, vocab_size=V, max_samples=most)
     print(bug, found.samples)
-    figure = wealth_figure(found.path, found.alpha, found.verdict.name)
-    assert figure.startswith("<svg ")
-    assert "LOSSY" in figure
     assert found.verdict is Verdict.LOSSY
     assert found.log_wealth >= -math.log(found.alpha)
     assert found.worst is not None
@@ -173,15 +169,10 @@ def test_a_broken_step_is_reported(emitted: object, verdict: Verdict, said: str)
 
 
 def test_the_seed_settles_everything() -> None:
-    told: list[tuple[float, ...]] = []
-    runs = [
-        certify_step(speculative, target, contexts=[(), (3,)], vocab_size=V, max_samples=3_001, seed=seed,
-                     progress=lambda *seen: told.append(seen))
-        for seed in (1, 1, 2)
-    ]  # fmt: skip
+    options = {"contexts": [(), (3,)], "vocab_size": V, "max_samples": 3_001}
+    runs = [certify_step(speculative, target, seed=seed, **options) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
     assert runs[0].counts == {(): 1_500, (3,): 1_500}
-    assert [samples for samples, *_ in told[: len(told) // 3]] == [samples for samples, _ in runs[0].path[1:]]
     assert len(look_times(10**9)) < 500
 
 

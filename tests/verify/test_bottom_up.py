@@ -12,7 +12,7 @@ import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, World, branches
 from spectheory.core.chance import draw
 from spectheory.otlp import RRS, GreedyTopK, Khisti, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
-from spectheory.verify import HSD, Block, BottomUp, Traversal, UniVer, Verifier
+from spectheory.verify import Block, BottomUp, Traversal, UniVer, Verifier
 from tests.enumeration import exact
 from tests.verify.random_drafts import CHAINS, HUBS, OTHERS, TOPS, TREES, WIDE, grown, joint, random_world
 from tests.verify.test_verifiers import check_that_the_target_is_kept
@@ -23,7 +23,6 @@ ONE_NODE_FOR_EQUAL_TOKENS = [policy for policy in (*TREES, *OTHERS, *WIDE) if po
 @pytest.mark.parametrize(
     ("verifier", "known", "policies"),
     [
-        (HSD(), Block(), CHAINS),
         (BottomUp(Naive()), Block(), [chain for chain in CHAINS if chain.rule in Naive.rules]),
         (BottomUp(RRS()), Traversal(), ONE_NODE_FOR_EQUAL_TOKENS),
         (BottomUp(GreedyTopK()), UniVer(), TOPS),
