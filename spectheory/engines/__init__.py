@@ -11,23 +11,14 @@ the given version of the engine cannot run.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from spectheory.core.checks import check_number
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins, require_usable
-from spectheory.engines import (
-    eagle,
-    hugging_face,
-    llama_cpp,
-    medusa,
-    mlx_lm,
-    reports,
-    sglang,
-    tensorrt_llm,
-    vllm,
-)
+from spectheory.engines import eagle, hugging_face, llama_cpp, medusa, mlx_lm, reports, sglang, tensorrt_llm, vllm
 from spectheory.engines.benchmark_file import BenchmarkRuns, read_benchmark
 from spectheory.engines.diagnosing import Diagnosis, Times, diagnosed
 from spectheory.engines.engine import Engine, Export, Reader
@@ -60,6 +51,7 @@ __all__ = [
     "names",
     "read_report",
     "read_runs",
+    "recognised_reports",
     "release_of",
     "report_names",
     "timed_engine",
@@ -245,6 +237,20 @@ def diagnose(
         raise InputError(f"plain must be of the same model, {next(iter(seen))}, got {', '.join(without)}")
     found = {name: each if batch is None else replace(each, batch=batch) for name, each in seen.items()}
     return [diagnosed(engine.title, name, each, without.get(name), times, shape) for name, each in found.items()]
+
+
+def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:
+    """The kinds of reports as which `read_report` can read a text: its format is recognised by its own fields.
+
+    >>> recognised_reports("draft acceptance rate = 0.50000 (  300 accepted /   600 generated)")
+    ['llama.cpp-log']
+    """
+    found = []
+    for name in report_names():
+        with suppress(InputError):
+            read_report(text, name, min_trials=min_trials)
+            found.append(name)
+    return found
 
 
 def read_runs(path: str | Path, conditions: Conditions | None = None) -> BenchmarkRuns:

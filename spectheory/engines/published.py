@@ -34,7 +34,7 @@ def published_rates(name: str) -> Acceptance:
         InputError: no rates are known for this head; the message lists similar names.
 
     >>> rates = published_rates("eagle3:meta-llama/Llama-3.1-8B-Instruct").table[:, 0]
-    >>> round(1 + rates[0] + rates[0] * rates[1], 2)
+    >>> round(float(1 + rates[0] + rates[0] * rates[1]), 2)
     2.36
     """
     kind, _, named = name.partition(":")

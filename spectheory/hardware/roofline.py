@@ -35,14 +35,7 @@ from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
-from spectheory.hardware.engine_costs import (
-    DEFAULT_ENGINE,
-    EngineCosts,
-    KernelCurve,
-    Overheads,
-    Parallel,
-    origin,
-)
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, KernelCurve, Overheads, Parallel, origin
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import spectheory as st
+from spectheory import engines
 from spectheory.cli import exploring
 from spectheory.cli.listing import SAMPLES
 from spectheory.yields import falling_rates
@@ -62,6 +63,13 @@ def test_falling_rates() -> None:
     assert table.tolist() == [[0.5, 0.25, 0.125], [0.25, 0.125, 0.0625]]
     refuses("caught must be a probability between 0 and 1, got 1.5", falling_rates, 0.6, 1.5)
     refuses("ranks must be at least 1, got 0", falling_rates, 0.6, 0.5, ranks=0)
+
+
+def test_a_report_is_recognised_as_its_own_kind_only() -> None:
+    for source, (text, *_) in REPORTS.items():
+        assert engines.recognised_reports(text) == [source]
+    for text in ("", "hello", "{}", "[1, 2]"):
+        assert engines.recognised_reports(text) == []
 
 
 # What the apps show

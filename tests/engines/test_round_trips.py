@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 import spectheory as st
-from spectheory.engines import (
-    ChainRange,
-    Envelope,
-    eagle,
-    medusa,
-    sglang,
-    tensorrt_llm,
-    vllm,
-)
+from spectheory.engines import ChainRange, Envelope, eagle, medusa, sglang, tensorrt_llm, vllm
 from tests.engines.examples import flag, schedules
 
 envelopes = hs.builds(lambda k, levels: (k, levels), hs.integers(2, 8), hs.integers(1, 8)).flatmap(

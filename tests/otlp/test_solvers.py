@@ -14,17 +14,7 @@ import torch
 
 from spectheory import DrawRule
 from spectheory.core.arrays import excess
-from spectheory.otlp import (
-    ALL,
-    NSS,
-    RRS,
-    GreedyTopK,
-    Solver,
-    SpecHub,
-    SpecInfer,
-    SpecTr,
-    estimated_acceptance,
-)
+from spectheory.otlp import ALL, NSS, RRS, GreedyTopK, Solver, SpecHub, SpecInfer, SpecTr, estimated_acceptance
 from spectheory.otlp.rrs import _accepted_of_two
 from tests.enumeration import CASES, enumerated, exact, random_distribution, random_pairs, sequences
 from tests.helpers import refuses

@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
-from spectheory.search import (
-    DraftModel,
-    Eagle2,
-    MarkovDraft,
-    OptTree,
-    RatesDraft,
-    Salf,
-    SpecExec,
-    best_tree,
-)
+from spectheory.search import DraftModel, Eagle2, MarkovDraft, OptTree, RatesDraft, Salf, SpecExec, best_tree
 from spectheory.yields import block_efficiency
 from tests.helpers import refuses
 from tests.plain_searches import (

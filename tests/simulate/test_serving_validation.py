@@ -7,17 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.serving_validation import (
-    AIM,
-    FAMILIES,
-    curves,
-    document,
-    fits,
-    judged,
-    main,
-    median_error,
-    rate_of,
-)
+from benchmarks.serving_validation import AIM, FAMILIES, curves, document, fits, judged, main, median_error, rate_of
 
 
 def test_published_curves_are_met_after_calibration_on_two_points() -> None:
