@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Sequence
 from operator import attrgetter
@@ -43,8 +45,8 @@ def answer_of_child(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """What `answer_of` returns in a child process. Its errors, and an end without an answer, are an InputError."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.json"
-        command = [sys.executable, "-c", START, json.dumps(sys.path), str(file), name, json.dumps(options)]
-        status = subprocess.run(command, stdout=2, check=False).returncode
+        given = [json.dumps(sys.path), str(os.getpid()), str(file), name, json.dumps(options)]
+        status = subprocess.run([sys.executable, "-c", START, *given], stdout=2, check=False).returncode
         answer = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if not answer:
         raise InputError(
@@ -63,8 +65,9 @@ def answer_of(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return {"verdict": found.verdict.name, "lines": found.lines(), "json": found.to_json()}
 
 
-def child(file: str, name: str, options: str) -> None:
+def child(parent: str, file: str, name: str, options: str) -> None:
     """Certify, and write the answer or the error to `file`."""
+    threading.Thread(target=_end_after, args=(int(parent),), daemon=True).start()
     guard.interrupts = hasattr(signal, "setitimer")
     owner = os.getpid()
     try:
@@ -77,6 +80,13 @@ def child(file: str, name: str, options: str) -> None:
         answer = {"error": f"the code under test raised {type(error).__name__} before a verdict was reached: {error}"}
     if os.getpid() == owner:  # not in a fork that the code under test has made
         write_whole(Path(file), json.dumps(answer))
+
+
+def _end_after(parent: int) -> None:
+    """End this process when its parent has ended, also if that was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def certify_named(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -103,3 +107,17 @@ def test_the_library_reports_code_that_exits() -> None:
     assert "raised SystemExit(0)" in step.failure
     with pytest.raises(CodeEndedError, match=r"raised SystemExit\(0\)"):
         st.certify_step(lambda *_: [0], exits, vocab_size=2)
+
+
+@POSIX
+def test_the_child_ends_when_the_command_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\n\ndef verify(draft, p, rng):\n    time.sleep(60)\n")
+    command = [sys.executable, "-m", "spectheory", "certify", "slow:verify", "--seconds", "60"]
+    environment = os.environ | {"PYTHONPATH": str(Path(st.__file__).parents[1])}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment) as parent:
+        children = psutil.Process(parent.pid).children
+        while not (started := children()):
+            time.sleep(0.05)
+        parent.kill()
+    gone, _ = psutil.wait_procs(started, timeout=60)
+    assert gone == started
