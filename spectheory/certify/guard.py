@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 import traceback
@@ -25,8 +26,8 @@ def by_the_clock(seconds: float) -> float:
     return 2 + 5 * seconds
 
 
-interrupts = False
-"""Whether a signal ends this process if a call does not return, as in the child of `spectheory certify`."""
+owner = 0
+"""The process of `spectheory certify`: a signal ends it if a call does not return, and its forks end after a call."""
 
 
 @contextmanager
@@ -62,14 +63,16 @@ def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Return
         CodeEndedError: as `ends_are_errors`.
     """
     start = time.process_time()
-    if interrupts:
+    if owner:
         signal.setitimer(signal.ITIMER_REAL, by_the_clock(seconds))
     try:
         with ends_are_errors():
             returned = call(*given)
     finally:
-        if interrupts:
+        if owner:
             signal.setitimer(signal.ITIMER_REAL, 0)
+        if owner not in (0, os.getpid()):
+            os._exit(0)
     if time.process_time() - start > seconds:
         raise TimeoutError(f"did not return within {seconds:g} seconds of processor time")
     return returned
