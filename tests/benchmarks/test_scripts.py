@@ -1,4 +1,4 @@
-"""Tests of the runners behind docs/training.md and docs/selector.md."""
+"""The GPU queue without a GPU, and the runners behind docs/training.md and docs/selector.md."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
+from benchmarks.gpu import __main__ as queue
 from benchmarks.selector import half_of
 from benchmarks.training import INDEPENDENT, ROWS, tables
+from reference.compare import RECORD as COMPARED
 from reference.judge import DraftComparison, DraftRun, HeldOutTexts
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.train.head import RECORD
 from spectheory.core.ratios import ratio_half_width
+from spectheory.results.comparison import Comparison
 from spectheory.results.paired_difference import Ratio
+from tests.helpers import refuses
 
 
 def run(factor: float) -> DraftRun:
@@ -50,3 +56,23 @@ def test_the_halves_of_the_selectors_texts_share_no_file(tiny: Pair) -> None:
     assert judged.sources == ("a", "a", "c", "c")
     assert [text[1] for text in judged.texts] == [0, 2, 10, 12]
     assert trained.sources == ("b",) * 5 + ("d",) * 5
+
+
+def test_the_queue_runs_dry_and_says_what_to_do_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny_folders: Path
+) -> None:
+    monkeypatch.setattr("reference.planning_loop.MAX_BUDGET", 8)
+    models = {"target": tiny_folders / "target", "draft": tiny_folders / "draft"}
+    queue.run("all", tmp_path, **models, dry_run=True)
+    found = json.loads((tmp_path / "graphs.json").read_text())
+    assert found["provenance"]["device"] == "dry run"
+    equal = found["equal"]
+    assert len(equal) == 8
+    assert all(same == of > 0 for same, of in equal.values())
+    compared = Comparison.load(tmp_path / "compare" / COMPARED)
+    assert {one.temperature for one in compared.decoders} == {0.0, 1.0}
+    queue.run("compare", tmp_path / "late", minutes=0, **models, dry_run=True)
+    assert "texts, and whole prompts are kept" in capsys.readouterr().out
+    refuses("steps must be among graphs, compare, got 'gpt2'", queue.run, "gpt2", tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    refuses("no CUDA device: torch .* add --dry-run", queue.run, "all", tmp_path)
