@@ -252,7 +252,7 @@ class StepCertificate:
         found += [self.failure] if self.failure else []
         if not self.samples:
             return found
-        pooled = f"{len(self.worlds)} worlds, pooled at one level, " if self.worlds else ""
+        pooled = f"{len(self.worlds)} worlds, pooled at one level, " if len(self.worlds) > 1 else ""
         contexts = f"{pooled}{len(self.counts)} context{'s' if len(self.counts) > 1 else ''}"
         cycles = f" of {self.cycles} cycles" if self.cycles > 1 else ""
         batches = f" in batches of {self.batch:,}" if self.batch else ""
