@@ -20,7 +20,7 @@ def decoder_rows(record: Comparison) -> TextTable:
         half = None if one.tau_low is None or one.tau_high is None else (one.tau_high - one.tau_low) / 2
         rows.append(
             (
-                str(one),
+                str(one) if one.temperature else one.name,
                 f"{one.temperature:g}",
                 _number(one.tau, "{:.2f}") + _number(half, " ±{:.2g}", ""),
                 f"{tau[i]:.2f}" + _number(record.tau_half_width(i), " ±{:.2g}", ""),
@@ -37,7 +37,7 @@ def decoder_rows(record: Comparison) -> TextTable:
         header=("decoder", "T", "tau\npredicted", "tau\nmeasured", "error", "tok/s\npred.", "tok/s\nmeas.", "equal"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(rows)) if degrees[i] != degrees[i - 1]),
-        note="T: temperature. ±: half a 95% interval, with prompts as clusters. tok/s: tokens per second after the "
+        note="T: temperature; at 0 the verifier is Greedy. ±: half a 95% interval, with prompts as clusters. tok/s: tokens per second after the "
         "first token, median over prompts. Equal: greedy texts that equal plain decoding.",
     )
 
