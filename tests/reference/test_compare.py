@@ -200,9 +200,7 @@ def test_numbers_are_medians_and_ratios(tmp_path: Path) -> None:
     assert record.error_percent(2) == pytest.approx(5)
     assert record.error_percent(3) is record.agrees(3) is None
     assert record.agrees(2) is True
-    assert decoder_rows(record).rows[2] == (
-        *("chain of 2", "0", "2.10 ±0.1", "2.00 ±0", "+5.0%", "190", "200", "3/3"),
-    )
+    assert decoder_rows(record).rows[2] == (*("chain of 2", "0", "2.10 ±0.1", "2.00 ±0", "+5.0%", "190", "200", "3/3"),)
     fastest, accuracy, equal = decoder_words(record)
     assert accuracy == "Predicted tau: median error 5.0% of 1 decoders, within the joint 95% interval for 1 of 1."
     assert equal == "Greedy text equals that of plain decoding for 12 of 12 texts."
