@@ -110,7 +110,7 @@ def _copy_samples(folder: Path) -> None:
     for name, _ in _samples():
         source, path = SAMPLES / name, folder / name
         if path.exists() and path.read_bytes() != source.read_bytes():
-            raise InputError(f"{path} exists and is no sample: name another folder")
+            raise InputError(f"{path} exists and is not a sample: name another folder")
         with whole_file(path) as partial:
             partial.write_bytes(source.read_bytes())
 

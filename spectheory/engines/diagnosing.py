@@ -65,7 +65,7 @@ class Diagnosis:
 
     @property
     def best_length(self) -> int | None:
-        """Number of drafted tokens of the fastest chain; 0 is no speculation."""
+        """Number of drafted tokens of the fastest chain; 0 means no speculation."""
         return None if self.plan is None else self.plan.tree.budget
 
     @property

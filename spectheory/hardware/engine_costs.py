@@ -133,7 +133,7 @@ class EngineCosts:
         An engine that the table does not have gets the costs of the engine `*`.
 
         Raises:
-            InputError: the engine is unknown, or the version is no version number or older than those with known costs.
+            InputError: the engine is unknown, or the version is not a number, or older than those with known costs.
         """
         require_known(engine)
         return _costs(engine)
