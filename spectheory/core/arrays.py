@@ -43,22 +43,23 @@ def as_distributions(name: str, rows: Any) -> Any:
     Raises:
         InputError: an entry is negative or NaN, or a sum is further from 1 than `sum_tolerance`; of Fractions, not 1.
     """
-    exact = rows.dtype == object
-    limit = 0 if exact else sum_tolerance(rows.shape[-1], rows.dtype.itemsize)
+    exact, bytes_each = rows.dtype == object, rows.dtype.itemsize
     if not exact:
         rows = rows.double() if hasattr(rows, "double") else rows.astype(np.float64, copy=False)
-    total = rows.sum(-1)
+    total, positive = rows.sum(-1), (rows >= 0).all(-1)
     off = abs(total - 1)
-    wrong = ~((rows >= 0).all(-1) & (off <= limit))
-    if wrong.any():
-        index = np.unravel_index(int((wrong * 1).argmax()), tuple(wrong.shape))
-        place, found = "".join([name, *(f"[{i}]" for i in index)]), rows[tuple(index)]
-        raise InputError(
-            f"{place} must be a distribution: entries >= 0 that sum to 1, got a sum of {float(found.sum()):.6g} and a "
-            f"lowest entry of {float(found.min()):.6g}; take the softmax of logits in float32, or divide weights by "
-            "their sum"
-        )
-    return rows if exact or (off <= ROUNDING).all() else rows / total[..., None]
+    if _all(positive & (off <= (0 if exact else ROUNDING))):
+        return rows
+    right = positive & (off <= (0 if exact else sum_tolerance(rows.shape[-1], bytes_each)))
+    if _all(right):
+        return rows / total[..., None]
+    index = np.unravel_index(int((right * 1).argmin()), tuple(right.shape))
+    place, found = "".join([name, *(f"[{i}]" for i in index)]), rows[tuple(index)]
+    raise InputError(
+        f"{place} must be a distribution: entries >= 0 that sum to 1, got a sum of {float(found.sum()):.6g} and a "
+        f"lowest entry of {float(found.min()):.6g}; take the softmax of logits in float32, or divide weights by "
+        "their sum"
+    )
 
 
 def as_distribution(name: str, given: Vector) -> Vector:
@@ -168,6 +169,11 @@ def without(q: Vector, token: int) -> Vector:
 def accept_ratio(p: Any, q: Any) -> Any:
     """min(1, p / q). For q = 0 it is 1 if p > 0, and 0 if p = 0: a token of p = 0 is never accepted."""
     return p * (p < q) / (q + (q == 0)) + (p >= q) * (p > 0)
+
+
+def _all(found: Any) -> bool:
+    """`found.all()`, which takes NumPy a microsecond for a single truth value."""
+    return bool(found.all() if found.ndim else found)
 
 
 def _shape(distribution: Any) -> str:
