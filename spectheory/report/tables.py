@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.schedule_record import Schedule
 from spectheory.replay import CycleEnds, Replayed
-from spectheory.results.plan_comparison import Account, PlanComparison
+from spectheory.results.plan_comparison import PlanComparison
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -187,43 +187,41 @@ def plan_rows(plan: Schedule) -> TextTable:
 
 
 def comparison_rows(comparison: PlanComparison) -> TextTable:
-    """Theory and run in one column each. The note below is the verdict."""
-    accounts = comparison.accounts
-    rows: list[tuple[str, ...]] = []
-    sections = set()
-
-    def add(name: str, cell: Callable[[Account], str]) -> None:
-        cells = [cell(account) for account in accounts]
-        if set(cells) != {MISSING}:
-            rows.append((name, *cells))
-
-    add("tau", lambda a: f"{a.tau:.3f}")
-    add("95% interval", lambda a: f"{a.tau_interval[0]:.3f} to {a.tau_interval[1]:.3f}" if a.tau_interval else MISSING)
-    add("speedup", lambda a: _or_missing(a.speedup, "{:.2f}x"))
-    sections.add(len(rows))
-    longest = max(len(a.accepted) for a in accounts)
+    """Prediction and measurement in one column each. The note below is the verdict."""
+    plan, tally, shares = comparison.plan, comparison.tally, comparison.accepted
+    rows: list[tuple[str, ...]] = [
+        ("tau", f"{plan.tau:.3f}", f"{tally.tau:.3f}"),
+        ("95% interval", *map(_interval, (plan.tau_interval, comparison.interval))),
+        ("speedup", f"{plan.speedup:.2f}x", _or_missing(tally.speedup, "{:.2f}x")),
+    ]
+    sections = {len(rows)}
+    longest = max(map(len, shares))
     for n in range(min(longest, MOST_ACCEPTED + 1)):
-        add(f"accepted {n}", lambda a, n=n: f"{a.accepted[n : n + 1].sum():.1%}")
+        rows.append((f"accepted {n}", *(f"{each[n : n + 1].sum():.1%}" for each in shares)))
     if longest > MOST_ACCEPTED + 1:
-        add(f"accepted {MOST_ACCEPTED + 1}+", lambda a: f"{a.accepted[MOST_ACCEPTED + 1 :].sum():.1%}")
+        rows.append((f"accepted {MOST_ACCEPTED + 1}+", *(f"{each[MOST_ACCEPTED + 1 :].sum():.1%}" for each in shares)))
     sections.add(len(rows))
-    for part in ("draft", "verify", "overhead"):
-        add(f"{part} ms per cycle", lambda a, part=part: _ms(a.cycle_seconds[part]) if a.cycle_seconds else MISSING)
-    add("plain ms per token", lambda a: _ms(a.plain_seconds))
+    measured = comparison.cycle_seconds or {}
+    for part, seconds in plan.cycle_parts().items():
+        rows.append((f"{part} ms per cycle", _ms(seconds), _ms(measured.get(part))))
+    plain = tally.plain_seconds / tally.plain_tokens if tally.plain_tokens else None
+    rows.append(("plain ms per token", _ms(plan.plain_seconds), _ms(plain)))
     sections.add(len(rows))
-    add("requests", lambda a: f"{len(a.tally.cycles):,}" if a.tally else MISSING)
-    add("cycles", lambda a: f"{a.tally.cycles.sum():,}" if a.tally else MISSING)
-    add("verifier", lambda a: (a.provenance.verifier or MISSING).replace("solver=", "").replace("()", ""))
-    add("repeated 4-grams in text", lambda a: _or_missing(a.tally and a.tally.repeated_share, "{:.0%}"))
-    add("text equal to plain", _equal_texts)
-    title = "Prediction against measurement" if comparison.measurement else "Prediction"
-    header = ("", *(account.name for account in accounts))
-    return TextTable(title, header, tuple(rows), frozenset(sections), comparison.verdict)
+    facts = {
+        "requests": f"{len(tally.cycles):,}",
+        "cycles": f"{tally.cycles.sum():,}",
+        "repeated 4-grams in text": _or_missing(tally.repeated_share, "{:.0%}"),
+        "text equal to plain": f"{tally.identical:,} of {tally.compared:,}" if tally.compared else MISSING,
+    }
+    verifiers = [one.provenance.verifier or MISSING for one in (plan, tally)]
+    rows += [("verifier", *(name.replace("solver=", "").replace("()", "") for name in verifiers))]
+    rows += [(name, MISSING, fact) for name, fact in facts.items() if fact != MISSING]
+    header = ("", "theory", "measurement")
+    return TextTable("Prediction against measurement", header, tuple(rows), frozenset(sections), comparison.verdict)
 
 
-def _equal_texts(account: Account) -> str:
-    tally = account.tally
-    return f"{tally.identical:,} of {tally.compared:,}" if tally and tally.compared else MISSING
+def _interval(limits: tuple[float, float] | None) -> str:
+    return MISSING if limits is None else f"{limits[0]:.3f} to {limits[1]:.3f}"
 
 
 def _ms(seconds: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,99 +19,77 @@ from spectheory.verify import verifier_of
 
 
 @dataclass(frozen=True, eq=False)
-class Account:
-    """The cycles of one plan according to theory or to a run. A field is None if it is unknown.
-
-    Attributes:
-        name: `theory`, or `simulation` or `measurement` for a run.
-        tau: tokens emitted per target call.
-        tau_interval: limits of the 95% interval of tau.
-        accepted: (deepest + 1,) share of cycles in which exactly 0, 1, ... drafted tokens were accepted.
-        speedup: seconds per token of plain decoding divided by seconds per token of speculation.
-        cycle_seconds: seconds per cycle by part: `draft`, `verify` and `overhead`.
-        plain_seconds: seconds per token of plain decoding.
-        tally: the counts of a run; None for theory.
-    """
-
-    name: str
-    tau: float
-    tau_interval: tuple[float, float] | None
-    accepted: np.ndarray
-    speedup: float | None
-    cycle_seconds: dict[str, float] | None
-    plain_seconds: float | None
-    provenance: Provenance
-    tally: Tally | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class PlanComparison:
-    """Theory and run of one plan."""
+    """What a plan predicts, beside the tally of a run with it."""
 
     plan: Schedule
-    theory: Account
-    measurement: Account | None
+    tally: Tally
+
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% interval of the measured tau; None for one request."""
+        return self.tally.tau_interval() if clusters(self.tally.cycles) > 1 else None
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
-        """The accounts that exist, theory first."""
-        return (self.theory,) if self.measurement is None else (self.theory, self.measurement)
+    def error_percent(self) -> float:
+        """How far the predicted tau is above the measured tau, in percent."""
+        return 100 * (self.plan.tau / self.tally.tau - 1)
 
     @property
-    def inside(self) -> bool | None:
-        """Whether the predicted tau lies inside the measured 95% interval; None without such an interval."""
-        if self.measurement is None or self.measurement.tau_interval is None:
+    def accepted(self) -> tuple[Float[np.ndarray, " lengths"], Float[np.ndarray, " lengths"]]:
+        """Share of cycles that accept exactly 0, 1, ... drafted tokens, predicted and measured."""
+        plan, counted = self.plan, self.tally.accepted_histogram / self.tally.cycles.sum()
+        if plan.replayed is None:
+            return accepted_distribution(plan.tree, plan.reach), counted
+        return plan.replayed.accepted / plan.replayed.accepted.sum(), counted
+
+    @property
+    def cycle_seconds(self) -> dict[str, float] | None:
+        """Measured seconds of a cycle by part, as in `Schedule.cycle_parts`; None if nothing was timed."""
+        tally = self.tally
+        if not tally.seconds:
             return None
-        low, high = self.measurement.tau_interval
-        return low <= self.theory.tau <= high
-
-    @property
-    def error_percent(self) -> float | None:
-        """How far the predicted tau is above the measured tau, in percent; None without a measurement."""
-        return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
+        rest = tally.seconds - tally.draft_seconds - tally.target_seconds
+        parts = {"draft": tally.draft_seconds, "verify": tally.target_seconds, "overhead": rest}
+        return {part: float(seconds / tally.cycles.sum()) for part, seconds in parts.items()}
 
     @property
     def verdict(self) -> str:
         """A sentence on tau and one on seconds, then reasons why plan and run are not fully comparable."""
-        if self.measurement is None or self.measurement.tally is None:
-            return f"The predicted tau of {self.theory.tau:.3f} has not been measured."
-        said, tally = [self._sentence(self.measurement), *self._seconds()], self.measurement.tally
-        said += [f"But {one}." for one in mismatches(self.plan, tally.provenance)]
+        plan, tally, error = self.plan, self.tally, self.error_percent
+        off_by = f"{abs(error):.1f}% too {'high' if error > 0 else 'low'}"
+        sentence = f"The predicted tau, {plan.tau:.3f}, is {off_by}: {tally.tau:.3f} was measured"
+        if self.interval is None:
+            found = [f"{sentence}, in one request, which gives no interval."]
+        else:
+            low, high = self.interval
+            side = "inside" if low <= plan.tau <= high else "outside"
+            found = [f"{sentence}. The prediction lies {side} the 95% interval, {low:.3f} to {high:.3f}."]
+        if tally.speedup:
+            predicted, measured = 1e3 * plan.plain_seconds, 1e3 * tally.plain_seconds / tally.plain_tokens
+            found.append(
+                f"A token takes {predicted / plan.speedup:.2f} ms by the prediction and {measured / tally.speedup:.2f} "
+                f"ms measured; without drafts {predicted:.2f} and {measured:.2f} ms. That is {plan.speedup:.2f}x and "
+                f"{tally.speedup:.2f}x."
+            )
+        found += [f"But {one}." for one in mismatches(plan, tally.provenance)]
         if len(tally.cycles) < tally.wanted:
             done = f"{len(tally.cycles):,} of {tally.wanted:,} requests"
-            said.append(f"The decode was interrupted: {done} are counted.")
-        return " ".join(said)
-
-    def _sentence(self, measured: Account) -> str:
-        error = self.error_percent or 0.0
-        off_by = f"{abs(error):.1f}% too {'high' if error > 0 else 'low'}"
-        said = f"The predicted tau, {self.theory.tau:.3f}, is {off_by}: {measured.tau:.3f} was measured"
-        if measured.tau_interval is None:
-            return f"{said}, in one request, which gives no interval."
-        low, high = measured.tau_interval
-        side = "inside" if self.inside else "outside"
-        return f"{said}. The prediction lies {side} the 95% interval, {low:.3f} to {high:.3f}."
-
-    def _seconds(self) -> list[str]:
-        known = [(1e3 * one.plain_seconds, one.speedup) for one in self.accounts if one.plain_seconds and one.speedup]
-        if len(known) < 2:
-            return []
-        (plain, ratio), (usual, seen) = known
-        return [
-            f"A token takes {plain / ratio:.2f} ms by the prediction and {usual / seen:.2f} ms measured; without "
-            f"drafts {plain:.2f} and {usual:.2f} ms. That is {ratio:.2f}x and {seen:.2f}x."
-        ]
+            found.append(f"The decode was interrupted: {done} are counted.")
+        return " ".join(found)
 
 
-def compare(plan: Schedule, tally: Tally | None, name: str = "measurement") -> PlanComparison:
-    """Compare the prediction of `plan` with the tally of a run with it, a `measurement` or a `simulation`.
+def compare(plan: Schedule, tally: Tally) -> PlanComparison:
+    """Compare the prediction of `plan` with the tally of a run with it.
 
     Raises:
         InputError: the tally has no cycle, or was counted with another tree.
     """
-    if tally is not None and tally.provenance.tree not in (None, plan.tree.identity):
+    if tally.provenance.tree not in (None, plan.tree.identity):
         raise InputError("the tally was counted with a different tree: give the plan that it was made with")
-    return PlanComparison(plan, _predicted(plan), None if tally is None else _counted(name, tally))
+    if not tally.cycles.any():
+        raise InputError("the tally must have at least one cycle, got none: decode more tokens")
+    return PlanComparison(plan, tally)
 
 
 def mismatches(plan: Schedule, decoding: Provenance) -> list[str]:
@@ -153,38 +132,3 @@ def accepted_distribution(tree: Tree, reach: Float[np.ndarray, " nodes"]) -> Flo
     """
     at_least = np.bincount(tree.depth, weights=reach)
     return at_least - np.append(at_least[1:], 0.0)
-
-
-def _predicted(plan: Schedule) -> Account:
-    counted = None if plan.replayed is None else plan.replayed.accepted
-    accepted = accepted_distribution(plan.tree, plan.reach) if counted is None else counted / counted.sum()
-    return Account(
-        name="theory",
-        tau=plan.tau,
-        tau_interval=plan.tau_interval,
-        accepted=accepted,
-        speedup=plan.speedup,
-        cycle_seconds=plan.cycle_parts(),
-        plain_seconds=plan.plain_seconds,
-        provenance=plan.provenance,
-    )
-
-
-def _counted(name: str, tally: Tally) -> Account:
-    cycles = int(tally.cycles.sum())
-    clocked = {
-        "draft": tally.draft_seconds,
-        "verify": tally.target_seconds,
-        "overhead": tally.seconds - tally.draft_seconds - tally.target_seconds,
-    }
-    return Account(
-        name=name,
-        tau=tally.tau,
-        tau_interval=tally.tau_interval() if clusters(tally.cycles) > 1 else None,
-        accepted=tally.accepted_histogram / cycles,
-        speedup=tally.speedup,
-        cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,
-        plain_seconds=tally.plain_seconds / tally.plain_tokens if tally.plain_tokens else None,
-        provenance=tally.provenance,
-        tally=tally,
-    )
