@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from spectheory.core.checks import check_budget
 from spectheory.core.errors import InputError
@@ -40,36 +40,30 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PolicyComparison:
-    """The results of P policies on the same D drafts. Arrays have one row for each policy, one column for each draft.
+    """The trees that P policies grew on the same D drafts.
 
     Attributes:
-        names: the names of the policies.
-        budget: maximum number of drafted nodes that the policy was allowed.
-        nodes, depth: number of drafted nodes and depth of the tree; the root is not counted.
-        draft_calls, draft_tokens: number of draft forwards, and number of nodes that they expanded in all.
-        expected: E, the tokens per target call if the target accepts with the draft's probabilities.
-        optimum: the highest E of any tree within the budget of that policy.
+        drafted: for each policy by name, its tree on each draft.
+        optimum: the highest `Drafted.expected` of any tree within the budget of that policy.
     """
 
-    names: tuple[str, ...]
-    budget: Int[np.ndarray, "policies drafts"]
-    nodes: Int[np.ndarray, "policies drafts"]
-    depth: Int[np.ndarray, "policies drafts"]
-    draft_calls: Int[np.ndarray, "policies drafts"]
-    draft_tokens: Int[np.ndarray, "policies drafts"]
-    expected: Float[np.ndarray, "policies drafts"]
+    drafted: Mapping[str, tuple[Drafted, ...]]
     optimum: Float[np.ndarray, "policies drafts"]
+
+    def of(self, name: str) -> Float[np.ndarray, "policies drafts"]:
+        """A number of each `Drafted` by its name, such as `expected`, `draft_calls` or `draft_tokens`."""
+        return np.array([[getattr(one, name) for one in row] for row in self.drafted.values()])
 
     @property
     def distance(self) -> Float[np.ndarray, "policies drafts"]:
         """Tokens per cycle that a tree lacks, compared with the best tree of its policy's budget; at least 0."""
-        return np.maximum(self.optimum - self.expected, 0.0)
+        return np.maximum(self.optimum - self.of("expected"), 0.0)
 
     @property
     def table(self) -> str:
         """One line for each policy: means over the drafts of E and of what it lacks, of its draft calls and tokens."""
-        columns = [self.expected, self.distance, self.draft_calls, self.draft_tokens]
-        rows = zip(self.names, *(one.mean(1) for one in columns), strict=True)
+        columns = [self.of("expected"), self.distance, self.of("draft_calls"), self.of("draft_tokens")]
+        rows = zip(self.drafted, *(one.mean(1) for one in columns), strict=True)
         lines = ["{:20} {:7.3f} {:7.3f} {:7.1f} {:8.1f}".format(*row) for row in rows]
         return "\n".join([f"{'policy':20} {'E':>7} {'short':>7} {'calls':>7} {'tokens':>8}", *lines])
 
@@ -93,7 +87,7 @@ def compare_policies(drafts: DraftModel | Sequence[DraftModel], policies: Mappin
     >>> from spectheory.search import OptTree, RatesDraft
     >>> draft = RatesDraft(Acceptance.by_rank([0.5, 0.25]))
     >>> found = compare_policies(draft, {"early": OptTree(4, threshold=0.8), "to the end": OptTree(4)})
-    >>> found.distance.tolist(), found.draft_calls.tolist()
+    >>> found.distance.tolist(), found.of("draft_calls").tolist()
     ([[0.375], [0.0]], [[1], [3]])
     """
     asked = listed(drafts)
@@ -102,25 +96,14 @@ def compare_policies(drafts: DraftModel | Sequence[DraftModel], policies: Mappin
             f'policies must be a dictionary of policies by name, such as {{"OPT-Tree": OptTree(16)}}, got '
             f"{policies!r:.80}"
         )
-    grown = [[policy.grow(draft) for draft in asked] for policy in policies.values()]
+    grown = {name: tuple(policy.grow(draft) for draft in asked) for name, policy in policies.items()}
 
     @cache
     def best(draft: int, budget: int) -> float:
         return SpecExec(budget, batch=budget).grow(asked[draft]).expected
 
-    def table(of: Callable[[Drafted], float]) -> np.ndarray:
-        return np.array([[of(drafted) for drafted in row] for row in grown])
-
-    return PolicyComparison(
-        names=tuple(policies),
-        budget=table(lambda drafted: drafted.budget),
-        nodes=table(lambda drafted: drafted.tree.budget),
-        depth=table(lambda drafted: drafted.tree.max_depth),
-        draft_calls=table(lambda drafted: drafted.draft_calls),
-        draft_tokens=table(lambda drafted: drafted.draft_tokens),
-        expected=table(lambda drafted: drafted.expected),
-        optimum=np.array([[best(d, drafted.budget) for d, drafted in enumerate(row)] for row in grown]),
-    )
+    optimum = np.array([[best(d, drafted.budget) for d, drafted in enumerate(row)] for row in grown.values()])
+    return PolicyComparison(grown, optimum)
 
 
 def standard_policies(drafts: DraftModel | Sequence[DraftModel], budget: int) -> dict[str, Policy]:
