@@ -30,7 +30,6 @@ from spectheory.certify.step import certify_in_worlds
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
-from spectheory.core.plugins import require_usable
 from spectheory.core.world import DrawPolicy, Levels
 from spectheory.otlp import Solver, solvers
 from spectheory.verify import Verifier, verifiers
@@ -158,7 +157,6 @@ def _load(name: str, seconds: float) -> Any:
 def _registered(name: str) -> Solver | Verifier:
     known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
     if name not in known:
-        require_usable(name, {"spectheory.solvers": Solver, "spectheory.verifiers": Verifier})
         raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
     return known[name]
 

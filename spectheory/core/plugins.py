@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -25,8 +25,7 @@ def plugins(
     """Load the objects that installed packages register in an entry-point group, in order of their names.
 
     An entry point may name an instance of `kind`, or a class of `kind`, which is called without arguments. An entry
-    point that cannot be used is left out with a PluginWarning, so that one damaged package does not disable the others;
-    `require_usable` raises the error where such an object is asked for.
+    point that cannot be used is left out with a PluginWarning, so that one damaged package does not disable the others.
 
     Args:
         group: `spectheory.solvers`, `spectheory.verifiers`, `spectheory.drafters`, `spectheory.engines` or
@@ -53,22 +52,6 @@ def plugins(
         names[name] = _described(entry)
         found.append(loaded)
     return found
-
-
-def require_usable(name: str, groups: Mapping[str, type]) -> None:
-    """Raise the error of an entry point that is asked for, by its name or by the name of its object.
-
-    Args:
-        name: the name that is asked for.
-        groups: for each entry-point group to look in, the class of its objects.
-
-    Raises:
-        InputError: an entry point of one of the groups has this name, and cannot be used.
-    """
-    for group, kind in groups.items():
-        for entry in _entries(group):
-            if name in (entry.name, entry.value.rpartition(":")[2].rpartition(".")[2]):
-                _loaded(entry, kind)
 
 
 def _entries(group: str) -> list[EntryPoint]:

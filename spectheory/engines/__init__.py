@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spectheory.core.checks import check_number
 from spectheory.core.errors import InputError, unknown
-from spectheory.core.plugins import plugins, require_usable
+from spectheory.core.plugins import plugins
 from spectheory.engines import eagle, hugging_face, llama_cpp, medusa, mlx_lm, reports, sglang, tensorrt_llm, vllm
 from spectheory.engines.benchmark_file import BenchmarkRuns, read_benchmark
 from spectheory.engines.diagnosing import Diagnosis, Times, diagnosed
@@ -95,7 +95,6 @@ def engine(name: str) -> Engine:
     """
     found = next((each for each in engines() if each.name == name), None)
     if found is None:
-        require_usable(name, {"spectheory.engines": Engine})
         raise InputError(unknown("engine", name, names()))
     return found
 

@@ -1,7 +1,7 @@
 """Verifiers: which drafted nodes are accepted, and which token is emitted after them."""
 
 from spectheory.core.errors import InputError
-from spectheory.core.plugins import plugins, require_usable
+from spectheory.core.plugins import plugins
 from spectheory.otlp import ALL as OWN_SOLVERS
 from spectheory.otlp import Solver, solvers
 from spectheory.verify.block import Block
@@ -46,14 +46,13 @@ def verifier_of(name: str) -> Verifier:
     """The verifier of this name, in its default settings, as `name_of` gives it.
 
     Raises:
-        InputError: no verifier or node solver has this name, or its package cannot be loaded.
+        InputError: no verifier or node solver has this name. A package that cannot be loaded gives a PluginWarning.
     """
     own = {name_of(one): one for one in (Greedy(), *map(TopDown, OWN_SOLVERS), *ALL)}
     if name in own:
         return own[name]
     known = own | {name_of(one): one for one in (*map(TopDown, solvers()), *verifiers())}
     if name not in known:
-        require_usable(name, {"spectheory.verifiers": Verifier, "spectheory.solvers": Solver})
         raise InputError(f"verifier must be one of {', '.join(known)}, got {name!r:.60}")
     return known[name]
 

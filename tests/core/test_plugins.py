@@ -77,7 +77,7 @@ def test_they_are_certified_by_name() -> None:
 
 
 @pytest.mark.parametrize("group", ["solvers", "verifiers", "engines"])
-def test_a_damaged_package_is_an_error_only_where_its_object_is_asked_for(
+def test_a_damaged_package_is_named_where_its_object_is_asked_for(
     group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records that name a verifier of this package stay readable, and no other name is affected."""
@@ -87,12 +87,12 @@ def test_a_damaged_package_is_an_error_only_where_its_object_is_asked_for(
     look = engine if group == "engines" else verifier_of
     for name in ("Lost", "toy"):
         with (
-            pytest.warns(PluginWarning, match="of package toy-package cannot be loaded: ImportError: no CUDA"),
-            pytest.raises(InputError, match=r"toy_package:Lost .*: ImportError: no CUDA; repair or uninstall"),
+            pytest.warns(
+                PluginWarning, match="toy-package cannot be loaded: ImportError: no CUDA; repair or uninstall"
+            ),
+            pytest.raises(InputError, match=r"must be one of|unknown"),
         ):
             look(name)
-    with pytest.warns(PluginWarning), pytest.raises(InputError, match=r"must be one of|unknown"):
-        look("Nothing")
 
 
 CLASHES = """
