@@ -3,7 +3,7 @@
 from spectheory.core.errors import InputError
 from spectheory.core.plugins import plugins
 from spectheory.otlp import ALL as OWN_SOLVERS
-from spectheory.otlp import Solver, solvers
+from spectheory.otlp import solvers
 from spectheory.verify.block import Block
 from spectheory.verify.bottom_up import BottomUp
 from spectheory.verify.greedy import Greedy
