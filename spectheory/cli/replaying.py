@@ -10,23 +10,21 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from spectheory.cli.options import Json, numbers, tree_in
+from spectheory.cli.options import Json, Reads, numbers, tree_in
 from spectheory.cli.output import console
+from spectheory.cli.planning import texts_of
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.planning.replayed import USUAL_LENGTHS, planned_verifiers
-from spectheory.replay import Replays, read_chain_records, where_cycles_end
+from spectheory.replay import Replays, where_cycles_end
 from spectheory.verify import name_of
 
 
 def replay(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Folder of a trace, from `spectheory trace`, or a JSON Lines file with the accepted length of a long "
-            "chain at every position, as the simulator of SpecDecode-Bench keeps them.",
-        ),
+    texts: Annotated[
+        Replays,
+        Reads(texts_of),
+        typer.Argument(metavar="TRACE", help="Folder of a trace, from `spectheory trace`."),
     ],
     chains: Annotated[
         str | None,
@@ -50,12 +48,6 @@ def replay(
             "target: for each --tree, or for each chain if none is given.",
         ),
     ] = False,
-    drafter: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the drafter in a JSON Lines file, such as acc_eagle; needed if the file has several."
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Predict tokens per target call of chains and trees, with every verifier, from recorded texts.
@@ -69,21 +61,20 @@ def replay(
     if min(lengths) < 1:
         raise InputError(f"--chains must be numbers of at least 1, got {chains!r}")
     given = [tree_in(file) for file in tree or ()]
-    texts = _texts_in(source, drafter)
     if chains is None:
         lengths = [length for length in lengths if length <= texts.deepest and texts.can_replay(Tree.chain(length))]
     replayed, ended = [], []
     explained = [] if not ends else given or list(map(Tree.chain, lengths))
     for shape in (*map(Tree.chain, lengths), *given):
         for by, rule in planned_verifiers(texts, shape):
-            name = "" if texts.recorded else name_of(by)
+            name = name_of(by)
             if verifier in (None, name):
                 replayed.append((shape, name, texts.replay(shape, by, rule)))
                 ended.append(where_cycles_end(texts, shape, by, rule) if shape in explained else None)
     if not replayed:
         raise InputError(f"--verifier must be one that suits the texts and trees, such as Traversal, got {verifier!r}")
     if as_json:
-        rows = [{"tree": one.parent.tolist(), "verifier": by or None} | held.to_dict() for one, by, held in replayed]
+        rows = [{"tree": one.parent.tolist(), "verifier": by} | held.to_dict() for one, by, held in replayed]
         for row, found in zip(rows, ended, strict=True):
             if found is not None:
                 row["ends"] = {name: np.asarray(value).tolist() for name, value in asdict(found).items()}
@@ -93,14 +84,3 @@ def replay(
     for (shape, name, _), found in zip(replayed, ended, strict=True):
         if found is not None:
             console.print(cycle_ends_rows(shape, name, found))
-
-
-def _texts_in(source: Path, drafter: str | None) -> Replays:
-    """The texts of a trace, or of a JSON Lines file with accepted lengths."""
-    if not source.is_dir():
-        return Replays(read_chain_records(source, drafter))
-    from reference.tracing import replays
-
-    if drafter is not None:
-        raise InputError(f"--drafter names a drafter in a JSON Lines file, but {source} is a folder: leave it out")
-    return replays(source)

@@ -2,12 +2,11 @@
 
 from spectheory.replay.cycle import can_replay
 from spectheory.replay.cycle_ends import CycleEnds, where_cycles_end
-from spectheory.replay.greedy import ChainText, GreedyText, read_chain_records
+from spectheory.replay.greedy import GreedyText
 from spectheory.replay.replays import Replayed, Replays
 from spectheory.replay.text import CycleChain, TargetText
 
 __all__ = [
-    "ChainText",
     "CycleChain",
     "CycleEnds",
     "GreedyText",
@@ -15,6 +14,5 @@ __all__ = [
     "Replays",
     "TargetText",
     "can_replay",
-    "read_chain_records",
     "where_cycles_end",
 ]

@@ -15,7 +15,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, Solver
-from spectheory.replay.greedy import ChainText, GreedyText, kept_of_chain, passed_greedily, passed_in_expectation
+from spectheory.replay.greedy import GreedyText, passed_greedily, passed_in_expectation
 from spectheory.replay.kernels import (
     Edges,
     Shape,
@@ -32,7 +32,7 @@ from spectheory.replay.kernels import (
 from spectheory.replay.text import TargetText
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
-Text = TargetText | GreedyText | ChainText
+Text = TargetText | GreedyText
 """What can be replayed."""
 
 
@@ -142,12 +142,8 @@ class Cycle:
 def _greedily(one: OneText, cycle: Cycle) -> np.ndarray:
     text, tree = one.text, cycle.shape
     assert isinstance(tree, Tree)
-    if isinstance(text, GreedyText):
-        text = text if cycle.perfect is None else text.perfect_at(cycle.perfect)
-        return passed_in_expectation(text, tree, cycle.closer) if cycle.closer else passed_greedily(text, tree)
-    if cycle.perfect is not None or cycle.closer:
-        raise InputError("texts must hold ranks or probabilities for another draft, got recorded lengths only")
-    return kept_of_chain(text, tree)
+    text = text if cycle.perfect is None else text.perfect_at(cycle.perfect)
+    return passed_in_expectation(text, tree, cycle.closer) if cycle.closer else passed_greedily(text, tree)
 
 
 def _top_down(one: OneText, cycle: Cycle) -> np.ndarray:

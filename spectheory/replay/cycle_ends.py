@@ -30,8 +30,6 @@ class CycleEnds:
         without_misses: tau of a draft that never misses after 0..L-1 kept tokens: there the first child is always the
             next token of the text, and is kept; everything else is as recorded.
         closer: tau of drafts that are closer to the target, by how much closer they are; see `Replays.replay`.
-
-    `without_misses` and `closer` are empty for records of accepted lengths.
     """
 
     tau: float
@@ -48,7 +46,7 @@ def where_cycles_end(replays: Replays, tree: Tree, verifier: Verifier, rule: Dra
     Args:
         replays: the texts.
         tree: a static tree with at least one drafted node.
-        verifier: the verifier; `Greedy` for greedy text and recorded lengths.
+        verifier: the verifier; `Greedy` for greedy text.
         rule: how children are drawn; greedy decoding draws nothing.
 
     Raises:
@@ -59,12 +57,12 @@ def where_cycles_end(replays: Replays, tree: Tree, verifier: Verifier, rule: Dra
     reach = replays.reach(tree, verifier, rule)
     leaves = np.bincount(tree.parent[1:], minlength=tree.budget + 1) == 0
     reached, no_child = (np.bincount(tree.depth, share) for share in (reach, reach * leaves))
-    depths, shares = (range(0), ()) if replays.recorded else (range(tree.max_depth), CLOSER)
+    depths = range(tree.max_depth)
     return CycleEnds(
         tau=float(reach.sum()),
         reached=reached,
         no_child=no_child,
         missed=reached - np.append(reached[1:], 0) - no_child,
         without_misses=np.array([replays.replay(tree, verifier, rule, perfect=depth).tau for depth in depths]),
-        closer={share: replays.replay(tree, verifier, rule, closer=share).tau for share in shares},
+        closer={share: replays.replay(tree, verifier, rule, closer=share).tau for share in CLOSER},
     )

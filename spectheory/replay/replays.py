@@ -16,7 +16,6 @@ from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy
 from spectheory.replay.cycle import Cycle, OneText, Text
-from spectheory.replay.greedy import ChainText
 from spectheory.replay.text import CycleChain, TargetText
 from spectheory.verify import Greedy, Verifier
 
@@ -99,8 +98,7 @@ class Replays:
     """Texts of the target, ready to replay any tree and verifier on them. What several have in common is computed once.
 
     Args:
-        texts: the texts: `GreedyText` for greedy decoding, `TargetText` for sampled text, `ChainText` where only the
-            accepted lengths of a chain are known.
+        texts: the texts: `GreedyText` for greedy decoding, `TargetText` for sampled text.
         seed: seed of the drafts that are drawn in addition to the tokens of a text. All trees and verifiers share
             these draws.
         samples: number of such draws over which each probability is averaged. One draw is unbiased too.
@@ -129,16 +127,9 @@ class Replays:
         """Whether nothing is random on these texts, as in greedy decoding."""
         return not isinstance(self.texts[0], TargetText)
 
-    @property
-    def recorded(self) -> bool:
-        """Whether only accepted lengths are known, so that only the verifier that was recorded can be replayed."""
-        return isinstance(self.texts[0], ChainText)
-
     def can_replay(self, tree: Tree) -> bool:
-        """Whether the texts hold what replaying a tree needs: enough ranked candidates, or a recorded chain as long."""
+        """Whether the texts hold what replaying a tree needs: enough ranked candidates."""
         text, fanout = self.texts[0], int(tree.rank.max()) + 1
-        if isinstance(text, ChainText):
-            return tree.is_chain and tree.budget <= text.longest
         return isinstance(text, TargetText) or text.candidates is None or fanout <= text.candidates
 
     @property
@@ -190,7 +181,7 @@ class Replays:
         if isinstance(shape, Tree) and shape.budget == 0:
             return [np.ones((len(text), 1)) for text in self.texts]
         if isinstance(verifier, Greedy) != self.greedy:
-            wanted = "TargetText" if self.greedy else "GreedyText or ChainText"
+            wanted = "TargetText" if self.greedy else "GreedyText"
             raise InputError(f"texts for {verifier} must be {wanted}, got {type(self.texts[0]).__name__}")
         cycle = Cycle(shape, verifier, None if self.greedy else rule, **better)
         return [chances(cycle, one) for one in self._each]
@@ -220,8 +211,7 @@ class Replays:
 
         Args:
             shape: a static tree, or a draw policy.
-            verifier: a verifier of this package, or `TopDown` of any solver. `Greedy` stands for the recorded verifier
-                of a `ChainText`.
+            verifier: a verifier of this package, or `TopDown` of any solver.
             rule: how children of a tree are drawn; a policy has its own, and greedy decoding draws nothing.
             perfect: depth at which the draft never misses, see `Cycle`; None for the recorded draft.
             closer: how much closer to the target the draft is than the recorded one, see `Cycle`.
@@ -229,7 +219,7 @@ class Replays:
         Raises:
             InputError: the verifier is not lossless for the rule or the shape, cannot be replayed, does not suit the
                 kind of text, or the texts are too short for the depth of the shape; or `perfect` or `closer` is out of
-                range, or given for a `ChainText`.
+                range.
         """
         kept = self._of_each(Cycle.kept, shape, verifier, rule, perfect=perfect, closer=closer)
         deepest = self._most_tokens(kept)

@@ -102,7 +102,7 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8)
 
 def _drafted(tree: Tree, verifier: str) -> str:
     name = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
-    return f"{name}, {verifier}" if verifier else name
+    return f"{name}, {verifier}"
 
 
 def cycle_ends_rows(tree: Tree, verifier: str, ends: CycleEnds) -> TextTable:

@@ -18,9 +18,6 @@ from spectheory.cli import app
 from spectheory.hardware.latency import DEFAULT_CONTEXT
 from spectheory.hardware.runs import Run
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.replayed import USUAL_LENGTHS
-from spectheory.replay import read_chain_records
-from spectheory.verify import Greedy
 from spectheory.yields.request_classes import ASSUMED
 from tests.engines.examples import REPORTS
 
@@ -59,18 +56,6 @@ def test_plan_and_schedule_decide_as_their_calls(rates: st.Acceptance, tmp_path:
     assert told["provenance"]["assumptions"] == list(called["provenance"]["assumptions"])
 
 
-def replay(folder: Path) -> tuple[list[object], Any]:
-    file = folder / "records.jsonl"
-    file.write_text(json.dumps({"id": "7", "acc_eagle": {"acc_len": [1, 3, 2, 1, 1, 2, 1, 4, 3, 2, 1, 1]}}))
-    texts, chains = st.Replays(read_chain_records(file)), [st.Tree.chain(n) for n in USUAL_LENGTHS]
-    called = [
-        {"tree": chain.parent.tolist(), "verifier": None} | texts.replay(chain, Greedy()).to_dict()
-        for chain in chains
-        if chain.budget <= texts.deepest and texts.can_replay(chain)
-    ]
-    return [file], called
-
-
 def calibrate(folder: Path) -> tuple[list[object], Any]:
     place, plain = {"gpu": "h100_sxm", "target": "llama-3.1-8b"}, {"1:140": (140, 1), "64:6000": (6000, 64)}
     runs = [
@@ -105,7 +90,7 @@ def undated(found: Any) -> Any:
     return [undated(each) for each in found] if isinstance(found, list) else found
 
 
-@pytest.mark.parametrize("case", [replay, calibrate, diagnose, serve], ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", [calibrate, diagnose, serve], ids=lambda case: case.__name__)
 def test_other_commands_decide_as_their_calls(case: Callable[[Path], tuple[list[object], Any]], tmp_path: Path) -> None:
     arguments, called = case(tmp_path)
     assert undated(printed(case.__name__, *arguments)) == undated(json.loads(json.dumps(called)))

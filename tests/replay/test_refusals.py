@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,35 +16,14 @@ from reference.replaying import replay_drafter
 from reference.sampling import Sampling
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, SpecInfer
-from spectheory.replay import ChainText, GreedyText, Replays, TargetText, read_chain_records, where_cycles_end
+from spectheory.replay import GreedyText, Replays, TargetText, where_cycles_end
 from spectheory.verify import Block, BottomUp, Greedy, TopDown, Verifier
 from tests.helpers import refuses
 from tests.replay.enumerated import IID, NO_REPLACEMENT, TREE, prompts, random_text
 
-LINES = [
-    ('{"a": {"acc_len": [1, true]}}', r"got \[1, True\]"),
-    ('{"a": {"acc_len": [1, 0]}}', "a.acc_len must be a list of whole numbers of at least 1"),
-    (f'{{"a": {{"acc_len": [1, {2**63 - 1}]}}}}', r"below 2\*\*31"),
-    ('{"a": {"acc_len": [1, NaN]}}', "NaN is not a JSON number"),
-    ("[" * 100_000, "is damaged: not JSON"),
-    ('{"a": [1]}', "must have one drafter, got none"),
-    ('{"a": {"acc_len": [1]}, "b": {"acc_len": [1]}}', "must have one drafter, got a, b"),
-]
-
-
-@pytest.mark.parametrize(("line", "named"), LINES, ids=range(len(LINES)))
-def test_lines_that_are_no_records_are_refused_by_line(tmp_path: Path, line: str, named: str) -> None:
-    file = tmp_path / "records.jsonl"
-    file.write_text('{"a": {"acc_len": [1, 2]}}\n' + line, encoding="utf-8")
-    refuses(f"records.jsonl, line 2.*{named}", read_chain_records, file)
-    file.write_text('{"a": {"acc_len": [1, 2]}}\n')
-    refuses("line 1 must have drafter 'b', got a", read_chain_records, file, "b")
-
-
 WIDE, ONE = np.full((3, 4), 0.25), np.ones((1, 1))
 target: Any = TargetText
 greedy: Any = GreedyText
-chain: Any = ChainText
 
 
 def replay(text: Any, shape: Any, verifier: Verifier, rule: st.DrawRule | None = None, **better: Any) -> object:
@@ -64,12 +42,9 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     (r"tokens\[0\] is 1, which p gives .* 4.94e-324", lambda: target([1], [[1.0, 5e-324]], [[0.5, 0.5]])),
     ("ranks.*-2", lambda: greedy([-2])),
     ("ranks must be below candidates=3", lambda: greedy([0, 3], candidates=3)),
-    ("accepted must be a row of whole numbers", lambda: chain([False], 3)),
-    ("accepted.*longest=5.*3 to 6", lambda: chain([3, 6], 5)),
     ("texts.*none", lambda: Replays([])),
     ("texts.*several", lambda: Replays([TEXT, RANKED])),
     ("samples.*0", lambda: Replays([TEXT], samples=0)),
-    ("chain of at most 9.*Tree", lambda: replay(chain(np.arange(9), 9), TREE, Greedy())),
     ("4 children.*only 3", lambda: replay(greedy(np.arange(40) % 3, 3), st.Tree.k_ary(4, 1), Greedy())),
     ("Greedy.*TargetText", lambda: replay(TEXT, st.Tree.chain(2), Greedy())),
     (r"Block\(\).*GreedyText", lambda: replay(RANKED, st.Tree.chain(2), Block(), IID)),
@@ -81,7 +56,6 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("BottomUp.*cannot be replayed", lambda: replay(TEXT, TREE, BottomUp(NSS()), NO_REPLACEMENT)),
     ("perfect must be a depth", lambda: replay(RANKED, TREE, Greedy(), perfect=2)),
     ("closer must be between 0", lambda: replay(RANKED, TREE, Greedy(), closer=1.5)),
-    ("recorded lengths only", lambda: replay(chain([0] * 9, 3), st.Tree.chain(2), Greedy(), closer=0.5)),
     ("at least one drafted node", lambda: where_cycles_end(Replays([RANKED]), st.Tree.chain(0), Greedy())),
 ]
 

@@ -15,7 +15,7 @@ from spectheory.core.arrays import Vector
 from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, RRS, Naive, SpecInfer
-from spectheory.replay import ChainText, CycleChain, GreedyText, Replays, TargetText, kernels
+from spectheory.replay import CycleChain, GreedyText, Replays, TargetText, kernels
 from spectheory.replay.kernels import kept_top_down, shape_of
 from spectheory.replay.siblings import Siblings
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
@@ -126,18 +126,6 @@ def test_ranks_by_depth_are_read_where_the_node_is() -> None:
     """A head that drafts well at depth 0 and never at depth 1."""
     ranks = np.array([[0] * 8, [-1] * 8])
     assert Replays([GreedyText(ranks)]).replay(Tree.chain(3), Greedy()).tau == 2
-
-
-@given(st.lists(st.booleans(), min_size=2, max_size=40), st.integers(1, 6))
-def test_accepted_lengths_of_a_long_chain_replay_every_shorter_one(hits: list[bool], length: int) -> None:
-    """Against the ranks from which the lengths come."""
-    accepted = np.zeros(len(hits) + 1, int)
-    for position in reversed(range(len(hits))):
-        accepted[position] = accepted[position + 1] + 1 if hits[position] else 0
-    by_length = CycleChain(Replays([ChainText(accepted[:-1], 40)]).kept(Tree.chain(length), Greedy())[0])
-    by_rank = CycleChain(Replays([GreedyText(np.where(hits, 0, -1))]).kept(Tree.chain(length), Greedy())[0])
-    assert (by_length.starts == by_rank.starts).all()
-    assert by_length.cycles == by_rank.cycles
 
 
 def test_tau_is_tokens_over_cycles_of_the_cycles_that_fit() -> None:
