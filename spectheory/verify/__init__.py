@@ -5,14 +5,13 @@ from spectheory.core.plugins import plugins
 from spectheory.otlp import ALL as OWN_SOLVERS
 from spectheory.otlp import solvers
 from spectheory.verify.block import Block
-from spectheory.verify.bottom_up import BottomUp
+from spectheory.verify.bottom_up import BottomUp, UniVer
 from spectheory.verify.greedy import Greedy
 from spectheory.verify.greedy_multi_path import GreedyMultiPathBlock
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.top_down import TopDown, walk
 from spectheory.verify.traversal import Traversal
 from spectheory.verify.tree_monte_carlo import TreeMonteCarlo
-from spectheory.verify.univer import UniVer
 from spectheory.verify.verifier import Verifier
 
 __all__ = [
