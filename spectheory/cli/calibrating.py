@@ -83,7 +83,7 @@ def calibrate(
     Two plain throughputs, at batch 1 and at a large batch, and one speculative run are usually enough. What they do not
     determine keeps its shipped value.
     """
-    from spectheory.report.calibrated_costs import moved_rows, run_rows
+    from spectheory.report.tables import moved_rows, run_rows
 
     files = runs or []
     require_free(files, out, force=force)

@@ -20,8 +20,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
 from spectheory.search import best_first
-from spectheory.search.draft_models import DraftModel, MarkovDraft, RatesDraft
-from spectheory.search.drafted_tree import Drafted
+from spectheory.search.draft_models import Drafted, DraftModel, MarkovDraft, RatesDraft
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.opt_tree import OptTree
 from spectheory.search.policy_comparison import Policy, PolicyComparison, compare_policies, standard_policies

@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from spectheory.core.tree import Tree
-from spectheory.search.draft_models import DraftedPath, DraftModel, ask
-from spectheory.search.drafted_tree import UNKNOWN_TOKEN, Drafted
+from spectheory.search.draft_models import UNKNOWN_TOKEN, Drafted, DraftedPath, DraftModel, ask
 
 
 class Node(NamedTuple):

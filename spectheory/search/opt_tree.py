@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spectheory.core.checks import check_budget, check_not_negative
-from spectheory.search.draft_models import DraftModel
-from spectheory.search.drafted_tree import Drafted
+from spectheory.search.draft_models import Drafted, DraftModel
 from spectheory.search.frontier import ROOT, Frontier
 
 

@@ -14,8 +14,7 @@ from spectheory.core.checks import check_budget
 from spectheory.core.errors import InputError
 from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
-from spectheory.search.draft_models import DraftModel
-from spectheory.search.drafted_tree import Drafted
+from spectheory.search.draft_models import Drafted, DraftModel
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.opt_tree import OptTree
 from spectheory.search.salf import Salf

@@ -10,8 +10,7 @@ import numpy as np
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.search.draft_models import DraftedPath, DraftModel, ask
-from spectheory.search.drafted_tree import Drafted
+from spectheory.search.draft_models import Drafted, DraftedPath, DraftModel, ask
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.frontier import ROOT, Frontier
 from spectheory.search.spec_exec import SpecExec
