@@ -207,13 +207,6 @@ def schedule(
     ],
     gpus: Gpus = Deployment.gpus,
     quant: Quant = None,
-    measured: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of measured latency records, with files GPU/TARGET/DRAFT/batch-N.json.",
-            show_default="none, all times are computed",
-        ),
-    ] = None,
     batch: Annotated[
         str | None,
         typer.Option(
@@ -258,7 +251,6 @@ def schedule(
         draft,
         gpus,
         context,
-        measured,
         quant=quant,
         engine=next(iter(names_of(output.engine)), None),
         prompt_tokens=prompt,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -22,7 +21,7 @@ from spectheory.hardware.engine_costs import (
     kernel_curves,
     usual_parallel,
 )
-from spectheory.hardware.gpus import Gpu, known_gpu
+from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.models import Named, lookup_named, pair_of
 from spectheory.hardware.roofline import TOKENS, Roofline, RooflineInputs
@@ -42,16 +41,6 @@ SINGLE_TIMES = (
     "draft_prompt_seconds",
 )
 """The times of a latency that are one number."""
-
-
-def record_path(gpu: str, target: str, draft: str, batch: int, folder: Path) -> Path:
-    """Where a folder has the measured record of a deployment: `<gpu>/<target>/<draft>/batch-<n>.json`.
-
-    A GPU that is not in the table is named as its driver names it, with underscores.
-    """
-    card = known_gpu(gpu)
-    key = card.name if card else "_".join(gpu.lower().replace("/", " ").replace("-", " ").split())
-    return folder / key / target / draft / f"batch-{batch}.json"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,10 +1,9 @@
-"""`Deployment`, models on a GPU, with forward times that are measured if a record exists, otherwise computed."""
+"""`Deployment`, models on a GPU, with computed forward times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
@@ -12,9 +11,9 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency, record_path
+from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency
 from spectheory.hardware.model_config import MTP
-from spectheory.hardware.models import draft_of, kind_and_target, kind_named, lookup_named, model, shipped_name
+from spectheory.hardware.models import draft_of, kind_and_target, kind_named, lookup_named, model
 from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule, check_batches
@@ -43,18 +42,16 @@ class Deployment:
         gpus: number of GPUs that share a forward.
         context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
             lengths.
-        measured: folder of measured latency records; None computes all times.
         quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
             None keeps the one of the config.
-        kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config. Measured records do not
-            state theirs, so with a format all times are computed.
-        engine: engine whose costs computed times have, such as `vllm`; for a version of it, `vllm@0.11`. None is the
+        kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
+        engine: engine whose costs the times have, such as `vllm`; for a version of it, `vllm@0.11`. None is the
             engine of calibrated `costs`, otherwise `vllm`.
         parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf` and
             `llama.cpp`, otherwise `tensor`.
-        prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. Times are then computed,
-            because measured records have no times of prompts. None, without both, counts no prompts.
-        costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
+        prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. None, without both, counts
+            no prompts.
+        costs: costs of the engine, such as the ones that `spectheory.calibrate` returns; None is
             those of the engine in the shipped table.
 
     Raises:
@@ -73,7 +70,6 @@ class Deployment:
     draft: str
     gpus: int = 1
     context: int | None = None
-    measured: Path | None = None
     quant: str | None = None
     kv_dtype: str | None = None
     engine: str | None = None
@@ -104,7 +100,7 @@ class Deployment:
 
     @property
     def timed_engine(self) -> str:
-        """The engine whose costs computed times have."""
+        """The engine whose costs the times have."""
         return self.engine or (self.costs.engine if isinstance(self.costs, CalibratedCosts) else DEFAULT_ENGINE)
 
     @property
@@ -116,16 +112,11 @@ class Deployment:
         return round((prompt + (prompt + output)) / 2)
 
     def latency(self, batch: int) -> Latency:
-        """Forward times for `batch` sequences.
-
-        They are measured if `gpus` is 1, neither lengths nor `kv_dtype` are given, and a measured record covers the
-        context. Otherwise a roofline computes them.
+        """Forward times for `batch` sequences, which a roofline computes.
 
         Raises:
             InputError: see `Latency.roofline`; or `costs` are for another deployment.
         """
-        if record := self._measured(batch):
-            return record
         costs, curves = self.costs, None
         if isinstance(costs, CalibratedCosts):
             costs, curves = costs.costs, costs.setup.curves
@@ -162,22 +153,15 @@ class Deployment:
         """The fastest choice at each batch size. Arguments are the same as for `spectheory.schedule`.
 
         Raises:
-            InputError: the draft cannot draft for the target, the models and their caches do not fit into memory, the
-                folder `measured` has no record for this deployment, drafts are looked up but the rates or the texts are
-                of a draft model, or `spectheory.schedule` refuses an argument.
+            InputError: the draft cannot draft for the target, the models and their caches do not fit into memory,
+                drafts are looked up but the rates or the texts are of a draft model, or `spectheory.schedule` refuses
+                an argument.
         """
         check_batches(batches)
         self._require_own_counts(acceptance, replays)
-        latencies = {batch: self.latency(batch) for batch in batches}
-        if self.measured and all(latency.computed for latency in latencies.values()):
-            raise InputError(
-                f"there is no measured record {self._record(batches[0])}, nor one of another batch size of the plan, "
-                f"for 1 GPU, context {self.planned_context:,}, no lengths and the usual KV cache: leave out the folder "
-                "(times are then computed), or measure there with `spectheory profile`"
-            )
         made = schedule(
             acceptance,
-            latencies.__getitem__,
+            self.latency,
             batches,
             context=self.planned_context,
             max_budget=max_budget,
@@ -189,8 +173,6 @@ class Deployment:
         stamp = made.provenance
         if max_depth is None and (deepest := self.deepest(acceptance)):
             stamp = stamp.assuming(f"a multi-token-prediction module drafts at most the {deepest} measured depths")
-        if self.measured:
-            stamp = stamp.replace(target=stamp.target or self.target, draft=self.draft_name)
         return replace(made, provenance=stamp)
 
     def deepest(self, acceptance: Acceptance) -> int | None:
@@ -215,23 +197,6 @@ class Deployment:
         if self.prompt_tokens is None or self.output_tokens is None:
             return None
         return self.prompt_tokens, self.output_tokens
-
-    def _record(self, batch: int) -> Path:
-        """Where `measured` has the record of a batch size."""
-        assert self.measured is not None
-        target, draft = shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft_name
-        named = target if self.quant is None else f"{target}-{self.quant.lower()}"
-        return record_path(self.gpu, named, draft, batch, self.measured)
-
-    def _measured(self, batch: int) -> Latency | None:
-        """The measured times of a batch size; None if there is no record that holds for this deployment."""
-        if not self.measured or self.gpus > 1 or self.kv_dtype is not None or self._lengths is not None:
-            return None
-        if not (path := self._record(batch)).is_file():
-            return None
-        record = Latency.load(path)
-        covers = record.contexts[0] <= self.planned_context <= record.contexts[-1]
-        return record if covers and not record.computed else None
 
     def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
         """Check that the rates are not those of a draft model, if drafts are looked up."""

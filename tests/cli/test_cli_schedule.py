@@ -7,7 +7,6 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -18,7 +17,7 @@ from spectheory.planning.deployment import Deployment
 from spectheory.planning.planner import PRODUCT
 from spectheory.planning.schedule_record import Schedule
 from tests.command_line import refused, succeeded
-from tests.planning.test_schedule import RATES, TOKENS
+from tests.planning.test_schedule import RATES
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 
@@ -60,30 +59,9 @@ def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_f
     refused(run_plan(rates_file, *HEAD, "--engine", "triton"), "unknown engine 'triton'")
     refused(run_plan(rates_file, *HEAD, "--target", "llama-3.1-70b"), "is a head for llama-3.1-8b of hidden size 4096")
     refused(run_plan(rates_file, "--draft", "deepseek-v3"), "128256 tokens of Llama 3 for llama-3.1-8b and 129280")
-    measured_record(rates_file.parent, 2)
-    measured = "--measured", rates_file.parent, "--batch"
-    refused(
-        run_plan(rates_file, *measured, "1,4"),
-        "batch-1.json, nor one of another batch size of the plan",
-    )
-    refused(run_plan(rates_file, *measured, 2, "--context", 4096), "for 1 GPU, context 4,096, no lengths and the usual")
 
 
 HEAD = ["--draft", "eagle3-llama-3.1-8b"]
-
-
-def measured_record(folder: Path, batch: int) -> st.Latency:
-    """A record of the deployment at this batch size, as `benchmarks.gpu` writes it."""
-    target, draft = 1e-3 * (8 + 0.1 * TOKENS), 1e-3 * (1 + 0.01 * TOKENS)
-    found = st.Latency(
-        TOKENS,
-        np.array([512, 2048]),
-        np.tile(target, (2, 1)),
-        np.tile(draft, (2, 1)),
-        provenance=st.Provenance("bench"),
-    )
-    found.save(folder / "h100_sxm" / "llama-3.1-8b" / "llama-3.2-1b" / f"batch-{batch}.json")
-    return found
 
 
 def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Path) -> None:
@@ -97,30 +75,6 @@ def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Pa
     assert any("the engine has the costs of sglang@0.5.23: " in said for said in planned.provenance.assumptions)
     place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang")
     assert [at.plain(1024) for at in planned.latencies] == [place.latency(batch).plain(1024) for batch in (1, 2)]
-
-
-def test_measured_records_override_the_roofline_and_the_report_says_where(rates_file: Path, tmp_path: Path) -> None:
-    record, page = measured_record(tmp_path / "records", 2), tmp_path / "plan.html"
-    places = ("--batch", "1:3", "--measured", tmp_path / "records")
-    as_json = succeeded(run_plan(rates_file, *places, "--json"))
-    planned = Schedule.from_dict(json.loads(as_json.stdout))
-    assert planned.computed.tolist() == [True, False, True]
-    assert planned.latencies[1].plain(1024) == record.plain(1024)
-    alone = st.plan(RATES, record, context=1024)
-    assert (planned.trees[planned.choice[1]], planned.speedups[1]) == (alone.tree, pytest.approx(alone.speedup))
-    for batches, said in (
-        ("1:3", "Times for 1,024 tokens of context are measured (*) at batch 2, computed at batch 1, 3."),
-        ("2", "All times are measured for"),
-    ):
-        text = run_plan(rates_file, *places, "--batch", batches, "--report", page, "--force", "--explain").output
-        assert said in " ".join(text.split())
-        assert said in page.read_text()
-        assumed = "assumed: at batch 1, 3: forwards are computed by a roofline, not measured"
-        assert (assumed in " ".join(text.split())) == (batches == "1:3")
-        assert ("forwards are computed" in text) == (batches == "1:3")
-    assert planned.provenance.source == "spectheory.Latency.roofline and bench"
-    assert planned.computed.tolist() == [True, False, True]
-    assert planned.provenance.batch is None
 
 
 DEEPER = (

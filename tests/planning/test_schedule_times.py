@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import unescape
-from pathlib import Path
-from typing import Any
 
 import spectheory as st
 from spectheory.planning.planner import schedule
 from spectheory.report.schedules import schedule_page, schedule_rows, speedup_figure
-from tests.cli.test_cli_schedule import measured_record, rates_file, run_plan
-from tests.command_line import refused
 from tests.planning.test_schedule import RATES, latency_at
-
-__all__ = ["rates_file"]
-PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "llama-3.2-1b"}
-
-
-def where(folder: Path, batch: int, gpu: str = "h100_sxm") -> Path:
-    return folder / gpu / PAIR["target"] / PAIR["draft"] / f"batch-{batch}.json"
 
 
 def mixed(batch: int) -> st.Latency:
@@ -44,19 +33,6 @@ def test_each_batch_size_has_a_row_and_a_range_its_ends() -> None:
     low, high = planned.speedups[[0, -1]]
     assert f"{low:.2f}x" in schedule_rows(planned).rows[0]
     assert low > high + 0.1
-
-
-def test_a_record_of_computed_times_is_no_measured_one(tmp_path: Path, rates_file: Path) -> None:
-    measured_record(tmp_path, 1)
-    st.Latency.roofline(**PAIR, batch=2).save(where(tmp_path, 2))
-    refused(run_plan(rates_file, "--batch", 2, "--measured", tmp_path), "there is no measured record")
-
-
-def test_what_cannot_be_computed_is_planned_where_it_was_measured(tmp_path: Path, rates_file: Path) -> None:
-    measured_record(tmp_path, 1).save(where(tmp_path, 1, "some_card"))
-    options = ("--gpu", "some_card", "--measured", tmp_path)
-    refused(run_plan(rates_file, *options, "--batch", "1,2"), "unknown GPU 'some_card'")
-    assert run_plan(rates_file, *options, "--batch", 1).exit_code == 0
 
 
 def test_the_page_leads_with_the_answer_and_the_flags_and_draws_the_first_trees() -> None:
