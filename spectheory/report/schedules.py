@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.tree import Tree
 from spectheory.planning.advice import advice
-from spectheory.planning.candidates import Candidates
 from spectheory.planning.confidence import span
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.answer import schedule_rows
 from spectheory.report.figures import tree_figure
 from spectheory.report.page import figure_html, folded, prose_html, shell, sources_html, table_html
-from spectheory.report.svg import BLUE, GREEN, MUTED, ORANGE, RED, panels, styled, to_svg
+from spectheory.report.svg import BLUE, MUTED, ORANGE, RED, panels, styled, to_svg
 
 MOST_DRAWN = 3
 """Maximum number of trees drawn on the page: the trees of the smallest batch sizes."""
@@ -56,32 +54,6 @@ def speedup_figure(schedule: Schedule) -> str:
     return to_svg(figure, "Predicted speedup against the batch size")
 
 
-def best_taus(schedule: Schedule) -> np.ndarray:
-    """(max_budget + 1,) highest tau that the rates predict for a candidate of the schedule with at most these nodes."""
-    found = Candidates(schedule.acceptance, schedule.limits, classes=schedule.rates.classes)
-    sizes = range(schedule.limits.max_budget + 1)
-    return np.maximum.accumulate([found.block_efficiency[found.of_budget(size)].max(initial=0) for size in sizes])
-
-
-@styled
-def budget_figure(schedule: Schedule) -> str:
-    """Tokens per target call against the budget: the best tree that was found, the best envelope, and the chain.
-
-    The curves have the prediction of the schedule's table, so no tree of the table is above the best one.
-    """
-    chain = schedule.rates.taus(Tree.chain(schedule.limits.longest_chain), np.arange(schedule.limits.longest_chain + 1))
-    figure, (axes,) = panels(height_inches=2.9)
-    lines = ((best_taus(schedule), BLUE, "-", "best tree"), (chain, ORANGE, "--", "chain"))
-    if schedule.rates.classes is None:
-        lines = (*lines, (schedule.envelopes.yields(), GREEN, "-.", "envelope"))
-    for values, colour, dash, name in lines:
-        axes.plot(np.arange(len(values)), values, color=colour, linestyle=dash, label=name)
-    axes.set(xlabel="budget, drafted tokens per cycle", ylabel="tokens per target call")
-    axes.set_title("What more budget buys, predicted")
-    axes.legend()
-    return to_svg(figure, "Predicted tokens per target call against the budget")
-
-
 def schedule_page(title: str, schedule: Schedule, settings: Sequence[str] = ()) -> str:
     """The schedule as one HTML page. `settings` are the lines of the engines' flags."""
     stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
@@ -93,10 +65,6 @@ def schedule_page(title: str, schedule: Schedule, settings: Sequence[str] = ()) 
         *(f"<p>{prose_html(sentence)}</p>" for sentence in advice(schedule)),
         figure_html(speedup_figure(schedule)),
         folded("What is assumed", *(f"<p>{escape(said)}.</p>" for said in schedule.provenance.assumptions)),
-        folded(
-            "What more budget buys, and the trees",
-            *([] if schedule.is_replayed else [figure_html(budget_figure(schedule))]),
-            *_trees(schedule),
-        ),
+        *([folded("The trees", *trees)] if (trees := _trees(schedule)) else []),
         sources_html(stamps),
     )

@@ -8,7 +8,6 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.main import get_command
 
@@ -16,8 +15,6 @@ import spectheory as st
 from spectheory.cli import app
 from spectheory.cli.main import PANELS
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.planner import schedule
-from spectheory.report.schedules import best_taus
 from tests.command_line import Run, succeeded
 
 EXAMPLES = tomllib.loads((files("spectheory") / "data" / "examples.toml").read_text(encoding="utf-8"))
@@ -56,17 +53,6 @@ def test_modules_are_not_planned_deeper_than_their_rates(run: Run) -> None:
     rates = st.Acceptance.by_depth_and_rank([[0.9]] * 3)
     assert {tree.max_depth for tree in place.schedule(rates, [1, 64]).trees} == {3}
     assert {tree.max_depth for tree in place.schedule(rates, [1, 64], max_depth=5).trees} == {5}
-
-
-def test_no_tree_of_a_plan_is_above_the_best_tree_of_the_figure() -> None:
-    """Counts of cycles, which classes of contexts fit: the figure has their prediction too."""
-    hits, trials = np.array([[700], [560], [470], [400]]), np.array([1000, 700, 560, 470])
-    rates = st.Acceptance.from_counts(hits, trials, cycles_of=st.Tree.chain(4))
-    planned = schedule(rates, lambda _: st.Latency.constant(draft_seconds=0.01), [1], context=0, max_budget=12)
-    assert planned.rates.classes is not None
-    best = best_taus(planned)
-    assert planned.tau == pytest.approx(best[planned.tree.budget])
-    assert abs(planned.tau - st.block_efficiency(planned.tree, rates)) > 0.1, "classes do not predict the product"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
