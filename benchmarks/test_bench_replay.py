@@ -15,9 +15,9 @@ from baselines import Beside
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory import Acceptance, DrawRule, GreedyText, Paths, Replays, TargetText, Tree, best_tree
-from spectheory.core.acceptance import cycle_starts
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, Verifier
+from tests.helpers import cycle_starts
 
 RATES = Acceptance.by_rank([0.6, 0.15, 0.08, 0.04, 0.02])
 POSITIONS, VOCABULARY = 4_096, 1_024

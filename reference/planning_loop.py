@@ -30,9 +30,7 @@ def measured_plan(
 ) -> tuple[Schedule, Replays]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
 
-    A first plan uses the rates of all positions. The result uses only positions where cycles of the first plan start,
-    because every cycle starts where the previous cycle ended. These rates propose trees; tree and verifier are chosen
-    by replay on the traced texts.
+    The rates propose trees; tree and verifier are chosen by replay on the traced texts.
 
     Args:
         pair: target and draft.
@@ -75,9 +73,7 @@ def measured_plan(
         latency = with_overheads(pair, latency, settings.sampling, seed)
     latency.save(folder / LATENCY)
     limits = {"max_budget": MAX_BUDGET, "context": lengths[len(lengths) // 2] + new_tokens // 2}
-    seconds = latency.smoothed()
-    first = plan(acceptance(folder / TRACE).smoothed(), seconds, **limits)
-    rates = acceptance(folder / TRACE, policy=first.tree)
+    rates = acceptance(folder / TRACE)
     rates.save(folder / RATES)
     texts = replays(folder / TRACE, pair, seed=seed)
-    return plan(rates.smoothed(), seconds, **limits, replays=texts), texts
+    return plan(rates.smoothed(), latency.smoothed(), **limits, replays=texts), texts

@@ -32,7 +32,7 @@ from reference.part_files import STAMP, claimed, require_kind, short_hash, stamp
 from reference.random_streams import Uniforms
 from reference.sampling import Sampling, require_drawing
 from reference.token_checks import check_context
-from spectheory import Acceptance, DrawRule, Tree
+from spectheory import Acceptance, DrawRule
 from spectheory.core.arrays import as_distributions
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
@@ -214,25 +214,22 @@ def candidates_given(
     return np.column_stack([first, others])[:, :candidates]
 
 
-def acceptance(folder: Path, *, min_trials: int = 100, policy: Tree | None = None) -> Acceptance:
+def acceptance(folder: Path, *, min_trials: int = 100) -> Acceptance:
     """Rates by depth and rank from a recorded trace, with their counts; see `Acceptance.from_ranks`.
 
     Args:
         folder: folder that holds the trace.
         min_trials: minimum number of visits that a depth needs to have rates of its own.
-        policy: tree whose cycles decide which positions are counted: those where a cycle starts; None counts all.
 
     Raises:
         InputError: the folder holds no trace, or a part of it is damaged.
     """
     texts, stamp = ranks(folder), stamp_of(folder)
-    counted = "at every position" if policy is None else f"where cycles of {policy} start"
     return Acceptance.from_ranks(
         texts,
         ranks=int(str(stamp.settings["candidates"])),
         min_trials=min_trials,
-        policy=policy,
-        provenance=stamp.replace(settings=stamp.settings | {"counted": counted}),
+        provenance=stamp,
     )
 
 

@@ -20,7 +20,6 @@ from spectheory.cli.options import (
 from spectheory.cli.output import progress, require_free, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
-from spectheory.planning.schedule_record import Schedule
 
 TOP_K = "Sample only from this many most probable tokens."
 TOP_P = "Sample only from the fewest most probable tokens whose probabilities sum to this or more."
@@ -38,20 +37,12 @@ def trace(
     temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = 1.0,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            help="Count rates only at positions where a cycle of decoding with this plan would start. A finished trace "
-            "is reused."
-        ),
-    ] = None,
 ) -> None:
     """Record how the draft ranks each token of the target's text, and compute acceptance rates from it."""
     from reference import tracing
     from spectheory.report.tables import acceptance_rows
 
-    require_free([plan], out / "acceptance.json", force=True)
-    policy = None if plan is None else Schedule.load(plan)
+    require_free([], out / "acceptance.json", force=True)
     most = count * text.new_tokens
     if 0 < most < MIN_TRIALS:
         raise InputError(
@@ -66,7 +57,7 @@ def trace(
     models = files.load()
     with progress("trace") as done:
         tracing.record_trace(models, rows, settings, out, done)
-    acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=None if policy is None else policy.tree)
+    acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS)
     show(acceptance, acceptance_rows(acceptance), as_json=False, out=out / "acceptance.json")
 
 

@@ -121,7 +121,6 @@ class Acceptance(Record):
         ranks: int,
         max_depth: int = 16,
         min_trials: int = MIN_TRIALS,
-        policy: Tree | None = None,
         provenance: Provenance = UNKNOWN,
     ) -> Self:
         """Rates counted on texts of the target, from the rank that the draft gives to each token.
@@ -133,27 +132,25 @@ class Acceptance(Record):
             ranks: number of candidates, R.
             max_depth: maximum number of rows of the table.
             min_trials: see `from_counts`.
-            policy: count only from the positions at which cycles with this tree start. None counts from every position.
             provenance: where the texts come from.
 
         The token that is d positions after a start counts for depth d if all tokens before it, from the start on, were
         among the draft's candidates: a tree that is drafted at the start can then reach depth d.
 
         A cycle starts after the previous one ends, often just after a token that the draft missed. Text after a miss is
-        harder to draft than average, so rates from all positions predict too high a tau. Plan with these rates first,
-        then count again with the planned tree as `policy` and plan again.
+        harder to draft than average, so rates from all positions predict too high a tau, and `Replays` the right one.
         """
         hits, trials = np.zeros((max_depth, ranks), np.int64), np.zeros(max_depth, np.int64)
         for text in texts:
             rows = np.atleast_2d(np.asarray(text, np.int64))
-            starts = np.arange(rows.shape[1]) if policy is None else cycle_starts(rows, policy)
+            starts = np.arange(rows.shape[1])
             for depth in range(max_depth):
                 starts = starts[starts + depth < rows.shape[1]]
                 reached = rows[min(depth, len(rows) - 1), starts + depth]
                 starts = starts[reached >= 0]
                 trials[depth] += len(reached)
                 hits[depth] += np.bincount(reached[reached >= 0], minlength=ranks)[:ranks]
-        return cls.from_counts(hits, trials, provenance, min_trials=min_trials, cycles_of=policy)
+        return cls.from_counts(hits, trials, provenance, min_trials=min_trials)
 
     @property
     def summary(self) -> str:
@@ -217,28 +214,6 @@ def depths_with_enough(trials: Int[np.ndarray, " depths"], min_trials: int) -> i
             f"trials[0] is {found}, fewer than min_trials={min_trials}: record more text, or lower min_trials"
         )
     return kept
-
-
-def cycle_starts(ranks: Int[np.ndarray, "*depths n"], tree: Tree) -> Int[np.ndarray, " cycles"]:
-    """The positions of a text at which draft-and-verify cycles with `tree` start, from position 1.
-
-    No cycle emits the token at position 0: the target emits it when it reads the prompt.
-
-    Args:
-        ranks: rank of each token among the draft's candidates, -1 if it is not among them; see `Acceptance.from_ranks`.
-        tree: the tree that every cycle drafts.
-    """
-    rows, starts, position = np.atleast_2d(ranks), [], 1
-    while position < rows.shape[1]:
-        starts.append(position)
-        node, depth = 0, 0
-        while position < rows.shape[1]:
-            rank, children = rows[min(depth, len(rows) - 1), position], tree.child_lists[node]
-            if not 0 <= rank < len(children):
-                break
-            node, depth, position = children[rank], depth + 1, position + 1
-        position += 1
-    return np.array(starts, np.int64)
 
 
 def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

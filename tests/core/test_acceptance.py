@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import beta, binom
 
 import spectheory as st
-from spectheory.core.acceptance import cycle_starts
 from tests.helpers import known, refuses
 
 
@@ -48,31 +47,6 @@ def test_counts_from_ranks_are_those_of_all_windows(texts: list[list[int]]) -> N
     found = st.Acceptance.from_ranks([np.array(t) for t in texts], ranks=4, max_depth=5, min_trials=1)
     np.testing.assert_array_equal(known(found.hits), hits[:kept])
     np.testing.assert_array_equal(known(found.trials), trials[:kept])
-
-
-@given(
-    hs.lists(hs.integers(-1, 3), max_size=30),
-    hs.integers(0, 8).flatmap(lambda n: hs.tuples(*(hs.integers(0, u) for u in range(n)))),
-)
-def test_counts_for_a_policy_start_where_its_cycles_do(text: list[int], inner: tuple[int, ...]) -> None:
-    tree = st.Tree([-1, *inner])
-    paths = set(tree.to_paths())
-    starts, position = [], 1
-    while position < len(text):
-        starts.append(position)
-        accepted = max(n for n in range(len(text) - position + 1) if n == 0 or tuple(text[position:][:n]) in paths)
-        position += accepted + 1
-    assert cycle_starts(np.array(text), tree).tolist() == starts
-    trials = np.zeros(4, int)
-    hits = np.zeros((4, 4), int)
-    for start in starts:
-        window = brute_counts([text[start:]], 4, 4)
-        alone = brute_counts([text[start + 1 :]], 4, 4)
-        hits, trials = hits + window[0] - alone[0], trials + window[1] - alone[1]
-    if trials[0]:
-        found = st.Acceptance.from_ranks([np.array(text)], ranks=4, max_depth=4, min_trials=1, policy=tree)
-        np.testing.assert_array_equal(known(found.hits), hits[: found.depths])
-        np.testing.assert_array_equal(found.trials, trials[: found.depths])
 
 
 def test_rare_depths_are_left_out() -> None:

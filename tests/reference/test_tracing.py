@@ -32,12 +32,11 @@ from reference.tracing import (
     record_trace,
     replays,
 )
-from spectheory.core.acceptance import cycle_starts
 from spectheory.otlp import Naive
 from spectheory.replay import Replays
 from spectheory.verify import Greedy, Traversal
 from tests.faults.killing import POSIX, killed
-from tests.helpers import refuses
+from tests.helpers import cycle_starts, refuses
 from tests.reference.played import gpu
 from tests.reference.tiny_heads import CONFIGS, random_head, random_target
 
@@ -182,9 +181,6 @@ def test_greedy_cycles_of_a_head_are_those_of_the_decoder(kind: str, tmp_path: P
         accepted += [kept for start, kept in zip(starts, found.accepted, strict=True) if start + 3 < 16]
     replayed = replays(tmp_path).replay(TREE, Greedy())
     np.testing.assert_allclose(replayed.accepted, np.bincount(accepted, minlength=4), atol=1e-12)
-    counted = acceptance(tmp_path, policy=TREE, min_trials=1)
-    assert counted.trials is not None
-    assert counted.trials[0] == sum(len(cycle_starts(text, TREE)) for text in recorded)
     assert sum(accepted) > 4, "nothing was accepted, so nothing was tested of deeper nodes"
 
 

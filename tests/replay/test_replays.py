@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectheory.core.acceptance import cycle_starts
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
@@ -19,6 +18,7 @@ from spectheory.replay import CycleChain, GreedyText, Replays, TargetText, kerne
 from spectheory.replay.kernels import kept_top_down, shape_of
 from spectheory.replay.siblings import Siblings
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from tests.helpers import cycle_starts
 from tests.replay.enumerated import NO_REPLACEMENT, random_text, trees
 
 TREES = (Tree.chain(3), Tree.k_ary(3, 2), Tree([-1, 0, 0, 1, 1, 1, 2, 4]))
