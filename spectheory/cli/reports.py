@@ -111,7 +111,7 @@ def guard(
     parts = list(compared_parts(read[0], read[-1]))
     _, before, after = parts[0]
     needed = prompts_needed(before, after if len(runs) > 1 else None, lost, alpha)
-    within = "more than 20,000" if needed is None else f"{needed:,}"
+    within = "more than 10,000" if needed is None else f"{needed:,}"
     power = f"Of runs that lose {drop}, 90% are found within {within} {'such' if len(runs) > 1 else 'other'} prompts."
     if len(runs) == 1:
         console.print(f"{len(before.numerators):,} prompts, tau {before.value:.3f}. {power}", soft_wrap=True)

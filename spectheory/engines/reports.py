@@ -76,7 +76,7 @@ def _naming(report: Report) -> Iterator[None]:
         yield
     except InputError as error:
         files = _files(report)
-        raise InputError(str(error) if files in str(error) else f"{files}: {error}") from None
+        raise type(error)(str(error) if files in str(error) else f"{files}: {error}") from None
 
 
 def _of_models(
@@ -91,7 +91,7 @@ def _of_models(
             if model in (None, name):
                 found[name] = read(content, min_trials)
         except InputError as error:
-            errors.append(InputError(f"{name}: {error}" if len(contents) > 1 else str(error)))
+            errors.append(type(error)(f"{name}: {error}" if len(contents) > 1 else str(error)))
     if not found:
         raise errors[0]
     return found

@@ -54,7 +54,7 @@ def read_requests(path: Path) -> RequestCounts:
     """
     files = sorted(path.iterdir(), key=lambda file: (len(file.name), file.name)) if path.is_dir() else [path]
     texts = [text_of(file) for file in files]
-    kinds = engines.recognised_reports(texts[0]) if texts else []
+    kinds = engines.recognised_reports(texts[-1]) if texts else []
     if not kinds:
         names = ", ".join(engines.report_names())
         raise InputError(f"{path} has no report that can be read ({names}): `spectheory import` says what is wrong")

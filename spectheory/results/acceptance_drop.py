@@ -27,7 +27,7 @@ from spectheory.results.paired_difference import Ratio
 POWER = 0.9
 """The number of prompts is that after which this share of runs has found the drop."""
 SCALES = np.array([1, 4])[:, None, None]
-RUNS, BLOCK, MOST = 1000, 250, 20_000
+RUNS, BLOCK, MOST = 2000, 125, 10_000
 """Number of replayed runs, of prompts that are added to each at a time, and of prompts of the longest."""
 
 
@@ -51,7 +51,7 @@ def drop_verdict(reference: Ratio, run: Ratio, drop: float, alpha: float = 0.01)
 
 
 def prompts_needed(reference: Ratio, run: Ratio | None, drop: float, alpha: float = 0.01) -> int | None:
-    """The number of prompts after which 90% of runs with this drop are found to have fallen; None if above 20,000.
+    """The number of prompts after which 90% of runs with this drop are found to have fallen; None if above 10,000.
 
     Runs are replayed: prompts are drawn from these, and a run with the drop needs 1 / (1 - drop) times the calls. With
     `run`, a replayed prompt has both counts of one prompt, in random order, after a drop between the runs is undone.
