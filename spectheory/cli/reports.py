@@ -121,7 +121,7 @@ def guard(
     for name, old, new in parts:
         change = paired_difference([new], [old])
         shown = f"{old.value:.3f}", f"{new.value:.3f}", f"{change.percent:+.1f}% ±{change.half_width(0.95):.1f}"
-        rows.append((name, *shown, drop_verdict(old, new, lost, alpha / len(parts))[0]))
+        rows.append((name, *shown, drop_verdict(old, new, lost, alpha / (len(parts) if rows else 1))[0]))
     console.print(Text(f"{verdict} after {at} of {len(before.numerators)} prompts", style="bold"))
     console.print(TextTable("", ("tau, and rates by position", "reference", "now", "change", "verdict"), tuple(rows)))
     levels = f"FELL, and HELD (less than {drop} is lost), are wrong with probability at most {alpha:g} each."

@@ -8,7 +8,8 @@ the terms whose sum is 0 where the common ratio of Mantel and Haenszel is 1. If 
 prompt are exchangeable: given all |z_i|, the signs are fair coins. So the product of 1 + tanh(x_i z_i) is a nonnegative
 martingale that starts at 1, for every x_i that depends on the prompts before i and on |z_i| alone. It ever reaches 1 /
 alpha with probability at most alpha, whatever rule stops the run. Here x_i is the sum of the means of z after a drop,
-over the sum of squares: the best bet if z is normal. Half of the money bets on a drop that is four times as large.
+over the sum of squares, which is nearly the best bet if z is normal. Half of the money bets on the mean and the
+variance of the earlier z instead.
 
 Source: Ville 1939; Mantel and Haenszel 1959, for rates Rothman and Boice 1979.
 """
@@ -26,7 +27,6 @@ from spectheory.results.paired_difference import Ratio
 
 POWER = 0.9
 """The number of prompts is that after which this share of runs has found the drop."""
-SCALES = np.array([1, 4])[:, None, None]
 RUNS, BLOCK, MOST = 2000, 125, 10_000
 """Number of replayed runs, of prompts that are added to each at a time, and of prompts of the longest."""
 
@@ -86,7 +86,7 @@ class _Bets:
     """The wealth of several runs at once, which can be continued."""
 
     def __init__(self, drop: float, runs: int = 1) -> None:
-        self.drop, self.sums, self.logs = drop, np.zeros((2, runs, 1)), np.zeros((2, runs, 1))
+        self.drop, self.sums, self.logs = drop, np.zeros((4, runs, 1)), np.zeros((2, runs, 1))
 
     def after(self, reference: Ratio, run: Ratio) -> Float[np.ndarray, "runs prompts"]:
         """Log of the wealth after each further prompt; counts are (prompts,) or (runs, prompts)."""
@@ -94,8 +94,10 @@ class _Bets:
         a, b, c, d = map(np.atleast_2d, counts)
         calls = np.where(b + d > 0, b + d, 1)
         z, mean = (a * d - c * b) / calls, (a * d + c * b) / calls * self.drop / (2 - self.drop)
-        means, squares = self.sums + np.cumsum([mean, z**2 + mean**2], axis=2)
-        bets = SCALES * np.divide(means * z, squares, out=np.zeros_like(squares), where=squares > 0)
+        sums = self.sums + np.cumsum([mean, z, z**2 + mean**2, np.ones_like(z)], axis=2)
+        earlier = np.maximum(sums[1] - z, 0)
+        spread = np.stack([sums[2], sums[2] - earlier**2 / sums[3]])
+        bets = np.divide(np.stack([sums[0], earlier]) * z, spread, out=np.zeros_like(spread), where=spread > 0)
         logs = self.logs + np.cumsum(math.log(2) - np.logaddexp(0, -2 * bets), axis=2)
-        self.sums, self.logs = np.stack([means, squares])[:, :, -1:], logs[:, :, -1:]
+        self.sums, self.logs = sums[:, :, -1:], logs[:, :, -1:]
         return np.logaddexp(*logs) - math.log(2)
