@@ -152,7 +152,7 @@ class _Command(TyperCommand):
 PANELS: dict[str, list[Callable[..., Any]]] = {
     "Serve faster": [planning.schedule, reports.diagnose, reports.import_, calibrating.calibrate, serving.serve],
     "Try your models": [demo.demo, measuring.trace, measuring.profile, planning.plan, decoding.decode],
-    "Trust a sampler": [certifying.certify],
+    "Trust a sampler": [certifying.certify, reports.guard],
     "Study": [decoding.compare, replaying.replay, checking.check, exploring.explore, listing.list_],
 }
 """The commands, by what they are for."""

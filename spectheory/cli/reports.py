@@ -1,4 +1,4 @@
-"""The commands `import` and `diagnose`, which read the reports of an engine."""
+"""The commands `import`, `guard` and `diagnose`, which read the reports of an engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory import engines
-from spectheory.cli.options import Explain, Force, Json, shape_in
+from spectheory.cli.options import Explain, Force, Json, numbers, shape_in
 from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
@@ -84,6 +84,49 @@ def import_(
     lines = [f"{source}: {', '.join(known) or 'no totals'}", *(f"assumed: {sentence}" for sentence in found.assumed)]
     for line in [*lines, *([f"wrote {out}"] if out is not None else [])]:
         console.print(Text(line), soft_wrap=True)
+
+
+def guard(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="REFERENCE [NOW]",
+            help="Two runs of the same prompts in the same order, each a file of responses, or a folder with a report "
+            "of each prompt. REFERENCE alone: say how many prompts are needed.",
+        ),
+    ],
+    drop: Annotated[str, typer.Option(metavar="SHARE", help="The relative drop that matters.")] = "2%",
+    alpha: Annotated[float, typer.Option(help="Maximum probability of either wrong verdict.")] = 0.01,
+) -> None:
+    """Say whether acceptance fell, and where. Exit status: 0 if it held, 1 if it fell, 2 if undecided."""
+    from spectheory.engines.request_counts import compared_parts, read_requests
+    from spectheory.report.tables import TextTable
+    from spectheory.results.acceptance_drop import drop_verdict, prompts_needed
+    from spectheory.results.paired_difference import paired_difference
+
+    if len(runs) > 2 or len({path.resolve() for path in runs}) < len(runs):
+        raise InputError(f"give REFERENCE and another run as NOW, got {', '.join(map(str, runs))}")
+    (lost,) = (share / (100 if "%" in drop else 1) for share in numbers("--drop", drop.removesuffix("%"), float))
+    read = [read_requests(path) for path in runs]
+    parts = list(compared_parts(read[0], read[-1]))
+    _, before, after = parts[0]
+    needed = prompts_needed(before, after if len(runs) > 1 else None, lost, alpha)
+    within = "more than 10,000" if needed is None else f"{needed:,}"
+    power = f"Of runs that lose {drop}, 90% are found within {within} {'such' if len(runs) > 1 else 'other'} prompts."
+    if len(runs) == 1:
+        console.print(f"{len(before.numerators):,} prompts, tau {before.value:.3f}. {power}", soft_wrap=True)
+        return
+    verdict, at = drop_verdict(before, after, lost, alpha)
+    rows = []
+    for name, old, new in parts:
+        change = paired_difference([new], [old])
+        shown = f"{old.value:.3f}", f"{new.value:.3f}", f"{change.percent:+.1f}% ±{change.half_width(0.95):.1f}"
+        rows.append((name, *shown, drop_verdict(old, new, lost, alpha / (len(parts) if rows else 1))[0]))
+    console.print(Text(f"{verdict} after {at} of {len(before.numerators)} prompts", style="bold"))
+    console.print(TextTable("", ("tau, and rates by position", "reference", "now", "change", "verdict"), tuple(rows)))
+    levels = f"FELL, and HELD (less than {drop} is lost), are wrong with probability at most {alpha:g} each."
+    console.print(f"{levels}\n{power}", soft_wrap=True)
+    raise typer.Exit(("HELD", "FELL", "UNDECIDED").index(verdict))
 
 
 def diagnose(

@@ -23,7 +23,7 @@ from spectheory.engines.benchmark_file import BenchmarkRuns, read_benchmark
 from spectheory.engines.diagnosing import Diagnosis, Times, diagnosed
 from spectheory.engines.engine import Engine, Export, Reader
 from spectheory.engines.reports import Report
-from spectheory.engines.statistics import Statistics
+from spectheory.engines.statistics import NothingDraftedError, Statistics
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, shipped_rows
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.runs import Conditions, Run
@@ -247,7 +247,8 @@ def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:
     found = []
     for name in report_names():
         with suppress(InputError):
-            read_report(text, name, min_trials=min_trials)
+            with suppress(NothingDraftedError):
+                read_report(text, name, min_trials=min_trials)
             found.append(name)
     return found
 

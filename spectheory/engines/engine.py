@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -122,11 +122,13 @@ class Reader:
         statistics: reads what was drafted and accepted.
         observe: reads what the server did and how long it took; None if the report has no times.
         scraped: whether the report is a Prometheus scrape, so that two of them are subtracted.
+        requests: the parts of a text that are of one request each, texts or responses; None if it adds them up.
     """
 
     statistics: Callable[[Any, int], Statistics]
     observe: Callable[[Any, int], Observed] | None = None
     scraped: bool = False
+    requests: Callable[[str], Sequence[Any]] | None = None
 
 
 def nothing_decoded() -> InputError:

@@ -121,11 +121,9 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
     A request has a line `draft acceptance = ...`, and perhaps a line `acc per pos = ...` that follows it.
     """
     totals = [line for line in text.splitlines() if re.search(_TOTALS, line)]
-    kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
-    starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
-    parts = ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]
+    parts = _requests(text)
     fuller = f"{_RATES}|{_TAU}" if totals and not re.search(_RATES, totals[0]) else _RATES
-    if not starts or (len(parts) == len(totals) == 1 and not re.search(fuller, parts[0])):
+    if not parts or (len(parts) == len(totals) == 1 and not re.search(fuller, parts[0])):
         if len(totals) != 1:
             names = re.findall(r"#?[A-Za-z][\w /]*(?=\s*=)", text[:10_000])
             if totals:
@@ -153,6 +151,13 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
     total = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
     cycles = sum(cycles for cycles, _ in counted)
     return statistics.from_positions(total, cycles, drafted, min_trials, [*said, RECOVERED])
+
+
+def _requests(text: str) -> list[str]:
+    """The lines of each request."""
+    kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
+    starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
+    return ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]
 
 
 def _rates(text: str) -> list[float]:
@@ -296,7 +301,7 @@ ENGINE = Engine(
     versions=VERSIONS,
     parts=1,
     exporter=_fitted,
-    readers={"llama.cpp-log": Reader(from_log, observe_log)},
+    readers={"llama.cpp-log": Reader(from_log, observe_log, requests=_requests)},
     off=("--spec-type", "none"),
     benchmarks={"llama.cpp-bench": BenchmarkFormat(("n_prompt", "n_gen", "avg_ts"), _bench, assumed=(LAST_LOGITS,))},
 )

@@ -76,7 +76,7 @@ def _naming(report: Report) -> Iterator[None]:
         yield
     except InputError as error:
         files = _files(report)
-        raise InputError(str(error) if files in str(error) else f"{files}: {error}") from None
+        raise type(error)(str(error) if files in str(error) else f"{files}: {error}") from None
 
 
 def _of_models(
@@ -91,7 +91,7 @@ def _of_models(
             if model in (None, name):
                 found[name] = read(content, min_trials)
         except InputError as error:
-            errors.append(InputError(f"{name}: {error}" if len(contents) > 1 else str(error)))
+            errors.append(type(error)(f"{name}: {error}" if len(contents) > 1 else str(error)))
     if not found:
         raise errors[0]
     return found
@@ -99,7 +99,7 @@ def _of_models(
 
 def _contents(engine: Engine, kind: str, report: Report, add: bool) -> dict[str, Any]:
     """What is read, by the served model: the texts one after another, or the `Metrics` of one scrape or between two."""
-    texts = [_text(each) for each in _listed(report)]
+    texts = [text_of(each) for each in _listed(report)]
     if len(set(texts)) < len(texts):
         raise InputError("two of the reports are the same and would count twice: give each once")
     if not engine.readers[kind].scraped:
@@ -127,7 +127,7 @@ def _require_one_server(texts: Sequence[str]) -> None:
         raise InputError(f"{len(twice)} lines are given twice, such as {twice[0]!r:.90}: give each once, or --add")
 
 
-def _text(report: str | Path) -> str:
+def text_of(report: str | Path) -> str:
     """The text of one report."""
     if isinstance(report, Path) and not report.is_file():
         raise InputError(f"there is no file {report}: check the path")

@@ -309,7 +309,7 @@ ENGINE = Engine(
     parts=3,
     exporter=_fitted,
     readers={
-        "sglang-response": Reader(lambda text, least: from_meta_info(json_values(text), least)),
+        "sglang-response": Reader(lambda text, least: from_meta_info(json_values(text), least), requests=json_values),
         "sglang-metrics": Reader(from_metrics, observe_metrics, scraped=True),
         "sglang-log": Reader(from_log, observe_log),
     },

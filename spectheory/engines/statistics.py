@@ -25,6 +25,10 @@ Counted = tuple[Sequence[int], Sequence[int]]
 """(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
 
 
+class NothingDraftedError(InputError):
+    """A report in which nothing was drafted."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Statistics:
@@ -121,10 +125,10 @@ def added(rows: Iterable[Counted]) -> Counted:
     return hits, trials
 
 
-def _nothing_drafted(drafts: int | None, drafted: int | None) -> InputError:
+def _nothing_drafted(drafts: int | None, drafted: int | None) -> NothingDraftedError:
     known = {"drafts": drafts, "drafted": drafted}
     figures = ", ".join(f"{name}={value}" for name, value in known.items() if value is not None)
-    return InputError(f"nothing was drafted yet: {figures}")
+    return NothingDraftedError(f"nothing was drafted yet: {figures}")
 
 
 def assume_constant(found: Statistics, length: int) -> Statistics:

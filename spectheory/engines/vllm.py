@@ -286,7 +286,9 @@ ENGINE = Engine(
     readers={
         "vllm-metrics": Reader(from_metrics, observe_metrics, scraped=True),
         "vllm-log": Reader(from_log, observe_log),
-        "vllm-response": Reader(lambda text, least: from_request_metrics(json_values(text), least)),
+        "vllm-response": Reader(
+            lambda text, least: from_request_metrics(json_values(text), least), requests=json_values
+        ),
     },
     benchmarks={
         "vllm-serve": BenchmarkFormat(

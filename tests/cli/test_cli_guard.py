@@ -1,0 +1,112 @@
+"""`spectheory guard`: requests of two runs from files and folders, where acceptance fell, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Run, refused
+from tests.engines.examples import LOG, REPORTS, SLOT
+
+HISTOGRAMS = {"math": [20, 10, 10, 40], "chat": [40, 20, 10, 10]}
+
+
+def responses(name: str, math: list[int], *, model: str = "target", count: int = 100) -> None:
+    """Responses of vLLM, by turns to a short and a long prompt of two categories; the last one drafts nothing."""
+    rows = [
+        {
+            "model": model,
+            "category": category,
+            "usage": {"prompt_tokens": 10 + i},
+            "metrics": {"speculative_decoding": {"acceptance_histogram": histogram}},
+        }
+        for i in range(count // 2)
+        for category, histogram in (HISTOGRAMS | {"math": math}).items()
+    ]
+    rows[-1]["metrics"] = {"speculative_decoding": {"acceptance_histogram": [0, 0, 0, 0]}}
+    Path(name).write_text("\n".join(map(json.dumps, rows)))
+
+
+def verdicts(out: str) -> dict[str, str]:
+    return {line.partition("  ")[0]: line.split()[-1] for line in out.splitlines() if "±" in line}
+
+
+def test_it_says_whether_and_where_acceptance_fell(run: Run) -> None:
+    responses("reference.jsonl", HISTOGRAMS["math"])
+    responses("same.jsonl", HISTOGRAMS["math"])
+    responses("now.jsonl", [20, 20, 20, 20])
+    held, fell = run("guard", "reference.jsonl", "same.jsonl"), run("guard", "reference.jsonl", "now.jsonl")
+    assert (held.exit_code, fell.exit_code) == (0, 1), fell.output
+    assert set(verdicts(held.stdout).values()) == {"HELD"}
+    assert verdicts(fell.stdout) == {
+        "all prompts": "FELL",
+        "position 1": "HELD",
+        "position 2": "FELL",
+        "position 3": "FELL",
+        "category chat": "HELD",
+        "category math": "FELL",
+        "prompts of up to 34.5 tokens": "FELL",
+        "longer prompts": "FELL",
+    }
+    assert "of 100 prompts" in fell.stdout
+    assert "wrong with probability at most 0.01 each" in fell.stdout
+
+
+def test_it_says_before_the_run_how_many_prompts_are_needed(run: Run) -> None:
+    responses("reference.jsonl", HISTOGRAMS["math"])
+    result = run("guard", "reference.jsonl", "--drop", "5%", "--alpha", "0.001")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("100 prompts, tau 2.3")
+    assert "Of runs that lose 5%, 90% are found within" in result.stdout
+    responses("now.jsonl", HISTOGRAMS["math"], count=4)
+    assert run("guard", "reference.jsonl", "now.jsonl").exit_code == 2
+
+
+def folder(name: str, texts: list[str]) -> None:
+    Path(name).mkdir()
+    for i, text in enumerate(texts):
+        Path(name, f"{i}.txt").write_text(text)
+
+
+def test_a_folder_has_a_report_of_each_prompt(run: Run) -> None:
+    """Scrapes are subtracted from the next one, and 10.txt comes after 9.txt. A log of llama.cpp has each request."""
+    names = "draft_tokens_total", "drafts_total", "accepted_tokens_total", 'accepted_tokens_per_pos_total{position="0"}'
+    for name, accepted in (("reference", 60), ("now", 50)):
+        rows = [dict(zip(names, (100 * i, 100 * i, accepted * i, accepted * i), strict=True)) for i in range(30)]
+        folder(name, ["\n".join(f"vllm:spec_decode_num_{k} {n}" for k, n in row.items()) for row in rows])
+    result = run("guard", "reference", "now", "--drop", "5%")
+    assert result.exit_code == 1, result.output
+    assert "of 29 prompts" in result.stdout
+    assert verdicts(result.stdout) == {"all prompts": "FELL", "position 1": "FELL"}
+    folder("logs", [LOG, LOG])
+    Path("one.log").write_text("\n".join(SLOT.replace("task 0", f"task {i}") for i in range(7)))
+    assert run("guard", "logs").stdout.startswith("2 prompts, tau 3.486")
+    assert run("guard", "one.log").stdout.startswith("7 prompts, tau 2.920")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("./reference",), "give REFERENCE and another run as NOW, got reference"),
+        (("now", "third"), "give REFERENCE and another run as NOW"),
+        (("--drop", "0"), "drop must be a number from 1e-06 to 0.999999, got 0"),
+        (("--drop", "101%"), "drop must be a number from 1e-06 to 0.999999, got 1.01"),
+        (("--drop", "two"), "--drop must be numbers"),
+        (("absent",), "there is no file absent"),
+        (("another",), """must be of one engine, model and drafter, got "model": "another\""""),
+        (("sglang-response",), "got reports=sglang-response, reports=vllm-response"),
+        (("vllm-log",), "vllm-log adds requests up"),
+        (("empty",), "empty has no report that can be read"),
+        (("damaged",), "damaged has no report that can be read"),
+    ],
+)
+def test_bad_runs_are_named(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    responses("reference", HISTOGRAMS["math"])
+    responses("another", HISTOGRAMS["math"], model="another")
+    folder("empty", [])
+    Path("damaged").write_text(Path("reference").read_text().replace("40", "-40", 1))
+    for name in ("sglang-response", "vllm-log"):
+        Path(name).write_text(REPORTS[name][0])
+    refused(run("guard", "reference", *arguments), message)
