@@ -49,7 +49,6 @@ class OptimalTransport(Solver):
     )
 
     def variants(self) -> tuple[Solver, ...]:
-        """See Solver.variants; one for each other way to draw the drafts."""
         return tuple(OptimalTransport(rule) for rule in DrawRule if rule not in self.rules)
 
     @property
