@@ -20,7 +20,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from spectheory import DrawRule, optimal_acceptance
 from spectheory.otlp import ALL, Solver
-from spectheory.otlp.draft_sets import draft_sets
+from spectheory.otlp.optimal_acceptance import draft_sets
 
 VOCABULARY, NODES, DRAFTS, SMALL = 128_256, 16, 4, 20
 Pair = tuple[np.ndarray, np.ndarray]

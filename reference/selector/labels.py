@@ -83,7 +83,7 @@ def selector_labels(
     """
     pair, solving = texts.pair, verifier_of(verifier)
     pair.require_draft_model("a selector")
-    if not isinstance(solving, TopDown) or DrawRule.IID not in solving.rules or solving.solver.small_vocabulary_only:
+    if type(solving) is not TopDown or DrawRule.IID not in solving.rules or solving.solver.small_vocabulary_only:
         raise InputError(
             f"verifier {verifier} must be a node solver that is lossless for i.i.d. draws and for any vocabulary, such "
             "as SpecInfer: the expected tokens are exact only for these"

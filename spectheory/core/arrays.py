@@ -159,10 +159,10 @@ def residual(p: Vector, q: Vector) -> Vector:
     return normalised(excess(p, q), otherwise=p)
 
 
-def without(q: Vector, token: int) -> Vector:
-    """N(q with the entry of `token` set to 0): q restricted to the other tokens. Zeros if q had no other token."""
+def without(q: Vector, tokens: int | list[int]) -> Vector:
+    """N(q with the entries of `tokens` set to 0): q restricted to the other tokens. Zeros if q had no other token."""
     rest = copy_of(q)
-    set_zero(rest, token)
+    set_zero(rest, tokens)
     return normalised(rest, otherwise=rest)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from spectheory.core.arrays import RandomSource, Vector, excess
 from spectheory.core.coins import BranchError, Coin, Exponential, Uniform, exact, is_float
 from spectheory.core.errors import InputError
-from spectheory.core.machine import compiler
+from spectheory.core.machine import compiled
 
 Result = TypeVar("Result")
 
@@ -70,7 +69,7 @@ def draw(
     else:
         if not _compilable(distribution):
             distribution = fetched(distribution)
-        token = compiled()(distribution, distribution[:0] if less is None else less, rng.random())
+        token = compiled(invert)(distribution, distribution[:0] if less is None else less, rng.random())
     if token >= 0:
         return token
     if otherwise is None:
@@ -111,12 +110,6 @@ def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
             if point < edge:
                 break
     return found
-
-
-@cache
-def compiled() -> Callable[[np.ndarray, np.ndarray, float], int]:
-    """`invert`, compiled by Numba and cached on disk. Numba is imported at the first call."""
-    return compiler(cache=True)(invert)
 
 
 def branches(program: Callable[[Branch], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:

@@ -52,10 +52,7 @@ class DrawRule(Enum):
             first, hub = draw(q, rng), top_tokens(q, 1)[0]
             return [first, hub] if first != hub else [first, *_draw_apart(without(q, hub), 1, rng)]
         head = top_tokens(q, k - 1) if self is DrawRule.TOP_K_THEN_ONE else []
-        rest = q
-        for token in head:
-            rest = without(rest, token)
-        return head + _draw_apart(rest, k - len(head), rng)
+        return head + _draw_apart(without(q, head) if head else q, k - len(head), rng)
 
 
 def top_tokens(q: Vector, k: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from spectheory.core.errors import InputError
@@ -56,3 +57,9 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
     # Without the wrapper by which C code calls a body, which nothing here does.
     given: dict[str, Any] = {"no_cfunc_wrapper": True, **options}
     return njit(**given)
+
+
+@cache
+def compiled(body: Body) -> Body:
+    """`body`, compiled by Numba and cached on disk. Numba is imported at the first call."""
+    return compiler(cache=True)(body)

@@ -19,13 +19,10 @@ Source: best-first search is from Sequoia (arXiv 2402.12374), the rates are from
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
 import numpy as np
 
 from spectheory.core.checks import check_counts, check_probabilities
-from spectheory.core.machine import compiler, require_memory
+from spectheory.core.machine import compiled, require_memory
 from spectheory.core.tree import Tree
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 
@@ -83,7 +80,7 @@ def optimal_tree(
         require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
     again, most = sibling_rule(float(p_branch), siblings)
     limit = int(budget if branch_depth is None else min(branch_depth, budget))
-    body = take if budget <= COMPILE_ABOVE else compiled()
+    body = take if budget <= COMPILE_ABOVE else compiled(take)
     parent, below, total = body(float(p_spine), float(p_branch), again, most, int(budget), limit)
     is_spine = below == 0
     if p_spine < (1 - p_spine) * p_branch:  # a branch may have been taken before the spine token beside it
@@ -139,9 +136,3 @@ def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, 
         total += best
         size += 1
     return parent[:size], below[:size], total  # total is a float once compiled
-
-
-@cache
-def compiled() -> Callable[..., Taken]:
-    """`take`, compiled by Numba and cached on disk. Numba is imported at the first call."""
-    return compiler(cache=True)(take)

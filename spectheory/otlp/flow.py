@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from spectheory.core.arrays import zeros_like
@@ -26,49 +27,36 @@ def max_flow(edges: Sequence[Edge], source: int, sink: int) -> list[Any]:
         leaving[head].append(len(heads) + 1)
         heads += [head, tail]
         room += [capacity, zeros_like(capacity)]
-    while (levels := _levels(heads, room, leaving, source))[sink] is not None:
-        _block(heads, room, leaving, levels, source, sink)
+
+    def sent(node: int, most: Any) -> Any:
+        """Send up to `most` along a shortest path from `node`, and return how much. Edge e ^ 1 is the reverse of e."""
+        if node == sink:
+            return most
+        while tried[node] < len(leaving[node]):
+            edge = leaving[node][tried[node]]
+            if room[edge] > 0 and levels[heads[edge]] == levels[node] + 1:
+                flow = sent(heads[edge], min(most, room[edge]))
+                if flow > 0:
+                    room[edge] -= flow
+                    room[edge ^ 1] += flow
+                    return flow
+            tried[node] += 1
+        return 0
+
+    while (levels := _levels(heads, room, leaving, source))[sink] >= 0:
+        tried = [0] * len(leaving)
+        while sent(source, inf) > 0:
+            pass
     return room[1::2]
 
 
-def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source: int) -> list[int | None]:
-    """Distance of each node from the source along edges with remaining capacity; None if there is no path."""
-    levels: list[int | None] = [None] * len(leaving)
-    levels[source], front, distance = 0, [source], 0
-    while front:
-        distance, reached = distance + 1, []
-        for edge in (edge for node in front for edge in leaving[node] if room[edge] > 0):
-            if levels[heads[edge]] is None:
-                levels[heads[edge]] = distance
+def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source: int) -> list[int]:
+    """Distance of each node from the source along edges with remaining capacity; -1 if there is no path."""
+    levels = [-1] * len(leaving)
+    levels[source], reached = 0, [source]
+    for node in reached:  # the list grows during the loop
+        for edge in leaving[node]:
+            if room[edge] > 0 and levels[heads[edge]] < 0:
+                levels[heads[edge]] = levels[node] + 1
                 reached.append(heads[edge])
-        front = reached
     return levels
-
-
-def _block(
-    heads: list[int], room: list[Any], leaving: list[list[int]], levels: Sequence[int | None], source: int, sink: int
-) -> None:
-    """Send flow along shortest paths until each has a saturated edge. Edge e ^ 1 is the reverse of edge e."""
-    tried = [0] * len(leaving)
-    node, path = source, []
-    while True:
-        if node == sink:
-            step = min(room[edge] for edge in path)
-            for edge in path:
-                room[edge] -= step
-                room[edge ^ 1] += step
-            cut = next(i for i, edge in enumerate(path) if not room[edge] > 0)
-            node = heads[path[cut] ^ 1]
-            del path[cut:]
-        elif tried[node] < len(leaving[node]):
-            edge = leaving[node][tried[node]]
-            if room[edge] > 0 and levels[heads[edge]] == len(path) + 1:
-                path.append(edge)
-                node = heads[edge]
-            else:
-                tried[node] += 1
-        elif path:
-            node = heads[path.pop() ^ 1]
-            tried[node] += 1
-        else:
-            return

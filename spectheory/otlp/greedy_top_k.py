@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, copy_of, normalised, set_zero
+from spectheory.core.arrays import Vector, copy_of, normalised, set_zero, without
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.naive import Naive
 from spectheory.otlp.solver import Solver
@@ -30,10 +30,7 @@ class GreedyTopK(Solver):
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         *top, drawn = drafts
-        rest = copy_of(q)
-        for token in top:
-            set_zero(rest, token)
-        return Naive()._distribution(p, normalised(rest, otherwise=rest), [drawn])
+        return Naive()._distribution(p, without(q, top), [drawn])
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         outright, rest = 0, copy_of(q)

@@ -11,9 +11,8 @@ import numpy as np
 
 from spectheory.core.arrays import Vector, copy_of, zeros_like
 from spectheory.core.draft import DrawRule
-from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
-from spectheory.otlp.optimal_acceptance import _optimal_acceptance
+from spectheory.otlp.optimal_acceptance import _optimal_acceptance, draft_sets
 from spectheory.otlp.solver import Solver
 
 APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
@@ -31,8 +30,8 @@ class OptimalTransport(Solver):
     Lossless, because the sum of C(X, t) over X is p(t). If the flow leaves a rest of P(X), it has used up p(t) for all
     t in X, so the independent part adds no accepted token, and the acceptance is the value of the flow.
 
-    All sets of drafts are listed; more than `draft_sets.MOST_SETS` sets are refused with an InputError. The acceptance
-    has no such limit.
+    All sets of drafts are listed; more than `MOST_SETS` sets are refused with an InputError. The acceptance has no such
+    limit.
 
     Attributes:
         drawn: how the drafts are drawn. Given drafts that cannot be drawn like this, the emitted token is drawn from p.
@@ -50,7 +49,6 @@ class OptimalTransport(Solver):
     )
 
     def variants(self) -> tuple[Solver, ...]:
-        """See Solver.variants; one for each other way to draw the drafts."""
         return tuple(OptimalTransport(rule) for rule in DrawRule if rule not in self.rules)
 
     @property
@@ -59,11 +57,6 @@ class OptimalTransport(Solver):
         return (self.drawn, APART[self.drawn]) if self.drawn in APART else (self.drawn,)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution.
-
-        Raises:
-            InputError: there are more sets of drafts than can be listed.
-        """
         if self.drawn is DrawRule.TOP_K:  # one set of drafts, whose distribution can only be p
             return copy_of(p)
         exact = p.dtype == object

@@ -42,13 +42,13 @@ class RRS(Solver):
     Acceptance: a_k(p, q) = sum min(p, q) + sum_x (q - p)+(x) a_(k-1)(N((p - q)+), q without x), a_0 = 0. A rejected
         token has no mass in later residuals, so only accepted drafts count.
     Cost: O(kV) for the distribution; O(V log V) for the acceptance of 2 drafts, O(V^(k-1) log V) of more.
+        The acceptance is refused with an InputError where k > 2 and V^(k - 1) is above `MOST_EVALUATIONS`.
     Source: arXiv 2402.14160 and 2402.12374 (Sequoia).
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.NO_REPLACEMENT, DrawRule.IID, DrawRule.IID_APART)
 
     def drafts_in_reach(self, vocabulary: int) -> int | None:
-        """See Solver.drafts_in_reach; for 2 drafts one sort is enough on any vocabulary."""
         most = 2
         while 1 < vocabulary**most <= MOST_EVALUATIONS:
             most += 1
@@ -72,11 +72,6 @@ class RRS(Solver):
         return draw(left, rng, otherwise=p)
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance.
-
-        Raises:
-            InputError: k > 2 and V^(k - 1) is too large for the exact sum.
-        """
         if k > 2 and len(q) ** (k - 1) > MOST_EVALUATIONS:
             raise InputError(
                 f"the exact acceptance of RRS sums over V^(k - 1) drafts, got V = {len(q)} and k = {k}, more than "

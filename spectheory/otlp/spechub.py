@@ -21,7 +21,7 @@ class SpecHub(Solver):
     A pair consists of the hub and a token x that is not the hub. x is tried first. It is accepted with probability
     min(1, p(x) / probability of the pair), where p(x) for pairs (hub, x) is what pairs (x, hub) have not used. Then the
     hub is tried, against the mass that was not placed on any x. The rest goes to N(unused part of p). Lossless, because
-    no token gets more than its p. A single draft is treated as in `Naive`.
+    no token gets more than its p. A single draft is treated as in `Naive`; more than 2 are refused.
 
     Acceptance: p(hub) + sum_(x not hub) min(p(x), q(x) / (1 - q(hub))) for two drafts, as for GreedyTopK: the sets of
         drafts have the same distribution, and both solvers are optimal for it. sum min(p, q) for one draft.
@@ -33,13 +33,7 @@ class SpecHub(Solver):
     most_drafts: ClassVar[int | None] = 2
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution.
-
-        Two probabilities are read back from a device, to find which of the two drafts is the hub.
-
-        Raises:
-            InputError: more than 2 drafts.
-        """
+        """Two probabilities are read back from a device, to find which of the two drafts is the hub."""
         _check_two(len(drafts))
         if len(drafts) == 1:
             return Naive()._distribution(p, q, drafts)
@@ -66,11 +60,6 @@ class SpecHub(Solver):
         return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance.
-
-        Raises:
-            InputError: more than 2 drafts.
-        """
         _check_two(k)
         return GreedyTopK()._acceptance(p, q, k)
 

@@ -33,10 +33,7 @@ class SpecInfer(Solver):
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution.
-
-        The accept ratios of k drafts in k rounds are read back from a device together.
-        """
+        """The accept ratios of k drafts in k rounds are read back from a device together."""
         rounds, drafted = len(drafts), q[list(drafts)]
         ratios = (q[list(drafts) * rounds] / 1).reshape(rounds, rounds)
         left, mass = p, 1

@@ -40,7 +40,7 @@ class SpecTr(Solver):
     Source: arXiv 2310.15141, Algorithm 2 and Theorem 1; Dynamic Delayed Tree Expansion, Algorithms 3, 8 and 13.
 
     Attributes:
-        rho: the factor; None means rho*, or the best of `candidates`.
+        rho: the factor; None means rho*, or the best of `candidates`. A rho below rho* is refused where it is used.
         candidates: number of factors to try, evenly spaced from rho* to k, both included. The factor of highest
             acceptance is used. All are lossless, and rho* is one of them, so the acceptance is at least as high as
             with one candidate.
@@ -73,7 +73,15 @@ class SpecTr(Solver):
             InputError: the given rho is below rho*.
         """
         if self.rho is not None:
-            return self._given(p, q, k)
+            exact = p.dtype == object
+            rho = Fraction(self.rho) if exact else float(self.rho)
+            if rho < k and gap(excess(p, q, rho).sum() / p.sum(), rho, k) > (0 if exact else ROUNDING):
+                needed = smallest_factor(p, q, k)
+                raise InputError(
+                    f"rho must be at least rho* = {float(needed):.9g} for these p, q and k = {k} drafts, got "
+                    f"{self.rho}: smaller factors may be lossy; use a larger rho, or leave it out"
+                )
+            return rho
         lowest = best = smallest_factor(p, q, k)
         highest = _acceptance(p, q, k, lowest) if self.candidates > 1 else None
         for i in range(1, self.candidates):
@@ -84,22 +92,13 @@ class SpecTr(Solver):
         return best
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution.
-
-        Raises:
-            InputError: the given rho is below rho*.
-        """
         rho = self.factor(p, q, len(drafts))
         _, left, _ = _left(p, q, len(drafts), rho)
         tries = ((token, accept_ratio(p[token], q[token] * rho)) for token in drafts)
         return distribution_of_tries(tries, normalised(positive_part(left), otherwise=p))
 
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: RandomSource) -> int:
-        """See Solver.sample. rho* is computed only if a draft is accepted by some factors from 1 to k but not by all.
-
-        Raises:
-            InputError: the given rho is below rho*.
-        """
+        """Computes rho* only if a draft is accepted by some factors from 1 to k but not by all."""
         k = len(drafts)
         rho = None if self.rho is None else self.factor(p, q, k)
         for token in drafts:
@@ -113,23 +112,7 @@ class SpecTr(Solver):
         return draw(positive_part(left), rng, otherwise=p)
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """See Solver.acceptance.
-
-        Raises:
-            InputError: the given rho is below rho*.
-        """
         return _acceptance(p, q, k, self.factor(p, q, k))
-
-    def _given(self, p: Vector, q: Vector, k: int) -> Any:
-        exact = p.dtype == object
-        rho = Fraction(self.rho) if exact else float(self.rho)
-        if rho < k and gap(excess(p, q, rho).sum() / p.sum(), rho, k) > (0 if exact else ROUNDING):
-            needed = smallest_factor(p, q, k)
-            raise InputError(
-                f"rho must be at least rho* = {float(needed):.9g} for these p, q and k = {k} drafts, got {self.rho}: "
-                "smaller factors may be lossy; use a larger rho, or leave it out"
-            )
-        return rho
 
 
 def _left(p: Vector, q: Vector, k: int, rho: Any) -> tuple[Vector, Vector, Any]:

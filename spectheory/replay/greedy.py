@@ -9,8 +9,8 @@ from jaxtyping import Int, Shaped
 
 from spectheory.core.checks import check_array, check_whole
 from spectheory.core.errors import InputError
+from spectheory.core.machine import compiled
 from spectheory.core.tree import Tree
-from spectheory.replay.text import compiled
 
 
 @dataclass(frozen=True, eq=False)

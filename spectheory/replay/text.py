@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from numbers import Rational
 from typing import Any
 
@@ -14,7 +14,7 @@ from jaxtyping import Int64, Shaped
 from spectheory.core.arrays import as_distributions
 from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
-from spectheory.core.machine import compiler
+from spectheory.core.machine import compiled
 
 LEAST = 1e-300
 """The lowest probability that the target may give to a token of its text, so that ratios to it are finite numbers."""
@@ -155,12 +155,6 @@ class CycleChain:
         """`body` on the chances to end, compiled unless they are Fractions."""
         ends = self.ends
         return body(ends, *arguments) if ends.dtype == object else compiled(body)(ends, *arguments)
-
-
-@cache
-def compiled(body: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """`body`, compiled once and kept on disk; Numba is imported here and not before."""
-    return compiler(cache=True)(body)
 
 
 def _expected_cycles(ends: np.ndarray) -> np.ndarray:

@@ -18,13 +18,12 @@ Source: Sequoia (arXiv 2402.12374), OPT-Tree (2406.17276), SpecExec (2406.02532)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
 
 import numpy as np
 
-from spectheory.core.machine import compiler, require_memory
+from spectheory.core.machine import compiled, require_memory
 from spectheory.core.tree import Tree
 
 COMPILE_ABOVE = 5_000
@@ -82,15 +81,9 @@ def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.nda
     return parent[:size], value[:size]
 
 
-@cache
-def compiled() -> Callable[[np.ndarray, int, int], tuple[np.ndarray, np.ndarray]]:
-    """`grow`, compiled by Numba and cached on disk. Numba is imported at the first call."""
-    return compiler(cache=True)(grow)
-
-
 def grow_fast(table: np.ndarray, budget: int, limit: int, passes: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """The same result as `grow`, from a compiled version if that pays off over `passes` calls of this size."""
-    body = grow if budget * passes <= COMPILE_ABOVE else compiled()
+    body = grow if budget * passes <= COMPILE_ABOVE else compiled(grow)
     return body(table, budget, limit)
 
 

@@ -70,8 +70,8 @@ class RequestClasses:
         shares: share of the tokens in each class.
         rates: rate of rank 0 at depth 0 in each class.
         falls: factor on the rates at each depth, non-increasing from 1. The last one holds for deeper nodes too.
-        later: probability that a child of rank 1, 2, ... is accepted, given that the child of rank 0 is not.
-        any_rank: whether the counts are of children of all ranks together. False: of rank 0 only.
+        later: probability that a child of rank 1, 2, ... is accepted, given that the child of rank 0 is not; 0 where
+            no child of these ranks was counted.
         counted: the tree whose cycles were counted; None if every position was counted.
         low, high: limits of the share of cycles, over all classes, that accept at least 1..D tokens. They hold for
             all depths at once.
@@ -81,7 +81,6 @@ class RequestClasses:
     rates: Float[np.ndarray, " classes"]
     falls: Float[np.ndarray, " depths"]
     later: Float[np.ndarray, "depths later_ranks"]
-    any_rank: bool
     counted: Tree | None
     low: Float[np.ndarray, " depths"]
     high: Float[np.ndarray, " depths"]
@@ -125,10 +124,17 @@ class RequestClasses:
         # cycles by depth: where drafts were of several lengths, trials by share (Peto); limits for all (Bonferroni)
         cycles = trials / np.append(1, counts[:-1])
         low, high = share_limits(cycles * counts, cycles * (1 - counts), 1 - (1 - LEVEL) / len(counts))
-        _require_fit(counts, fitted, low, high)
+        outside = np.maximum(low - fitted, fitted - high)
+        if outside.max() > MISFIT:
+            depth = int(outside.argmax())
+            raise NoClassesError(
+                f"no mixture of classes agrees with the counts: {counts[depth]:.1%} of the cycles accept at least "
+                f"{depth + 1} tokens ({low[depth]:.1%} to {high[depth]:.1%} with {LEVEL:.0%} confidence for all depths "
+                f"together), the nearest mixture gives {fitted[depth]:.1%}: use the table of rates"
+            )
         off = fitted - counts
         low, high = np.minimum(low, low + off).clip(0, 1), np.maximum(high, high + off).clip(0, 1)
-        classes = cls(*_merged(weights), falls, later, bool(others.any()), counted, low, high)
+        classes = cls(*_merged(weights), falls, later, counted, low, high)
         if counted is None:
             return classes
         tokens = classes.shares * classes.by_class(counted)
@@ -172,8 +178,7 @@ class RequestClasses:
         from scipy.optimize import linprog
 
         tables = self._tables(RATES)
-        others = self.later.sum(1) if self.any_rank else np.zeros(len(self.falls))
-        reached = survival(RATES, self.falls, others)
+        reached = survival(RATES, self.falls, self.later.sum(1))
         if self.counted is not None:
             reached = reached / _reach(self.counted, tables).sum(-1)
         above = np.vstack([reached[1:] - np.outer(self.high, reached[0]), np.outer(self.low, reached[0]) - reached[1:]])
@@ -215,7 +220,7 @@ def _falls(hits: np.ndarray, trials: np.ndarray, others: np.ndarray) -> Float[np
     """
     outcomes, depths = _outcomes(hits, trials), len(others)
     counted = np.cumprod(np.append(1, hits / trials))
-    at_most = log_likelihood(_cells(counted[:, None]), outcomes, np.ones(1))
+    at_most = log_likelihood(_cells(counted), outcomes)
     falls, found = np.ones(depths), _likelihood(np.ones(depths), outcomes, others)
     needed = np.log(outcomes.sum()) / 2
     while at_most - found > needed:
@@ -247,28 +252,23 @@ def _best_fall(falls: np.ndarray, depth: int, outcomes: np.ndarray, others: np.n
 def _likelihood(falls: np.ndarray, outcomes: np.ndarray, others: np.ndarray) -> float:
     """The largest log-likelihood of classes with these falls."""
     cells = _cells(survival(RATES, falls, others))
-    return log_likelihood(cells, outcomes, mixing_weights(cells, outcomes))
+    return log_likelihood(cells @ mixing_weights(cells, outcomes), outcomes)
 
 
-def _cells(reached: np.ndarray) -> Float[np.ndarray, "outcomes classes"]:
+def log_likelihood(chances: np.ndarray, counts: np.ndarray) -> float:
+    """Sum of counts * log(chances) over the outcomes that were seen."""
+    seen = counts > 0
+    return float(counts[seen] @ np.log(chances[seen]))
+
+
+def _cells(reached: np.ndarray) -> np.ndarray:
     """The probability of each of `_outcomes` in each class."""
-    return np.vstack([reached[:-1] - reached[1:], reached[1:]])
+    return np.concatenate([reached[:-1] - reached[1:], reached[1:]])
 
 
 def _outcomes(hits: np.ndarray, trials: np.ndarray) -> Real[np.ndarray, " outcomes"]:
     """Number of cycles that ended at depths 0..D-1, and that still went on at depths 1..D when their draft ended."""
     return np.concatenate([trials - hits, hits - np.append(trials[1:], 0)])
-
-
-def _require_fit(counted: np.ndarray, fitted: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    outside = np.maximum(low - fitted, fitted - high)
-    if outside.max() > MISFIT:
-        depth = int(outside.argmax())
-        raise NoClassesError(
-            f"no mixture of classes agrees with the counts: {counted[depth]:.1%} of the cycles accept at least "
-            f"{depth + 1} tokens ({low[depth]:.1%} to {high[depth]:.1%} with {LEVEL:.0%} confidence for all depths "
-            f"together), the nearest mixture gives {fitted[depth]:.1%}: use the table of rates"
-        )
 
 
 def _merged(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -309,26 +309,9 @@ def mixing_weights(
             break
         system = np.vstack([(root / fitted)[:, None] * cells, np.full(len(weights), HEAVY)])
         target, _ = nnls(system, np.append(2 * root, HEAVY), maxiter=20 * len(weights))
-        weights = _better(cells, shares, weights, target / target.sum())
-    return weights
-
-
-def log_likelihood(
-    cells: Float[np.ndarray, "outcomes columns"],
-    counts: Real[np.ndarray, " outcomes"],
-    weights: Float[np.ndarray, " columns"],
-) -> float:
-    """Sum of counts * log(cells @ weights) over the outcomes that were seen; minus infinity if one is impossible."""
-    seen = counts > 0
-    with np.errstate(divide="ignore"):
-        return float(counts[seen] @ np.log(cells[seen] @ weights))
-
-
-def _better(cells: np.ndarray, shares: np.ndarray, weights: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The first of the points target, half of the way to it, a quarter, ... that is not less likely than `weights`."""
-    least, step = log_likelihood(cells, shares, weights), target - weights
-    for halvings in range(60):
-        found = weights + step / 2**halvings
-        if log_likelihood(cells, shares, found) >= least:
-            return found
+        step = target / target.sum() - weights
+        with np.errstate(divide="ignore"):  # an outcome may be impossible after the whole step
+            while shares @ np.log(cells @ (weights + step)) < shares @ np.log(fitted):
+                step /= 2
+        weights = weights + step
     return weights

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectheory import Acceptance, Tree, best_tree, goose
+from spectheory.core.machine import compiled
 from spectheory.goose import optimal
 from spectheory.goose.two_source import Siblings, sibling_rule
 from tests.helpers import refuses
@@ -103,7 +104,7 @@ def test_the_compiled_search_does_what_the_plain_one_does(
 ) -> None:
     again, most = sibling_rule(p_branch, siblings)
     arguments = (p_spine, p_branch, again, most, 500, limit)
-    for one, other in zip(optimal.take(*arguments), optimal.compiled()(*arguments), strict=True):
+    for one, other in zip(optimal.take(*arguments), compiled(optimal.take)(*arguments), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -14,8 +14,8 @@ import torch
 
 from spectheory import DrawRule, optimal_acceptance
 from spectheory.otlp import Khisti, Naive, OptimalTransport, Solver
-from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
+from spectheory.otlp.optimal_acceptance import draft_sets
 from spectheory.otlp.without_replacement import kept_within
 from tests.enumeration import CASES, enumerated, exact, random_pairs, sequences
 from tests.helpers import refuses

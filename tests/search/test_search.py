@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.machine import compiled
 from spectheory.core.tree import Tree
 from spectheory.search import best_first, best_tree, best_trees, exact, yield_table
 from spectheory.yields import block_efficiency, reach
@@ -237,7 +238,7 @@ def test_compiled_best_first_does_what_its_body_does(seed: int) -> None:
     table = -np.sort(-measured(seed, 3, 6), axis=1)
     for budget, limit in [(1, 1), (50, 2), (200, 200)]:
         for plain, fast in zip(
-            best_first.grow(table, budget, limit), best_first.compiled()(table, budget, limit), strict=True
+            best_first.grow(table, budget, limit), compiled(best_first.grow)(table, budget, limit), strict=True
         ):
             np.testing.assert_array_equal(plain, fast)
             assert plain.dtype == fast.dtype

@@ -60,7 +60,7 @@ def fitted(kept: np.ndarray) -> RequestClasses:
 
 def classes(shares: list[float], rates: list[float], **fields: object) -> RequestClasses:
     """Classes made by hand: falls, later ranks and limits that say nothing, unless given."""
-    none = {"falls": np.ones(2), "later": np.zeros((2, 0)), "any_rank": False, "counted": None}
+    none = {"falls": np.ones(2), "later": np.zeros((2, 0)), "counted": None}
     limits = {"low": np.zeros(2), "high": np.ones(2)}
     return RequestClasses(np.array(shares), np.array(rates), **{**none, **limits, **fields})  # pyrefly: ignore[bad-argument-type]
 
@@ -116,7 +116,6 @@ def test_counts_of_all_ranks_of_a_tree() -> None:
     scale = 1e9
     table = st.Acceptance.from_counts(np.floor(scale * hits).astype(int), np.ceil(scale * trials).astype(int))
     found = RequestClasses.from_acceptance(_with_ends(table), tree)
-    assert found.any_rank
     assert near(found, 0.25) == pytest.approx(0.4, abs=0.01)
     for other in (st.Tree.chain(9), st.Tree.k_ary(2, 3)):
         exact = float(world_tau(other, LATER if other.max_depth < 5 else ()))
