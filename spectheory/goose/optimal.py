@@ -96,16 +96,7 @@ def optimal_tree(
 def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, limit: int) -> Taken:
     """Take nodes in order of value, until `budget` nodes are taken or every candidate has value 0.
 
-    Args:
-        p_spine: the rate of a spine token.
-        p_branch: the rate of the first branch of a node that is not on the spine.
-        again: the ratio of the rate of a branch to the rate of the previous branch.
-        most: maximum number of branches at a node.
-        budget: maximum number of drafted nodes.
-        limit: the greatest depth below the spine, at most `budget`.
-
-    Returns:
-        parent (n + 1,) int32, depth below the spine (n + 1,) int32, and the sum of all values, the root's 1 included.
+    `again` and `most` are the `sibling_rule`; `limit` is the greatest depth below the spine, at most `budget`.
     """
     parent, value = np.full(budget + 1, -1, np.int32), np.ones(budget + 1)
     below, rank = np.zeros(budget + 1, np.int32), np.zeros(budget + 1, np.int32)
