@@ -29,9 +29,6 @@ from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 COMPILE_ABOVE = 128
 """Budget above which the search is compiled. Below it takes at most 0.5 ms, and importing Numba hundreds of ms."""
 
-SMALL = 1_000_000
-"""Budget up to which memory is not checked: any machine has enough, and the check is slower than the search."""
-
 BYTES_PER_NODE = 40
 """Bytes of memory per node: parent, value, depth below the spine, rank, and the copies in Tree."""
 
@@ -76,8 +73,7 @@ def optimal_tree(
     """
     check_probabilities(p_spine=p_spine, p_branch=p_branch)
     check_counts(budget=budget, branch_depth=0 if branch_depth is None else branch_depth)
-    if budget > SMALL:
-        require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
+    require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
     again, most = sibling_rule(float(p_branch), siblings)
     limit = int(budget if branch_depth is None else min(branch_depth, budget))
     body = take if budget <= COMPILE_ABOVE else compiled(take)
