@@ -14,10 +14,9 @@ Each function says which model it uses: "sequential" is (2), "exclusive" is (3).
 """
 
 from spectheory.goose.algorithm_1 import spine_tree
-from spectheory.goose.allocation import Allocation, allocate, harmonic_widths
-from spectheory.goose.equation_1 import budget_of_bound, spine_bound, tree_of_bound
 from spectheory.goose.optimal import optimal_tree
 from spectheory.goose.two_source import SpineTree
+from spectheory.goose.widths import Allocation, allocate, budget_of_bound, harmonic_widths, spine_bound, tree_of_bound
 
 __all__ = [
     "Allocation",

@@ -8,8 +8,8 @@ import numpy as np
 
 from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.tree import Tree
-from spectheory.goose.allocation import harmonic_widths
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
+from spectheory.goose.widths import harmonic_widths
 
 
 def spine_tree(

@@ -29,9 +29,6 @@ from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 COMPILE_ABOVE = 128
 """Budget above which the search is compiled. Below it takes at most 0.5 ms, and importing Numba hundreds of ms."""
 
-SMALL = 1_000_000
-"""Budget up to which memory is not checked: any machine has enough, and the check is slower than the search."""
-
 BYTES_PER_NODE = 40
 """Bytes of memory per node: parent, value, depth below the spine, rank, and the copies in Tree."""
 
@@ -76,8 +73,7 @@ def optimal_tree(
     """
     check_probabilities(p_spine=p_spine, p_branch=p_branch)
     check_counts(budget=budget, branch_depth=0 if branch_depth is None else branch_depth)
-    if budget > SMALL:
-        require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
+    require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
     again, most = sibling_rule(float(p_branch), siblings)
     limit = int(budget if branch_depth is None else min(branch_depth, budget))
     body = take if budget <= COMPILE_ABOVE else compiled(take)
@@ -96,16 +92,7 @@ def optimal_tree(
 def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, limit: int) -> Taken:
     """Take nodes in order of value, until `budget` nodes are taken or every candidate has value 0.
 
-    Args:
-        p_spine: the rate of a spine token.
-        p_branch: the rate of the first branch of a node that is not on the spine.
-        again: the ratio of the rate of a branch to the rate of the previous branch.
-        most: maximum number of branches at a node.
-        budget: maximum number of drafted nodes.
-        limit: the greatest depth below the spine, at most `budget`.
-
-    Returns:
-        parent (n + 1,) int32, depth below the spine (n + 1,) int32, and the sum of all values, the root's 1 included.
+    `again` and `most` are the `sibling_rule`; `limit` is the greatest depth below the spine, at most `budget`.
     """
     parent, value = np.full(budget + 1, -1, np.int32), np.ones(budget + 1)
     below, rank = np.zeros(budget + 1, np.int32), np.zeros(budget + 1, np.int32)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool
 
 from spectheory.core.checks import check_probabilities
 from spectheory.core.errors import InputError
@@ -81,38 +81,30 @@ class SpineTree:
         """
         marks = np.array(is_spine, dtype=bool)
         marks.setflags(write=False)
-        reach = two_source_reach(tree, marks, p_spine, p_branch, siblings)
+        check_probabilities(p_spine=p_spine, p_branch=p_branch)
+        again, most = sibling_rule(float(p_branch), siblings)
+        if marks.shape != tree.parent.shape or not marks[0]:
+            raise InputError(
+                f"is_spine must have one entry for each of the {len(tree.parent)} nodes, and be true for the root"
+            )
+        spine = np.flatnonzero(marks)
+        if not np.array_equal(tree.parent[spine[1:]], spine[:-1]):
+            raise InputError(
+                f"is_spine must mark a chain: each marked node must be the child of the marked node before it, got the "
+                f"nodes {spine[:20].tolist()}"
+            )
+        reach, branches = np.ones(len(tree.parent)), np.zeros(len(tree.parent), np.int64)
+        for node in range(1, len(reach)):
+            above = tree.parent[node]
+            if marks[node]:
+                rate = p_spine
+            else:
+                if branches[above] >= most:
+                    raise InputError(
+                        f"node {above} must have at most {most} exclusive branches, because p_branch={p_branch} for "
+                        'each may not sum to more than 1: use fewer branches, or siblings="sequential"'
+                    )
+                rate = p_branch * again ** branches[above] * (1 - p_spine if marks[above] else 1)
+                branches[above] += 1
+            reach[node] = reach[above] * float(rate)
         return cls(tree, marks, float(reach.sum()))
-
-
-def two_source_reach(
-    tree: Tree, is_spine: Bool[np.ndarray, " nodes"], p_spine: float, p_branch: float, siblings: Siblings
-) -> Float64[np.ndarray, " nodes"]:
-    """The probability that each node is accepted; 1 for the root. Errors as in `valued`."""
-    check_probabilities(p_spine=p_spine, p_branch=p_branch)
-    again, most = sibling_rule(float(p_branch), siblings)
-    if is_spine.shape != tree.parent.shape or not is_spine[0]:
-        raise InputError(
-            f"is_spine must have one entry for each of the {len(tree.parent)} nodes, and be true for the root"
-        )
-    spine = np.flatnonzero(is_spine)
-    if not np.array_equal(tree.parent[spine[1:]], spine[:-1]):
-        raise InputError(
-            f"is_spine must mark a chain: each marked node must be the child of the marked node before it, got the "
-            f"nodes {spine[:20].tolist()}"
-        )
-    reach, branches = np.ones(len(tree.parent)), np.zeros(len(tree.parent), np.int64)
-    for node in range(1, len(reach)):
-        above = tree.parent[node]
-        if is_spine[node]:
-            rate = p_spine
-        else:
-            if branches[above] >= most:
-                raise InputError(
-                    f"node {above} must have at most {most} exclusive branches, because p_branch={p_branch} for each "
-                    'may not sum to more than 1: use fewer branches, or siblings="sequential"'
-                )
-            rate = p_branch * again ** branches[above] * (1 - p_spine if is_spine[above] else 1)
-            branches[above] += 1
-        reach[node] = reach[above] * float(rate)
-    return reach

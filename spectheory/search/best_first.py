@@ -34,15 +34,10 @@ BYTES_PER_NODE = 128
 
 
 def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Take nodes in order of value, until `budget` nodes are taken or every candidate has value 0.
+    """Parent (n + 1,) and value (n + 1,) of the nodes in order of value, the root first: each prefix is a best tree.
 
-    Args:
-        table: (D, R) float64 rates, each row non-increasing and at most 1; the last row is used for deeper nodes.
-        budget: maximum number of drafted nodes.
-        limit: the greatest depth of a node, at least 1.
-
-    Returns:
-        parent (n + 1,) int32 and value (n + 1,) float64, the root first; each prefix is the best tree of its size.
+    Nodes are taken until `budget` are, or every candidate has value 0. No node is deeper than `limit`. The rows of
+    `table` (D, R) must be non-increasing and at most 1; the last one holds for deeper nodes.
 
     In the body, `older[i]` and `younger[i]` are the nodes taken just before and just after node i at the same depth,
     `youngest[d]` is the last node taken at depth d, and `children[i]` counts the children of node i that are taken.

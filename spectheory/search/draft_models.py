@@ -18,14 +18,14 @@ from spectheory.core.tree import Tree
 
 DraftedPath = tuple[int, ...]
 """Drafted tokens from the root to a node, () for the root."""
+Children = tuple[Int[np.ndarray, "paths children"], Float[np.ndarray, "paths children"]]
+"""The tokens that may follow each path, and their probabilities."""
 
 
 class DraftModel(Protocol):
     """A draft model: it returns the tokens that may follow a path of drafted tokens, and their probabilities."""
 
-    def expand(
-        self, paths: Sequence[DraftedPath]
-    ) -> tuple[Int[np.ndarray, "paths children"], Float[np.ndarray, "paths children"]]:
+    def expand(self, paths: Sequence[DraftedPath]) -> Children:
         """The children of each path, from one draft forward.
 
         Args:
@@ -42,9 +42,7 @@ class DraftModel(Protocol):
         ...
 
 
-def ask(
-    draft: DraftModel, paths: Sequence[DraftedPath], fanout: int
-) -> tuple[Int64[np.ndarray, "paths children"], Float64[np.ndarray, "paths children"]]:
+def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> Children:
     """The first `fanout` columns of what the draft returns, as int64 and float64; a trusted draft's answer unchanged.
 
     Raises:
@@ -70,6 +68,12 @@ def ask(
         )
     distribution = np.minimum(distribution, 1)  # above 1 by rounding, a child would be worth more than its parent
     return tokens[:, :fanout].astype(np.int64), distribution
+
+
+def sorted_rows(table: Float64[np.ndarray, "rows children"]) -> Children:
+    """The columns of each row by falling entry, equal ones in their order, and the sorted entries."""
+    order = np.argsort(-table, axis=1, kind="stable")
+    return order, np.take_along_axis(table, order, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +105,9 @@ class MarkovDraft:
 
     @cached_property
     def _by_rank(self) -> tuple[np.ndarray, np.ndarray]:
-        tokens = np.argsort(-self.q, axis=1, kind="stable")
-        return tokens, np.take_along_axis(self.q, tokens, axis=1)
+        return sorted_rows(self.q)
 
-    def expand(
-        self, paths: Sequence[DraftedPath]
-    ) -> tuple[Int[np.ndarray, "paths children"], Float[np.ndarray, "paths children"]]:
+    def expand(self, paths: Sequence[DraftedPath]) -> Children:
         """See `DraftModel.expand`; the children are all tokens."""
         last = [path[-1] if path else self.start for path in paths]
         tokens, probabilities = self._by_rank
@@ -139,12 +140,9 @@ class RatesDraft:
 
     @cached_property
     def _by_rank(self) -> tuple[np.ndarray, np.ndarray]:
-        tokens = np.argsort(-self.acceptance.table, axis=1, kind="stable")
-        return tokens, np.take_along_axis(self.acceptance.table, tokens, axis=1)
+        return sorted_rows(self.acceptance.table)
 
-    def expand(
-        self, paths: Sequence[DraftedPath]
-    ) -> tuple[Int[np.ndarray, "paths children"], Float[np.ndarray, "paths children"]]:
+    def expand(self, paths: Sequence[DraftedPath]) -> Children:
         """See `DraftModel.expand`; the children are all ranks."""
         row = [min(len(path), self.acceptance.depths - 1) for path in paths]
         tokens, probabilities = self._by_rank

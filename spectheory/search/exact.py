@@ -20,7 +20,10 @@ and the walk passed x before j. So f does not rise beyond j, because it is conca
 than v(x). The walk is exact from any start. From the best split for m - 1 it is short: 1 to 3 splits on measured
 tables, some hundred of 100,000 for shuffled rates. The worst case is still quadratic.
 
-Worths are sums in float64: a gain below about 1e-16 of the sum is lost.
+Worths are sums in float64: a gain below about 1e-16 of the sum is lost. In the bodies, `child`, `rest` and `worth` are
+(2, N) arrays: row 0 is the worth below the child, of its later siblings, or of both, by number of nodes, and row 1 is
+the least concave sequence above it, linear between its `corners` (N,), of which the first `size` are in use. `picks`
+(N,) holds the best j for each m, 0 for no further child.
 
 Source: the recursion is from Sequoia (arXiv 2402.12374, tree construction), with rates by depth; the walk is ours.
 """
@@ -43,17 +46,7 @@ AT_ONCE = 4
 
 @INLINED
 def extend_hull(worth: np.ndarray, corners: np.ndarray, size: int, new: int) -> int:
-    """Extend the least concave majorant of a sequence by one entry.
-
-    Args:
-        worth: (2, N) float64. Row 0 is the sequence. Row 1 is its majorant before index `new`; changed in place.
-        corners: (N,) int32, ascending indices between which the majorant is linear; the first `size` are in use.
-        size: number of corners in use before the call, at least 1.
-        new: index of the entry that is added.
-
-    Returns:
-        The number of corners in use after the call.
-    """
+    """Extend row 1 of `worth`, filled before index `new`, by this entry; return the new number of corners."""
     while size >= 2:
         near, far = corners[size - 1], corners[size - 2]
         if (worth[0, new] - worth[0, near]) * (near - far) <= (worth[0, near] - worth[0, far]) * (new - near):
@@ -91,18 +84,7 @@ def look(
 
 @INLINED
 def best_split(rate: float, child: np.ndarray, rest: np.ndarray, m: int, start: int) -> tuple[int, float]:
-    """The best split of m nodes into j for one child and m - j for the later children, found by the module's walk.
-
-    Args:
-        rate: above 0.
-        child: (2, N) float64, the worth below the child by number of nodes, and its majorant.
-        rest: (2, N) float64, the worth of the later children by number of nodes, and its majorant.
-        m: number of nodes to split, at least 1.
-        start: the split from which the walk begins, 1..m.
-
-    Returns:
-        The best j, and its worth less `rate`.
-    """
+    """The best split j of m nodes for a rate above 0, and its worth less `rate`, by the walk from the split `start`."""
     pick, best = start, rate * child[0, start - 1] + rest[0, m - start]
     low, high = start - 1, start + 1
     going = True
@@ -131,24 +113,7 @@ def convolve(
     first: int,
     end: int,
 ) -> int:
-    """Fill the entries first..end-1 of the worth of a child together with its later siblings.
-
-    The entries before `first` must be filled already.
-
-    Args:
-        rate: the rate of the child.
-        child: (2, N) float64, as for `best_split`.
-        rest: (2, N) float64, as for `best_split`.
-        worth: (2, N) float64, filled: the worth by number of nodes, and its majorant.
-        picks: (N,) int32, filled: number of nodes in the subtree of the child, 0 for no further child.
-        corners: the corners of `worth`, as for `extend_hull`.
-        size: number of corners in use before the call.
-        first: first entry to fill, at least 1.
-        end: one past the last entry to fill.
-
-    Returns:
-        The number of corners in use after the call.
-    """
+    """Fill the entries first..end-1 of `worth` and `picks`, given the earlier; return the new number of corners."""
     for m in range(first, end):
         if rate == 0:  # the child is drafted only because a later sibling needs it
             worth[0, m] = rest[0, m - 1]
@@ -162,15 +127,9 @@ def convolve(
 
 @compiler(cache=True)
 def fill_row(rates: np.ndarray, child: np.ndarray, picks: np.ndarray) -> np.ndarray:
-    """The highest worth below a node for each number of nodes there, and its majorant.
+    """The worth (2, N) below a node whose children have these `rates` (R,) and the worth `child`.
 
-    Args:
-        rates: (R,) float64 rates of the children of the node.
-        child: (2, N) float64, the result of this function for the children, one level deeper.
-        picks: (R, N) int32, column 0 zero; filled as by `convolve`.
-
-    Returns:
-        (2, N) float64: row 0 the worth, row 1 its majorant.
+    `picks` (R, N), whose column 0 is zero, is filled.
     """
     rest = np.zeros(child.shape)
     corners = np.zeros(child.shape[1], np.int32)
@@ -195,15 +154,9 @@ def fill_stationary(rates: np.ndarray, picks: np.ndarray) -> np.ndarray:
 
 @compiler(cache=True)
 def rebuild(picks: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, int]:
-    """The best tree of at most `budget` nodes, none deeper than `limit`.
+    """The parents of the best tree of at most `budget` nodes, none deeper than `limit`, and its depth.
 
-    Args:
-        picks: (S, R, N) int32 with N > budget, from `convolve`; nodes deeper than S - 1 use the last of the S entries.
-        budget: maximum number of drafted nodes, at least 1.
-        limit: the greatest depth of a node, at least 1.
-
-    Returns:
-        parent (n + 1,) int32, breadth first, and the depth of the deepest node.
+    `picks` (S, R, N) is filled for each depth; nodes deeper than S - 1 use the last of the S entries.
     """
     parent = np.full(budget + 1, -1, np.int32)
     depth, below = np.zeros(budget + 1, np.int64), np.zeros(budget + 1, np.int64)
@@ -222,30 +175,17 @@ def rebuild(picks: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, int
     return parent[:size].copy(), depth[size - 1]
 
 
-def used_rates(row: np.ndarray) -> np.ndarray:
-    """`row` without its trailing zeros: such ranks are never worth a node."""
-    return np.trim_zeros(row, "b")
-
-
 def solve(table: np.ndarray, budgets: Sequence[int], states: int, limit: int) -> list[tuple[np.ndarray, int]]:
-    """The best trees: the result of `rebuild` for each of `budgets`.
+    """The result of `rebuild` for each of `budgets`; `table` and errors as for `trees`.
 
-    Args:
-        table: (D, R) float64 rates, D <= states.
-        budgets: whole numbers >= 1.
-        states: number of depths that are computed separately; if `limit` is greater, the last one holds for all deeper
-            nodes.
-        limit: the greatest depth of a node, at least `states`.
-
-    Raises:
-        InputError: the search needs more memory than is available.
+    `states` depths, at least D, are computed separately. If `limit` is greater, the last one holds for deeper nodes.
     """
     ranks, largest = table.shape[1], max(budgets)
     require_memory(lambda n: (n + 1) * (4 * states * ranks + 20 * ranks + 100), largest)
     picks = np.zeros((states, ranks, largest + 1), np.int32)
     child = np.zeros((2, largest + 1))
     for state in reversed(range(states)):
-        rates = used_rates(table[min(state, len(table) - 1)])
+        rates = np.trim_zeros(table[min(state, len(table) - 1)], "b")  # a rank of rate 0 at the end is never drafted
         used = picks[state, : len(rates)]
         stationary = state == states - 1 and limit > states
         child = fill_stationary(rates, used) if stationary else fill_row(rates, child, used)
@@ -253,18 +193,11 @@ def solve(table: np.ndarray, budgets: Sequence[int], states: int, limit: int) ->
 
 
 def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
-    """The best tree for each of `budgets`, with no node deeper than `limit`.
+    """`best_first.trees` for rates in any order.
 
     If `limit` is more than twice the number of rows, the best trees without a depth limit are found first, in time and
-    memory that do not grow with `limit`. If none of them is deeper than `limit`, they are the answer.
-
-    Args:
-        table: (D, R) float64 rates, D <= limit.
-        budgets: whole numbers >= 1.
-        limit: the greatest depth of a node, from 1 to the largest budget.
-
-    Raises:
-        InputError: the search needs more memory than is available.
+    memory that do not grow with `limit`. If none of them is deeper than `limit`, they are the answer. `limit`
+    is at least D and at most the largest budget.
     """
     rows = len(table)
     found = solve(table, budgets, rows, max(budgets)) if limit > 2 * rows else []
@@ -274,14 +207,10 @@ def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
 
 
 def fill_yields(table: np.ndarray, result: np.ndarray) -> None:
-    """Write the best block efficiency for each depth limit (row) and budget (column) into `result`.
+    """`best_first.fill_yields` for rates (D, R) in any order, D <= M.
 
     In the body, `below[d]` is the worth below a node at depth d if `remaining` more levels are allowed. If one more
     level changes none of the entries, no further level does.
-
-    Args:
-        table: (D, R) float64 rates, D <= M.
-        result: (M + 1, N + 1) float64, all ones; changed in place.
     """
     rows, ranks = table.shape
     max_depth, columns = len(result) - 1, result.shape[1]
@@ -290,7 +219,7 @@ def fill_yields(table: np.ndarray, result: np.ndarray) -> None:
     for remaining in range(1, max_depth + 1):
         before = below.copy()
         for depth in range(min(rows, max_depth - remaining + 1)):
-            rates = used_rates(table[depth])
+            rates = np.trim_zeros(table[depth], "b")
             below[depth] = fill_row(rates, before[min(depth + 1, rows - 1)], picks[: len(rates)])
         result[remaining] = 1 + below[0][0]
         if all(np.array_equal(new, old) for new, old in zip(below, before, strict=True)):
