@@ -62,9 +62,9 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree for EAGLE-1, or the fastest envelope for EAGLE-2 and 3, at the first batch size."""
     tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
     if VERSIONS[version] == "static":
-        return export(tree, version=version).after(*fitting.notes_of_tree, *notes)
+        return export(tree, version=version).after(*fitting.notes_at_first(tree), *notes)
     found = fitting.first_envelope
-    return export(found.envelope, version=version).after(*fitting.notes_of_envelope(found), *notes)
+    return export(found.envelope, version=version).after(*fitting.notes_at_first(found), *notes)
 
 
 ENGINE = Engine(name="eagle", title="EAGLE", versions=VERSIONS, parts=1, exporter=_fitted)

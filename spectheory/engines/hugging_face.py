@@ -36,7 +36,8 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at batch size 1, of an assistant model or looked up. Version 5.23.0 does not support EAGLE."""
     fitting.require_batch_1()
     lookup = fitting.of_family({"model": False, "ngram": True})
-    return export(fitting.chain, version=version, lookup=lookup).after(*fitting.notes_of_chain(alone=True))
+    made = export(fitting.chain, version=version, lookup=lookup)
+    return made.after(*fitting.notes_at_first(fitting.chain, alone=True))
 
 
 ENGINE = Engine(name="hf", title="transformers", versions=VERSIONS, exporter=_fitted)

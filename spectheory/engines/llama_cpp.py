@@ -95,9 +95,8 @@ def _lookup(length: int, key: str, flag: str) -> Export:
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at the first batch size."""
     spec_type = fitting.of_family(TYPES)
-    model = None if spec_type == "ngram-simple" else fitting.module if spec_type == "draft-mtp" else fitting.model
-    made = export(fitting.chain, version=version, model=model, spec_type=spec_type)
-    return made.after(*fitting.notes_of_chain())
+    made = export(fitting.chain, version=version, model=fitting.loaded, spec_type=spec_type)
+    return made.after(*fitting.notes_at_first(fitting.chain))
 
 
 _RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"

@@ -23,7 +23,7 @@ def export(tree: Tree, *, version: str) -> Export:
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree at the first batch size."""
     notes = () if fitting.family == "medusa" else (fitting.other_draft("Medusa's heads"),)
-    return export(fitting.tree, version=version).after(*fitting.notes_of_tree, *notes)
+    return export(fitting.tree, version=version).after(*fitting.notes_at_first(fitting.tree), *notes)
 
 
 ENGINE = Engine(name="medusa", title="Medusa", versions=VERSIONS, exporter=_fitted)

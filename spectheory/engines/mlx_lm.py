@@ -23,7 +23,7 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at batch size 1. Version 0.32.2 does not support EAGLE."""
     fitting.require_batch_1()
     model = fitting.of_family({"model": fitting.model})
-    return export(fitting.chain, version=version, model=model).after(*fitting.notes_of_chain(alone=True))
+    return export(fitting.chain, version=version, model=model).after(*fitting.notes_at_first(fitting.chain, alone=True))
 
 
 ENGINE = Engine(name="mlx-lm", title="mlx-lm", versions=VERSIONS, exporter=_fitted)

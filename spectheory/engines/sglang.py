@@ -35,7 +35,7 @@ from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics, assume_constant
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.envelope import Envelope
-from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
+from spectheory.planning.fitting import ChainRange, Fitting, checked_ranges, one_length
 
 ALGORITHMS = {
     "model": "STANDALONE",
@@ -121,16 +121,15 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = fitting.of_family(ALGORITHMS)
-    model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
-    longest = fitting.longest
+    limits = one_length, f"SGLang takes with {algorithm}, one for all batch sizes"
     if algorithm in ONE_CHAIN:
-        found = fitting.chains(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
+        found = fitting.chains(*limits)
         notes = fitting.notes(found)
     elif algorithm in ADAPTIVE_ALGORITHMS or len(set(fitting.chain_lengths)) == 1:
-        found, notes = fitting.better(at_most(longest), "SGLang takes by batch size")
+        found, notes = fitting.better(lambda fitting: fitting.chain_lengths, "SGLang takes by batch size")
     else:
-        found, notes = fitting.better(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
-    return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
+        found, notes = fitting.better(*limits)
+    return export(found.runs, version=version, algorithm=algorithm, model=fitting.loaded).after(*notes)
 
 
 CYCLES = ("spec_verify_ct",)

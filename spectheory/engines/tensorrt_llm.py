@@ -135,7 +135,7 @@ def _fitted_without_model(fitting: Fitting, version: str, decoding_type: str) ->
     """The fastest chains of one length, up to a batch size."""
     found = fitting.chains(one_length_then_off, f"{decoding_type} in TensorRT-LLM takes, one length up to a batch size")
     made = export_without_model(found.runs, version=version, decoding_type=decoding_type)
-    own = decoding_type == "MTP" and fitting.module
+    own = decoding_type == "MTP" and fitting.loaded
     elsewhere = (f"the module is read from the checkpoint of the target, not from {own}",) if own else ()
     return made.after(*fitting.notes(found), *elsewhere)
 

@@ -98,8 +98,8 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chains by batch size."""
     method = fitting.of_family(METHODS)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
-    model = None if method in ("suffix", "ngram") else fitting.module if method == "mtp" else fitting.model
-    made = export(found.runs, version=version, method=method, model=model, parallel=fitting.family in PARALLEL)
+    parallel = fitting.family in PARALLEL
+    made = export(found.runs, version=version, method=method, model=fitting.loaded, parallel=parallel)
     return made.after(*fitting.notes(found))
 
 
