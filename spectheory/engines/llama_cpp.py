@@ -58,38 +58,36 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
     """
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
     check_whole("length", length, 1, ": name no draft to run without speculation")
+    args, notes = ["--spec-type", spec_type], [P_MIN_NOTE]
     if spec_type == "ngram-simple":
-        return _lookup(length, key, flag)
-    if model is None and spec_type == "draft-mtp":
-        args = ("--spec-type", spec_type, flag, str(length), "--spec-draft-p-min", "0")
-        note = "the target's GGUF file must contain the module, and --help of the build must list draft-mtp"
-        return Export("llama.cpp", f"b{key}", args, {}, (P_MIN_NOTE, note))
-    if not model:
-        raise InputError("model must name the draft's GGUF file")
-    notes = [P_MIN_NOTE]
-    if not model.endswith(".gguf"):
-        notes.append(
-            f"-md takes a GGUF file: convert {model} to GGUF and give that file, or give a GGUF repository with -hfd"
+        if length > LONGEST_LOOKUP:
+            raise InputError(
+                f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer tokens"
+            )
+        simple, size = "--spec-ngram-simple-size", min(LOOKED_UP, length)
+        args += [f"{simple}-n", str(size), f"{simple}-m", str(length), flag, str(length)]
+        note = (
+            f"drafts follow the last place in the text where the last {size} tokens stand: count the acceptance with "
+            "the same number, because fewer tokens are found more often and accepted less"
         )
+        return Export("llama.cpp", f"b{key}", tuple(args), {}, (note,))
+    if model:
+        args += ["-md", model]
+        if not model.endswith(".gguf"):
+            notes.append(
+                f"-md takes a GGUF file: convert {model} to GGUF and give that file, or give a GGUF repository with "
+                "-hfd"
+            )
+    elif spec_type == "draft-mtp":
+        notes.append("the target's GGUF file must contain the module, and --help of the build must list draft-mtp")
+    else:
+        raise InputError("model must name the draft's GGUF file")
     if spec_type == "draft-eagle3":
         notes.append(
             "draft-eagle3 works since PR #18039 (merged 2026-06); earlier builds accept the name but do not draft"
         )
-    args = ("--spec-type", spec_type, "-md", model, flag, str(length), "--spec-draft-p-min", "0")
-    return Export("llama.cpp", f"b{key}", args, {}, tuple(notes))
-
-
-def _lookup(length: int, key: str, flag: str) -> Export:
-    """N-gram lookup. What is looked up has as many tokens as usual, or as are drafted if these are fewer."""
-    if length > LONGEST_LOOKUP:
-        raise InputError(f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer tokens")
-    simple, size = "--spec-ngram-simple-size", min(LOOKED_UP, length)
-    args = ("--spec-type", "ngram-simple", f"{simple}-n", str(size), f"{simple}-m", str(length), flag, str(length))
-    note = (
-        f"drafts follow the last place in the text where the last {size} tokens stand: count the acceptance with the "
-        "same number, because fewer tokens are found more often and accepted less"
-    )
-    return Export("llama.cpp", f"b{key}", args, {}, (note,))
+    args += [flag, str(length), "--spec-draft-p-min", "0"]
+    return Export("llama.cpp", f"b{key}", tuple(args), {}, tuple(notes))
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:

@@ -70,45 +70,31 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
         raise InputError(f"DSPARK needs SGLang 0.5.18 or newer, got {key}")
     args = ["--speculative-algorithm", algorithm]
     args += [] if model is None else ["--speculative-draft-model-path", model]
-    if isinstance(plan, Envelope):
-        return _envelope(plan, key, args)
-    ranges = checked_ranges(plan)
-    length = ranges[0].length
+    ranges = [] if isinstance(plan, Envelope) else checked_ranges(plan)
     if algorithm in ONE_CHAIN:
-        args += ["--speculative-num-draft-tokens", str(length + 1), *ONE_CHAIN[algorithm]]
+        args += ["--speculative-num-draft-tokens", str(ranges[0].length + 1), *ONE_CHAIN[algorithm]]
         return Export("SGLang", key, tuple(args))
-    if len(ranges) == 1:
-        return _envelope(Envelope(length, 1, length), key, args)
-    if algorithm not in ADAPTIVE_ALGORITHMS:
+    if len(ranges) > 1 and algorithm not in ADAPTIVE_ALGORITHMS:
         raise InputError(f"algorithm must be EAGLE, EAGLE3 or NEXTN for chains by batch size, got {algorithm!r}")
-    return _adaptive(ranges, key, args)
-
-
-def _flags(steps: int, topk: int, nodes: int) -> list[str]:
-    """All three flags, because SGLang requires all or none. SGLang counts the root as a draft token."""
-    return [
-        *("--speculative-num-steps", str(steps)),
-        *("--speculative-eagle-topk", str(topk)),
-        *("--speculative-num-draft-tokens", str(nodes + 1)),
-    ]
-
-
-def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
-    if plan.branching == 1 and plan.nodes != plan.levels:
+    longest = max((item.length for item in ranges), default=0)
+    shape = plan if isinstance(plan, Envelope) else Envelope(longest, 1, longest)
+    if shape.branching == 1 and shape.nodes != shape.levels:
         raise InputError(
-            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang always "
+            f"nodes must be levels={shape.levels} for branching=1, got {shape.nodes}: with topk 1 SGLang always "
             "verifies steps + 1 tokens"
         )
-    notes = ()
-    if plan.branching > 1:
-        notes = ("topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton",)
-    return Export("SGLang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
+    # SGLang requires all three or none
+    args += ["--speculative-num-steps", str(shape.levels), "--speculative-eagle-topk", str(shape.branching)]
+    args += ["--speculative-num-draft-tokens", str(shape.nodes + 1)]
+    if len(ranges) > 1:
+        return _adaptive(ranges, key, args)
+    pages = "topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton"
+    return Export("SGLang", key, tuple(args), {}, (pages,) * (shape.branching > 1))
 
 
 def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export:
-    longest = max(item.length for item in ranges)
     config = {str(item.first_batch): {"candidate_steps": [item.length]} for item in ranges}
-    args += [*_flags(longest, 1, longest), "--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
+    args += ["--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
     notes = (
         "a batch is padded to the next captured CUDA graph before its range is looked up: capture the last batch size "
         f"of each range, {', '.join(str(item.last_batch) for item in ranges)} (--cuda-graph-bs)",
