@@ -27,6 +27,7 @@ or, in older builds, "/" between them; `devices` lists those that were chosen, a
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -38,7 +39,7 @@ from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.serving_run import mean_context
-from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
+from spectheory.engines.statistics import ROUNDED_TAU, TOTALS_ONLY, Counts, Line, Statistics
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 
@@ -131,25 +132,17 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
                 "the log", ["draft acceptance", "draft acceptance rate", "#gen drafts"], map(str.strip, names)
             )
         return _of_server(totals[0], min_trials)
-    if len(parts) == 1:
-        found, cycles = _of_request(parts[0], min_trials), _timed(text)[2]
-        if found.tau is not None or cycles <= 0 or found.accepted is None:
-            return found
-        said = ["cycles are counted as the timed tokens that were not accepted"]
-        return statistics.from_totals(cycles, found.drafted, found.accepted, min_trials, said)
-    read = [(_of_request(part, 1), part) for part in parts if not re.search(_NOTHING, part)]
-    drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
-    said = [f"{len(read)} lines of the log are added"]
-    if any(found.acceptance is None for found, _ in read):
-        unknown = "some lines do not say how many cycles there were: tau is unknown"
-        return Statistics(None, None, None, drafted, accepted, (TOTALS_ONLY, *said, unknown))
-    counted = [
-        statistics.counts_behind(_rates(part), found.tau or 1, found.accepted or 0, found.drafted or 0)
-        for found, part in read
-    ]
-    total = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
-    cycles = sum(cycles for cycles, _ in counted)
-    return statistics.from_positions(total, cycles, drafted, min_trials, [*said, RECOVERED])
+    read = [_of_request(part) for part in parts if len(parts) == 1 or not re.search(_NOTHING, part)]
+    lines = [each for each in read if isinstance(each, Line)]
+    if lines and len(lines) == len(read):
+        return statistics.from_lines(lines, min_trials)
+    counts, cycles = [Counts(None, each.drafted, each.accepted or 0) for each in read], _timed(text)[2]
+    if len(parts) > 1:
+        return statistics.added(counts, "lines of the log", min_trials)
+    if isinstance(read[0], Statistics) and (read[0].tau is not None or cycles <= 0):
+        return read[0]
+    said = ["cycles are counted as the timed tokens that were not accepted"]
+    return statistics.added([replace(counts[0], drafts=cycles)], "", min_trials, said)
 
 
 def _rates(text: str) -> list[float]:
@@ -158,14 +151,14 @@ def _rates(text: str) -> list[float]:
     return [float(rate) for rate in found[1].split(",")] if found else []
 
 
-def _of_request(text: str, min_trials: int) -> Statistics:
-    """Statistics of the lines of one request."""
+def _of_request(text: str) -> Line | Statistics:
+    """The figures of the lines of one request; statistics if they have no rates by position."""
     share, accepted, drafted = re.findall(_SLOT, text)[0]
     accepted, drafted, tau = int(accepted), int(drafted), re.search(_TAU, text)
     if drafted:
         agree("draft acceptance", float(share), accepted / drafted, "accepted / generated", ROUNDED_SHARE)
     if tau and (rates := _rates(text)):
-        return statistics.from_rounded(rates, float(tau[1]), accepted, drafted, min_trials)
+        return Line(float(tau[1]), rates, accepted, drafted)
     length, said = None, "the line does not say how many cycles there were"
     if tau:  # each draft has at least one token
         length, most = float(tau[1]), 1 + accepted
@@ -184,10 +177,10 @@ def _of_server(line: str, min_trials: int) -> Statistics:
         )
     tau, calls = re.search(_TAU, line), [int(n) for n in re.findall(_CALLS, line)]
     if tau and (rates := _rates(line)):
-        return statistics.from_rounded(rates, float(tau[1]), accepted, drafted, min_trials)
+        return statistics.from_lines([Line(float(tau[1]), rates, accepted, drafted)], min_trials)
     idle = calls[0] - drafts if calls else 0
     said = [f"{idle} of {calls[0]} cycles drafted nothing and are not counted"] if idle > 0 else []
-    return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
+    return statistics.added([Counts(drafts, drafted, accepted)], "", min_trials, said)
 
 
 def _timed(text: str) -> tuple[float, int, int]:

@@ -23,16 +23,16 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
-from spectheory.engines.statistics import TOTALS_ONLY, Statistics, assume_constant
+from spectheory.engines.statistics import TOTALS_ONLY, Counts, Statistics, added, assume_constant, from_histograms
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import ChainRange, Fitting, checked_ranges, one_length
@@ -134,20 +134,17 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_tr
     if not any(name in info for info in infos for name in known):
         raise missing("meta_info", known, (name for info in infos for name in info))
     used = [info for info in infos if pick(info, CYCLES) != 0 and any(name in info for name in known)]
-    rows = [_read(info) for info in used]
-    drafts, accepted = sum(row[0] for row in rows), sum(row[1] for row in rows)
-    drafted = sum(row[2] or 0 for row in rows) if rows and all(row[2] is not None for row in rows) else None
-    histograms = [row[3] for row in rows if row[3] is not None]
-    said = [f"{len(rows)} responses are added"] if len(rows) > 1 else []
-    if not rows or len(histograms) < len(rows):
-        return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
-    width = max(2, *map(len, histograms))
-    total = [sum(row[j] for row in histograms if j < len(row)) for j in range(width)]
-    return statistics.from_positions(statistics.from_histograms({width - 1: total}), drafts, drafted, min_trials, said)
+    read = [_read(info) for info in used]
+    width = max([2, *(len(histogram) for _, histogram in read if histogram is not None)])
+    parts = [
+        part if histogram is None else replace(part, by_position=from_histograms({width - 1: histogram}))
+        for part, histogram in read
+    ]
+    return added(parts, "responses", min_trials)
 
 
-def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | None]:
-    """(cycles, accepted, drafted, histogram) of one response, after a check that they agree."""
+def _read(info: Mapping[str, Any]) -> tuple[Counts, list[int] | None]:
+    """The totals of one response and its histogram, after a check that they agree."""
     histogram, drafted, accepted, cycles = (pick(info, names) for names in (HISTOGRAM, DRAFTED, ACCEPTED, CYCLES))
     if histogram is not None:
         histogram = counts(HISTOGRAM[0], histogram)
@@ -159,7 +156,7 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
     if cycles is None or accepted is None:
         raise missing("meta_info", CYCLES if cycles is None else ACCEPTED, info)
     cycles, accepted = count(CYCLES[0], cycles), count(ACCEPTED[0], accepted)
-    return cycles, accepted, None if drafted is None else count(DRAFTED[0], drafted), histogram
+    return Counts(cycles, None if drafted is None else count(DRAFTED[0], drafted), accepted), histogram
 
 
 LENGTH = "sglang:spec_accept_length"

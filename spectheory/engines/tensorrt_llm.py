@@ -26,10 +26,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.engines import statistics
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
 from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
-from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+from spectheory.engines.statistics import Counts, Statistics, added
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import ChainRange, Fitting, checked_ranges, first_is_longest, one_length_then_off
@@ -162,17 +161,11 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
             raise missing("the iteration stats", BLOCK, (name for row in rows for name in row))
         blocks = [(row, row) for row in inner]
     used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
-    read = [_read(block) for block in used]
-    drafted, accepted, drafts = (sum(row[i] or 0 for row in read) for i in range(3))
-    said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
-    if any(row[2] is None for row in read):
-        sentences = (TOTALS_ONLY, "the report does not count the requests with drafts: tau is unknown", *said)
-        return Statistics(None, None, None, drafted, accepted, sentences)
-    return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
+    return added([_read(block) for block in used], "iterations", min_trials)
 
 
-def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    """(drafted tokens, accepted tokens, requests that drafted or None if unknown) of one iteration."""
+def _read(block: Mapping[str, Any]) -> Counts:
+    """The counts of one iteration, where each request that drafted is a cycle."""
     for names in (DRAFTED, ACCEPTED):
         if pick(block, names) is None:
             raise missing("specDecodingStats", names, block)
@@ -180,10 +173,10 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
     requests, length = pick(block, REQUESTS), pick(block, LENGTH)
     length = None if length is None else number(LENGTH[0], length)
     if drafted == 0:
-        return 0, 0, 0
+        return Counts(0, 0, 0)
     if requests is None:
         if accepted == 0 or length is None or length <= 1:
-            return drafted, accepted, None
+            return Counts(None, drafted, accepted)
         requests = round(accepted / (length - 1))
     requests = count(REQUESTS[0], requests)
     if not 1 <= requests <= drafted:
@@ -192,7 +185,7 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
         )
     if length is not None:
         agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
-    return drafted, accepted, requests
+    return Counts(requests, drafted, accepted)
 
 
 def observe_iterations(text: str, min_trials: int) -> Observed:
