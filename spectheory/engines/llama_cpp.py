@@ -36,7 +36,7 @@ from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.serving_run import mean_context
 from spectheory.engines.statistics import ROUNDED_TAU, TOTALS_ONLY, Counts, Line, Statistics
@@ -57,7 +57,8 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
 
     `model` is the GGUF file of the draft, None for the types "draft-mtp" and "ngram-simple".
     """
-    key, flag = release("llama.cpp", version, VERSIONS, parts=1)
+    key = ENGINE.release(version)
+    flag = VERSIONS[key]
     check_whole("length", length, 1, ": name no draft to run without speculation")
     args, notes = ["--spec-type", spec_type], [P_MIN_NOTE]
     if spec_type == "ngram-simple":
@@ -203,11 +204,10 @@ def observe_log(text: str, min_trials: int) -> Observed:
     last = {name: (int(calls), float(ms) / 1e3) for name, calls, ms in re.findall(_DRAFTING, text)}
     calls = sum(row[0] for row in last.values())
     timed_cycles = tokens > 0 and cycles > 0
+    if found and found.tau is None and timed_cycles:
+        found = replace(found, tau=tokens / cycles)
     return Observed(
         statistics=found,
-        tau=found.tau if found and found.tau else tokens / cycles if timed_cycles else 1.0,
-        nodes=found.nodes if found else 0.0,
-        depth=found.positions if found else 0,
         step_seconds=seconds / cycles if timed_cycles else None,
         draft_seconds=sum(row[1] for row in last.values()) / calls if calls else None,
         notes=("the log does not say how many requests decoded together",),

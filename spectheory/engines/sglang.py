@@ -28,7 +28,7 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
@@ -63,10 +63,10 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
     Raises:
         InputError: the version or the algorithm cannot run the plan.
     """
-    key, has_dspark = release("SGLang", version, VERSIONS, parts=3)
+    key = ENGINE.release(version)
     if algorithm in ONE_CHAIN and (isinstance(plan, Envelope) or len(plan) > 1):
         raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang: it drafts one chain")
-    if algorithm == "DSPARK" and not has_dspark:
+    if algorithm == "DSPARK" and not VERSIONS[key]:
         raise InputError(f"DSPARK needs SGLang 0.5.18 or newer, got {key}")
     args = ["--speculative-algorithm", algorithm]
     args += [] if model is None else ["--speculative-draft-model-path", model]
@@ -193,13 +193,11 @@ def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
     cached = metrics.quotient("sglang:cached_tokens", "sglang:prompt_tokens") or 0.0
     return Observed(
         statistics=found,
-        tau=tau,
-        nodes=0.0 if found is None else counted - 1 if counted else None,
-        depth=0 if found is None else None,
         batch=metrics.gauge("sglang:num_running_reqs") or None,
         step_seconds=seconds * tau,
         prompt_tokens=None if prompt is None else prompt * (1 - cached),
         output_tokens=metrics.quotient("sglang:generation_tokens", requests),
+        drafted=counted - 1 if counted else None,
         notes=("tau and the batch are gauges of the last batches", BETWEEN),
     )
 
@@ -226,17 +224,15 @@ def observe_log(text: str, min_trials: int) -> Observed:
     cycles, running = sum(rate / tau for _, rate, tau in rows), sum(running for running, *_ in rows)
     tau, speculating = sum(rate for _, rate, _ in rows) / cycles, _LENGTH[:10] in text
     said = (TOTALS_ONLY, f"{len(rows)} lines of the log are read")
-    nodes = (sum(shapes) / len(shapes) if shapes else None) if speculating else 0.0
+    nodes = sum(shapes) / len(shapes) if shapes else None
     found = Statistics(None, tau, assumed=said)
     if nodes:
         found = assume_constant(found, max(round(nodes), math.ceil(tau - 1)))
     return Observed(
         statistics=found if speculating else None,
-        tau=tau,
-        nodes=nodes,
-        depth=None if speculating else 0,
         batch=running / len(rows),
         step_seconds=running / cycles,
+        drafted=nodes,
         notes=(said[1], BETWEEN),
     )
 

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
 from spectheory.engines.statistics import Counts, Statistics, added
 from spectheory.hardware.model_config import ModelConfig
@@ -55,11 +55,11 @@ def export(
     Raises:
         InputError: the version or the type cannot run the plan, or the plan exceeds a limit of the engine.
     """
-    key, mtp_length = release("TensorRT-LLM", version, VERSIONS)
+    key = ENGINE.release(version)
     if isinstance(plan, Envelope):
         lines, notes = _envelope(plan)
     elif decoding_type in WITHOUT_MODEL:
-        lines, notes = _one_length(checked_ranges(plan), decoding_type, mtp_length)
+        lines, notes = _one_length(checked_ranges(plan), decoding_type, VERSIONS[key])
     else:
         lines, notes = _ranges(checked_ranges(plan))
     named = {} if model is None else {"speculative_model": json.dumps(model)}
@@ -201,9 +201,6 @@ def observe_iterations(text: str, min_trials: int) -> Observed:
     found = from_iteration_stats(data, min_trials) if drafting else None
     return Observed(
         statistics=found,
-        tau=1.0 if found is None else found.tau or 1.0,
-        nodes=found.nodes if found else 0.0,
-        depth=None if found else 0,
         batch=sum(map(_decoding, chosen)) / len(chosen) if chosen else None,
         step_seconds=sum(seconds) / len(seconds) if chosen else None,
         draft_seconds=sum(drafts) / len(drafts) / 1e3 if chosen and all(drafts) and found else None,

@@ -29,7 +29,7 @@ from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import agree, count, counts, json_values, mapping, missing
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, draft_length, served_run
@@ -68,9 +68,9 @@ def export(
     Raises:
         InputError: the version cannot run the chains or the method.
     """
-    key, has_dspark = release("vLLM", version, VERSIONS)
+    key = ENGINE.release(version)
     ranges = checked_ranges(ranges)
-    if method == "dspark" and not has_dspark:
+    if method == "dspark" and not VERSIONS[key]:
         raise InputError(f"method 'dspark' needs vLLM 0.25 or newer, got {key}")
     config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
     if parallel:
@@ -135,21 +135,16 @@ def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
     batch = waits / steps if steps and waits else metrics.gauge("vllm:num_requests_running") or None
     prompt = metrics.mean("vllm:request_prompt_tokens")
     cached = metrics.quotient("vllm:prefix_cache_hits", "vllm:prefix_cache_queries") or 0.0
-    seen = Observed(
+    found = from_metrics(metrics, min_trials) if drafts else None
+    prompts_too = (PROMPTS_TOO,) if seconds is not None else ()
+    return Observed(
+        statistics=found,
         batch=None if batch is None else max(batch, 1.0),
         step_seconds=seconds,
         prompt_tokens=None if prompt is None else prompt * (1 - cached),
         output_tokens=metrics.mean("vllm:request_generation_tokens"),
-        notes=(PROMPTS_TOO,) if seconds is not None else (),
+        notes=prompts_too if found is None else (*prompts_too, *found.assumed),
     )
-    return _with_drafts(seen, from_metrics(metrics, min_trials)) if drafts else seen
-
-
-def _with_drafts(seen: Observed, found: Statistics) -> Observed:
-    """What was observed, with the statistics of the drafts."""
-    depth = found.positions if found.positions is not None or found.nodes is None else round(found.nodes)
-    notes = (*seen.notes, *found.assumed)
-    return replace(seen, statistics=found, tau=found.tau or 1.0, nodes=found.nodes, depth=depth, notes=notes)
 
 
 def _figures(line: str) -> Line:
@@ -184,12 +179,12 @@ def observe_log(text: str, min_trials: int) -> Observed:
     found = from_log(text, min_trials) if "Mean acceptance length" in text else None
     if not busy and found is None:
         raise nothing_decoded()
-    seen, tau = Observed(), 1.0 if found is None else found.tau or 1.0
-    if busy:
-        rate, running = (sum(row[i] for row in busy) for i in (0, 1))
-        notes = ("the batch is the mean number of running requests in the lines", PROMPTS_TOO)
-        seen = Observed(batch=running / len(busy), step_seconds=running * tau / rate, notes=notes)
-    return seen if found is None else _with_drafts(seen, found)
+    seen = Observed(found, notes=() if found is None else found.assumed)
+    if not busy:
+        return seen
+    rate, running = (sum(row[i] for row in busy) for i in (0, 1))
+    notes = ("the batch is the mean number of running requests in the lines", PROMPTS_TOO, *seen.notes)
+    return replace(seen, batch=running / len(busy), step_seconds=running * seen.tau / rate, notes=notes)
 
 
 def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
