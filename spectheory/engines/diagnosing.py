@@ -144,7 +144,7 @@ def _drafted_tree(seen: Observed, shape: tuple[int, int] | None, notes: list[str
         notes.append("the report does not say how many tokens were drafted: give its nodes (--tree)")
         return None
     nodes = max(1, round(seen.nodes or 0)) if shape is None else shape[0]
-    depth = min(nodes, seen.depth or nodes) if shape is None else shape[1]
+    depth = min(nodes, seen.statistics.positions or nodes) if shape is None else shape[1]
     if not max(1, seen.tau - 1) <= depth <= nodes:
         raise InputError(f"levels must be from tau - 1 = {seen.tau - 1:.4g} to nodes={nodes}, got {depth}")
     parent, first = [-1], 0

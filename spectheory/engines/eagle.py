@@ -11,7 +11,7 @@ import json
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.engine import Engine, Export, release
+from spectheory.engines.engine import Engine, Export
 from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import Fitting
 
@@ -29,7 +29,8 @@ def export(plan: Envelope | Tree, *, version: str) -> Export:
     Raises:
         InputError: the version cannot run the plan, or the plan is out of its bounds.
     """
-    key, kind = release("EAGLE", version, VERSIONS, parts=1)
+    key = ENGINE.release(version)
+    kind = VERSIONS[key]
     if isinstance(plan, Envelope) and kind == "dynamic":
         settings = {"total_token": plan.nodes + 1, "depth": plan.levels - 1, "top_k": plan.branching}
         return Export("EAGLE", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
@@ -62,9 +63,9 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree for EAGLE-1, or the fastest envelope for EAGLE-2 and 3, at the first batch size."""
     tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
     if VERSIONS[version] == "static":
-        return export(tree, version=version).after(*fitting.notes_of_tree, *notes)
+        return export(tree, version=version).after(*fitting.notes_at_first(tree), *notes)
     found = fitting.first_envelope
-    return export(found.envelope, version=version).after(*fitting.notes_of_envelope(found), *notes)
+    return export(found.envelope, version=version).after(*fitting.notes_at_first(found), *notes)
 
 
 ENGINE = Engine(name="eagle", title="EAGLE", versions=VERSIONS, parts=1, exporter=_fitted)

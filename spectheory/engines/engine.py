@@ -7,15 +7,13 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.engines.benchmark_file import BenchmarkFormat
 from spectheory.engines.statistics import Statistics
 from spectheory.planning.fitting import Fitting, PlainIsFastestError
-
-Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -65,50 +63,39 @@ class Export:
         return tuple(paths)
 
 
-def release(engine: str, version: str, table: Mapping[str, Entry], parts: int = 2) -> tuple[str, Entry]:
-    """(key, entry) of `version` in `table`, where a key is the first `parts` numbers of a version.
-
-    Raises:
-        InputError: `version` is not in the table. The message lists the known versions.
-    """
-    numbers = re.match(rf"\s*[vVb]?(\d+(?:\.\d+){{{parts - 1}}})", str(version))
-    key = numbers.group(1) if numbers else ""
-    if key not in table:
-        known = ", ".join(table) if len(table) < 6 else f"{next(iter(table))} to {next(reversed(list(table)))}"
-        raise InputError(
-            f"version must be a version of {engine} that this exporter was written against ({known}), got {version!r}: "
-            "export for the nearest of these, and check the flags"
-        )
-    return key, table[key]
-
-
 @dataclass(frozen=True, eq=False)
 class Observed:
     """What one served model did for a while. A figure that the log or the metrics do not have is None.
 
     Attributes:
         statistics: what was drafted and accepted; None if the server did not speculate.
-        tau: tokens per target call; 1 without speculation.
-        nodes: drafted tokens per cycle, the root excluded; 0 without speculation.
-        depth: positions or levels of a draft.
         batch: mean number of sequences that decode together.
         step_seconds: mean seconds of a cycle, or of a plain step without speculation.
         draft_seconds: seconds of a cycle in which the draft runs.
         prompt_tokens: mean tokens of a prompt that are not in the prefix cache.
         output_tokens: mean tokens of an answer.
+        drafted: drafted tokens per cycle, the root excluded, if the statistics do not count them.
         notes: sentences on what the figures contain, and on what was assumed.
     """
 
     statistics: Statistics | None = None
-    tau: float = 1.0
-    nodes: float | None = 0.0
-    depth: int | None = 0
     batch: float | None = None
     step_seconds: float | None = None
     draft_seconds: float | None = None
     prompt_tokens: float | None = None
     output_tokens: float | None = None
+    drafted: float | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def tau(self) -> float:
+        """Tokens per target call; 1 without speculation."""
+        return 1.0 if self.statistics is None else self.statistics.tau or 1.0
+
+    @property
+    def nodes(self) -> float | None:
+        """Drafted tokens per cycle, the root excluded; 0 without speculation."""
+        return 0.0 if self.statistics is None else self.statistics.nodes or self.drafted
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +152,7 @@ class Engine:
     benchmarks: Mapping[str, BenchmarkFormat] = field(default_factory=dict)
 
     def release(self, version: str | None = None) -> str:
-        """The key of a version for which schedules can be exported; default: the newest.
+        """The key in `versions` of a version for which schedules can be exported; default: the newest.
 
         Raises:
             InputError: the engine has no exporter, or the version is unknown.
@@ -173,7 +160,15 @@ class Engine:
         if self.exporter is None:
             known = ", ".join([*self.readers, *self.benchmarks])
             raise InputError(f"plans cannot be exported to {self.title}, only its reports can be read: {known}")
-        return release(self.title, version or list(self.versions)[-1], self.versions, self.parts)[0]
+        known = list(self.versions)
+        numbers = re.match(rf"\s*[vVb]?(\d+(?:\.\d+){{{self.parts - 1}}})", str(version or known[-1]))
+        if numbers is None or numbers[1] not in self.versions:
+            listed = ", ".join(known) if len(known) < 6 else f"{known[0]} to {known[-1]}"
+            raise InputError(
+                f"version must be a version of {self.title} that this exporter was written against ({listed}), got "
+                f"{version!r}: export for the nearest of these, and check the flags"
+            )
+        return numbers[1]
 
     def export(self, fitting: Fitting, version: str | None = None) -> Export:
         """Export the schedule of `fitting` for a version; default: the newest. Speculation is off if that is fastest.

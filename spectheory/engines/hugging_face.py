@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from spectheory.core.checks import check_whole
-from spectheory.engines.engine import Engine, Export, release
+from spectheory.engines.engine import Engine, Export
 from spectheory.planning.fitting import Fitting
 
 FILE = "generation_config.json"
@@ -18,13 +18,13 @@ VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "a
 
 def export(length: int, *, version: str, lookup: bool = False) -> Export:
     """Generation settings for chains of `length` tokens, of an assistant model or, with `lookup`, of n-gram lookup."""
-    key, names = release("transformers", version, VERSIONS)
+    key = ENGINE.release(version)
     check_whole("length", length, 1, ": name no draft to run without speculation")
     if lookup:
         settings = {"prompt_lookup_num_tokens": int(length)}
         notes = ("set this value on the model: model.generation_config.update(**settings)",)
     else:
-        settings = dict(zip(names, (int(length), "constant", 0.0), strict=True))
+        settings = dict(zip(VERSIONS[key], (int(length), "constant", 0.0), strict=True))
         notes = (
             "set these values on the assistant model: assistant.generation_config.update(**settings)",
             "the assistant keeps the threshold between calls: set it before the first call",
@@ -36,7 +36,8 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at batch size 1, of an assistant model or looked up. Version 5.23.0 does not support EAGLE."""
     fitting.require_batch_1()
     lookup = fitting.of_family({"model": False, "ngram": True})
-    return export(fitting.chain, version=version, lookup=lookup).after(*fitting.notes_of_chain(alone=True))
+    made = export(fitting.chain, version=version, lookup=lookup)
+    return made.after(*fitting.notes_at_first(fitting.chain, alone=True))
 
 
 ENGINE = Engine(name="hf", title="transformers", versions=VERSIONS, exporter=_fitted)

@@ -27,6 +27,7 @@ or, in older builds, "/" between them; `devices` lists those that were chosen, a
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -35,10 +36,10 @@ from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.serving_run import mean_context
-from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
+from spectheory.engines.statistics import ROUNDED_TAU, TOTALS_ONLY, Counts, Line, Statistics
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 
@@ -56,48 +57,46 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
 
     `model` is the GGUF file of the draft, None for the types "draft-mtp" and "ngram-simple".
     """
-    key, flag = release("llama.cpp", version, VERSIONS, parts=1)
+    key = ENGINE.release(version)
+    flag = VERSIONS[key]
     check_whole("length", length, 1, ": name no draft to run without speculation")
+    args, notes = ["--spec-type", spec_type], [P_MIN_NOTE]
     if spec_type == "ngram-simple":
-        return _lookup(length, key, flag)
-    if model is None and spec_type == "draft-mtp":
-        args = ("--spec-type", spec_type, flag, str(length), "--spec-draft-p-min", "0")
-        note = "the target's GGUF file must contain the module, and --help of the build must list draft-mtp"
-        return Export("llama.cpp", f"b{key}", args, {}, (P_MIN_NOTE, note))
-    if not model:
-        raise InputError("model must name the draft's GGUF file")
-    notes = [P_MIN_NOTE]
-    if not model.endswith(".gguf"):
-        notes.append(
-            f"-md takes a GGUF file: convert {model} to GGUF and give that file, or give a GGUF repository with -hfd"
+        if length > LONGEST_LOOKUP:
+            raise InputError(
+                f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer tokens"
+            )
+        simple, size = "--spec-ngram-simple-size", min(LOOKED_UP, length)
+        args += [f"{simple}-n", str(size), f"{simple}-m", str(length), flag, str(length)]
+        note = (
+            f"drafts follow the last place in the text where the last {size} tokens stand: count the acceptance with "
+            "the same number, because fewer tokens are found more often and accepted less"
         )
+        return Export("llama.cpp", f"b{key}", tuple(args), {}, (note,))
+    if model:
+        args += ["-md", model]
+        if not model.endswith(".gguf"):
+            notes.append(
+                f"-md takes a GGUF file: convert {model} to GGUF and give that file, or give a GGUF repository with "
+                "-hfd"
+            )
+    elif spec_type == "draft-mtp":
+        notes.append("the target's GGUF file must contain the module, and --help of the build must list draft-mtp")
+    else:
+        raise InputError("model must name the draft's GGUF file")
     if spec_type == "draft-eagle3":
         notes.append(
             "draft-eagle3 works since PR #18039 (merged 2026-06); earlier builds accept the name but do not draft"
         )
-    args = ("--spec-type", spec_type, "-md", model, flag, str(length), "--spec-draft-p-min", "0")
-    return Export("llama.cpp", f"b{key}", args, {}, tuple(notes))
-
-
-def _lookup(length: int, key: str, flag: str) -> Export:
-    """N-gram lookup. What is looked up has as many tokens as usual, or as are drafted if these are fewer."""
-    if length > LONGEST_LOOKUP:
-        raise InputError(f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer tokens")
-    simple, size = "--spec-ngram-simple-size", min(LOOKED_UP, length)
-    args = ("--spec-type", "ngram-simple", f"{simple}-n", str(size), f"{simple}-m", str(length), flag, str(length))
-    note = (
-        f"drafts follow the last place in the text where the last {size} tokens stand: count the acceptance with the "
-        "same number, because fewer tokens are found more often and accepted less"
-    )
-    return Export("llama.cpp", f"b{key}", args, {}, (note,))
+    args += [flag, str(length), "--spec-draft-p-min", "0"]
+    return Export("llama.cpp", f"b{key}", tuple(args), {}, tuple(notes))
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at the first batch size."""
     spec_type = fitting.of_family(TYPES)
-    model = None if spec_type == "ngram-simple" else fitting.module if spec_type == "draft-mtp" else fitting.model
-    made = export(fitting.chain, version=version, model=model, spec_type=spec_type)
-    return made.after(*fitting.notes_of_chain())
+    made = export(fitting.chain, version=version, model=fitting.loaded, spec_type=spec_type)
+    return made.after(*fitting.notes_at_first(fitting.chain))
 
 
 _RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
@@ -132,25 +131,17 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
                 "the log", ["draft acceptance", "draft acceptance rate", "#gen drafts"], map(str.strip, names)
             )
         return _of_server(totals[0], min_trials)
-    if len(parts) == 1:
-        found, cycles = _of_request(parts[0], min_trials), _timed(text)[2]
-        if found.tau is not None or cycles <= 0 or found.accepted is None:
-            return found
-        said = ["cycles are counted as the timed tokens that were not accepted"]
-        return statistics.from_totals(cycles, found.drafted, found.accepted, min_trials, said)
-    read = [(_of_request(part, 1), part) for part in parts if not re.search(_NOTHING, part)]
-    drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
-    said = [f"{len(read)} lines of the log are added"]
-    if any(found.acceptance is None for found, _ in read):
-        unknown = "some lines do not say how many cycles there were: tau is unknown"
-        return Statistics(None, None, None, drafted, accepted, (TOTALS_ONLY, *said, unknown))
-    counted = [
-        statistics.counts_behind(_rates(part), found.tau or 1, found.accepted or 0, found.drafted or 0)
-        for found, part in read
-    ]
-    total = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
-    cycles = sum(cycles for cycles, _ in counted)
-    return statistics.from_positions(total, cycles, drafted, min_trials, [*said, RECOVERED])
+    read = [_of_request(part) for part in parts if len(parts) == 1 or not re.search(_NOTHING, part)]
+    lines = [each for each in read if isinstance(each, Line)]
+    if lines and len(lines) == len(read):
+        return statistics.from_lines(lines, min_trials)
+    counts, cycles = [Counts(None, each.drafted, each.accepted or 0) for each in read], _timed(text)[2]
+    if len(parts) > 1:
+        return statistics.added(counts, "lines of the log", min_trials)
+    if isinstance(read[0], Statistics) and (read[0].tau is not None or cycles <= 0):
+        return read[0]
+    said = ["cycles are counted as the timed tokens that were not accepted"]
+    return statistics.added([replace(counts[0], drafts=cycles)], "", min_trials, said)
 
 
 def _requests(text: str) -> list[str]:
@@ -166,14 +157,14 @@ def _rates(text: str) -> list[float]:
     return [float(rate) for rate in found[1].split(",")] if found else []
 
 
-def _of_request(text: str, min_trials: int) -> Statistics:
-    """Statistics of the lines of one request."""
+def _of_request(text: str) -> Line | Statistics:
+    """The figures of the lines of one request; statistics if they have no rates by position."""
     share, accepted, drafted = re.findall(_SLOT, text)[0]
     accepted, drafted, tau = int(accepted), int(drafted), re.search(_TAU, text)
     if drafted:
         agree("draft acceptance", float(share), accepted / drafted, "accepted / generated", ROUNDED_SHARE)
     if tau and (rates := _rates(text)):
-        return statistics.from_rounded(rates, float(tau[1]), accepted, drafted, min_trials)
+        return Line(float(tau[1]), rates, accepted, drafted)
     length, said = None, "the line does not say how many cycles there were"
     if tau:  # each draft has at least one token
         length, most = float(tau[1]), 1 + accepted
@@ -192,10 +183,10 @@ def _of_server(line: str, min_trials: int) -> Statistics:
         )
     tau, calls = re.search(_TAU, line), [int(n) for n in re.findall(_CALLS, line)]
     if tau and (rates := _rates(line)):
-        return statistics.from_rounded(rates, float(tau[1]), accepted, drafted, min_trials)
+        return statistics.from_lines([Line(float(tau[1]), rates, accepted, drafted)], min_trials)
     idle = calls[0] - drafts if calls else 0
     said = [f"{idle} of {calls[0]} cycles drafted nothing and are not counted"] if idle > 0 else []
-    return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
+    return statistics.added([Counts(drafts, drafted, accepted)], "", min_trials, said)
 
 
 def _timed(text: str) -> tuple[float, int, int]:
@@ -218,11 +209,10 @@ def observe_log(text: str, min_trials: int) -> Observed:
     last = {name: (int(calls), float(ms) / 1e3) for name, calls, ms in re.findall(_DRAFTING, text)}
     calls = sum(row[0] for row in last.values())
     timed_cycles = tokens > 0 and cycles > 0
+    if found and found.tau is None and timed_cycles:
+        found = replace(found, tau=tokens / cycles)
     return Observed(
         statistics=found,
-        tau=found.tau if found and found.tau else tokens / cycles if timed_cycles else 1.0,
-        nodes=found.nodes if found else 0.0,
-        depth=found.positions if found else 0,
         step_seconds=seconds / cycles if timed_cycles else None,
         draft_seconds=sum(row[1] for row in last.values()) / calls if calls else None,
         notes=("the log does not say how many requests decoded together",),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from spectheory.core.tree import Tree
 from spectheory.engines.eagle import CHOICES_FILE, choices_text
-from spectheory.engines.engine import Engine, Export, release
+from spectheory.engines.engine import Engine, Export
 from spectheory.planning.fitting import Fitting
 
 VERSIONS = {"1.0": "medusa_choices"}
@@ -15,7 +15,7 @@ VERSIONS = {"1.0": "medusa_choices"}
 
 def export(tree: Tree, *, version: str) -> Export:
     """A static tree as a file of Medusa choices, whose paths are sorted by (length, path)."""
-    key, _ = release("Medusa", version, VERSIONS)
+    key = ENGINE.release(version)
     notes = (f"for models with medusa_num_heads of at least {tree.max_depth}",)
     return Export("Medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")}, notes)
 
@@ -23,7 +23,7 @@ def export(tree: Tree, *, version: str) -> Export:
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree at the first batch size."""
     notes = () if fitting.family == "medusa" else (fitting.other_draft("Medusa's heads"),)
-    return export(fitting.tree, version=version).after(*fitting.notes_of_tree, *notes)
+    return export(fitting.tree, version=version).after(*fitting.notes_at_first(fitting.tree), *notes)
 
 
 ENGINE = Engine(name="medusa", title="Medusa", versions=VERSIONS, exporter=_fitted)

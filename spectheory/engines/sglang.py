@@ -23,19 +23,19 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
-from spectheory.engines.statistics import TOTALS_ONLY, Statistics, assume_constant
+from spectheory.engines.statistics import TOTALS_ONLY, Counts, Statistics, added, assume_constant, from_histograms
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.envelope import Envelope
-from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges, one_length
+from spectheory.planning.fitting import ChainRange, Fitting, checked_ranges, one_length
 
 ALGORITHMS = {
     "model": "STANDALONE",
@@ -63,52 +63,38 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
     Raises:
         InputError: the version or the algorithm cannot run the plan.
     """
-    key, has_dspark = release("SGLang", version, VERSIONS, parts=3)
+    key = ENGINE.release(version)
     if algorithm in ONE_CHAIN and (isinstance(plan, Envelope) or len(plan) > 1):
         raise InputError(f"plan must be one ChainRange for {algorithm} of SGLang: it drafts one chain")
-    if algorithm == "DSPARK" and not has_dspark:
+    if algorithm == "DSPARK" and not VERSIONS[key]:
         raise InputError(f"DSPARK needs SGLang 0.5.18 or newer, got {key}")
     args = ["--speculative-algorithm", algorithm]
     args += [] if model is None else ["--speculative-draft-model-path", model]
-    if isinstance(plan, Envelope):
-        return _envelope(plan, key, args)
-    ranges = checked_ranges(plan)
-    length = ranges[0].length
+    ranges = [] if isinstance(plan, Envelope) else checked_ranges(plan)
     if algorithm in ONE_CHAIN:
-        args += ["--speculative-num-draft-tokens", str(length + 1), *ONE_CHAIN[algorithm]]
+        args += ["--speculative-num-draft-tokens", str(ranges[0].length + 1), *ONE_CHAIN[algorithm]]
         return Export("SGLang", key, tuple(args))
-    if len(ranges) == 1:
-        return _envelope(Envelope(length, 1, length), key, args)
-    if algorithm not in ADAPTIVE_ALGORITHMS:
+    if len(ranges) > 1 and algorithm not in ADAPTIVE_ALGORITHMS:
         raise InputError(f"algorithm must be EAGLE, EAGLE3 or NEXTN for chains by batch size, got {algorithm!r}")
-    return _adaptive(ranges, key, args)
-
-
-def _flags(steps: int, topk: int, nodes: int) -> list[str]:
-    """All three flags, because SGLang requires all or none. SGLang counts the root as a draft token."""
-    return [
-        *("--speculative-num-steps", str(steps)),
-        *("--speculative-eagle-topk", str(topk)),
-        *("--speculative-num-draft-tokens", str(nodes + 1)),
-    ]
-
-
-def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
-    if plan.branching == 1 and plan.nodes != plan.levels:
+    longest = max((item.length for item in ranges), default=0)
+    shape = plan if isinstance(plan, Envelope) else Envelope(longest, 1, longest)
+    if shape.branching == 1 and shape.nodes != shape.levels:
         raise InputError(
-            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang always "
+            f"nodes must be levels={shape.levels} for branching=1, got {shape.nodes}: with topk 1 SGLang always "
             "verifies steps + 1 tokens"
         )
-    notes = ()
-    if plan.branching > 1:
-        notes = ("topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton",)
-    return Export("SGLang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
+    # SGLang requires all three or none
+    args += ["--speculative-num-steps", str(shape.levels), "--speculative-eagle-topk", str(shape.branching)]
+    args += ["--speculative-num-draft-tokens", str(shape.nodes + 1)]
+    if len(ranges) > 1:
+        return _adaptive(ranges, key, args)
+    pages = "topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton"
+    return Export("SGLang", key, tuple(args), {}, (pages,) * (shape.branching > 1))
 
 
 def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export:
-    longest = max(item.length for item in ranges)
     config = {str(item.first_batch): {"candidate_steps": [item.length]} for item in ranges}
-    args += [*_flags(longest, 1, longest), "--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
+    args += ["--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
     notes = (
         "a batch is padded to the next captured CUDA graph before its range is looked up: capture the last batch size "
         f"of each range, {', '.join(str(item.last_batch) for item in ranges)} (--cuda-graph-bs)",
@@ -121,16 +107,15 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = fitting.of_family(ALGORITHMS)
-    model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
-    longest = fitting.longest
+    limits = one_length, f"SGLang takes with {algorithm}, one for all batch sizes"
     if algorithm in ONE_CHAIN:
-        found = fitting.chains(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
+        found = fitting.chains(*limits)
         notes = fitting.notes(found)
     elif algorithm in ADAPTIVE_ALGORITHMS or len(set(fitting.chain_lengths)) == 1:
-        found, notes = fitting.better(at_most(longest), "SGLang takes by batch size")
+        found, notes = fitting.better(lambda fitting: fitting.chain_lengths, "SGLang takes by batch size")
     else:
-        found, notes = fitting.better(one_length(longest), f"SGLang takes with {algorithm}, one for all batch sizes")
-    return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
+        found, notes = fitting.better(*limits)
+    return export(found.runs, version=version, algorithm=algorithm, model=fitting.loaded).after(*notes)
 
 
 CYCLES = ("spec_verify_ct",)
@@ -149,20 +134,17 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_tr
     if not any(name in info for info in infos for name in known):
         raise missing("meta_info", known, (name for info in infos for name in info))
     used = [info for info in infos if pick(info, CYCLES) != 0 and any(name in info for name in known)]
-    rows = [_read(info) for info in used]
-    drafts, accepted = sum(row[0] for row in rows), sum(row[1] for row in rows)
-    drafted = sum(row[2] or 0 for row in rows) if rows and all(row[2] is not None for row in rows) else None
-    histograms = [row[3] for row in rows if row[3] is not None]
-    said = [f"{len(rows)} responses are added"] if len(rows) > 1 else []
-    if not rows or len(histograms) < len(rows):
-        return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
-    width = max(2, *map(len, histograms))
-    total = [sum(row[j] for row in histograms if j < len(row)) for j in range(width)]
-    return statistics.from_positions(statistics.from_histograms({width - 1: total}), drafts, drafted, min_trials, said)
+    read = [_read(info) for info in used]
+    width = max([2, *(len(histogram) for _, histogram in read if histogram is not None)])
+    parts = [
+        part if histogram is None else replace(part, by_position=from_histograms({width - 1: histogram}))
+        for part, histogram in read
+    ]
+    return added(parts, "responses", min_trials)
 
 
-def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | None]:
-    """(cycles, accepted, drafted, histogram) of one response, after a check that they agree."""
+def _read(info: Mapping[str, Any]) -> tuple[Counts, list[int] | None]:
+    """The totals of one response and its histogram, after a check that they agree."""
     histogram, drafted, accepted, cycles = (pick(info, names) for names in (HISTOGRAM, DRAFTED, ACCEPTED, CYCLES))
     if histogram is not None:
         histogram = counts(HISTOGRAM[0], histogram)
@@ -174,7 +156,7 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
     if cycles is None or accepted is None:
         raise missing("meta_info", CYCLES if cycles is None else ACCEPTED, info)
     cycles, accepted = count(CYCLES[0], cycles), count(ACCEPTED[0], accepted)
-    return cycles, accepted, None if drafted is None else count(DRAFTED[0], drafted), histogram
+    return Counts(cycles, None if drafted is None else count(DRAFTED[0], drafted), accepted), histogram
 
 
 LENGTH = "sglang:spec_accept_length"
@@ -211,13 +193,11 @@ def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
     cached = metrics.quotient("sglang:cached_tokens", "sglang:prompt_tokens") or 0.0
     return Observed(
         statistics=found,
-        tau=tau,
-        nodes=0.0 if found is None else counted - 1 if counted else None,
-        depth=0 if found is None else None,
         batch=metrics.gauge("sglang:num_running_reqs") or None,
         step_seconds=seconds * tau,
         prompt_tokens=None if prompt is None else prompt * (1 - cached),
         output_tokens=metrics.quotient("sglang:generation_tokens", requests),
+        drafted=counted - 1 if counted else None,
         notes=("tau and the batch are gauges of the last batches", BETWEEN),
     )
 
@@ -244,17 +224,15 @@ def observe_log(text: str, min_trials: int) -> Observed:
     cycles, running = sum(rate / tau for _, rate, tau in rows), sum(running for running, *_ in rows)
     tau, speculating = sum(rate for _, rate, _ in rows) / cycles, _LENGTH[:10] in text
     said = (TOTALS_ONLY, f"{len(rows)} lines of the log are read")
-    nodes = (sum(shapes) / len(shapes) if shapes else None) if speculating else 0.0
+    nodes = sum(shapes) / len(shapes) if shapes else None
     found = Statistics(None, tau, assumed=said)
     if nodes:
         found = assume_constant(found, max(round(nodes), math.ceil(tau - 1)))
     return Observed(
         statistics=found if speculating else None,
-        tau=tau,
-        nodes=nodes,
-        depth=None if speculating else 0,
         batch=running / len(rows),
         step_seconds=running / cycles,
+        drafted=nodes,
         notes=(said[1], BETWEEN),
     )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import final
 
 import numpy as np
@@ -79,14 +79,38 @@ class Statistics:
         return chain.budget if chain else None
 
 
-def from_totals(
-    drafts: int, drafted: int | None, accepted: int, min_trials: int, assumed: Sequence[str] = ()
-) -> Statistics:
-    """Statistics of a report of totals. They have rates only if every draft has one token."""
-    if drafted == drafts and drafts > 0:
-        return from_positions(([accepted], [drafts]), drafts, drafted, min_trials, assumed)
+@dataclass(frozen=True)
+class Counts:
+    """Counts of a report, or of a part of it such as a response, as in `Statistics`; and by position if it has them."""
+
+    drafts: int | None
+    drafted: int | None
+    accepted: int
+    by_position: Counted | None = None
+
+
+def added(parts: Sequence[Counts], what: str, min_trials: int, assumed: Sequence[str] = ()) -> Statistics:
+    """Statistics of the sum of several parts, such as responses. Each adds only to the positions that it has.
+
+    They have rates if every part has counts by position, or if every draft has one token.
+    """
+    if not parts:
+        raise _nothing_drafted(0, None)
+    each = zip(*((part.drafts, part.drafted) for part in parts), strict=True)
+    drafts, drafted = (None if None in column else sum(map(int, column)) for column in each)
+    accepted = sum(part.accepted for part in parts)
+    said = [*[f"{len(parts)} {what} are added"] * (len(parts) > 1), *assumed]
+    if drafts is None:
+        said.append("the report does not say how many cycles there were: tau is unknown")
+        return Statistics(None, None, None, drafted, accepted, (TOTALS_ONLY, *said))
+    rows = [part.by_position for part in parts if part.by_position is not None]
+    if len(rows) == len(parts):
+        hits, trials = ([sum(column) for column in zip_longest(*part, fillvalue=0)] for part in zip(*rows, strict=True))
+        return from_positions((hits, trials), drafts, drafted, min_trials, said)
+    if drafted == drafts:
+        return from_positions(([accepted], [drafts]), drafts, drafted, min_trials, said)
     tau = 1 + accepted / drafts if drafts else None
-    return Statistics(None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
+    return Statistics(None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *said))
 
 
 def from_positions(
@@ -117,12 +141,6 @@ def from_positions(
         )
     accepted = sum(hits)
     return Statistics(acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
-
-
-def added(rows: Iterable[Counted]) -> Counted:
-    """The sum of several counts. Each adds only to the positions that it has."""
-    hits, trials = ([sum(column) for column in zip_longest(*part, fillvalue=0)] for part in zip(*rows, strict=True))
-    return hits, trials
 
 
 def _nothing_drafted(drafts: int | None, drafted: int | None) -> NothingDraftedError:
@@ -161,11 +179,6 @@ def constant(tau: float, length: int) -> Acceptance:
     return Acceptance.by_depth_and_rank([[high]] * length)
 
 
-def from_prefix_counts(accepted: Sequence[int], drafts: int) -> Counted:
-    """The counts by position, where `accepted[d]` of the `drafts` drafts had their first d + 1 tokens accepted."""
-    return list(accepted), [drafts, *accepted[:-1]]
-
-
 def from_histograms(by_length: Mapping[int, Sequence[int]]) -> Counted:
     """The counts by position, where `by_length[k][j]` cycles accepted exactly j of k drafted tokens.
 
@@ -179,30 +192,45 @@ def from_histograms(by_length: Mapping[int, Sequence[int]]) -> Counted:
     return hits, trials
 
 
-def from_rounded(
-    rates: Sequence[float], tau: float, accepted: int | None, drafted: int | None, min_trials: int
-) -> Statistics:
-    """Statistics of a log line: `rates[d]` is the share of drafts whose first d + 1 tokens were accepted, rounded."""
-    for d, rate in enumerate(rates):
-        if not 0 <= rate <= (rates[d - 1] if d else 1):
-            limit = f"the rate of position {d - 1}, {rates[d - 1]:g}" if d else "1"
-            raise InputError(
-                f"the rate of position {d} must be between 0 and {limit}, got {rate:g}: a position is accepted only if "
-                "all positions before it are"
-            )
-    slack = ROUNDED_TAU + ROUNDED_RATE * len(rates)
-    agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", slack)
-    if accepted is None or drafted is None:
-        table = [[rate / before if before else 0.0] for rate, before in zip(rates, [1, *rates], strict=False)]
+@dataclass(frozen=True)
+class Line:
+    """The rounded figures of a log line. `rates[d]` is the share of drafts whose first d + 1 tokens were accepted."""
+
+    tau: float
+    rates: Sequence[float]
+    accepted: int | None
+    drafted: int | None
+
+    def __post_init__(self) -> None:
+        for d, (before, rate) in enumerate(pairwise([1, *self.rates])):
+            if not 0 <= rate <= before:
+                limit = f"the rate of position {d - 1}, {before:g}" if d else "1"
+                raise InputError(
+                    f"the rate of position {d} must be between 0 and {limit}, got {rate:g}: a position is accepted "
+                    "only if all positions before it are"
+                )
+        slack = ROUNDED_TAU + ROUNDED_RATE * len(self.rates)
+        agree("mean acceptance length", self.tau, 1 + sum(self.rates), "1 + the sum of the rates", slack)
+
+
+def from_lines(lines: Sequence[Line], min_trials: int) -> Statistics:
+    """Statistics of log lines, which are added."""
+    if len(lines) == 1 and None in (lines[0].accepted, lines[0].drafted):
+        (line,) = lines
+        table = [[rate / before if before else 0.0] for before, rate in pairwise([1, *line.rates])]
         sentences = (RANK_0_ONLY, "the line has no counts, so the rates have no intervals")
-        return Statistics(Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
-    drafts, found = counts_behind(rates, tau, accepted, drafted)
-    made = from_positions(from_prefix_counts(found, drafts), drafts, drafted, min_trials, [RECOVERED])
-    return replace(made, tau=tau)
+        return Statistics(Acceptance.by_depth_and_rank(table), line.tau, None, line.drafted, line.accepted, sentences)
+    parts = []
+    for i, line in enumerate(lines, 1):
+        if line.accepted is None or line.drafted is None:
+            raise InputError(f"line {i} of {len(lines)} must have Accepted and Drafted to be added: pass it alone")
+        parts.append(_counts_behind(line.rates, line.tau, line.accepted, line.drafted))
+    found = added(parts, "lines of the log", min_trials, [RECOVERED])
+    return replace(found, tau=lines[0].tau) if len(lines) == 1 else found
 
 
-def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:
-    """(cycles, accepted tokens by position) that agree with every rounded figure of a log line.
+def _counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> Counts:
+    """Counts that agree with every rounded figure of a log line.
 
     The number of cycles in which every draft has full length is tried first.
     """
@@ -213,7 +241,7 @@ def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: in
     for n in [drafted // len(rates), *sorted(near, key=lambda n: abs(n - guess))[:20_000]]:
         found = _fitting(rates, n, accepted) if n and abs(1 + accepted / n - tau) <= ROUNDED_TAU else None
         if found is not None:
-            return n, found
+            return Counts(n, drafted, accepted, (found, [n, *found[:-1]]))
     raise InputError(
         f"accepted={accepted} of drafted={drafted}, tau={tau:g} and the rates {', '.join(f'{r:g}' for r in rates)} fit "
         "no number of cycles: pass the line as the engine wrote it"

@@ -26,10 +26,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.engines import statistics
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
-from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+from spectheory.engines.statistics import Counts, Statistics, added
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.envelope import Envelope
 from spectheory.planning.fitting import ChainRange, Fitting, checked_ranges, first_is_longest, one_length_then_off
@@ -46,43 +45,40 @@ WITHOUT_MODEL = ("MTP", "NGram")
 """The values of `decoding_type` that load no draft: the module in the target's checkpoint, and n-gram lookup."""
 
 
-def export(plan: Envelope | Sequence[ChainRange], *, version: str, model: str) -> Export:
+def export(
+    plan: Envelope | Sequence[ChainRange], *, version: str, model: str | None = None, decoding_type: str = "Eagle3"
+) -> Export:
     """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with the EAGLE-3 head `model`.
 
-    Raises:
-        InputError: the version cannot run the plan, or the plan exceeds a limit of the engine.
-    """
-    key, _ = release("TensorRT-LLM", version, VERSIONS)
-    lines, notes = _envelope(plan) if isinstance(plan, Envelope) else _ranges(checked_ranges(plan))
-    return _export(key, {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines, notes)
-
-
-def export_without_model(ranges: Sequence[ChainRange], *, version: str, decoding_type: str) -> Export:
-    """Chains of one length, up to a batch size, as a YAML file for `trtllm-serve`, for the type "MTP" or "NGram".
+    The types "MTP" and "NGram" load no `model`. They take chains of one length, up to a batch size.
 
     Raises:
-        InputError: the ranges have two lengths, or speculation is off at small batch sizes.
+        InputError: the version or the type cannot run the plan, or the plan exceeds a limit of the engine.
     """
-    key, mtp_length = release("TensorRT-LLM", version, VERSIONS)
-    first, *others = checked_ranges(ranges)
-    if first.length == 0 or len(others) > 1 or any(item.length for item in others):
-        lengths = ", ".join(f"{item.length} up to batch {item.last_batch}" for item in (first, *others))
-        raise InputError(f"ranges must be one length, and 0 above a batch size, for {decoding_type}, got {lengths}")
-    named = mtp_length if decoding_type == "MTP" else "max_draft_len"
-    lines = {"decoding_type": decoding_type, named: str(first.length)}
-    if others:
-        lines["max_concurrency"] = str(first.last_batch)
-    if decoding_type == "MTP":
-        return _export(key, lines, ("the checkpoint of the target must contain the module",))
-    size = "max_matching_ngram_size has its default: count the acceptance with the same size"
-    return _export(key, lines, (size,), {"disable_overlap_scheduler": "true"})
-
-
-def _export(version: str, lines: Lines, notes: tuple[str, ...], others: Lines | None = None) -> Export:
-    """The export of the lines of `speculative_config`, and of `others` beside it."""
+    key = ENGINE.release(version)
+    if isinstance(plan, Envelope):
+        lines, notes = _envelope(plan)
+    elif decoding_type in WITHOUT_MODEL:
+        lines, notes = _one_length(checked_ranges(plan), decoding_type, VERSIONS[key])
+    else:
+        lines, notes = _ranges(checked_ranges(plan))
+    named = {} if model is None else {"speculative_model": json.dumps(model)}
+    lines = {"decoding_type": decoding_type} | named | lines
     text = "speculative_config:\n" + "".join(f"  {name}: {value}\n" for name, value in lines.items())
-    text += "".join(f"{name}: {value}\n" for name, value in (others or {}).items())
-    return Export("TensorRT-LLM", version, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
+    text += "disable_overlap_scheduler: true\n" * (decoding_type == "NGram")
+    return Export("TensorRT-LLM", key, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
+
+
+def _one_length(ranges: list[ChainRange], decoding_type: str, mtp_length: str) -> tuple[Lines, tuple[str, ...]]:
+    first, *others = ranges
+    if first.length == 0 or len(others) > 1 or any(item.length for item in others):
+        lengths = ", ".join(f"{item.length} up to batch {item.last_batch}" for item in ranges)
+        raise InputError(f"ranges must be one length, and 0 above a batch size, for {decoding_type}, got {lengths}")
+    most = {"max_concurrency": str(first.last_batch)} if others else {}
+    if decoding_type == "MTP":
+        return {mtp_length: str(first.length)} | most, ("the checkpoint of the target must contain the module",)
+    size = "max_matching_ngram_size has its default: count the acceptance with the same size"
+    return {"max_draft_len": str(first.length)} | most, (size,)
 
 
 def _envelope(plan: Envelope) -> tuple[Lines, tuple[str, ...]]:
@@ -118,26 +114,19 @@ def _ranges(ranges: list[ChainRange]) -> tuple[Lines, tuple[str, ...]]:
 
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains of which the longest is at batch size 1; or chains of one length."""
-    decoding_type = fitting.of_family(DECODING_TYPES)
-    if decoding_type in WITHOUT_MODEL:
-        return _fitted_without_model(fitting, version, decoding_type)
-    model, chained = fitting.model, _chains_only(fitting.target)
+    decoding_type, elsewhere = fitting.of_family(DECODING_TYPES), _chains_only(fitting.target)
     limits = first_is_longest, "TensorRT-LLM takes, the longest at batch size 1"
-    if chained:
+    if decoding_type in WITHOUT_MODEL:
+        limits = one_length_then_off, f"{decoding_type} in TensorRT-LLM takes, one length up to a batch size"
+        own = fitting.loaded
+        elsewhere = (f"the module is read from the checkpoint of the target, not from {own}",) if own else ()
+    if decoding_type in WITHOUT_MODEL or elsewhere:
         found = fitting.chains(*limits)
-        notes = (*fitting.notes(found), *chained)
+        notes = (*fitting.notes(found), *elsewhere)
     else:
         found, notes = fitting.better(*limits, lambda levels, branching: levels * branching)
-    return export(found.runs, version=version, model=model).after(*notes)
-
-
-def _fitted_without_model(fitting: Fitting, version: str, decoding_type: str) -> Export:
-    """The fastest chains of one length, up to a batch size."""
-    found = fitting.chains(one_length_then_off, f"{decoding_type} in TensorRT-LLM takes, one length up to a batch size")
-    made = export_without_model(found.runs, version=version, decoding_type=decoding_type)
-    own = decoding_type == "MTP" and fitting.module
-    elsewhere = (f"the module is read from the checkpoint of the target, not from {own}",) if own else ()
-    return made.after(*fitting.notes(found), *elsewhere)
+    model = None if decoding_type in WITHOUT_MODEL else fitting.model
+    return export(found.runs, version=version, model=model, decoding_type=decoding_type).after(*notes)
 
 
 def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
@@ -172,17 +161,11 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
             raise missing("the iteration stats", BLOCK, (name for row in rows for name in row))
         blocks = [(row, row) for row in inner]
     used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
-    read = [_read(block) for block in used]
-    drafted, accepted, drafts = (sum(row[i] or 0 for row in read) for i in range(3))
-    said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
-    if any(row[2] is None for row in read):
-        sentences = (TOTALS_ONLY, "the report does not count the requests with drafts: tau is unknown", *said)
-        return Statistics(None, None, None, drafted, accepted, sentences)
-    return statistics.from_totals(drafts, drafted, accepted, min_trials, said)
+    return added([_read(block) for block in used], "iterations", min_trials)
 
 
-def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    """(drafted tokens, accepted tokens, requests that drafted or None if unknown) of one iteration."""
+def _read(block: Mapping[str, Any]) -> Counts:
+    """The counts of one iteration, where each request that drafted is a cycle."""
     for names in (DRAFTED, ACCEPTED):
         if pick(block, names) is None:
             raise missing("specDecodingStats", names, block)
@@ -190,10 +173,10 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
     requests, length = pick(block, REQUESTS), pick(block, LENGTH)
     length = None if length is None else number(LENGTH[0], length)
     if drafted == 0:
-        return 0, 0, 0
+        return Counts(0, 0, 0)
     if requests is None:
         if accepted == 0 or length is None or length <= 1:
-            return drafted, accepted, None
+            return Counts(None, drafted, accepted)
         requests = round(accepted / (length - 1))
     requests = count(REQUESTS[0], requests)
     if not 1 <= requests <= drafted:
@@ -202,7 +185,7 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
         )
     if length is not None:
         agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
-    return drafted, accepted, requests
+    return Counts(requests, drafted, accepted)
 
 
 def observe_iterations(text: str, min_trials: int) -> Observed:
@@ -218,9 +201,6 @@ def observe_iterations(text: str, min_trials: int) -> Observed:
     found = from_iteration_stats(data, min_trials) if drafting else None
     return Observed(
         statistics=found,
-        tau=1.0 if found is None else found.tau or 1.0,
-        nodes=found.nodes if found else 0.0,
-        depth=None if found else 0,
         batch=sum(map(_decoding, chosen)) / len(chosen) if chosen else None,
         step_seconds=sum(seconds) / len(seconds) if chosen else None,
         draft_seconds=sum(drafts) / len(drafts) / 1e3 if chosen and all(drafts) and found else None,

@@ -29,11 +29,11 @@ from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
-from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
+from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import agree, count, counts, json_values, mapping, missing
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, draft_length, served_run
-from spectheory.engines.statistics import RECOVERED, Counted, Statistics
+from spectheory.engines.statistics import Counts, Line, Statistics
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges
 
@@ -68,9 +68,9 @@ def export(
     Raises:
         InputError: the version cannot run the chains or the method.
     """
-    key, has_dspark = release("vLLM", version, VERSIONS)
+    key = ENGINE.release(version)
     ranges = checked_ranges(ranges)
-    if method == "dspark" and not has_dspark:
+    if method == "dspark" and not VERSIONS[key]:
         raise InputError(f"method 'dspark' needs vLLM 0.25 or newer, got {key}")
     config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
     if parallel:
@@ -98,8 +98,8 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chains by batch size."""
     method = fitting.of_family(METHODS)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
-    model = None if method in ("suffix", "ngram") else fitting.module if method == "mtp" else fitting.model
-    made = export(found.runs, version=version, method=method, model=model, parallel=fitting.family in PARALLEL)
+    parallel = fitting.family in PARALLEL
+    made = export(found.runs, version=version, method=method, model=fitting.loaded, parallel=parallel)
     return made.after(*fitting.notes(found))
 
 
@@ -121,7 +121,7 @@ def from_metrics(metrics: Metrics, min_trials: int) -> Statistics:
     agree(wanted[2], accepted, sum(found), f"the sum of {PER_POSITION}", 0)
     ranks = len(metrics.samples[wanted[0]])
     said = [f"the counters of {ranks} label sets are summed"] if ranks > 1 else []
-    return statistics.from_positions(statistics.from_prefix_counts(found, drafts), drafts, drafted, min_trials, said)
+    return statistics.from_positions((found, [drafts, *found[:-1]]), drafts, drafted, min_trials, said)
 
 
 def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
@@ -135,34 +135,28 @@ def observe_metrics(metrics: Metrics, min_trials: int) -> Observed:
     batch = waits / steps if steps and waits else metrics.gauge("vllm:num_requests_running") or None
     prompt = metrics.mean("vllm:request_prompt_tokens")
     cached = metrics.quotient("vllm:prefix_cache_hits", "vllm:prefix_cache_queries") or 0.0
-    seen = Observed(
+    found = from_metrics(metrics, min_trials) if drafts else None
+    prompts_too = (PROMPTS_TOO,) if seconds is not None else ()
+    return Observed(
+        statistics=found,
         batch=None if batch is None else max(batch, 1.0),
         step_seconds=seconds,
         prompt_tokens=None if prompt is None else prompt * (1 - cached),
         output_tokens=metrics.mean("vllm:request_generation_tokens"),
-        notes=(PROMPTS_TOO,) if seconds is not None else (),
+        notes=prompts_too if found is None else (*prompts_too, *found.assumed),
     )
-    return _with_drafts(seen, from_metrics(metrics, min_trials)) if drafts else seen
 
 
-def _with_drafts(seen: Observed, found: Statistics) -> Observed:
-    """What was observed, with the statistics of the drafts."""
-    depth = found.positions if found.positions is not None or found.nodes is None else round(found.nodes)
-    notes = (*seen.notes, *found.assumed)
-    return replace(seen, statistics=found, tau=found.tau or 1.0, nodes=found.nodes, depth=depth, notes=notes)
-
-
-def _figures(line: str) -> dict[str, Any]:
+def _figures(line: str) -> Line:
     """The figures of a log line `SpecDecoding metrics`, None for counts that it does not have."""
     tau = re.search(r"Mean acceptance length:\s*([\d.]+)", line)
     rates = re.search(r"Per-position acceptance rate:\s*\[?([\d.]+(?:,\s*[\d.]+)*)", line)
     if tau is None or rates is None:
         wanted = ["Mean acceptance length"] if tau is None else ["Per-position acceptance rate"]
         raise missing("the line", wanted, re.findall(r"([A-Za-z][\w -]*):", line))
-    totals = {name: re.search(rf"\b{name}:\s*(\d+) tokens", line) for name in ("Accepted", "Drafted")}
-    accepted, drafted = (int(found[1]) if found else None for found in totals.values())
-    shares = list(map(float, rates[1].split(",")))
-    return {"tau": float(tau[1]), "rates": shares, "accepted": accepted, "drafted": drafted}
+    totals = (re.search(rf"\b{name}:\s*(\d+) tokens", line) for name in ("Accepted", "Drafted"))
+    accepted, drafted = (int(found[1]) if found else None for found in totals)
+    return Line(float(tau[1]), list(map(float, rates[1].split(","))), accepted, drafted)
 
 
 def from_log(text: str, min_trials: int = 100) -> Statistics:
@@ -175,19 +169,7 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
     lines = [line for line in every if "Mean acceptance length: nan" not in line]
     if every and not lines:
         raise InputError("nothing was drafted yet: the mean acceptance length is nan in every line")
-    read = [_figures(line) for line in lines or [text[-10_000:]]]
-    if len(read) == 1:
-        return statistics.from_rounded(**read[0], min_trials=min_trials)
-    rows, drafts, drafted = [], 0, 0
-    for i, line in enumerate(read, 1):
-        if line["accepted"] is None or line["drafted"] is None:
-            raise InputError(f"line {i} of {len(read)} must have Accepted and Drafted to be added: pass it alone")
-        statistics.from_rounded(**line, min_trials=1)
-        cycles, counted = statistics.counts_behind(**line)
-        rows.append(statistics.from_prefix_counts(counted, cycles))
-        drafts, drafted = drafts + cycles, drafted + line["drafted"]
-    said = [f"{len(read)} lines of the log are added", RECOVERED]
-    return statistics.from_positions(statistics.added(rows), drafts, drafted, min_trials, said)
+    return statistics.from_lines([_figures(line) for line in lines or [text[-10_000:]]], min_trials)
 
 
 def observe_log(text: str, min_trials: int) -> Observed:
@@ -197,12 +179,12 @@ def observe_log(text: str, min_trials: int) -> Observed:
     found = from_log(text, min_trials) if "Mean acceptance length" in text else None
     if not busy and found is None:
         raise nothing_decoded()
-    seen, tau = Observed(), 1.0 if found is None else found.tau or 1.0
-    if busy:
-        rate, running = (sum(row[i] for row in busy) for i in (0, 1))
-        notes = ("the batch is the mean number of running requests in the lines", PROMPTS_TOO)
-        seen = Observed(batch=running / len(busy), step_seconds=running * tau / rate, notes=notes)
-    return seen if found is None else _with_drafts(seen, found)
+    seen = Observed(found, notes=() if found is None else found.assumed)
+    if not busy:
+        return seen
+    rate, running = (sum(row[i] for row in busy) for i in (0, 1))
+    notes = ("the batch is the mean number of running requests in the lines", PROMPTS_TOO, *seen.notes)
+    return replace(seen, batch=running / len(busy), step_seconds=running * seen.tau / rate, notes=notes)
 
 
 def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
@@ -214,17 +196,11 @@ def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 10
     lower `min_trials`, and expect wide intervals.
     """
     read = [_request(item) for item in data]
-    used = [row for row in read if row[1]] or read[:1]
-    if not used:
-        raise InputError("data must hold at least one response, got none: pass the server's responses")
-    counted, drafts, drafted = zip(*used, strict=True)
-    said = [f"{len(used)} responses are added"] if len(used) > 1 else []
-    total = None if None in drafted else sum(drafted)
-    return statistics.from_positions(statistics.added(counted), sum(drafts), total, min_trials, said)
+    return statistics.added([part for part in read if part.drafts], "responses", min_trials)
 
 
-def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
-    """(counts by position, cycles, drafted tokens) of one response, after a check that they agree."""
+def _request(data: Mapping[str, Any]) -> Counts:
+    """The counts of one response, after a check that they agree."""
     inner = mapping("data", data).get("metrics") or data
     inner = mapping("metrics", inner).get("speculative_decoding") or inner
     histogram = inner.get("acceptance_histogram")
@@ -232,16 +208,15 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
         raise missing("the response", ["acceptance_histogram"], inner)
     histogram = counts("acceptance_histogram", histogram)
     drafts, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
-    by_length = _by_length(inner)
+    by_length, drafted = _by_length(inner), inner.get("num_draft_tokens")
     counted = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
     agree(f"the sum of {BY_LENGTH}", sum(counted[0]), accepted, "acceptance_histogram", 0)
     for name, expected in (("num_spec_steps", drafts), ("num_accepted_draft_tokens", accepted)):
         if inner.get(name) is not None:
             agree(name, count(name, inner[name]), expected, "acceptance_histogram", 0)
     if by_length:
-        return counted, drafts, sum(k * sum(row) for k, row in by_length.items())
-    drafted = inner.get("num_draft_tokens")
-    return counted, drafts, None if drafted is None else count("num_draft_tokens", drafted)
+        drafted = sum(k * sum(row) for k, row in by_length.items())
+    return Counts(drafts, None if drafted is None else count("num_draft_tokens", drafted), accepted, counted)
 
 
 def _by_length(inner: Mapping[str, Any]) -> dict[int, list[int]]:

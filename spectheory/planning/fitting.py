@@ -26,6 +26,7 @@ from spectheory.verify import Greedy, name_of
 
 BY_RATES = "compared with the plan by the rates, because trees that the draft grows are not replayed"
 """What the prediction for an envelope is beside replayed trees."""
+UNNAMED = "a draft without a name"
 FAMILIES = {
     "none": ("no drafter", "^none$"),
     "ngram": ("n-gram lookup", "^ngram$"),
@@ -109,11 +110,6 @@ class Fitting:
         config = known_model(stamp.target) if target is None else model(target)
         return cls(schedule, (stamp.draft or "") if draft is None else draft, config)
 
-    @property
-    def longest(self) -> int:
-        """Number of tokens of the longest chain within the limits of the schedule."""
-        return self.schedule.limits.longest_chain
-
     @cached_property
     def chain_lengths(self) -> Int[np.ndarray, " batches"]:
         """Length of the fastest chain at each planned batch size."""
@@ -125,7 +121,7 @@ class Fitting:
 
         A schedule of replayed trees has 0 for a length that was not replayed, so that no engine is told to run it.
         """
-        plan, lengths = self.schedule, np.arange(self.longest + 1)
+        plan, lengths = self.schedule, np.arange(self.schedule.limits.longest_chain + 1)
         found = np.zeros((len(plan.batches), len(lengths)))
         if plan.is_replayed:
             for chain in (OFF, *(one for one in plan.options if one.tree.is_chain and one.tree.budget < len(lengths))):
@@ -145,11 +141,6 @@ class Fitting:
     def chain_shares(self) -> Float[np.ndarray, "batches lengths"]:
         """`chain_speedups` divided by the speedup of the fastest chain at each batch size."""
         return self.chain_speedups / self.schedule.chain_speedups[:, None]
-
-    @property
-    def tree_speedups(self) -> Float[np.ndarray, " batches"]:
-        """Predicted speedup of `tree` at each planned batch size."""
-        return self.schedule.speedups_of(np.full(len(self.schedule.batches), self.schedule.choice[0]))
 
     @cached_property
     def rates_speedups(self) -> Float[np.ndarray, " batches"]:
@@ -217,8 +208,7 @@ class Fitting:
         starts = [1, *batches[changes].tolist(), int(batches[-1]) + 1]
         found = lengths[[0, *changes]].tolist()
         ranges = [ChainRange(a, b - 1, length) for (a, b), length in zip(pairwise(starts), found, strict=True)]
-        same = np.array_equal(lengths, self.chain_lengths)
-        reached = self.schedule.chain_speedups if same else self.chain_speedups[np.arange(len(lengths)), lengths]
+        reached = self.chain_speedups[np.arange(len(lengths)), lengths]
         return Fitted(ranges, f"the fastest chains that {allowed}", reached)
 
     def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
@@ -278,16 +268,23 @@ class Fitting:
             notes.append("batch sizes between planned ones use the chain for the smaller one")
         return (*notes, *self._replayed_with(self.schedule.chain_choice))
 
-    def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:
-        """Notes on one tree or chain that was chosen for the first batch size, with its speedup (B,) at all of them.
+    def notes_at_first(self, found: Tree | PlannedEnvelope | int, *, alone: bool = False) -> tuple[str, ...]:
+        """Notes on the tree, the envelope or the length of a chain that was chosen for the first batch size.
 
         `alone` is whether the engine can draft at the first batch size only.
         """
-        first, last = self.schedule.batches[[0, -1]]
-        lost = 1 - speedups[0] / self.schedule.speedup
+        plan, (first, last) = self.schedule, self.schedule.batches[[0, -1]]
+        if isinstance(found, PlannedEnvelope):
+            speedups, others = self.envelope_speedups(found), (BY_RATES,) * plan.is_replayed
+        elif isinstance(found, Tree):
+            speedups = plan.speedups_of(np.full(len(plan.batches), plan.choice[0]))
+            others = self._replayed_with(plan.choice[:1])
+        else:
+            speedups, others = self.chain_speedups[:, found], self._replayed_with(plan.chain_choice[:1])
+        lost = 1 - speedups[0] / plan.speedup
         here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
         elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last and not alone else ""
-        return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
+        return (f"for batch size {first}: predicted {here} than the plan{elsewhere}", *others)
 
     def _replayed_with(self, choice: np.ndarray) -> tuple[str, ...]:
         """A note on the verifiers with which tau of the chosen trees was replayed; nothing if the rates predict it."""
@@ -296,30 +293,9 @@ class Fitting:
             return ()
         return (f"tau is that of {' and '.join(sorted(names))}, and differs if the engine verifies by another rule",)
 
-    @property
-    def notes_of_tree(self) -> tuple[str, ...]:
-        """Notes on `tree`."""
-        verified = self._replayed_with(self.schedule.choice[:1])
-        return (*self.notes_at_first(self.tree_speedups), *verified)
-
-    def notes_of_envelope(self, found: PlannedEnvelope) -> tuple[str, ...]:
-        """Notes on an envelope for the first batch size."""
-        notes = self.notes_at_first(self.envelope_speedups(found))
-        by_rates = (BY_RATES,) if self.schedule.is_replayed else ()
-        return (*notes, *by_rates)
-
-    def notes_of_chain(self, *, alone: bool = False) -> tuple[str, ...]:
-        """Notes on `chain`."""
-        verified = self._replayed_with(self.schedule.chain_choice[:1])
-        return (*self.notes_at_first(self.chain_speedups[:, self.chain], alone=alone), *verified)
-
-    @property
-    def _draft_in_words(self) -> str:
-        return self.draft or "a draft without a name"
-
     def other_draft(self, wanted: str) -> str:
         """A note for an engine that drafts with another kind of draft (`wanted`) than the planned one."""
-        return f"planned for {self._draft_in_words}, which by its name is not {wanted}: rates and times differ"
+        return f"planned for {self.draft or UNNAMED}, which by its name is not {wanted}: rates and times differ"
 
     def require_batch_1(self) -> None:
         """Raise InputError unless batch size 1 is planned, for an engine that drafts for one sequence at a time."""
@@ -338,7 +314,7 @@ class Fitting:
             return known[self.family]
         allowed = [FAMILIES[family][0] for family in known]
         joined = " or ".join([", ".join(allowed[:-1]), allowed[-1]][len(allowed) == 1 :])
-        got = f"{self._draft_in_words}, by its name {FAMILIES[self.family][0]}"
+        got = f"{self.draft or UNNAMED}, by its name {FAMILIES[self.family][0]}"
         raise InputError(f"the draft must be {joined}, got {got}: plan with another draft")
 
     @property
@@ -351,9 +327,10 @@ class Fitting:
         return name_for_engines(self.draft)
 
     @property
-    def module(self) -> str | None:
-        """What an engine loads for a multi-token-prediction module: nothing if it is in the target's checkpoint."""
-        return self.model if "/" in self.draft else None
+    def loaded(self) -> str | None:
+        """What an engine loads for the draft: nothing for lookup, and for a module in the target's checkpoint."""
+        inside = self.family in ("ngram", "suffix") or (self.family == "mtp" and "/" not in self.draft)
+        return None if inside else self.model
 
     @property
     def family(self) -> str:
@@ -390,14 +367,12 @@ def at_most(longest: int) -> LengthRule:
     )
 
 
-def one_length(longest: int) -> LengthRule:
-    """A rule for an engine that runs one length, up to `longest`, at all batch sizes; length 0 means no speculation.
+def one_length(fitting: Fitting) -> np.ndarray:
+    """The rule for an engine that runs one length at all batch sizes; length 0 means no speculation.
 
     The rule takes the length of highest mean share of the plan's speed.
     """
-    return lambda fitting: np.full(
-        len(fitting.chain_lengths), fitting.chain_shares[:, : longest + 1].mean(axis=0).argmax()
-    )
+    return np.full(len(fitting.chain_lengths), fitting.chain_shares.mean(axis=0).argmax())
 
 
 def one_length_then_off(fitting: Fitting) -> np.ndarray:

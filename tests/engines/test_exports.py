@@ -99,7 +99,7 @@ def test_the_batch_sizes_of_a_tensorrt_llm_schedule_are_upper_bounds(ranges: lis
 def test_mtp_counts_drafted_tokens_under_the_name_of_the_version(version: str, named: str) -> None:
     """`max_concurrency` is the last batch size with drafts; without a range that is off, it is left out."""
     for ranges, last in ((ONE_LENGTH, {"max_concurrency": 16}), (ONE_LENGTH[:1], {})):
-        made = tensorrt_llm.export_without_model(ranges, version=version, decoding_type="MTP")
+        made = tensorrt_llm.export(ranges, version=version, decoding_type="MTP")
         found = yaml.safe_load(made.files["speculative_config.yaml"])["speculative_config"]
         assert found == {"decoding_type": "MTP", named: 3} | last
 

@@ -63,7 +63,7 @@ def shares(fitting: Fitting) -> dict[tuple[int, ...], float]:
 
 LIMITS: dict[str, tuple[LengthRule, list[tuple[int, ...]]]] = {
     "at most 2": (at_most(2), [lengths for lengths in every if max(lengths) <= 2]),
-    "one length": (one_length(3), [lengths for lengths in every if len(set(lengths)) == 1 and lengths[0] <= 3]),
+    "one length": (one_length, [lengths for lengths in every if len(set(lengths)) == 1]),
     "one length, then off": (
         one_length_then_off,
         [(k,) * n + (0,) * (3 - n) for k in range(LONGEST + 1) for n in range(4)],
@@ -157,7 +157,7 @@ def test_where_plain_decoding_is_fastest_there_is_nothing_to_run() -> None:
             ask()
     only_first = fitting_of(0.35, [[0.0] * 4, [3.0] * 4, [3.0] * 4])
     with pytest.raises(PlainIsFastestError, match="no chain that X takes beats plain decoding, on average"):
-        only_first.chains(one_length(4), "X takes")
+        only_first.chains(one_length, "X takes")
 
 
 def test_names_that_engines_load() -> None:

@@ -64,7 +64,7 @@ def test_a_schedule_names_a_verifier_at_each_batch_size(tmp_path: Path) -> None:
         assert used == max(speeds, key=lambda name: speeds[name])
         assert made.speedups[row] == pytest.approx(speeds[str(used)] * at(batch).plain(64))
         assert made.speedups[row] >= made.chain_speedups[row]
-    assert Fitting.of(made).tree_speedups[0] == pytest.approx(made.speedups[0])
+    assert "batch size 1: predicted no slower than" in Fitting.of(made).notes_at_first(made.tree)[0]
     assert made.speedup_interval() is not None, "replayed cycles have an interval, although the rates have no counts"
 
 
@@ -115,7 +115,7 @@ def test_an_engine_gets_the_fastest_chain_that_was_replayed_within_its_limits() 
         fitting.chain_speedups, [[1.0, *(chains.get(length, 0.0) for length in range(1, 9))]], rtol=1e-12
     )
     assert fitting.chains(at_most(1), "X takes").speedups[0] == pytest.approx(chains[1])
-    assert fitting.chains(one_length(7), "X takes").runs[0].length in chains
+    assert fitting.chains(one_length, "X takes").runs[0].length in chains
 
 
 def test_an_envelope_keeps_its_share_of_the_plan_by_the_rates() -> None:
