@@ -32,7 +32,7 @@ CLASSES = (
     "4-bit kernels",
     "plain steps in serving",
     "Hugging Face eager",
-    "other",
+    "other formats or batches",
 )
 """Classes of deployments."""
 MOST = 0.8

@@ -13,10 +13,15 @@ from importlib.resources import files
 from typing import Any
 
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
+from spectheory.hardware.gpus import CUDA
 from spectheory.hardware.model_config import ModelConfig
 
+PACKED = "4-bit kernels"
 
-def deployment_class(engine: str, target: ModelConfig, gpus: int, batch: int, *, plain: bool = False) -> str:
+
+def deployment_class(
+    engine: str, target: ModelConfig, gpus: int, batch: int, *, plain: bool = False, backend: str = CUDA
+) -> str:
     """The class of a deployment, by its engine, its target's formats and experts, its GPUs and its batch.
 
     Args:
@@ -25,23 +30,27 @@ def deployment_class(engine: str, target: ModelConfig, gpus: int, batch: int, *,
         gpus: the number of GPUs that share the target.
         batch: the number of sequences that run together.
         plain: whether only plain decoding is judged; several requests of it on one GPU are a class of their own.
+        backend: whose kernels run, see `Gpu`. Kernels that unpack weights were judged with CUDA only.
 
     >>> from spectheory.hardware.models import model
     >>> deployment_class("vllm", model("llama-3.1-8b"), gpus=1, batch=16)
     'dense, batch 2 to 64'
     """
+    packed = target.linear_bytes < 0.8
+    if packed and backend != CUDA:
+        return f"{PACKED} on {backend}"
     if split(engine)[0] in ("hf", *ON_TRANSFORMERS):
         return "Hugging Face eager"
     if gpus > 1:
         return "several GPUs"
     if plain and batch > 1:
         return "plain steps in serving"
-    if target.linear_bytes < 0.8:
-        return "4-bit kernels"
+    if packed:
+        return PACKED
     if target.shape.moe_layers:
         return "MoE, one GPU"
     if target.linear_bytes < 2 or batch > 64:
-        return "other"
+        return "other formats or batches"
     return "dense 16-bit, one request" if batch == 1 else "dense, batch 2 to 64"
 
 

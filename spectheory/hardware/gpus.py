@@ -21,6 +21,11 @@ DRIVER_NAMES = {
     "NVIDIA B300 SXM6 AC": "b300",
 }
 """Keys of the table by the name that the driver reports, for GPUs whose driver name differs from the maker's name."""
+CUDA = "CUDA"
+BACKENDS = {"nvidia": CUDA, "amd": "ROCm", "apple": "Metal"}
+"""The software whose kernels run on the GPUs of a maker."""
+OTHER_KERNELS = ("pascal", "volta")
+"""Architectures of NVIDIA on which other kernels unpack weights, for lack of units for integers."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Gpu:
         fp4_flops_per_second: dense peak in fp4; None if the GPU has no fp4 units.
         link: what connects the GPU to others, such as `NVLink 4`; empty if that is unknown.
         link_bytes_per_second: bandwidth of this link in one direction; None if that is unknown.
+        backend: whose kernels run: `CUDA`, `ROCm`, `Metal`, or an architecture of NVIDIA with other kernels.
     """
 
     name: str
@@ -52,6 +58,7 @@ class Gpu:
     fp4_flops_per_second: float | None = None
     link: str = ""
     link_bytes_per_second: float | None = None
+    backend: str = CUDA
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -110,6 +117,7 @@ def _gpu(row: dict[str, str]) -> Gpu:
     def rate(column: str, unit: float = 1e12) -> float | None:
         return float(row[column]) * unit if row[column] else None
 
+    arch = row["arch"]
     return Gpu(
         name=row["key"],
         full_name=row["name"],
@@ -122,4 +130,5 @@ def _gpu(row: dict[str, str]) -> Gpu:
         fp4_flops_per_second=rate("fp4_dense_tflops"),
         link=row["link"],
         link_bytes_per_second=rate("link_gb_s", 1e9),
+        backend=arch.capitalize() if arch in OTHER_KERNELS else BACKENDS.get(row["vendor"], row["vendor"]),
     )

@@ -36,7 +36,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, KernelCurve, Overheads, Parallel, origin
-from spectheory.hardware.gpus import Gpu
+from spectheory.hardware.gpus import CUDA, Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
 
@@ -202,7 +202,7 @@ class Roofline:
         return (
             f"no curve was measured for the kernels of {model.name} on {self.gpu.name}: they reach "
             f"{self.costs.packed_flops_share:.0%} of the peak of operations up to {UNPACKED_TOKENS} tokens, and "
-            f"{self.costs.flops_share * self.costs.packed_large_share:.0%} above"
+            f"{self.costs.flops_share * self.costs.packed_large_share:.0%} above, as kernels of {CUDA}"
         )
 
     def _weights(self, model: ModelConfig) -> float:
@@ -354,7 +354,8 @@ class RooflineInputs:
         place: GPUs, batch, context and costs.
         target, draft: the models, without their single weights; the draft is None if drafts are looked up.
         engine: the engine, such as `vllm` or `vllm@0.11`.
-        given: whether the costs are the caller's, as after a calibration, not those of the engine in the table.
+        given: whether the costs are the caller's, as after a calibration on a cycle, not those of the engine in the
+            table.
     """
 
     place: Roofline
@@ -395,5 +396,6 @@ class RooflineInputs:
     @property
     def class_errors(self) -> ClassErrors:
         """The errors that deployments of this class had in the validation."""
-        name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
+        backend = CUDA if self.given else self.place.gpu.backend
+        name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch, backend=backend)
         return ClassErrors.of(name, calibrated=self.given)

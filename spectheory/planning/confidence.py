@@ -65,7 +65,8 @@ class Confidence:
         said = reversed(first.values())
         after = ", after a calibration," * self.classes[0].errors.calibrated
         if not first:
-            return "Nothing like this was validated."
+            name = self.classes[0].errors.name
+            return f"Nothing like this ({name}) was validated: measure with and without speculation (`calibrate`)."
         return f"80% of such published speedups were predicted{after} within {' and '.join(said)}."
 
 

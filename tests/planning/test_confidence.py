@@ -51,7 +51,7 @@ def confidence(plan: st.Schedule) -> Confidence:
         ("vllm", "llama-3.1-8b", 1, 1, False, ONE),
         ("vllm", "llama-3.1-8b", 1, 64, False, MANY),
         ("vllm", "llama-3.1-8b", 1, 65, True, "plain steps in serving"),
-        ("vllm", "llama-3.1-8b-fp8", 1, 1, False, "other"),
+        ("vllm", "llama-3.1-8b-fp8", 1, 1, False, "other formats or batches"),
         ("llama.cpp", "llama-3.1-8b-q4_k_m", 1, 1, False, "4-bit kernels"),
         ("sglang", "qwen3-30b-a3b", 1, 16, False, "MoE, one GPU"),
         ("sglang", "deepseek-v3", 8, 1, False, "several GPUs"),
@@ -85,7 +85,7 @@ def test_a_schedule_states_each_class_once() -> None:
     assert [(one.first, one.last, one.errors.name) for one in found.classes] == [
         (1, 1, ONE),
         (2, 64, MANY),
-        (65, 128, "other"),
+        (65, 128, "other formats or batches"),
     ]
     assert found.in_words.count("%") == 1 + 2
 
@@ -114,4 +114,14 @@ def test_one_interval_holds_counts_and_the_error_of_the_class_or_of_the_nearest_
     assert [several.judged(row) for row in range(3)] == [True, True, False], "published rows end at batch 8"
     packed = Deployment(**PAIR, quant="fp8").schedule(RATES, [1], max_budget=4)
     assert packed.speedup_interval() is None
-    assert "Nothing like this was validated." in schedule_rows(packed).note
+    assert "Nothing like this (other formats or batches) was validated: measure" in schedule_rows(packed).note
+
+
+@pytest.mark.parametrize(("gpu", "backend"), [("m4_max", "Metal"), ("mi300x", "ROCm"), ("v100_sxm", "Volta")])
+def test_kernels_that_were_judged_with_cuda_are_not_validated_elsewhere(gpu: str, backend: str) -> None:
+    """Packed weights have no interval there; 16 bits have one."""
+    place: dict[str, Any] = {"gpu": gpu, "target": "llama-3.1-8b", "draft": "ngram", "engine": "llama.cpp"}
+    packed = Deployment(**place, quant="q4_k_m").schedule(RATES, [1], max_budget=2)
+    assert packed.speedup_interval() is None
+    assert f"Nothing like this (4-bit kernels on {backend}) was validated: measure" in schedule_rows(packed).note
+    assert Deployment(**place).schedule(RATES, [1], max_budget=2).speedup_interval() is not None
