@@ -144,9 +144,7 @@ class Deployment:
             quant=self.quant,
             kv_dtype=self.kv_dtype,
         )
-        if not isinstance(self.costs, CalibratedCosts) or computed.inputs is None:
-            return computed
-        return replace(computed, provenance=computed.provenance.assuming(*self.costs.require_for(computed.inputs)))
+        return self.costs.noted(computed) if isinstance(self.costs, CalibratedCosts) else computed
 
     def schedule(
         self,

@@ -90,6 +90,24 @@ def test_a_calibration_of_shipped_costs_follows_their_curves_and_so_do_its_times
         assert any("follow a measured curve (llama.cpp PR 15802)" in one for one in latency.provenance.assumptions)
 
 
+@pytest.mark.parametrize("slower", [0.95, 1.3])
+def test_a_lone_plain_run_scales_all_times_and_leaves_every_ratio(slower: float) -> None:
+    found = calibrated(replace(PLAIN[0], seconds=slower * SETUP.seconds(PLAIN[0], SHIPPED)))
+    for run in (*PLAIN, CHAIN, TREE, FORWARD):
+        assert SETUP.seconds(run, found.costs) == pytest.approx(slower * SETUP.seconds(run, SHIPPED), rel=1e-9)
+    assert found.moved == {}
+
+
+def test_plain_runs_of_packed_weights_ask_for_a_speculative_one() -> None:
+    """They do not narrow the interval either: its errors are those before a calibration."""
+    for runs, told in ((WIDE[:1], True), (WIDE, False)):
+        found = st.calibrate(runs, **Q4)
+        assert any("add a run with speculation" in one for one in found.warnings) is told
+        inputs = found.latency(1, 256).inputs
+        assert inputs is not None
+        assert inputs.class_errors.calibrated is not told
+
+
 def test_a_schedule_with_calibrated_costs_says_how_they_were_calibrated() -> None:
     found = calibrated(*EVERY[:3])
     place = st.Deployment(*PAIR.values(), context=512, costs=found)
@@ -118,7 +136,8 @@ def test_the_record_comes_back(tmp_path: Path) -> None:
     again = st.load(tmp_path / "costs.json")
     assert isinstance(again, CalibratedCosts)
     assert again.to_dict() == found.to_dict()
-    assert found.moved["level_seconds"] == (found.shipped.level_seconds, found.costs.level_seconds)
+    before, after = found.moved["level_seconds"]
+    assert (before, after) == (pytest.approx(found.factor * found.shipped.level_seconds), found.costs.level_seconds)
 
 
 def test_another_draft_is_said_and_another_deployment_is_refused() -> None:
