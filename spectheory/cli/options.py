@@ -42,7 +42,10 @@ Smooth = Annotated[
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Print every row, note and assumption too.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
+GpuName = Annotated[
+    str,
+    typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm; or a .csv or .json file with its numbers."),
+]
 TargetModel = Annotated[
     str,
     typer.Option(

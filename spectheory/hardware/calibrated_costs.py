@@ -125,7 +125,7 @@ class CalibratedCosts(Record):
 
     @cached_property
     def factor(self) -> float:
-        """By what all times are multiplied, before single numbers move: what the plain runs took longer than shipped."""
+        """By what all times are multiplied before single numbers move: how much longer the plain runs took."""
         return plain_factor(self.runs, self.setup, self.shipped)
 
     @property
@@ -316,8 +316,8 @@ def fitted(
 
 
 def plain_factor(runs: Iterable[Run], setup: TimedSetup, costs: EngineCosts) -> float:
-    """The geometric mean of measured over predicted seconds of the plain runs; 1 without one."""
-    factors = [math.log(run.seconds / setup.seconds(run, costs)) for run in runs if run.kind == "plain"]
+    """The geometric mean of measured over predicted seconds of the runs of one token; 1 without one."""
+    factors = [math.log(run.seconds / setup.seconds(run, costs)) for run in runs if run.tokens == 1]
     return math.exp(sum(factors) / max(1, len(factors)))
 
 

@@ -90,6 +90,29 @@ BYTES_PER_WEIGHT = {
     "Q6_K": 210 / 256,
 }
 """Bytes of a weight by the name of its type in llama.cpp. Source: ggml, src/ggml-common.h, the structures of blocks."""
+BITS = {
+    "iq1_s": 2.0042,
+    "iq1_m": 2.1460,
+    "iq2_xxs": 2.3824,
+    "iq2_xs": 2.5882,
+    "iq2_s": 2.7403,
+    "iq2_m": 2.9294,
+    "iq3_xxs": 3.2548,
+    "iq3_xs": 3.4977,
+    "iq3_s": 3.6606,
+    "iq3_m": 3.7628,
+    "iq4_xs": 4.4597,
+    "iq4_nl": 4.6818,
+    "q2_k_s": 2.9697,
+    "q2_k": 3.1593,
+    "q3_k_s": 3.6429,
+    "q3_k_m": 3.9960,
+    "q3_k_l": 4.2979,
+    "q4_k_s": 4.6672,
+    "q5_k_s": 5.5704,
+}
+"""Mean bits of all weights of Llama-3.1-8B in formats of llama.cpp that mix types in other ways. Source: llama.cpp,
+tools/quantize/README.md at 311c2c9f; it lacks `q3_k_m`, which is the sum of the types in src/llama-quant.cpp."""
 _LLAMA_CPP = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k_m", "q5_k_m", "q6_k")
 _KV_BYTES = {
     "bf16": 2.0,
@@ -126,7 +149,7 @@ def formats_of(design: Design, rule: Rule, size: float, kv_bytes_per_value: floa
     return Formats(mean("matrix"), mean("expert"), other, mean("lookup"), kv_bytes_per_value, arithmetic)
 
 
-QUANTISATIONS = (*_PLAIN, *PACKINGS, *_LLAMA_CPP)
+QUANTISATIONS = (*_PLAIN, *PACKINGS, *BITS, *_LLAMA_CPP)
 """The names that `named_formats` knows."""
 
 
@@ -146,7 +169,8 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
 
     Embeddings, routers and norms stay in 16 bits. The output head does too, except in `nvfp4-lm-head`, in the formats
     of llama.cpp, which store it with 6 bits (with 8 in `q8_0`), pack the embeddings, and mix types as `llama-quantize`
-    does, and in the ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights.
+    does, and in the ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights. In
+    formats of `BITS`, every weight has the mean bits.
 
     Raises:
         InputError: there is no such quantisation; the message lists similar names.
@@ -159,12 +183,12 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
     if name in _LLAMA_CPP:
         found = formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
         return replace(found, weight_format=name.removesuffix("_m"))  # the type of most matrices
-    packing = PACKINGS.get(name)
+    packing = Packing(BITS[name]) if name in BITS else PACKINGS.get(name)
     if packing is None:
         raise InputError(unknown("quantisation", name, QUANTISATIONS))
     packed = ["matrix", "expert"]
-    packed += ["head", "borrowed"] if name == "nvfp4-lm-head" or name in _MLX else []
-    packed += ["lookup"] if name in _MLX else []
+    packed += ["head", "borrowed"] if name == "nvfp4-lm-head" or name in (*_MLX, *BITS) else []
+    packed += ["lookup"] if name in (*_MLX, *BITS) else []
     found = formats_of(design, lambda one: packing if one.use in packed else None, 2.0, kv_bytes_per_value)
     return replace(found, weight_format=name)
 

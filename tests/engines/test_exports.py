@@ -138,7 +138,7 @@ to_sglang = partial(sglang.export, **{"version": "0.5.23", "algorithm": "EAGLE3"
 to_trtllm = partial(tensorrt_llm.export, **{"version": "1.3", "model": "d"})
 to_llama_cpp = partial(llama_cpp.export, **{"version": "b11000", "model": "d.gguf"})
 REFUSED: list[tuple[Callable[..., object], Any, dict[str, Any], str]] = [
-    (to_vllm, RANGES, {"version": "0.99"}, r"version must be a version of vLLM .* \(0.24 to 0.32\), got '0.99'"),
+    (to_vllm, RANGES, {"version": "0.99"}, r"version must be a version of vLLM .* \(0.24 to 0.33\), got '0.99'"),
     (to_vllm, RANGES, {"version": "0.24.0", "method": "dspark"}, "method 'dspark' needs vLLM 0.25 or newer, got 0.24"),
     (to_vllm, [ChainRange(1, 8, 129)], {}, "length must be at most MAX_SPEC_LEN=128 of vLLM's sampler, got 129"),
     (to_sglang, RANGES, {"algorithm": "STANDALONE"}, "algorithm must be EAGLE, EAGLE3 or NEXTN for"),
