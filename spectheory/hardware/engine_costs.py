@@ -52,7 +52,6 @@ class Overheads:
     plain_overhead_seconds: float
     overhead_seconds: float
     level_overhead_seconds: float
-    tree_mask_seconds: float
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,8 @@ class EngineCosts:
         sequence_seconds: time of each sequence in a step outside the forward: scheduling, sampling, detokenising. It is
             for the 128,256 tokens of Llama 3 and grows in proportion to the vocabulary.
         spec_step_seconds, spec_sequence_seconds: what a speculative step adds to the two before.
+        spec_shared_seconds: what it adds besides if several GPUs share each layer.
         level_seconds: overhead of a drafted level outside the draft's forward.
-        tree_mask_seconds: what each drafted node adds if a tree is verified, not a chain.
 
     >>> EngineCosts.of("vllm").memory_share
     0.9
@@ -116,8 +115,8 @@ class EngineCosts:
     sequence_seconds: float
     spec_step_seconds: float
     spec_sequence_seconds: float
+    spec_shared_seconds: float
     level_seconds: float
-    tree_mask_seconds: float
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -138,18 +137,18 @@ class EngineCosts:
         require_known(engine)
         return _costs(engine)
 
-    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int) -> Overheads:
-        """The times outside the forwards of `batch` sequences.
+    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int, shared: bool = False) -> Overheads:
+        """The times outside the forwards of `batch` sequences; `shared` is whether several GPUs share each layer.
 
         `draft` None is n-gram or suffix lookup, whose levels cost nothing.
         """
+        cycle = self.spec_step_seconds + shared * self.spec_shared_seconds
         sequences = batch * self.sequence_seconds * (target.vocabulary or VOCABULARY) / VOCABULARY
         plain = self.step_seconds + sequences
         return Overheads(
             plain_overhead_seconds=plain,
-            overhead_seconds=plain + self.spec_step_seconds + batch * self.spec_sequence_seconds,
+            overhead_seconds=plain + cycle + batch * self.spec_sequence_seconds,
             level_overhead_seconds=0.0 if draft is None else self.level_seconds,
-            tree_mask_seconds=batch * self.tree_mask_seconds,
         )
 
 

@@ -2,7 +2,7 @@
 
     forward = weights + experts + operations - overlap + cache + layers + communication + launches
     plain   = forward(1) + step + batch * sequence * vocabulary / 128256 + prefill
-    cycle   = forward(nodes + 1) + plain's overhead + spec_step + batch * spec_sequence
+    cycle   = forward(nodes + 1) + plain's overhead + spec_step + spec_shared + batch * spec_sequence
               + sum over drafted levels of (draft forward + level)
 
 The terms are added. The classical roofline takes the larger of two terms instead, so tokens cost nothing as long as the
@@ -137,9 +137,13 @@ class Roofline:
         waits = np.full(n.shape, host) if waited else (host - np.sum(list(parts.values()), axis=0)).clip(0)
         return parts | {"launches": waits}
 
+    def steps(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
+        """The times outside the forwards, without prompts."""
+        return self.costs.overheads(target, draft, self.batch, shared=self._divided > 1)
+
     def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
         """The times outside the forwards, with those of the prompts that a step processes."""
-        found, prompts = self.costs.overheads(target, draft, self.batch), self.prefill_seconds(target)
+        found, prompts = self.steps(target, draft), self.prefill_seconds(target)
         drafted = 0.0 if draft is None else self.prefill_seconds(draft)
         return replace(
             found,
@@ -381,7 +385,7 @@ class RooflineInputs:
             "draft_seconds": drafted,
             "prompt_seconds": self.place.prefill_seconds(self.target),
             "draft_prompt_seconds": prompts,
-            **vars(self.place.costs.overheads(self.target, self.draft, self.place.batch)),
+            **vars(self.place.steps(self.target, self.draft)),
         }
 
     @property

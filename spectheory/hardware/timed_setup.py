@@ -75,10 +75,8 @@ class TimedSetup:
         overheads = place.overheads(self.target, draft)
         if run.kind == "plain":
             return forward + overheads.plain_overhead_seconds
-        nodes = run.tokens - 1
-        masked = nodes * overheads.tree_mask_seconds if nodes > run.depth else 0.0
         drafting = self._drafting_seconds(place, run, overheads.level_overhead_seconds)
-        return forward + drafting + overheads.overhead_seconds + masked
+        return forward + drafting + overheads.overhead_seconds
 
     def _drafting_seconds(self, place: Roofline, run: Run | Step, level_seconds: float) -> float:
         """Seconds of the draft's forwards in a cycle, with what each adds outside.
