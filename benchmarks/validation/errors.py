@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import log, log1p
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
@@ -35,8 +36,8 @@ CLASSES = (
     "other formats or batches",
 )
 """Classes of deployments."""
-MOST = 0.8
-"""The larger of the two stated errors of a class is this quantile."""
+MOST, ENOUGH = 0.8, 3
+"""The larger of the two stated errors of a class is this quantile, if the class has enough sources."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class Prediction:
         """Error of the speedup; None if the row states none."""
         gain, measured = self.seconds.gain(self.row.tau), self.row.gain
         return None if gain is None or measured is None or self.gain_used else gain / measured - 1
+
+
+Errored = Sequence[tuple[Prediction, float | None]]
+GAIN, PLAIN = attrgetter("gain_error"), attrgetter("plain_error")
 
 
 def predicted(rows: Iterable[Row], predict: Callable[[Row], Seconds]) -> tuple[list[Prediction], list[Unread]]:
@@ -168,11 +173,12 @@ def class_errors(predictions: Iterable[Prediction], *, calibrated: bool = False)
     for one in predictions:
         if one.row.kind != "forward":
             groups[class_of(one.row)].append(one)
+    gains, plain = ([(one, of(one)) for found in groups.values() for one in found] for of in (GAIN, PLAIN))
     found = [
         ClassErrors(
             name,
-            speedup=_sizes([(one, one.gain_error) for one in groups[name]]),
-            plain=_sizes([(one, one.plain_error) for one in groups[name]]),
+            speedup=_sizes([(one, one.gain_error) for one in groups[name]], gains),
+            plain=_sizes([(one, one.plain_error) for one in groups[name]], plain),
             engines=_engines(groups[name]),
             calibrated=calibrated,
         )
@@ -181,17 +187,58 @@ def class_errors(predictions: Iterable[Prediction], *, calibrated: bool = False)
     return [one for one in found if one.speedup or one.plain]
 
 
+def band(found: Errored, pool: Errored) -> float:
+    """The size that an error of a source which is not among `found` exceeds with probability 1 - `MOST`, at most.
+
+    Each source has one vote, whatever its number of rows: the quantile is that of conformal prediction for exchangeable
+    sources, of level `MOST (n + 1) / n`. Fewer than `ENOUGH` sources say too little, so that the errors of all classes,
+    `pool`, count if they are larger.
+
+    Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2.
+    """
+    sizes = _by_source(found)
+    own = _quantile(sizes, MOST * (1 + 1 / len(sizes)))
+    return own if len(sizes) >= ENOUGH or found is pool else max(own, band(pool, pool))
+
+
+def coverage(predictions: Iterable[Prediction]) -> dict[str, list[tuple[str, bool]]]:
+    """For each class: of each judged speedup, its source, and whether it was within the band of the other sources."""
+    judged = [(one, one.gain_error) for one in predictions if one.row.kind != "forward" and one.gain_error is not None]
+    held: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    for one, error in judged:
+        pool = [other for other in judged if other[0].row.source != one.row.source]
+        found = [other for other in pool if class_of(other[0].row) == class_of(one.row)]
+        if pool:
+            held[class_of(one.row)].append((one.row.source, abs(log1p(error)) <= band(found or pool, pool)))
+    return held
+
+
+def _by_source(found: Errored) -> list[list[float]]:
+    sizes: dict[str, list[float]] = defaultdict(list)
+    for one, error in found:
+        if error is not None:
+            sizes[one.row.source].append(abs(log1p(error)))
+    return list(sizes.values())
+
+
+def _quantile(sizes: Sequence[Sequence[float]], level: float) -> float:
+    """The quantile of the sizes if each source has the same weight."""
+    every = sorted((size, 1 / len(sizes) / len(own)) for own in sizes for size in own)
+    reached = np.cumsum([weight for _, weight in every])
+    return every[min(int(np.searchsorted(reached, level - 1e-9)), len(every) - 1)][0]
+
+
 def _engines(found: Sequence[Prediction]) -> tuple[str, ...]:
     """The engines of the judged speedups; those of all rows if no speedup was judged."""
     judged = [one for one in found if one.gain_error is not None] or found
     return tuple(sorted({one.row.engine for one in judged}))
 
 
-def _sizes(found: Iterable[tuple[Prediction, float | None]]) -> LogErrors | None:
+def _sizes(found: Errored, pool: Errored) -> LogErrors | None:
     """The sizes of the errors that exist; None if there are none."""
-    known = [(one.row, abs(log1p(error))) for one, error in found if error is not None]
+    known = [row for row, error in ((one.row, error) for one, error in found) if error is not None]
     if not known:
         return None
-    middle, most = (float(f"{size:.4g}") for size in np.quantile([size for _, size in known], [0.5, MOST]))
-    batches = tuple(sorted({row.batch for row, _ in known}))
-    return LogErrors(middle, most, len(known), len({row.source for row, _ in known}), batches)
+    middle, most = (float(f"{size:.4g}") for size in (_quantile(_by_source(found), 0.5), band(found, pool)))
+    batches = tuple(sorted({row.batch for row in known}))
+    return LogErrors(middle, most, len(known), len({row.source for row in known}), batches)

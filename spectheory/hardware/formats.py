@@ -199,8 +199,8 @@ def _llama_cpp(design: Design, name: str) -> Rule:
     Of the value and down projections, `_m` stores half in Q6_K: those of the first, of the last and of every third
     other layer. Source: llama.cpp, src/llama-quant.cpp, llama_tensor_get_type.
     """
-    mixed, usual, mean = name.endswith("_m"), name.removesuffix("_m").upper(), design.mean_bytes.get(name)
-    if mixed and mean is None and not any(one.name for one in design.weights):
+    mixed, usual = name.endswith("_m"), name.removesuffix("_m").upper()
+    if mixed and not any(one.name for one in design.weights):
         raise InputError(
             f"{name} mixes types, and the matrices of {design.fields.where} are not known: give a format such as q4_0"
         )
@@ -212,9 +212,7 @@ def _llama_cpp(design: Design, name: str) -> Rule:
         if one.use not in ("matrix", "expert", "lookup"):
             return None
         size = BYTES_PER_WEIGHT[usual]
-        if mixed and one.use != "lookup" and mean is not None:
-            size = mean
-        elif mixed and one.name:
+        if mixed and one.name:
             other = "Q5_K" if large and one.name == "v_proj" else usual
             size = (BYTES_PER_WEIGHT["Q6_K"] + BYTES_PER_WEIGHT[other]) / 2
         return Packing(8 * size)
@@ -250,7 +248,7 @@ def config_formats(design: Design) -> Formats:
             f"{where}: quantization_config of {method!r:.40} is not known ({error!r:.80}): remove it from the config "
             "and name the format of the weights, such as fp8 or awq"
         ) from error
-    uses = ("expert",) if method == "mxfp4" else ("matrix", "expert")
+    uses = ("expert",) if method == "mxfp4" or "self_attn" in str(config.get("ignore")) else ("matrix", "expert")
     return formats_of(design, lambda one: packing if one.use in uses else None, size, kv_bytes)
 
 

@@ -15,6 +15,9 @@ two times overlaps with the longer one. With the overlap, a share of the peak th
 elsewhere predicts the speedups and the forwards of 3,000 tokens that TensorRT Edge-LLM states for NVFP4
 (docs/validation.md); with a sum, the forwards take up to twice as long as predicted.
 
+A layer with linear attention reads its state once in a forward, and writes it after each token: an engine keeps the
+state of every verified row, to go on from the one of the last accepted token (SGLang, vLLM, llama.cpp, MLX).
+
 Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
 only the ones that the tokens use together. Every term is linear in the context, except for layers with a window, so
 the mean context serves for a distribution of contexts.
@@ -122,12 +125,13 @@ class Roofline:
         layers = shape.layers * costs.layer_seconds + shape.moe_layers * costs.moe_layer_seconds
         kernels = self._kernels(model, together, short, weights[0] + layers)
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
+        states = n * shape.state_bytes
         parts = {
             "weights": weights,
             "experts": experts,
             "operations": kernels + together * (whole - short) / flops,
             "overlap": np.zeros(n.shape),
-            "cache": np.full(n.shape, self._sequences * cached / (costs.cache_share * bandwidth * shards)),
+            "cache": self._sequences * (cached + states) / (costs.cache_share * bandwidth * shards),
             "layers": np.full(n.shape, layers),
             "communication": self._communication(model, together),
         }
