@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import log, log1p
-from operator import attrgetter
 from statistics import median
 
 import numpy as np
@@ -37,7 +36,8 @@ CLASSES = (
 )
 """Classes of deployments."""
 MOST, ENOUGH = 0.8, 3
-"""The larger of the two stated errors of a class is this quantile, if the class has enough sources."""
+"""The nominal coverage of a band, and the sources that a class needs for a band of its own."""
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,6 @@ class Prediction:
         """Error of the speedup; None if the row states none."""
         gain, measured = self.seconds.gain(self.row.tau), self.row.gain
         return None if gain is None or measured is None or self.gain_used else gain / measured - 1
-
-
-Errored = Sequence[tuple[Prediction, float | None]]
-GAIN, PLAIN = attrgetter("gain_error"), attrgetter("plain_error")
 
 
 def predicted(rows: Iterable[Row], predict: Callable[[Row], Seconds]) -> tuple[list[Prediction], list[Unread]]:
@@ -168,27 +164,19 @@ def classes_text(absent: Sequence[Prediction], calibrated: Sequence[Prediction])
 
 
 def class_errors(predictions: Iterable[Prediction], *, calibrated: bool = False) -> list[ClassErrors]:
-    """The errors of each class of `CLASSES` that has any."""
-    groups: dict[str, list[Prediction]] = defaultdict(list)
-    for one in predictions:
-        if one.row.kind != "forward":
-            groups[class_of(one.row)].append(one)
-    gains, plain = ([(one, of(one)) for found in groups.values() for one in found] for of in (GAIN, PLAIN))
-    found = [
-        ClassErrors(
-            name,
-            speedup=_sizes([(one, one.gain_error) for one in groups[name]], gains),
-            plain=_sizes([(one, one.plain_error) for one in groups[name]], plain),
-            engines=_engines(groups[name]),
-            calibrated=calibrated,
-        )
-        for name in CLASSES
-    ]
-    return [one for one in found if one.speedup or one.plain]
+    """The errors of the speedups of each class of `CLASSES` that has any."""
+    pool = judged(predictions)
+    classes = {name: [one for one in pool if class_of(one.row) == name] for name in CLASSES}
+    return [ClassErrors(name, *_sizes(found, pool), calibrated) for name, found in classes.items() if found]
 
 
-def band(found: Errored, pool: Errored) -> float:
-    """The size that an error of a source which is not among `found` exceeds with probability 1 - `MOST`, at most.
+def judged(predictions: Iterable[Prediction]) -> list[Prediction]:
+    """The predictions whose speedup has an error."""
+    return [one for one in predictions if one.gain_error is not None]
+
+
+def band(found: Sequence[Prediction], pool: Sequence[Prediction]) -> float:
+    """The size that errors of speedups of a source that is not among `found` exceed with probability 1 - `MOST`.
 
     Each source has one vote, whatever its number of rows: the quantile is that of conformal prediction for exchangeable
     sources, of level `MOST (n + 1) / n`. Fewer than `ENOUGH` sources say too little, so that the errors of all classes,
@@ -196,49 +184,32 @@ def band(found: Errored, pool: Errored) -> float:
 
     Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2.
     """
-    sizes = _by_source(found)
-    own = _quantile(sizes, MOST * (1 + 1 / len(sizes)))
+    sizes: dict[str, list[float]] = defaultdict(list)
+    for one in found:
+        sizes[one.row.source].append(abs(log1p(one.gain_error or 0.0)))
+    every = sorted((size, 1 / len(sizes) / len(own)) for own in sizes.values() for size in own)
+    reached = np.cumsum([weight for _, weight in every])
+    place = int(np.searchsorted(reached, MOST * (1 + 1 / len(sizes)) - ROUNDING))
+    own = every[min(place, len(every) - 1)][0]
     return own if len(sizes) >= ENOUGH or found is pool else max(own, band(pool, pool))
 
 
-def coverage(predictions: Iterable[Prediction]) -> dict[str, list[tuple[str, bool]]]:
-    """For each class: of each judged speedup, its source, and whether it was within the band of the other sources."""
-    judged = [(one, one.gain_error) for one in predictions if one.row.kind != "forward" and one.gain_error is not None]
-    held: dict[str, list[tuple[str, bool]]] = defaultdict(list)
-    for one, error in judged:
-        pool = [other for other in judged if other[0].row.source != one.row.source]
-        found = [other for other in pool if class_of(other[0].row) == class_of(one.row)]
+def coverage(predictions: Iterable[Prediction]) -> dict[str, dict[str, list[bool]]]:
+    """For each class and source: whether each speedup was within the band of the other sources."""
+    every, held = judged(predictions), defaultdict[str, dict[str, list[bool]]](lambda: defaultdict(list))
+    for name, source in dict.fromkeys((class_of(one.row), one.row.source) for one in every):
+        own = [one for one in every if (class_of(one.row), one.row.source) == (name, source)]
+        pool = [one for one in every if one.row.source != source]
+        found = [one for one in pool if class_of(one.row) == name] or pool
         if pool:
-            held[class_of(one.row)].append((one.row.source, abs(log1p(error)) <= band(found or pool, pool)))
+            size = band(found, pool)
+            held[name][source] = [abs(log1p(one.gain_error or 0.0)) <= size for one in own]
     return held
 
 
-def _by_source(found: Errored) -> list[list[float]]:
-    sizes: dict[str, list[float]] = defaultdict(list)
-    for one, error in found:
-        if error is not None:
-            sizes[one.row.source].append(abs(log1p(error)))
-    return list(sizes.values())
-
-
-def _quantile(sizes: Sequence[Sequence[float]], level: float) -> float:
-    """The quantile of the sizes if each source has the same weight."""
-    every = sorted((size, 1 / len(sizes) / len(own)) for own in sizes for size in own)
-    reached = np.cumsum([weight for _, weight in every])
-    return every[min(int(np.searchsorted(reached, level - 1e-9)), len(every) - 1)][0]
-
-
-def _engines(found: Sequence[Prediction]) -> tuple[str, ...]:
-    """The engines of the judged speedups; those of all rows if no speedup was judged."""
-    judged = [one for one in found if one.gain_error is not None] or found
-    return tuple(sorted({one.row.engine for one in judged}))
-
-
-def _sizes(found: Errored, pool: Errored) -> LogErrors | None:
-    """The sizes of the errors that exist; None if there are none."""
-    known = [row for row, error in ((one.row, error) for one, error in found) if error is not None]
-    if not known:
-        return None
-    middle, most = (float(f"{size:.4g}") for size in (_quantile(_by_source(found), 0.5), band(found, pool)))
-    batches = tuple(sorted({row.batch for row in known}))
-    return LogErrors(middle, most, len(known), len({row.source for row in known}), batches)
+def _sizes(found: Sequence[Prediction], pool: Sequence[Prediction]) -> tuple[LogErrors, tuple[str, ...]]:
+    """The sizes of the errors of a class, and its engines."""
+    rows = [one.row for one in found]
+    batches, engines = (tuple(sorted({getattr(row, name) for row in rows})) for name in ("batch", "engine"))
+    sizes = LogErrors(float(f"{band(found, pool):.4g}"), len(rows), len({row.source for row in rows}), batches)
+    return sizes, engines

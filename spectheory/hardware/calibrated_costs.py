@@ -25,9 +25,7 @@ from spectheory.hardware.engine_costs import (
     DEFAULT_ENGINE,
     NAMES,
     EngineCosts,
-    KernelCurve,
     Parallel,
-    kernel_curves,
     origin,
     split,
     spreads,
@@ -216,7 +214,6 @@ def calibrate(
     quant: str | None = None,
     noise: float = NOISE,
     costs: EngineCosts | None = None,
-    curves: Iterable[KernelCurve] | None = None,
 ) -> CalibratedCosts:
     """Calibrate the costs of an engine on a few measured runs of one deployment.
 
@@ -238,8 +235,6 @@ def calibrate(
         noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
             costs: 0.02 is 2%.
         costs: the costs from which the calibration starts; None is those of the engine in the shipped table.
-        curves: measured curves of kernels that the forwards follow; None uses those of `kernel_curves` for the engine,
-            or none if `costs` are given.
 
     Raises:
         InputError: there is no run, a run names another deployment, is impossible on these GPUs, does not fit into
@@ -268,9 +263,7 @@ def calibrate(
     first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)), quant)
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), drafting or usual
-    if curves is None:
-        curves = kernel_curves(engine) if costs is None else ()
-    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place, tuple(curves)), spreads(engine)
+    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place), spreads(engine)
     shipped = EngineCosts.of(engine) if costs is None else costs
     assumed = setup.require_named(known, engine)
     for run in known:

@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
 from spectheory.hardware.gpus import CUDA
@@ -59,12 +58,11 @@ class LogErrors:
     """Sizes of the errors of several predictions: of |log(predicted / measured)|.
 
     Attributes:
-        median, most: the median, and the 80% quantile.
+        most: the size that an error of another source exceeds in one case of five, by the errors of these sources.
         rows, sources: the number of judged measurements, and of the sources that published them.
         batches: the batch sizes of the judged measurements, increasing.
     """
 
-    median: float
     most: float
     rows: int
     sources: int
@@ -77,37 +75,37 @@ class LogErrors:
 
 @dataclass(frozen=True)
 class ClassErrors:
-    """How far predictions of a class were off: of speedups, and of the seconds of plain steps; None if none was judged.
+    """How far predicted speedups of a class were off; None if none was judged.
 
     Attributes:
         name: the class, see `deployment_class`.
-        engines: the engines of the judged speedups; those of the plain steps if no speedup was judged.
+        engines: the engines of the judged speedups.
         calibrated: whether each deployment was calibrated on its own runs before.
     """
 
     name: str
     speedup: LogErrors | None
-    plain: LogErrors | None
     engines: tuple[str, ...]
     calibrated: bool = False
 
     @classmethod
     def of(cls, name: str, *, calibrated: bool = False) -> ClassErrors:
-        """The errors of a class in the shipped table; both are None if the table does not have the class."""
-        return _shipped().get((name, calibrated), cls(name, None, None, (), calibrated))
+        """The errors of a class in the shipped table; None if the table does not have the class."""
+        return _shipped().get((name, calibrated), cls(name, None, (), calibrated))
 
 
 def classes_parsed(text: str) -> dict[tuple[str, bool], ClassErrors]:
     """The errors in the text of a table, by the name of the class and whether deployments were calibrated."""
-    rows = []
-    for row in json.loads(text)["classes"]:
-        speedup, plain = (_log_errors(row[what]) for what in ("speedup", "plain"))
-        rows.append(ClassErrors(row["name"], speedup, plain, tuple(row["engines"]), row["calibrated"]))
+    rows = [
+        ClassErrors(
+            row["name"],
+            LogErrors(**row["speedup"] | {"batches": tuple(row["speedup"]["batches"])}),
+            tuple(row["engines"]),
+            row["calibrated"],
+        )
+        for row in json.loads(text)["classes"]
+    ]
     return {(row.name, row.calibrated): row for row in rows}
-
-
-def _log_errors(row: dict[str, Any] | None) -> LogErrors | None:
-    return None if row is None else LogErrors(**row | {"batches": tuple(row["batches"])})
 
 
 @cache

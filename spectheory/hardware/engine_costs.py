@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-import numpy as np
-
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins
-from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.model_config import ModelConfig
 
 ANY = "*"
@@ -268,76 +265,3 @@ def _costs(engine: str) -> EngineCosts:
 def usual_parallel(engine: str) -> Parallel:
     """How an engine shares a model among several GPUs by default."""
     return "layers" if split(engine)[0] in SPLIT_BY_LAYERS else "tensor"
-
-
-@dataclass(frozen=True)
-class KernelCurve:
-    """How the seconds of a forward grow with its tokens, as measured for a format of weights on a GPU.
-
-    A curve was measured with one dense model and a short context. It serves for other dense models in the same format,
-    on the same GPU and in the same engine: kernels for packed weights differ between all of these. Where there is no
-    curve, the shares of `EngineCosts` serve.
-
-    Attributes:
-        engine: the engine, without a version.
-        weight_format: the format of the weights, as in `ModelConfig`.
-        gpu: the key of the GPU.
-        tokens: increasing numbers of tokens in a forward; the first is 1.
-        ratios: T(n) / T(1), the seconds of a forward of n tokens over those of one token, for each of them.
-        source: the published measurement.
-    """
-
-    engine: str
-    weight_format: str
-    gpu: str
-    tokens: tuple[int, ...]
-    ratios: tuple[float, ...]
-    source: str
-
-    @property
-    def name(self) -> str:
-        """What was measured, such as `q4_0 on rtx3090 in llama.cpp`."""
-        return f"{self.weight_format} on {self.gpu} in {self.engine}"
-
-    def at(self, tokens: np.ndarray) -> np.ndarray:
-        """T(n) / T(1) for an array of numbers of tokens, float64.
-
-        It is linear between the measured numbers, and constant after the last one.
-        """
-        return np.interp(tokens, self.tokens, self.ratios)
-
-    def holds(self, model: ModelConfig, gpu: Gpu) -> bool:
-        """Whether the curve holds for a model on a GPU. Experts have other kernels, so it holds for dense models."""
-        return (self.weight_format, self.gpu) == (model.weight_format, gpu.name) and not model.shape.moe_layers
-
-
-def kernel_curves(engine: str, *, without: Container[str] = ()) -> tuple[KernelCurve, ...]:
-    """The curves of the shipped table, `data/kernel_curves.csv`, for an engine. A version is not looked at.
-
-    Args:
-        engine: the engine, such as `llama.cpp`.
-        without: sources whose curves are left out, so that a prediction of a source does not rest on the source itself.
-
-    >>> [curve.source for curve in kernel_curves("llama.cpp") if curve.weight_format == "q4_0"]
-    ['llama.cpp PR 15802']
-    >>> kernel_curves("vllm@0.11")
-    ()
-
-    Raises:
-        InputError: the engine is not a name.
-    """
-    name = split(engine)[0]
-    return tuple(curve for curve in _shipped_curves() if curve.engine == name and curve.source not in without)
-
-
-@cache
-def _shipped_curves() -> tuple[KernelCurve, ...]:
-    points: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
-    text = (files("spectheory") / "data" / "kernel_curves.csv").read_text(encoding="utf-8")
-    for line in csv.DictReader(text.splitlines()):
-        key = line["engine"], line["weight_format"], line["gpu"], line["source"]
-        points.setdefault(key, []).append((int(line["tokens"]), float(line["ratio"])))
-    return tuple(
-        KernelCurve(engine, weights, gpu, tuple(n for n, _ in found), tuple(ratio for _, ratio in found), source)
-        for (engine, weights, gpu, source), found in points.items()
-    )

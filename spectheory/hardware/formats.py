@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from spectheory.core.errors import InputError, unknown
@@ -39,10 +39,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Formats:
-    """Mean bytes per parameter by use, bytes of a number in the KV cache, and the arithmetic of the multiplications.
-
-    `weight_format` is the name of the format of most matrices, such as `q4_0`; empty if a config.json states it.
-    """
+    """Mean bytes per parameter by use, bytes of a number in the KV cache, and the arithmetic of the multiplications."""
 
     linear_bytes: float
     expert_bytes: float
@@ -50,7 +47,6 @@ class Formats:
     lookup_bytes: float
     kv_bytes_per_value: float
     arithmetic: Arithmetic
-    weight_format: str = ""
 
 
 Rule = Callable[[Weights], Packing | None]
@@ -178,19 +174,16 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
     name = name.lower()
     if name in _PLAIN:
         size = _PLAIN[name]
-        arithmetic, known = "fp32" if size == 4 else "bf16", name.replace("fp", "f")
-        return Formats(size, size, size, size, kv_bytes_per_value, arithmetic, known)
+        return Formats(size, size, size, size, kv_bytes_per_value, "fp32" if size == 4 else "bf16")
     if name in _LLAMA_CPP:
-        found = formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
-        return replace(found, weight_format=name.removesuffix("_m"))  # the type of most matrices
+        return formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
     packing = Packing(BITS[name]) if name in BITS else PACKINGS.get(name)
     if packing is None:
         raise InputError(unknown("quantisation", name, QUANTISATIONS))
     packed = ["matrix", "expert"]
     packed += ["head", "borrowed"] if name == "nvfp4-lm-head" or name in (*_MLX, *BITS) else []
     packed += ["lookup"] if name in (*_MLX, *BITS) else []
-    found = formats_of(design, lambda one: packing if one.use in packed else None, 2.0, kv_bytes_per_value)
-    return replace(found, weight_format=name)
+    return formats_of(design, lambda one: packing if one.use in packed else None, 2.0, kv_bytes_per_value)
 
 
 def _llama_cpp(design: Design, name: str) -> Rule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -17,9 +17,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.engine_costs import (
     DEFAULT_ENGINE,
     EngineCosts,
-    KernelCurve,
     Parallel,
-    kernel_curves,
     usual_parallel,
 )
 from spectheory.hardware.gpus import Gpu, known_gpu
@@ -154,7 +152,6 @@ class Latency(Record):
         costs: EngineCosts | None = None,
         parallel: Parallel | None = None,
         drafting: Drafting | None = None,
-        curves: Sequence[KernelCurve] | None = None,
         quant: str | None = None,
         kv_dtype: str | None = None,
     ) -> Self:
@@ -178,8 +175,6 @@ class Latency(Record):
                 and `llama.cpp`, otherwise `tensor`.
             drafting: whether the draft runs once for each drafted level, or once for all of them; None is usual for the
                 draft, see `ModelConfig.drafts_at_once`.
-            curves: measured curves of kernels; None uses those of `kernel_curves` for the engine, with which the
-                shipped costs were fitted, or none if `costs` are given.
             quant: format of the target's weights, such as `fp8` or `q4_k_m`; None keeps the one of the config.
             kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
 
@@ -193,8 +188,6 @@ class Latency(Record):
             context = DEFAULT_CONTEXT if lengths is None else round(prompt + answer / 2)
         first, second = pair_of(target, draft, context, quant, kv_dtype)
         card, models = gpu_of(gpu), [first] if second is None else [first, second]
-        if curves is None:
-            curves = () if given else kernel_curves(engine)
         place = Roofline(
             card,
             gpus,
@@ -203,7 +196,6 @@ class Latency(Record):
             EngineCosts.of(engine) if costs is None else costs,
             usual_parallel(engine) if parallel is None else parallel,
             batch * prompt / answer,
-            tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)) if curves else (),
         )
         place.require_memory(first, second)
         plain = [replace(one, design=None, prediction=None) for one in models]

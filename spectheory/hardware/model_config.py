@@ -29,8 +29,6 @@ class ModelConfig:
             experts, of everything else that a forward reads, and of the input embeddings.
         kv_bytes_per_value: bytes of a number in the KV cache.
         arithmetic: the number format of the multiplications; bf16 if packed weights are unpacked first.
-        weight_format: the name of the format of most matrices, such as `q4_0`, if it was named; empty if a
-            config.json states it. Models that differ in it alone are equal.
         vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
         target_hidden: for a draft head, the hidden size of its target; None for a whole model.
         drafts_at_once: whether one forward drafts all depths (Medusa, P-EAGLE, DFlash, DSpark, PARD). Other drafts need
@@ -50,7 +48,6 @@ class ModelConfig:
     lookup_bytes: float = 2.0
     kv_bytes_per_value: float = 2.0
     arithmetic: Arithmetic = "bf16"
-    weight_format: str = field(default="", compare=False)
     vocabulary: int | None = None
     hidden: int | None = None
     target_hidden: int | None = None

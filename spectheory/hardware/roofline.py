@@ -1,4 +1,4 @@
-"""`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs, the costs of an engine and curves.
+"""`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs and the costs of an engine.
 
     forward = weights + experts + operations - overlap + cache + layers + communication + launches
     plain   = forward(1) + step + batch * sequence * vocabulary / 128256 + prefill
@@ -38,7 +38,7 @@ from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
-from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, KernelCurve, Overheads, Parallel, origin
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Overheads, Parallel, origin
 from spectheory.hardware.gpus import CUDA, Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
@@ -72,8 +72,6 @@ class Roofline:
             divided, and each layer with experts pays an exchange of tokens. `layers` gives each GPU some of the layers;
             the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
         prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
-        curves: measured curves of kernels. A forward of a model whose weights have the format of a curve, on the GPU of
-            the curve, follows it; all others have the shares of `costs`.
     """
 
     gpu: Gpu
@@ -83,7 +81,6 @@ class Roofline:
     costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
     parallel: Parallel = "tensor"
     prefill_tokens: float = 0.0
-    curves: tuple[KernelCurve, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
@@ -123,7 +120,7 @@ class Roofline:
         shape, costs, bandwidth = model.shape, self.costs, self.gpu.bandwidth_bytes_per_second
         weights, experts = np.full(n.shape, self._weights(model)), self._experts(model, n)
         layers = shape.layers * costs.layer_seconds + shape.moe_layers * costs.moe_layer_seconds
-        kernels = self._kernels(model, together, short, weights[0] + layers)
+        kernels = self._kernels(model, together)
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
         states = n * shape.state_bytes
         parts = {
@@ -200,15 +197,10 @@ class Roofline:
 
     def _said_of_kernels(self, model: ModelConfig) -> str:
         """A sentence on the kernels that unpack weights; empty for a model without them."""
-        if curve := self.curve(model):
-            return (
-                f"{model.name}: up to {curve.tokens[-1]} tokens, forwards with {curve.name} follow a measured curve "
-                f"({curve.source})"
-            )
         if not self._unpacks(model, model.linear_bytes):
             return ""
         return (
-            f"no curve was measured for the kernels of {model.name} on {self.gpu.name}: they reach "
+            f"the kernels that unpack the weights of {model.name} were not measured on {self.gpu.name}: they reach "
             f"{self.costs.packed_flops_share:.0%} of the peak of operations up to {UNPACKED_TOKENS} tokens, and "
             f"{self.costs.flops_share * self.costs.packed_large_share:.0%} above, as kernels of {CUDA}"
         )
@@ -231,29 +223,15 @@ class Roofline:
         each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second)
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
-    def _kernels(self, model: ModelConfig, together: np.ndarray, short: float, read: float) -> np.ndarray:
-        """The seconds of the multiplications with weights.
-
-        They are `short` operations for a token. By a curve, a forward with a short context takes T(n) / T(1) times as
-        long as with one token, which takes `read` seconds besides.
-        """
-        reached = self._flops(model) * self._divided
-        kernels, unpacks = together * short / reached, self._unpacks(model, model.linear_bytes)
-        if unpacks:
-            kernels = np.where(together > 1, kernels / self.costs.packed_large_share, kernels)
-        if curve := self.curve(model):
-            one = short / reached
-            measured = one + (curve.at(together) - 1) * (read + one)
-            kernels = np.maximum(np.where(together > curve.tokens[-1], kernels, 0), measured)
-        elif unpacks:
-            unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
-            unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
-            kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
-        return kernels
-
-    def curve(self, model: ModelConfig) -> KernelCurve | None:
-        """The measured curve that a forward of `model` follows; None without one."""
-        return next((curve for curve in self.curves if curve.holds(model, self.gpu)), None)
+    def _kernels(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
+        """The seconds of the multiplications with weights."""
+        short = model.flops_per_token(0)
+        kernels = together * short / (self._flops(model) * self._divided)
+        if not self._unpacks(model, model.linear_bytes):
+            return kernels
+        unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
+        unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
+        return np.where(together > 1, np.maximum(kernels / self.costs.packed_large_share, unpacking), kernels)
 
     def _communication(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
         """The time of all-reduces or exchanges, which is fitted for NVLink 4, and what a slower link adds."""

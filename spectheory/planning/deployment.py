@@ -126,9 +126,9 @@ class Deployment:
         """
         if record := self._measured(batch):
             return record
-        costs, curves = self.costs, None
+        costs = self.costs
         if isinstance(costs, CalibratedCosts):
-            costs, curves = costs.costs, costs.setup.curves
+            costs = costs.costs
         computed = Latency.roofline(
             gpu=self.gpu,
             target=self.target,
@@ -139,7 +139,6 @@ class Deployment:
             lengths=self._lengths,
             engine=self.timed_engine,
             costs=costs,
-            curves=curves,
             parallel=self.parallel,
             quant=self.quant,
             kv_dtype=self.kv_dtype,

@@ -12,7 +12,7 @@ import pytest
 import spectheory as st
 from spectheory.engines import Run
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.engine_costs import EngineCosts, kernel_curves
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.timed_setup import TimedSetup
@@ -79,15 +79,6 @@ def test_the_predicted_run_is_what_the_latency_says() -> None:
 Q4: dict[str, Any] = {"gpu": "rtx3090", "target": "llama-3.1-8b", "draft": None, "quant": "q4_0", "engine": "llama.cpp"}
 WIDE = [Run("forward", 1, 256, seconds, tokens=tokens) for seconds, tokens in ((0.0065, 1), (0.0137, 8))]
 """Forwards of 1 and of 8 tokens."""
-
-
-def test_a_calibration_of_shipped_costs_follows_their_curves_and_so_do_its_times_and_plans() -> None:
-    found = st.calibrate(WIDE[:1], **Q4)
-    assert found.setup.curves == kernel_curves("llama.cpp")
-    place = st.Deployment(**dict[str, Any](Q4 | {"draft": "ngram"}), context=256, costs=found)
-    for latency in (found.latency(1, 256), place.latency(1)):
-        assert latency.target(8, 256) == pytest.approx(found.setup.seconds(WIDE[1], found.costs), rel=1e-12)
-        assert any("follow a measured curve (llama.cpp PR 15802)" in one for one in latency.provenance.assumptions)
 
 
 @pytest.mark.parametrize("slower", [0.95, 1.3])

@@ -36,7 +36,7 @@ PUBLISHED = dataclasses.replace(
 )
 """The shares and overheads of the fit of SpecDecode-Bench, which has no terms by sequence."""
 ONE, MANY = "dense 16-bit, one request", "dense, batch 2 to 64"
-SMALL, LARGE = LogErrors(0.05, 0.1, 40, 8, (1, 4096)), LogErrors(0.1, 0.3, 1, 1, (1, 4096))
+SMALL = LogErrors(0.1, 40, 8, (1, 4096))
 
 
 def confidence(plan: st.Schedule) -> Confidence:
@@ -72,10 +72,10 @@ def test_a_plan_and_its_schedule_have_the_same_confidence_on_disk_too(tmp_path: 
 
 
 def test_errors_of_a_class_in_words() -> None:
-    both = ClassErrors(ONE, SMALL, LARGE, ("sglang", "vllm"))
+    both = ClassErrors(ONE, SMALL, ("sglang", "vllm"))
     assert BatchClass(1, 1, both).in_words("vllm") == f"11% ({ONE}: 40 rows at batch 1 to 4096)"
     assert BatchClass(1, 1, both).in_words("llama.cpp").endswith("to 4096, none in llama.cpp)")
-    unknown = ClassErrors("several GPUs", None, LARGE, ("vllm",))
+    unknown = ClassErrors("several GPUs", None, ("vllm",))
     assert BatchClass(1, 4, unknown).in_words("vllm") == ""
     assert BatchClass(65, 70, unknown, SMALL).in_words("vllm") == "11% (40 rows at batch 1 to 4096)"
 
