@@ -20,7 +20,7 @@ from benchmarks.validation.predicting import Seconds, target_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
 from spectheory.core.json_values import to_json
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors, deployment_class
+from spectheory.hardware.deployment_class import EVERY, ClassErrors, LogErrors, deployment_class
 
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
 
@@ -164,9 +164,10 @@ def classes_text(absent: Sequence[Prediction], calibrated: Sequence[Prediction])
 
 
 def class_errors(predictions: Iterable[Prediction], *, calibrated: bool = False) -> list[ClassErrors]:
-    """The errors of the speedups of each class of `CLASSES` that has any."""
+    """The errors of the speedups of each class of `CLASSES` that has any, and of all of them."""
     pool = judged(predictions)
     classes = {name: [one for one in pool if class_of(one.row) == name] for name in CLASSES}
+    classes[EVERY] = pool
     return [ClassErrors(name, *_sizes(found, pool), calibrated) for name, found in classes.items() if found]
 
 

@@ -20,7 +20,6 @@ from spectheory.cli.options import (
     Json,
     Quant,
     Reads,
-    Smooth,
     TargetModel,
     names_of,
     numbers,
@@ -180,15 +179,12 @@ def plan(
         int | None,
         typer.Option(help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
-    smooth: Smooth = False,
     output: PlanOutput = PLAN_OUTPUT,
 ) -> Schedule:
     """Choose what decodes fastest on the measured machine: a draft tree, a draft chain, or no speculation.
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
-    if smooth:
-        acceptance, latency = acceptance.smoothed(), latency.smoothed()
     if tree is not None:
         return evaluate(tree, acceptance, latency, context=context, replays=trace)
     with progress("trees") as tell:

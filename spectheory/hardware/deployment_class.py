@@ -15,7 +15,7 @@ from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
 from spectheory.hardware.gpus import CUDA
 from spectheory.hardware.model_config import ModelConfig
 
-PACKED = "4-bit kernels"
+PACKED, EVERY = "4-bit kernels", "all classes"
 
 
 def deployment_class(
@@ -87,6 +87,13 @@ class ClassErrors:
     speedup: LogErrors | None
     engines: tuple[str, ...]
     calibrated: bool = False
+
+    @property
+    def assumed(self) -> LogErrors | None:
+        """The errors of the class, else of all classes; None for kernels that were judged on another backend only."""
+        if self.speedup is not None or self.name.startswith(f"{PACKED} on "):
+            return self.speedup
+        return ClassErrors.of(EVERY, calibrated=self.calibrated).speedup
 
     @classmethod
     def of(cls, name: str, *, calibrated: bool = False) -> ClassErrors:

@@ -245,16 +245,15 @@ def shipped_rows() -> tuple[CostRow, ...]:
 
 def origin(engine: str) -> str:
     """A sentence on where the costs of `engine` come from, for the assumptions of a plan."""
-    rows, (name, _) = chosen(shipped_rows(), engine), split(engine)
-    own = [row for row in rows.values() if row.engines != ANY]
-    fitted = [row for row in rows.values() if row.source.startswith(FITTED)]
-    listed = [row.source.removeprefix(FITTED).rpartition(" (")[0] for row in fitted]
-    sources = dict.fromkeys(source for sources in listed for source in sources.split("; "))
-    known = "" if own else f" (no costs of {name} are known: those of any engine are used)"
-    others = f"; the other {len(rows) - len(fitted)} are priors" if len(fitted) < len(rows) else ""
-    named = f"{len(sources)} sources (see engine_costs.csv)"
-    numbers = f"{len(fitted)} of {len(rows)} numbers are fitted to {named}{others}" if fitted else "priors"
-    return f"the engine has the costs of {engine}{known}: {numbers}"
+    rows = chosen(shipped_rows(), engine).values()
+    fitted = [row.source.removeprefix(FITTED) for row in rows if row.source.startswith(FITTED)]
+    sources = {source for listed in fitted for source in listed.rpartition(" (")[0].split("; ")}
+    own = any(row.engines != ANY for row in rows)
+    known = "" if own else f" (no costs of {split(engine)[0]} are known: those of any engine are used)"
+    return (
+        f"the engine has the costs of {engine}{known}: {len(fitted)} of {len(rows)} numbers are fitted to "
+        f"{len(sources)} sources (see engine_costs.csv); the other {len(rows) - len(fitted)} are priors"
+    )
 
 
 @cache

@@ -202,8 +202,7 @@ class Latency(Record):
         inputs = RooflineInputs(place, plain[0], plain[1] if second else None, engine, given)
         if drafting is None:
             drafting = "at once" if second is not None and second.drafts_at_once else "levels"
-        said = _said_of_drafting(None if second is None else drafting, place.costs)
-        stamp = place.provenance(first, second, engine, given, said)
+        stamp = place.provenance(first, second, engine, given)
         return cls(
             np.array(TOKENS),
             np.array([context]),
@@ -355,14 +354,6 @@ class Latency(Record):
     def plain(self, context: int) -> float:
         """Seconds per token of plain autoregressive decoding, with the prompts of new requests."""
         return self.cycle(Tree.chain(0), context) + self.prompt_seconds
-
-
-def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
-    """A sentence on the time of drafting outside the draft's forwards; `drafting` is None if drafts are looked up."""
-    if drafting is None:
-        return "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
-    level = f"costs {1e3 * costs.level_seconds:.2f} ms outside the draft's forward"
-    return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
 
 
 def _checked_verifiers(seconds: Any) -> dict[str, tuple[float, ...]]:

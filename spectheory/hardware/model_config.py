@@ -137,8 +137,10 @@ class ModelConfig:
     @property
     def weight_bytes(self) -> float:
         """Bytes of all weights in memory."""
-        experts = self.shape.moe_layers * self.shape.experts * self.bytes_of_an_expert
-        return self._stored_and_read + self.shape.lookup_parameters * self.lookup_bytes + experts
+        shape = self.shape
+        experts = shape.moe_layers * shape.experts * self.bytes_of_an_expert
+        stored = shape.linear_parameters * self.linear_bytes + shape.other_parameters * self.other_bytes
+        return stored + shape.lookup_parameters * self.lookup_bytes + experts
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -159,11 +161,6 @@ class ModelConfig:
         """
         experts, taken = self.shape.experts, self.shape.experts_per_token
         return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
-
-    def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
-        """Expected bytes of weights that one forward reads, for a number or an array of numbers of tokens in it."""
-        always = self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
-        return always + self.shape.moe_layers * self.bytes_of_an_expert * self.expected_experts(tokens)
 
     def flops_per_token(self, context: float) -> float:
         """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
@@ -187,10 +184,6 @@ class ModelConfig:
     @property
     def _expert_parameters(self) -> int:
         return self.shape.expert_linear_parameters + self.shape.expert_other_parameters
-
-    @property
-    def _stored_and_read(self) -> float:
-        return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
 
     @property
     def bytes_of_an_expert(self) -> float:

@@ -159,12 +159,10 @@ class Roofline:
         operations = self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0)
         return operations / (self._flops(model) * self._divided)
 
-    def provenance(
-        self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool, drafting: str
-    ) -> Provenance:
+    def provenance(self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool) -> Provenance:
         """The provenance of the computed seconds, with all assumptions. It says that nothing was measured.
 
-        `given` says that the costs are the caller's, not those of `engine` in the table; `drafting` is a sentence.
+        `given` says that the costs are the caller's, not those of `engine` in the table.
         """
         placed = {"parallel": self.parallel} if self.gpus > 1 else {}
         prompts = {"prefill_tokens": self.prefill_tokens} if self.prefill_tokens else {}
@@ -177,7 +175,8 @@ class Roofline:
             )
         if draft is not None and not (target.tokenizer and draft.tokenizer):
             said.append(f"{target.name} and {draft.name} have one tokenizer: their configs do not say")
-        said.append(drafting)
+        if draft is None:
+            said.append("drafts are looked up, which takes no time; how many are accepted depends on the text")
         return Provenance.now(
             "spectheory.Latency.roofline",
             gpu=self.gpu.name,
@@ -369,15 +368,6 @@ class RooflineInputs:
             "draft_prompt_seconds": prompts,
             **vars(self.place.steps(self.target, self.draft)),
         }
-
-    @property
-    def fits(self) -> bool:
-        """Whether the models and their caches fit into memory."""
-        return self.place.memory_needed(self.target, self.draft) <= self.place.offered_bytes
-
-    def largest_batch(self, most: int) -> int:
-        """The largest batch size up to `most` that fits into memory; 0 if none does."""
-        return bisect_left(range(1, most + 1), True, key=lambda batch: not self.at(batch).fits)
 
     @property
     def class_errors(self) -> ClassErrors:

@@ -20,7 +20,6 @@ from spectheory.engines import (
     eagle,
     hugging_face,
     llama_cpp,
-    medusa,
     mlx_lm,
     sglang,
     tensorrt_llm,
@@ -123,8 +122,6 @@ def test_golden_others() -> None:
     assert "-md takes a GGUF file: convert owner/head" in head.notes[1]
     choices = "spectheory_6 = [[0], [1], [0, 0], [0, 1], [1, 0], [0, 0, 0]]\n"
     assert eagle.export(TREE, version="1").files["choices.py"] == choices
-    assert medusa.export(TREE, version="1.0").files["choices.py"] == choices
-    assert medusa.export(TREE, version="1.0").notes == ("for models with medusa_num_heads of at least 3",)
     assert mlx_lm.export(3, version="0.32.2", model="a b").command == "--draft-model 'a b' --num-draft-tokens 3"
     assert json.loads(hugging_face.export(4, version="5.23.0").files["generation_config.json"]) == {
         "num_assistant_tokens": 4,
