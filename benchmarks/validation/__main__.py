@@ -12,14 +12,14 @@ from benchmarks.validation.calibrating import calibrated
 from benchmarks.validation.cost_table import fit_to
 from benchmarks.validation.errors import Fit, classes_text, left_out, predicted
 from benchmarks.validation.fitting import fit
-from benchmarks.validation.page import Judged, class_tables, document, unread_table
+from benchmarks.validation.page import LEFT_OUT, Judged, class_tables, document, unread_table
 from benchmarks.validation.predicting import predict, shipped
 from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
 from spectheory import InputError
 from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import EngineCosts
 
-LIBRARY, LEFT_OUT, SIBLINGS = "library as shipped", "source left out", "source and siblings left out"
+LIBRARY, SIBLINGS = "library as shipped", "source and siblings left out"
 LIBRARY_CALIBRATED, CALIBRATED = f"{LIBRARY}, calibrated", f"{LEFT_OUT}, calibrated"
 
 

@@ -102,7 +102,6 @@ def _calibrated(runs: Sequence[Run], row: Row, start: EngineCosts) -> EngineCost
         parallel=setup.parallel,
         drafting=setup.drafting,
         costs=start,
-        curves=setup.curves,
     ).costs
 
 

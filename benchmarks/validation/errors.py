@@ -20,7 +20,7 @@ from benchmarks.validation.predicting import Seconds, target_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
 from spectheory.core.json_values import to_json
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors, deployment_class
+from spectheory.hardware.deployment_class import EVERY, ClassErrors, LogErrors, deployment_class
 
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
 
@@ -32,11 +32,12 @@ CLASSES = (
     "4-bit kernels",
     "plain steps in serving",
     "Hugging Face eager",
-    "other",
+    "other formats or batches",
 )
 """Classes of deployments."""
-MOST = 0.8
-"""The larger of the two stated errors of a class is this quantile."""
+MOST, ENOUGH = 0.8, 3
+"""The nominal coverage of a band, and the sources that a class needs for a band of its own."""
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -163,35 +164,53 @@ def classes_text(absent: Sequence[Prediction], calibrated: Sequence[Prediction])
 
 
 def class_errors(predictions: Iterable[Prediction], *, calibrated: bool = False) -> list[ClassErrors]:
-    """The errors of each class of `CLASSES` that has any."""
-    groups: dict[str, list[Prediction]] = defaultdict(list)
-    for one in predictions:
-        if one.row.kind != "forward":
-            groups[class_of(one.row)].append(one)
-    found = [
-        ClassErrors(
-            name,
-            speedup=_sizes([(one, one.gain_error) for one in groups[name]]),
-            plain=_sizes([(one, one.plain_error) for one in groups[name]]),
-            engines=_engines(groups[name]),
-            calibrated=calibrated,
-        )
-        for name in CLASSES
-    ]
-    return [one for one in found if one.speedup or one.plain]
+    """The errors of the speedups of each class of `CLASSES` that has any, and of all of them."""
+    pool = judged(predictions)
+    classes = {name: [one for one in pool if class_of(one.row) == name] for name in CLASSES}
+    classes[EVERY] = pool
+    return [ClassErrors(name, *_sizes(found, pool), calibrated) for name, found in classes.items() if found]
 
 
-def _engines(found: Sequence[Prediction]) -> tuple[str, ...]:
-    """The engines of the judged speedups; those of all rows if no speedup was judged."""
-    judged = [one for one in found if one.gain_error is not None] or found
-    return tuple(sorted({one.row.engine for one in judged}))
+def judged(predictions: Iterable[Prediction]) -> list[Prediction]:
+    """The predictions whose speedup has an error."""
+    return [one for one in predictions if one.gain_error is not None]
 
 
-def _sizes(found: Iterable[tuple[Prediction, float | None]]) -> LogErrors | None:
-    """The sizes of the errors that exist; None if there are none."""
-    known = [(one.row, abs(log1p(error))) for one, error in found if error is not None]
-    if not known:
-        return None
-    middle, most = (float(f"{size:.4g}") for size in np.quantile([size for _, size in known], [0.5, MOST]))
-    batches = tuple(sorted({row.batch for row, _ in known}))
-    return LogErrors(middle, most, len(known), len({row.source for row, _ in known}), batches)
+def band(found: Sequence[Prediction], pool: Sequence[Prediction]) -> float:
+    """The size that errors of speedups of a source that is not among `found` exceed with probability 1 - `MOST`.
+
+    Each source has one vote, whatever its number of rows: the quantile is that of conformal prediction for exchangeable
+    sources, of level `MOST (n + 1) / n`. Fewer than `ENOUGH` sources say too little, so that the errors of all classes,
+    `pool`, count if they are larger.
+
+    Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2.
+    """
+    sizes: dict[str, list[float]] = defaultdict(list)
+    for one in found:
+        sizes[one.row.source].append(abs(log1p(one.gain_error or 0.0)))
+    every = sorted((size, 1 / len(sizes) / len(own)) for own in sizes.values() for size in own)
+    reached = np.cumsum([weight for _, weight in every])
+    place = int(np.searchsorted(reached, MOST * (1 + 1 / len(sizes)) - ROUNDING))
+    own = every[min(place, len(every) - 1)][0]
+    return own if len(sizes) >= ENOUGH or found is pool else max(own, band(pool, pool))
+
+
+def coverage(predictions: Iterable[Prediction]) -> dict[str, dict[str, list[bool]]]:
+    """For each class and source: whether each speedup was within the band of the other sources."""
+    every, held = judged(predictions), defaultdict[str, dict[str, list[bool]]](lambda: defaultdict(list))
+    for name, source in dict.fromkeys((class_of(one.row), one.row.source) for one in every):
+        own = [one for one in every if (class_of(one.row), one.row.source) == (name, source)]
+        pool = [one for one in every if one.row.source != source]
+        found = [one for one in pool if class_of(one.row) == name] or pool
+        if pool:
+            size = band(found, pool)
+            held[name][source] = [abs(log1p(one.gain_error or 0.0)) <= size for one in own]
+    return held
+
+
+def _sizes(found: Sequence[Prediction], pool: Sequence[Prediction]) -> tuple[LogErrors, tuple[str, ...]]:
+    """The sizes of the errors of a class, and its engines."""
+    rows = [one.row for one in found]
+    batches, engines = (tuple(sorted({getattr(row, name) for row in rows})) for name in ("batch", "engine"))
+    sizes = LogErrors(float(f"{band(found, pool):.4g}"), len(rows), len({row.source for row in rows}), batches)
+    return sizes, engines

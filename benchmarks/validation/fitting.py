@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from benchmarks.validation.parameters import FREE, HIGHEST, WIDTHS, Parameters, parameters_of, places
-from benchmarks.validation.predicting import Curves, Seconds, curves_from, predict
+from benchmarks.validation.predicting import Seconds, predict
 from benchmarks.validation.rows import Row
 
 NOISE = 0.08
@@ -54,15 +54,15 @@ def fit(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
 
 
 @lru_cache(maxsize=5000)
-def slopes(row: Row, curves: Curves, parameters: Parameters) -> np.ndarray:
+def slopes(row: Row, parameters: Parameters) -> np.ndarray:
     """The derivatives of the errors of a row by the logarithm of each parameter, (errors, parameters)."""
-    now, x = logarithms(row, predict(row, parameters.of(row.engine_version), curves)), parameters.logarithms
+    now, x = logarithms(row, predict(row, parameters.of(row.engine_version))), parameters.logarithms
     found = np.zeros((len(now), len(FREE)))
     for column in [column for column, place in enumerate(FREE) if place in places(row.engine_version).values()]:
         moved = x.copy()
         moved[column] += STEP
         costs = parameters_of(moved).of(row.engine_version)
-        found[:, column] = (np.array(logarithms(row, predict(row, costs, curves))) - now) / STEP
+        found[:, column] = (np.array(logarithms(row, predict(row, costs))) - now) / STEP
     return found
 
 
@@ -93,12 +93,6 @@ class Problem:
             belongs[place, [columns[name] for name in both]] = 1
         return belongs, np.array([SHARED[what][isinstance(name, tuple)] for name, what in known])
 
-    @cached_property
-    def curves(self) -> list[Curves]:
-        """For each row, the curves of kernels for its engine that are from the sources of the rows."""
-        sources = {row.source for row in self.rows}
-        return [curves_from(row.engine, sources) for row in self.rows]
-
     def optimum(self, start: np.ndarray | None = None) -> np.ndarray:
         """The logarithms of the factors of the parameters, by Gauss-Newton steps to the optima of linear problems.
 
@@ -126,15 +120,12 @@ class Problem:
     def errors(self, x: np.ndarray) -> np.ndarray:
         """The errors of all rows."""
         of = parameters_of(x).of
-        known = zip(self.rows, self.curves, strict=True)
-        return np.array(
-            [one for row, has in known for one in logarithms(row, predict(row, of(row.engine_version), has))]
-        )
+        return np.array([one for row in self.rows for one in logarithms(row, predict(row, of(row.engine_version)))])
 
     def derivatives(self, x: np.ndarray) -> np.ndarray:
         """The derivatives of all errors by each parameter, (errors, parameters)."""
         at = parameters_of(x)
-        return np.concatenate([slopes(row, has, at) for row, has in zip(self.rows, self.curves, strict=True)])
+        return np.concatenate([slopes(row, at) for row in self.rows])
 
     def remaining(self, x: np.ndarray) -> np.ndarray:
         """For each parameter, the share of the variance of its prior that the rows leave."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.validation.cost_table import supports
-from benchmarks.validation.errors import CLASSES, Errors, Prediction, class_of, grouped, worst
+from benchmarks.validation.errors import CLASSES, Errors, Prediction, class_of, coverage, grouped, worst
 from benchmarks.validation.fitting import Problem
 from benchmarks.validation.parameters import FREE, PRIORS, Parameters
 from benchmarks.validation.rows import Row, Unread
@@ -18,6 +18,7 @@ from spectheory.report.tables import MISSING, TextTable, markdown_table
 
 ENOUGH = 3
 """Sources that a number needs to be free, unless docs/validation.md gives a reason."""
+LEFT_OUT = "source left out"
 REASONS = Path(__file__).with_name("reasons.csv")
 
 
@@ -53,6 +54,10 @@ def document(judged: Judged) -> str:
         "## Errors by class of deployment",
         *map(_markdown, class_tables(judged)),
         _markdown(reach_table(judged)),
+        "## Coverage of the bands",
+        "Nominal: 80%. The band of a speedup is made of the errors of other sources of its class, or of all classes if "
+        "it has fewer than three, each source with one vote.",
+        *(_markdown(coverage_table(title, found)) for title, found in judged.columns.items() if LEFT_OUT in title),
         "## Errors by group and source",
         *map(_markdown, source_tables(plain)),
         "## The ten worst rows",
@@ -111,6 +116,18 @@ def reach_table(judged: Judged) -> TextTable:
         note="All files together. A calibration is good where it was measured: measure the smallest and the largest "
         "batch that you run.",
     )
+
+
+def coverage_table(title: str, found: Sequence[Prediction]) -> TextTable:
+    """For each class, and for all, how many rows and what share of the sources were within the bands."""
+    held = coverage(found)
+    held |= {"all": {f"{name} {source}": one for name, own in held.items() for source, one in own.items()}}
+    rows = []
+    for name, sources in held.items():
+        every = [one for own in sources.values() for one in own]
+        means = [sum(own) / len(own) for own in sources.values()]
+        rows.append((name, f"{sum(every)} of {len(every)}", f"{sum(every) / len(every):.0%}", f"{np.mean(means):.0%}"))
+    return TextTable(title.capitalize(), ("class", "rows held", "of the rows", "mean of the sources"), tuple(rows))
 
 
 def _three(found: tuple[Errors | None, Errors | None, Errors | None] | None) -> str:

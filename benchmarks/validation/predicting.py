@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
 
-from benchmarks.validation.rows import Row, sources_at
+from benchmarks.validation.rows import Row
 from spectheory import InputError, ModelConfig
-from spectheory.hardware.engine_costs import EngineCosts, KernelCurve, Parallel, kernel_curves
+from spectheory.hardware.engine_costs import EngineCosts, Parallel
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.hf_config import AT_ONCE
 from spectheory.hardware.models import draft_of as library_draft_of
 from spectheory.hardware.models import draft_of_kind, kind_and_target, kind_named, model
 from spectheory.hardware.runs import Step
 from spectheory.hardware.timed_setup import TimedSetup
-
-Curves = tuple[KernelCurve, ...]
 
 PROMPT = 300
 """Tokens of a prompt in the plain steps in serving; their `context` is 300 and half the mean output."""
@@ -46,48 +43,30 @@ def shipped(row: Row) -> Seconds:
     return predict(row, EngineCosts.of(row.engine_version))
 
 
-def predict(row: Row, costs: EngineCosts, curves: Curves | None = None) -> Seconds:
-    """The seconds of `row` with these costs and curves of kernels; None is the curves of other sources.
+def predict(row: Row, costs: EngineCosts) -> Seconds:
+    """The seconds of `row` with these costs.
 
     Raises:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
-    setup, cycle = setup_of(row, curves), cycle_of(row)
+    setup, cycle = setup_of(row), cycle_of(row)
     return Seconds(setup.seconds(plain_of(row), costs), None if cycle is None else setup.seconds(cycle, costs))
 
 
-def setup_of(row: Row, curves: Curves | None = None) -> TimedSetup:
-    """The models and GPUs of `row`, with curves of kernels; None is the curves of other sources.
+def setup_of(row: Row) -> TimedSetup:
+    """The models and GPUs of `row`.
 
     Raises:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
-    known = curves_of_others(row) if curves is None else curves
-    return _setup(row.engine, row.gpu, row.gpus, row.parallel, row.target, row.draft, known)
-
-
-def curves_of_others(row: Row) -> Curves:
-    """The shipped curves of kernels for the engine of `row`, without those of its source or of its address."""
-    return _curves(row.engine, sources_at(row.url) | {row.source})
-
-
-def curves_from(engine: str, sources: Set[str]) -> Curves:
-    """The shipped curves of kernels for an engine that are from these sources."""
-    return tuple(curve for curve in _curves(engine, frozenset()) if curve.source in sources)
+    return _setup(row.engine, row.gpu, row.gpus, row.parallel, row.target, row.draft)
 
 
 @cache
-def _curves(engine: str, without: frozenset[str]) -> Curves:
-    return kernel_curves(engine, without=without)
-
-
-@cache
-def _setup(
-    engine: str, gpu_name: str, gpus: int, parallel: Parallel, target: str, draft: str, curves: Curves
-) -> TimedSetup:
+def _setup(engine: str, gpu_name: str, gpus: int, parallel: Parallel, target: str, draft: str) -> TimedSetup:
     models = target_of(target, engine), draft_of(draft, target, engine)
     drafting = "at once" if _kind(draft) in AT_ONCE else "levels"
-    return TimedSetup(gpu(gpu_name), *models, gpus, parallel, drafting, curves)
+    return TimedSetup(gpu(gpu_name), *models, gpus, parallel, drafting)
 
 
 @cache

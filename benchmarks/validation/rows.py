@@ -164,12 +164,6 @@ def read(path: Path) -> list[Row]:
     return parse(reader, path.name)
 
 
-@cache
-def sources_at(url: str) -> frozenset[str]:
-    """The sources that have a row with this address in the files beside this program; none for an empty address."""
-    return frozenset(row.source for file in (PUBLISHED, MORE) for row in read(file) if url and row.url == url)
-
-
 def parse(lines: Iterable[Mapping[str, str | None]], file: str = "") -> list[Row]:
     """The rows of lines of a file, given as mappings from column to text.
 

@@ -32,17 +32,12 @@ SHIPPED_LENGTH = 64
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; 0 is greedy decoding.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of all random numbers.")]
-Smooth = Annotated[
-    bool,
-    typer.Option(
-        "--smooth",
-        help="Smooth the records first, so that rates never increase with rank, and times never decrease with the "
-        "number of tokens.",
-    ),
-]
 Explain = Annotated[bool, typer.Option("--explain", help="Print every row, note and assumption too.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
+GpuName = Annotated[
+    str,
+    typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm; or a .csv or .json file with its numbers."),
+]
 TargetModel = Annotated[
     str,
     typer.Option(

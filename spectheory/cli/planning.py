@@ -20,7 +20,6 @@ from spectheory.cli.options import (
     Json,
     Quant,
     Reads,
-    Smooth,
     TargetModel,
     names_of,
     numbers,
@@ -32,7 +31,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.engines import Export
-from spectheory.engines.published import published_rates
+from spectheory.engines.published import published_rates, stated_rates
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET
@@ -53,6 +52,8 @@ def rates_of(source: Path) -> Acceptance:
     listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
     with suppress(OSError):  # a long list is too long for a file name
         listed = listed and not source.exists()
+    if str(source).startswith("tau="):
+        return stated_rates(str(source))
     if not listed:
         published = ":" in str(source) and not source.exists()
         return published_rates(str(source)) if published else loaded(Acceptance, source)
@@ -74,7 +75,7 @@ RatesFile = Annotated[
     typer.Option(
         "--acceptance",
         help="Acceptance record, from `trace` or `import` (- reads standard input); or rates by depth: 0.8,0.7,0.6; or "
-        "those of a published head: eagle3:llama-3.1-8b.",
+        "those of a published head: eagle3:llama-3.1-8b; or tau of a chain of 3: tau=2.7@3.",
     ),
 ]
 TraceFolder = Annotated[
@@ -178,15 +179,12 @@ def plan(
         int | None,
         typer.Option(help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
-    smooth: Smooth = False,
     output: PlanOutput = PLAN_OUTPUT,
 ) -> Schedule:
     """Choose what decodes fastest on the measured machine: a draft tree, a draft chain, or no speculation.
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
-    if smooth:
-        acceptance, latency = acceptance.smoothed(), latency.smoothed()
     if tree is not None:
         return evaluate(tree, acceptance, latency, context=context, replays=trace)
     with progress("trees") as tell:

@@ -18,7 +18,7 @@ from pathlib import Path
 from spectheory.core.checks import check_number
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins
-from spectheory.engines import eagle, hugging_face, llama_cpp, medusa, mlx_lm, reports, sglang, tensorrt_llm, vllm
+from spectheory.engines import eagle, hugging_face, llama_cpp, mlx_lm, reports, sglang, tensorrt_llm, vllm
 from spectheory.engines.benchmark_file import BenchmarkRuns, read_benchmark
 from spectheory.engines.diagnosing import Diagnosis, Times, diagnosed
 from spectheory.engines.engine import Engine, Export, Reader
@@ -62,7 +62,6 @@ ALL: tuple[Engine, ...] = (
     sglang.ENGINE,
     tensorrt_llm.ENGINE,
     eagle.ENGINE,
-    medusa.ENGINE,
     hugging_face.ENGINE,
     llama_cpp.ENGINE,
     mlx_lm.ENGINE,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -12,6 +14,7 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.provenance import Provenance
+from spectheory.core.tree import Tree
 from spectheory.engines.statistics import RANK_0_ONLY, constant
 from spectheory.hardware.model_config import MTP
 from spectheory.hardware.models import draft_of, kind_named, model
@@ -43,14 +46,39 @@ def published_rates(name: str) -> Acceptance:
     key = f"{kind_named(kind) or kind}:{target.design.fields.where}"
     if (row := published_rows().get(key)) is None:
         raise InputError(unknown("published rates", key, published_rows()))
-    points = [(0, 1.0), *zip(map(int, row["lengths"].split()), map(float, row["taus"].split()), strict=True)]
-    table, reach = [], 1.0
-    for (before, low), (length, tau) in pairwise(points):
-        rates = constant(1 + (tau - low) / reach, length - before).table
-        table, reach = [*table, *rates.tolist()], reach * float(rates.prod())
+    table = _rates(list(zip(map(int, row["lengths"].split()), map(float, row["taus"].split()), strict=True)))
     if row["draft"] != MTP:  # whose depth plans do not exceed
         table.append(min(table))
     draft = draft_of(target, kind)
     said = f"rates of {key} as published, {row['source']}, texts {row['texts']}, from tau of chains of {row['lengths']}"
     stamp = Provenance(row["url"], target=target.design.fields.where, draft=draft.name if draft else None)
     return Acceptance(np.array(table), provenance=stamp.assuming(RANK_0_ONLY, said))
+
+
+def stated_rates(text: str) -> Acceptance:
+    """The rates of chains whose tokens per target call you know: `tau=2.7@3` for a chain of 3, `tau=2.1@2,2.7@3`.
+
+    Raises:
+        InputError: no chain of this length has this tau.
+
+    >>> stated_rates("tau=2.71@3").table[:, 0].round(3).tolist()
+    [0.7, 0.7, 0.7]
+    """
+    points = [(int(length), float(tau)) for tau, length in re.findall(r"([\d.]+)@(\d+)", text)]
+    for (before, low), (length, tau) in pairwise([(0, 1.0), *points]):
+        if not before < length or not low <= tau <= low + length - before:
+            raise InputError(
+                f"tau of a chain of {length} must be from {low:g} to {low + length - before:g}, got {tau:g}"
+            )
+    stamp = Provenance("the command line").assuming(RANK_0_ONLY, f"the rates up to {text} are alike")
+    table = np.array(_rates(points))
+    return Acceptance(table, provenance=stamp, cycles_of=Tree.chain(points[-1][0]))
+
+
+def _rates(points: Sequence[tuple[int, float]]) -> list[list[float]]:
+    """The rates by depth with which chains of increasing lengths have these tau: alike between two lengths."""
+    table, reach = [], 1.0
+    for (before, low), (length, tau) in pairwise([(0, 1.0), *points]):
+        rates = constant(1 + (tau - low) / reach, length - before).table
+        table, reach = [*table, *rates.tolist()], reach * float(rates.prod())
+    return table

@@ -10,8 +10,8 @@ files of `vllm bench serve`, `mean_tpot_ms` is the mean over requests of (latenc
 tokens - 1), and `mean_itl_ms` the mean time between two chunks of a stream, of tau tokens with speculation. The fields
 `spec_decode_*` are differences of the server's counters, and are there only if the server has speculated.
 
-Speculative config: versions 0.24 to 0.32, from vllm/config/speculative.py at 002e77c1 and v1/worker/gpu_model_runner.py
-of the source distributions of 0.24.0, 0.25.0 and 0.32.0, read 2026-11-21. `MAX_SPEC_LEN` in
+Speculative config: versions 0.24 to 0.33, from vllm/config/speculative.py at 002e77c1 and v1/worker/gpu_model_runner.py
+of the distributions of 0.24.0, 0.25.0, 0.32.0 and 0.33.0, read 2026-11-21 to 2026-11-27. `MAX_SPEC_LEN` in
 v1/sample/rejection_sampler.py is 128 in all of these. vLLM does not count the root. Trees were removed by PR #42121, so
 only chains are exported. Versions before 0.24 run one length at all batch sizes: PR #32374 (merged 2026-06-14) has
 `num_speculative_tokens_per_batch_size`.
@@ -54,7 +54,7 @@ METHODS = {
 PARALLEL = ("p-eagle", "pard")
 """The families that share the method of others, but draft all tokens in one forward."""
 MAX_SPEC_LEN = 128
-VERSIONS = {f"0.{minor}": minor >= 25 for minor in range(24, 33)}
+VERSIONS = {f"0.{minor}": minor >= 25 for minor in range(24, 34)}
 """The versions, and whether they have the method dspark (PR #46995)."""
 
 

@@ -25,9 +25,7 @@ from spectheory.hardware.engine_costs import (
     DEFAULT_ENGINE,
     NAMES,
     EngineCosts,
-    KernelCurve,
     Parallel,
-    kernel_curves,
     origin,
     split,
     spreads,
@@ -39,7 +37,7 @@ from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.models import Named, pair_of
 from spectheory.hardware.roofline import RooflineInputs
 from spectheory.hardware.runs import Run
-from spectheory.hardware.timed_setup import TimedSetup
+from spectheory.hardware.timed_setup import SIXTEEN_BITS, TimedSetup
 
 NOISE = 0.02
 """Default standard deviation of the logarithm of measured over predicted seconds."""
@@ -55,6 +53,11 @@ WIDEST = 10.0
 """Largest spread of a number."""
 NOTABLE = 0.05
 """A number that has moved by this share is worth showing."""
+RATES = ("bandwidth_share", "cache_share", "flops_share", "packed_flops_share")
+"""The shares by which all times that are not stated in seconds are divided."""
+PLAIN_ONLY = (
+    "how long the kernels that unpack the weights take for several tokens was not measured: add a run with speculation"
+)
 LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
 GIVEN = "the costs were given, not those of the engine in the shipped table"
 
@@ -118,16 +121,28 @@ class CalibratedCosts(Record):
         """The largest absolute residual."""
         return max(map(abs, self.residuals))
 
+    @cached_property
+    def factor(self) -> float:
+        """By what all times are multiplied before single numbers move: how much longer the plain runs took."""
+        return plain_factor(self.runs, self.setup, self.shipped)
+
+    @property
+    def of_several_tokens(self) -> bool:
+        """Whether a run verified drafts, or was a forward of several tokens; others say nothing about speculation."""
+        return any(run.tokens > 1 for run in self.runs)
+
     @property
     def moved(self) -> dict[str, tuple[float, float]]:
-        """The numbers that have moved by 5% or more: their values before and after the calibration."""
-        found = {name: (getattr(self.shipped, name), getattr(self.costs, name)) for name in NAMES}
+        """The numbers that have moved by 5% or more, besides the factor: their values with it, and after the fit."""
+        start = in_proportion(self.shipped, self.factor)
+        found = {name: (getattr(start, name), getattr(self.costs, name)) for name in NAMES}
         return {name: (a, b) for name, (a, b) in found.items() if a > 0 and abs(math.log(b / a)) >= NOTABLE}
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence on each run with a residual above 15%."""
-        return tuple(
+        """A sentence on each run with a residual above 15%, and on packed weights that no run unpacked for drafts."""
+        packed = self.setup.target.linear_bytes < SIXTEEN_BITS and not self.of_several_tokens
+        return ((PLAIN_ONLY,) if packed else ()) + tuple(
             f"{run.name} contradicts the time model{' or another run' if len(self.runs) > 1 else ''}: after the "
             f"calibration, {1 + residual:.2f} times its measured speed is predicted. Check its figures"
             for residual, run in zip(self.residuals, self.runs, strict=True)
@@ -152,18 +167,20 @@ class CalibratedCosts(Record):
             InputError: a number is out of range, or the models and the caches do not fit into memory.
         """
         place = vars(self.setup) | {"batch": batch, "context": context, "engine": self.engine}
-        found = Latency.roofline(**place, costs=self.costs)
-        return replace(found, provenance=found.provenance.assuming(self.said, *self.warnings))
+        return self.noted(Latency.roofline(**place, costs=self.costs))
 
-    def require_for(self, inputs: RooflineInputs) -> tuple[str, ...]:
-        """Check that the costs were calibrated for the deployment of a roofline. The draft may be another one.
-
-        Returns:
-            Sentences on the calibration for the assumptions of computed times.
+    def noted(self, computed: Latency) -> Latency:
+        """Times that a roofline computed with these costs, with what is known about the calibration.
 
         Raises:
-            InputError: engine, GPU, number of GPUs, target or format differ.
+            InputError: they are of another deployment: engine, GPU, number of GPUs, target or format differ. The draft
+                may be another one.
         """
+        assert computed.inputs is not None
+        said, inputs = self._said_of(computed.inputs), replace(computed.inputs, given=self.of_several_tokens)
+        return replace(computed, provenance=computed.provenance.assuming(*said), inputs=inputs)
+
+    def _said_of(self, inputs: RooflineInputs) -> tuple[str, ...]:
         own, place = self.setup, inputs.place
         versions = "@" in self.engine and "@" in inputs.engine
         agrees = {
@@ -197,7 +214,6 @@ def calibrate(
     quant: str | None = None,
     noise: float = NOISE,
     costs: EngineCosts | None = None,
-    curves: Iterable[KernelCurve] | None = None,
 ) -> CalibratedCosts:
     """Calibrate the costs of an engine on a few measured runs of one deployment.
 
@@ -219,8 +235,6 @@ def calibrate(
         noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
             costs: 0.02 is 2%.
         costs: the costs from which the calibration starts; None is those of the engine in the shipped table.
-        curves: measured curves of kernels that the forwards follow; None uses those of `kernel_curves` for the engine,
-            or none if `costs` are given.
 
     Raises:
         InputError: there is no run, a run names another deployment, is impossible on these GPUs, does not fit into
@@ -249,9 +263,7 @@ def calibrate(
     first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)), quant)
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), drafting or usual
-    if curves is None:
-        curves = kernel_curves(engine) if costs is None else ()
-    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place, tuple(curves)), spreads(engine)
+    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place), spreads(engine)
     shipped = EngineCosts.of(engine) if costs is None else costs
     assumed = setup.require_named(known, engine)
     for run in known:
@@ -272,9 +284,10 @@ def calibrate(
 def fitted(
     runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float], noise: float
 ) -> EngineCosts:
-    """The costs that explain `runs` best, starting from `costs`."""
+    """The costs that explain `runs` best, starting from `costs` with the factor of the plain runs."""
     from scipy.optimize import least_squares
 
+    costs = in_proportion(costs, plain_factor(runs, setup, costs))
     names = _of_influence(runs, setup, costs, spreads)
     if not names:
         return costs
@@ -293,6 +306,21 @@ def fitted(
         close = dict.fromkeys(("xtol", "ftol", "gtol"), CLOSE)
         x = least_squares(residuals, x, bounds=bounds, loss="soft_l1", max_nfev=STEPS, args=(width,), **close).x
     return _moved(costs, spreads, names, x)
+
+
+def plain_factor(runs: Iterable[Run], setup: TimedSetup, costs: EngineCosts) -> float:
+    """The geometric mean of measured over predicted seconds of the runs of one token; 1 without one."""
+    factors = [math.log(run.seconds / setup.seconds(run, costs)) for run in runs if run.tokens == 1]
+    return math.exp(sum(factors) / max(1, len(factors)))
+
+
+def in_proportion(costs: EngineCosts, factor: float) -> EngineCosts:
+    """The costs with which all times are `factor` times as long, so that no ratio of times changes.
+
+    A lone plain run does not tell why it is slower than predicted. So it says nothing about speculation.
+    """
+    slower = {name: factor for name in NAMES if name.endswith("_seconds")}
+    return _scaled(costs, slower | dict.fromkeys(RATES, 1 / factor))
 
 
 def _of_influence(

@@ -10,13 +10,17 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
+from spectheory.hardware.gpus import CUDA
 from spectheory.hardware.model_config import ModelConfig
 
+PACKED, EVERY = "4-bit kernels", "all classes"
 
-def deployment_class(engine: str, target: ModelConfig, gpus: int, batch: int, *, plain: bool = False) -> str:
+
+def deployment_class(
+    engine: str, target: ModelConfig, gpus: int, batch: int, *, plain: bool = False, backend: str = CUDA
+) -> str:
     """The class of a deployment, by its engine, its target's formats and experts, its GPUs and its batch.
 
     Args:
@@ -25,23 +29,27 @@ def deployment_class(engine: str, target: ModelConfig, gpus: int, batch: int, *,
         gpus: the number of GPUs that share the target.
         batch: the number of sequences that run together.
         plain: whether only plain decoding is judged; several requests of it on one GPU are a class of their own.
+        backend: whose kernels run, see `Gpu`. Kernels that unpack weights were judged with CUDA only.
 
     >>> from spectheory.hardware.models import model
     >>> deployment_class("vllm", model("llama-3.1-8b"), gpus=1, batch=16)
     'dense, batch 2 to 64'
     """
+    packed = target.linear_bytes < 0.8
+    if packed and backend != CUDA:
+        return f"{PACKED} on {backend}"
     if split(engine)[0] in ("hf", *ON_TRANSFORMERS):
         return "Hugging Face eager"
     if gpus > 1:
         return "several GPUs"
     if plain and batch > 1:
         return "plain steps in serving"
-    if target.linear_bytes < 0.8:
-        return "4-bit kernels"
+    if packed:
+        return PACKED
     if target.shape.moe_layers:
         return "MoE, one GPU"
     if target.linear_bytes < 2 or batch > 64:
-        return "other"
+        return "other formats or batches"
     return "dense 16-bit, one request" if batch == 1 else "dense, batch 2 to 64"
 
 
@@ -50,12 +58,11 @@ class LogErrors:
     """Sizes of the errors of several predictions: of |log(predicted / measured)|.
 
     Attributes:
-        median, most: the median, and the 80% quantile.
+        most: the size that an error of another source exceeds in one case of five, by the errors of these sources.
         rows, sources: the number of judged measurements, and of the sources that published them.
         batches: the batch sizes of the judged measurements, increasing.
     """
 
-    median: float
     most: float
     rows: int
     sources: int
@@ -68,37 +75,44 @@ class LogErrors:
 
 @dataclass(frozen=True)
 class ClassErrors:
-    """How far predictions of a class were off: of speedups, and of the seconds of plain steps; None if none was judged.
+    """How far predicted speedups of a class were off; None if none was judged.
 
     Attributes:
         name: the class, see `deployment_class`.
-        engines: the engines of the judged speedups; those of the plain steps if no speedup was judged.
+        engines: the engines of the judged speedups.
         calibrated: whether each deployment was calibrated on its own runs before.
     """
 
     name: str
     speedup: LogErrors | None
-    plain: LogErrors | None
     engines: tuple[str, ...]
     calibrated: bool = False
 
+    @property
+    def assumed(self) -> LogErrors | None:
+        """The errors of the class, else of all classes; None for kernels that were judged on another backend only."""
+        if self.speedup is not None or self.name.startswith(f"{PACKED} on "):
+            return self.speedup
+        return ClassErrors.of(EVERY, calibrated=self.calibrated).speedup
+
     @classmethod
     def of(cls, name: str, *, calibrated: bool = False) -> ClassErrors:
-        """The errors of a class in the shipped table; both are None if the table does not have the class."""
-        return _shipped().get((name, calibrated), cls(name, None, None, (), calibrated))
+        """The errors of a class in the shipped table; None if the table does not have the class."""
+        return _shipped().get((name, calibrated), cls(name, None, (), calibrated))
 
 
 def classes_parsed(text: str) -> dict[tuple[str, bool], ClassErrors]:
     """The errors in the text of a table, by the name of the class and whether deployments were calibrated."""
-    rows = []
-    for row in json.loads(text)["classes"]:
-        speedup, plain = (_log_errors(row[what]) for what in ("speedup", "plain"))
-        rows.append(ClassErrors(row["name"], speedup, plain, tuple(row["engines"]), row["calibrated"]))
+    rows = [
+        ClassErrors(
+            row["name"],
+            LogErrors(**row["speedup"] | {"batches": tuple(row["speedup"]["batches"])}),
+            tuple(row["engines"]),
+            row["calibrated"],
+        )
+        for row in json.loads(text)["classes"]
+    ]
     return {(row.name, row.calibrated): row for row in rows}
-
-
-def _log_errors(row: dict[str, Any] | None) -> LogErrors | None:
-    return None if row is None else LogErrors(**row | {"batches": tuple(row["batches"])})
 
 
 @cache

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-import numpy as np
-
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins
-from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.model_config import ModelConfig
 
 ANY = "*"
@@ -52,7 +49,6 @@ class Overheads:
     plain_overhead_seconds: float
     overhead_seconds: float
     level_overhead_seconds: float
-    tree_mask_seconds: float
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,8 @@ class EngineCosts:
         sequence_seconds: time of each sequence in a step outside the forward: scheduling, sampling, detokenising. It is
             for the 128,256 tokens of Llama 3 and grows in proportion to the vocabulary.
         spec_step_seconds, spec_sequence_seconds: what a speculative step adds to the two before.
+        spec_shared_seconds: what it adds besides if several GPUs share each layer.
         level_seconds: overhead of a drafted level outside the draft's forward.
-        tree_mask_seconds: what each drafted node adds if a tree is verified, not a chain.
 
     >>> EngineCosts.of("vllm").memory_share
     0.9
@@ -116,8 +112,8 @@ class EngineCosts:
     sequence_seconds: float
     spec_step_seconds: float
     spec_sequence_seconds: float
+    spec_shared_seconds: float
     level_seconds: float
-    tree_mask_seconds: float
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -138,18 +134,18 @@ class EngineCosts:
         require_known(engine)
         return _costs(engine)
 
-    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int) -> Overheads:
-        """The times outside the forwards of `batch` sequences.
+    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int, shared: bool = False) -> Overheads:
+        """The times outside the forwards of `batch` sequences; `shared` is whether several GPUs share each layer.
 
         `draft` None is n-gram or suffix lookup, whose levels cost nothing.
         """
+        cycle = self.spec_step_seconds + shared * self.spec_shared_seconds
         sequences = batch * self.sequence_seconds * (target.vocabulary or VOCABULARY) / VOCABULARY
         plain = self.step_seconds + sequences
         return Overheads(
             plain_overhead_seconds=plain,
-            overhead_seconds=plain + self.spec_step_seconds + batch * self.spec_sequence_seconds,
+            overhead_seconds=plain + cycle + batch * self.spec_sequence_seconds,
             level_overhead_seconds=0.0 if draft is None else self.level_seconds,
-            tree_mask_seconds=batch * self.tree_mask_seconds,
         )
 
 
@@ -249,16 +245,15 @@ def shipped_rows() -> tuple[CostRow, ...]:
 
 def origin(engine: str) -> str:
     """A sentence on where the costs of `engine` come from, for the assumptions of a plan."""
-    rows, (name, _) = chosen(shipped_rows(), engine), split(engine)
-    own = [row for row in rows.values() if row.engines != ANY]
-    fitted = [row for row in rows.values() if row.source.startswith(FITTED)]
-    listed = [row.source.removeprefix(FITTED).rpartition(" (")[0] for row in fitted]
-    sources = dict.fromkeys(source for sources in listed for source in sources.split("; "))
-    known = "" if own else f" (no costs of {name} are known: those of any engine are used)"
-    others = f"; the other {len(rows) - len(fitted)} are priors" if len(fitted) < len(rows) else ""
-    named = f"{len(sources)} sources (see engine_costs.csv)"
-    numbers = f"{len(fitted)} of {len(rows)} numbers are fitted to {named}{others}" if fitted else "priors"
-    return f"the engine has the costs of {engine}{known}: {numbers}"
+    rows = chosen(shipped_rows(), engine).values()
+    fitted = [row.source.removeprefix(FITTED) for row in rows if row.source.startswith(FITTED)]
+    sources = {source for listed in fitted for source in listed.rpartition(" (")[0].split("; ")}
+    own = any(row.engines != ANY for row in rows)
+    known = "" if own else f" (no costs of {split(engine)[0]} are known: those of any engine are used)"
+    return (
+        f"the engine has the costs of {engine}{known}: {len(fitted)} of {len(rows)} numbers are fitted to "
+        f"{len(sources)} sources (see engine_costs.csv); the other {len(rows) - len(fitted)} are priors"
+    )
 
 
 @cache
@@ -269,76 +264,3 @@ def _costs(engine: str) -> EngineCosts:
 def usual_parallel(engine: str) -> Parallel:
     """How an engine shares a model among several GPUs by default."""
     return "layers" if split(engine)[0] in SPLIT_BY_LAYERS else "tensor"
-
-
-@dataclass(frozen=True)
-class KernelCurve:
-    """How the seconds of a forward grow with its tokens, as measured for a format of weights on a GPU.
-
-    A curve was measured with one dense model and a short context. It serves for other dense models in the same format,
-    on the same GPU and in the same engine: kernels for packed weights differ between all of these. Where there is no
-    curve, the shares of `EngineCosts` serve.
-
-    Attributes:
-        engine: the engine, without a version.
-        weight_format: the format of the weights, as in `ModelConfig`.
-        gpu: the key of the GPU.
-        tokens: increasing numbers of tokens in a forward; the first is 1.
-        ratios: T(n) / T(1), the seconds of a forward of n tokens over those of one token, for each of them.
-        source: the published measurement.
-    """
-
-    engine: str
-    weight_format: str
-    gpu: str
-    tokens: tuple[int, ...]
-    ratios: tuple[float, ...]
-    source: str
-
-    @property
-    def name(self) -> str:
-        """What was measured, such as `q4_0 on rtx3090 in llama.cpp`."""
-        return f"{self.weight_format} on {self.gpu} in {self.engine}"
-
-    def at(self, tokens: np.ndarray) -> np.ndarray:
-        """T(n) / T(1) for an array of numbers of tokens, float64.
-
-        It is linear between the measured numbers, and constant after the last one.
-        """
-        return np.interp(tokens, self.tokens, self.ratios)
-
-    def holds(self, model: ModelConfig, gpu: Gpu) -> bool:
-        """Whether the curve holds for a model on a GPU. Experts have other kernels, so it holds for dense models."""
-        return (self.weight_format, self.gpu) == (model.weight_format, gpu.name) and not model.shape.moe_layers
-
-
-def kernel_curves(engine: str, *, without: Container[str] = ()) -> tuple[KernelCurve, ...]:
-    """The curves of the shipped table, `data/kernel_curves.csv`, for an engine. A version is not looked at.
-
-    Args:
-        engine: the engine, such as `llama.cpp`.
-        without: sources whose curves are left out, so that a prediction of a source does not rest on the source itself.
-
-    >>> [curve.source for curve in kernel_curves("llama.cpp") if curve.weight_format == "q4_0"]
-    ['llama.cpp PR 15802']
-    >>> kernel_curves("vllm@0.11")
-    ()
-
-    Raises:
-        InputError: the engine is not a name.
-    """
-    name = split(engine)[0]
-    return tuple(curve for curve in _shipped_curves() if curve.engine == name and curve.source not in without)
-
-
-@cache
-def _shipped_curves() -> tuple[KernelCurve, ...]:
-    points: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
-    text = (files("spectheory") / "data" / "kernel_curves.csv").read_text(encoding="utf-8")
-    for line in csv.DictReader(text.splitlines()):
-        key = line["engine"], line["weight_format"], line["gpu"], line["source"]
-        points.setdefault(key, []).append((int(line["tokens"]), float(line["ratio"])))
-    return tuple(
-        KernelCurve(engine, weights, gpu, tuple(n for n, _ in found), tuple(ratio for _, ratio in found), source)
-        for (engine, weights, gpu, source), found in points.items()
-    )

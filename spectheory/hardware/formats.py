@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from spectheory.core.errors import InputError, unknown
@@ -39,10 +39,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Formats:
-    """Mean bytes per parameter by use, bytes of a number in the KV cache, and the arithmetic of the multiplications.
-
-    `weight_format` is the name of the format of most matrices, such as `q4_0`; empty if a config.json states it.
-    """
+    """Mean bytes per parameter by use, bytes of a number in the KV cache, and the arithmetic of the multiplications."""
 
     linear_bytes: float
     expert_bytes: float
@@ -50,7 +47,6 @@ class Formats:
     lookup_bytes: float
     kv_bytes_per_value: float
     arithmetic: Arithmetic
-    weight_format: str = ""
 
 
 Rule = Callable[[Weights], Packing | None]
@@ -90,6 +86,29 @@ BYTES_PER_WEIGHT = {
     "Q6_K": 210 / 256,
 }
 """Bytes of a weight by the name of its type in llama.cpp. Source: ggml, src/ggml-common.h, the structures of blocks."""
+BITS = {
+    "iq1_s": 2.0042,
+    "iq1_m": 2.1460,
+    "iq2_xxs": 2.3824,
+    "iq2_xs": 2.5882,
+    "iq2_s": 2.7403,
+    "iq2_m": 2.9294,
+    "iq3_xxs": 3.2548,
+    "iq3_xs": 3.4977,
+    "iq3_s": 3.6606,
+    "iq3_m": 3.7628,
+    "iq4_xs": 4.4597,
+    "iq4_nl": 4.6818,
+    "q2_k_s": 2.9697,
+    "q2_k": 3.1593,
+    "q3_k_s": 3.6429,
+    "q3_k_m": 3.9960,
+    "q3_k_l": 4.2979,
+    "q4_k_s": 4.6672,
+    "q5_k_s": 5.5704,
+}
+"""Mean bits of all weights of Llama-3.1-8B in formats of llama.cpp that mix types in other ways. Source: llama.cpp,
+tools/quantize/README.md at 311c2c9f; it lacks `q3_k_m`, which is the sum of the types in src/llama-quant.cpp."""
 _LLAMA_CPP = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k_m", "q5_k_m", "q6_k")
 _KV_BYTES = {
     "bf16": 2.0,
@@ -126,7 +145,7 @@ def formats_of(design: Design, rule: Rule, size: float, kv_bytes_per_value: floa
     return Formats(mean("matrix"), mean("expert"), other, mean("lookup"), kv_bytes_per_value, arithmetic)
 
 
-QUANTISATIONS = (*_PLAIN, *PACKINGS, *_LLAMA_CPP)
+QUANTISATIONS = (*_PLAIN, *PACKINGS, *BITS, *_LLAMA_CPP)
 """The names that `named_formats` knows."""
 
 
@@ -146,7 +165,8 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
 
     Embeddings, routers and norms stay in 16 bits. The output head does too, except in `nvfp4-lm-head`, in the formats
     of llama.cpp, which store it with 6 bits (with 8 in `q8_0`), pack the embeddings, and mix types as `llama-quantize`
-    does, and in the ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights.
+    does, and in the ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights. In
+    formats of `BITS`, every weight has the mean bits.
 
     Raises:
         InputError: there is no such quantisation; the message lists similar names.
@@ -154,19 +174,16 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
     name = name.lower()
     if name in _PLAIN:
         size = _PLAIN[name]
-        arithmetic, known = "fp32" if size == 4 else "bf16", name.replace("fp", "f")
-        return Formats(size, size, size, size, kv_bytes_per_value, arithmetic, known)
+        return Formats(size, size, size, size, kv_bytes_per_value, "fp32" if size == 4 else "bf16")
     if name in _LLAMA_CPP:
-        found = formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
-        return replace(found, weight_format=name.removesuffix("_m"))  # the type of most matrices
-    packing = PACKINGS.get(name)
+        return formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
+    packing = Packing(BITS[name]) if name in BITS else PACKINGS.get(name)
     if packing is None:
         raise InputError(unknown("quantisation", name, QUANTISATIONS))
     packed = ["matrix", "expert"]
-    packed += ["head", "borrowed"] if name == "nvfp4-lm-head" or name in _MLX else []
-    packed += ["lookup"] if name in _MLX else []
-    found = formats_of(design, lambda one: packing if one.use in packed else None, 2.0, kv_bytes_per_value)
-    return replace(found, weight_format=name)
+    packed += ["head", "borrowed"] if name == "nvfp4-lm-head" or name in (*_MLX, *BITS) else []
+    packed += ["lookup"] if name in (*_MLX, *BITS) else []
+    return formats_of(design, lambda one: packing if one.use in packed else None, 2.0, kv_bytes_per_value)
 
 
 def _llama_cpp(design: Design, name: str) -> Rule:
@@ -175,8 +192,8 @@ def _llama_cpp(design: Design, name: str) -> Rule:
     Of the value and down projections, `_m` stores half in Q6_K: those of the first, of the last and of every third
     other layer. Source: llama.cpp, src/llama-quant.cpp, llama_tensor_get_type.
     """
-    mixed, usual, mean = name.endswith("_m"), name.removesuffix("_m").upper(), design.mean_bytes.get(name)
-    if mixed and mean is None and not any(one.name for one in design.weights):
+    mixed, usual = name.endswith("_m"), name.removesuffix("_m").upper()
+    if mixed and not any(one.name for one in design.weights):
         raise InputError(
             f"{name} mixes types, and the matrices of {design.fields.where} are not known: give a format such as q4_0"
         )
@@ -188,9 +205,7 @@ def _llama_cpp(design: Design, name: str) -> Rule:
         if one.use not in ("matrix", "expert", "lookup"):
             return None
         size = BYTES_PER_WEIGHT[usual]
-        if mixed and one.use != "lookup" and mean is not None:
-            size = mean
-        elif mixed and one.name:
+        if mixed and one.name:
             other = "Q5_K" if large and one.name == "v_proj" else usual
             size = (BYTES_PER_WEIGHT["Q6_K"] + BYTES_PER_WEIGHT[other]) / 2
         return Packing(8 * size)
@@ -226,7 +241,7 @@ def config_formats(design: Design) -> Formats:
             f"{where}: quantization_config of {method!r:.40} is not known ({error!r:.80}): remove it from the config "
             "and name the format of the weights, such as fp8 or awq"
         ) from error
-    uses = ("expert",) if method == "mxfp4" else ("matrix", "expert")
+    uses = ("expert",) if method == "mxfp4" or "self_attn" in str(config.get("ignore")) else ("matrix", "expert")
     return formats_of(design, lambda one: packing if one.use in uses else None, size, kv_bytes)
 
 

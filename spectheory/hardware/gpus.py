@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import csv
+import json
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 from spectheory.core.errors import InputError, unknown
+from spectheory.core.files import read_text
 
 DRIVER_NAMES = {
     "NVIDIA H100 80GB HBM3": "h100_sxm",
@@ -21,6 +27,13 @@ DRIVER_NAMES = {
     "NVIDIA B300 SXM6 AC": "b300",
 }
 """Keys of the table by the name that the driver reports, for GPUs whose driver name differs from the maker's name."""
+CUDA = "CUDA"
+BACKENDS = {"nvidia": CUDA, "amd": "ROCm", "apple": "Metal"}
+"""The software whose kernels run on the GPUs of a maker."""
+OTHER_KERNELS = ("pascal", "volta")
+"""Architectures of NVIDIA on which other kernels unpack weights, for lack of units for integers."""
+NEEDED = ("mem_gb", "mem_bw_gb_s", "bf16_dense_tflops")
+"""The columns that a file must have."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,7 @@ class Gpu:
         fp4_flops_per_second: dense peak in fp4; None if the GPU has no fp4 units.
         link: what connects the GPU to others, such as `NVLink 4`; empty if that is unknown.
         link_bytes_per_second: bandwidth of this link in one direction; None if that is unknown.
+        backend: whose kernels run: `CUDA`, `ROCm`, `Metal`, or an architecture of NVIDIA with other kernels.
     """
 
     name: str
@@ -52,6 +66,7 @@ class Gpu:
     fp4_flops_per_second: float | None = None
     link: str = ""
     link_bytes_per_second: float | None = None
+    backend: str = CUDA
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -63,14 +78,17 @@ class Gpu:
 def gpu(name: str | Gpu) -> Gpu:
     """The GPU with this key, full name or driver name, in any case and with or without spaces, hyphens and underscores.
 
-    A `Gpu` of your own is returned unchanged.
+    A `Gpu` of your own is returned unchanged. A name that ends in .csv or .json is a file with one GPU: a row, or an
+    object, with columns of `data/gpus.csv`.
 
     >>> gpu("h100_sxm").bandwidth_bytes_per_second
     3350000000000.0
 
     Raises:
-        InputError: there is no such GPU; the message lists similar names.
+        InputError: there is no such GPU; the message lists similar names. Or the file lacks a column that is needed.
     """
+    if isinstance(name, str) and name.endswith((".csv", ".json")):
+        return _gpu_in(Path(name))
     if isinstance(name, Gpu):
         return name
     if not isinstance(name, str):
@@ -106,10 +124,26 @@ def _table() -> dict[str, Gpu]:
     return {row["key"]: _gpu(row) for row in csv.DictReader(text.splitlines())}
 
 
-def _gpu(row: dict[str, str]) -> Gpu:
+def _gpu_in(file: Path) -> Gpu:
+    """The GPU in a file of one row or object."""
+    text = read_text(file)
+    try:
+        (row,) = [json.loads(text)] if file.suffix == ".json" else csv.DictReader(text.splitlines())
+        return _gpu({"key": file.stem, "name": file.stem, "primary_source": str(file)} | row)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{file} must have one GPU with {', '.join(NEEDED)} as numbers, and other columns of data/gpus.csv as far "
+            f"as you know them ({error!r:.60})"
+        ) from error
+
+
+def _gpu(row: Mapping[str, Any]) -> Gpu:
+    row = defaultdict(str, row)
+
     def rate(column: str, unit: float = 1e12) -> float | None:
         return float(row[column]) * unit if row[column] else None
 
+    arch = row["arch"]
     return Gpu(
         name=row["key"],
         full_name=row["name"],
@@ -122,4 +156,9 @@ def _gpu(row: dict[str, str]) -> Gpu:
         fp4_flops_per_second=rate("fp4_dense_tflops"),
         link=row["link"],
         link_bytes_per_second=rate("link_gb_s", 1e9),
+        backend=CUDA
+        if not row["vendor"]
+        else arch.capitalize()
+        if arch in OTHER_KERNELS
+        else BACKENDS.get(row["vendor"], row["vendor"]),
     )

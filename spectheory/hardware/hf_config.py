@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from spectheory.core.checks import check_whole
@@ -16,6 +16,8 @@ Use = Literal["matrix", "other", "head", "lookup", "expert", "expert other", "bo
 other weights of one routed expert. `borrowed`: the output head of the target, which a draft head reads."""
 LARGEST = 10**9
 """The largest number that is accepted in a config; it is above every number in a real config."""
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+"""The types of attention of a layer, as configs name them."""
 MOST_LAYERS = 10_000
 """The largest number of layers that is accepted; it is above the number in every real config."""
 
@@ -124,6 +126,7 @@ class Family:
         latent: whether the attention is multi-head latent attention.
         experts: whether layers can have routed experts.
         shared: whether layers with routed experts have `n_shared_experts` shared ones.
+        gated: whether the queries have a gate of their size (Qwen3-Next, Qwen3.5).
         router_bias: whether the router has a bias for each expert.
     """
 
@@ -138,9 +141,11 @@ class Family:
     experts: bool = False
     shared: bool = False
     router_bias: bool = False
+    gated: bool = False
 
 
 _MISTRAL = Family(full_every=0)
+_HYBRID = Family(qk_norm=True, experts=True, gated=True)
 _DEEPSEEK = Family(latent=True, experts=True, shared=True, router_bias=True)
 FAMILIES = {
     "llama": Family(),
@@ -150,6 +155,8 @@ FAMILIES = {
     "qwen2": Family(bias=True, out_bias=False),
     "qwen3": Family(qk_norm=True),
     "qwen3_moe": Family(qk_norm=True, experts=True),
+    "qwen3_next": _HYBRID,
+    "qwen3_5_text": _HYBRID,
     "gemma2": Family(norms=4, tied=True, full_every=2),
     "gemma3_text": Family(norms=4, qk_norm=True, tied=True, full_every=6),
     "gpt_oss": Family(bias=True, mlp_bias=True, full_every=2, experts=True, router_bias=True),
@@ -165,7 +172,11 @@ SAME_AS = {
     "qwen2_5_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_text",
+    "qwen3_5_moe_text": "qwen3_5_text",
     "kimi_k2": "deepseek_v3",
+    "deepseek_v32": "deepseek_v3",
     "glm4_moe_lite": "deepseek_v3",
 }
 """Names of model types whose language model has the parameters of another model type."""
@@ -268,15 +279,11 @@ class Fields:
 
 @dataclass(frozen=True)
 class Design:
-    """A model or draft head as its config describes it: all its weights, and what a forward reads of them.
-
-    `mean_bytes` are bytes per parameter of the matrices in formats that mix types by layer, if the layers are unknown.
-    """
+    """A model or draft head as its config describes it: all its weights, and what a forward reads of them."""
 
     fields: Fields
     weights: tuple[Weights, ...]
     shape: Shape
-    mean_bytes: Mapping[str, float] = field(default_factory=dict)
 
 
 def design_of(fields: Fields, kind: str | None) -> Design:
@@ -290,7 +297,7 @@ def design_of(fields: Fields, kind: str | None) -> Design:
         return _stated_design(fields, sizes)
     hidden = fields.number("hidden_size")
     layers = [] if kind == "medusa" else _layers(fields)
-    body = [one for _, sparse in layers for one in _layer(fields, sparse, hidden)]
+    body = [one for kind, sparse in layers for one in _layer(fields, kind, sparse, hidden)]
     if kind is None:
         return Design(fields, *_summed(fields, layers, [*body, *_ends(fields, hidden)]))
     weights, found = _summed(fields, layers, [*body[kind == "eagle1" :], *_HEADS[kind](fields, hidden)])
@@ -307,14 +314,12 @@ def prediction_of(fields: Fields) -> Design | None:
     Source: DeepSeek-V3 technical report, section 2.2.
     """
     if isinstance(fields.values.get("sizes"), Mapping):
-        module = fields.values.get("prediction_sizes")
-        return None if module is None else _stated_design(fields, module)
+        return None
     if fields.number("num_nextn_predict_layers", "mtp_num_hidden_layers", default=0, least=0) == 0:
         return None
-    hidden, layers = fields.number("hidden_size"), _layers(fields)
-    sparse, fused = layers[-1][1], Weights("other", hidden, 2 * hidden)
-    weights = [*_layer(fields, sparse, hidden), fused, Weights("other", 3 * hidden), _borrowed(fields, hidden)]
-    return Design(fields, *_summed(fields, [(False, sparse)], weights))
+    hidden, last = fields.number("hidden_size"), (FULL, _layers(fields)[-1][1])
+    fused = [Weights("other", hidden, 2 * hidden), Weights("other", 3 * hidden), _borrowed(fields, hidden)]
+    return Design(fields, *_summed(fields, [last], [*_layer(fields, *last, hidden), *fused]))
 
 
 def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
@@ -350,7 +355,7 @@ def _stated_design(fields: Fields, sizes: Mapping[str, Any]) -> Design:
         raise InputError(
             f"{own.where} must have layers, kv_bytes_per_token or caches, and parameters or weights ({error!r:.80})"
         ) from error
-    return Design(fields, tuple(weights), shape, sizes.get("mean_bytes", {}))
+    return Design(fields, tuple(weights), shape)
 
 
 def totals_of(counts: Counter[Use], sparse: int) -> dict[str, Any]:
@@ -366,7 +371,7 @@ def totals_of(counts: Counter[Use], sparse: int) -> dict[str, Any]:
 
 
 def _summed(
-    fields: Fields, layers: Sequence[tuple[bool, bool]], weights: Iterable[Weights]
+    fields: Fields, layers: Sequence[tuple[str, bool]], weights: Iterable[Weights]
 ) -> tuple[tuple[Weights, ...], Shape]:
     """The weights, and their sums with what the layers cache."""
     counts: Counter[Use] = Counter()
@@ -384,25 +389,32 @@ def _summed(
         experts=experts,
         experts_per_token=taken,
         latent=latent,
+        **_state(fields, sum(kind == LINEAR for kind, _ in layers)),
         **totals_of(counts, sparse),
     )
     return known, shape
 
 
-def _layers(fields: Fields) -> list[tuple[bool, bool]]:
-    """For each decoder layer, whether it attends to a window only, and whether it has experts."""
+def _layers(fields: Fields) -> list[tuple[str, bool]]:
+    """For each decoder layer, its type of attention, and whether it has experts."""
     layers = fields.number("num_hidden_layers")
     check_whole(f"{fields.where}: num_hidden_layers", layers, 1, most=MOST_LAYERS)
-    return list(zip(_windowed(fields, layers), _sparse(fields, layers), strict=True))
+    return list(zip(_attentions(fields, layers), _sparse(fields, layers), strict=True))
+
+
+def _attentions(fields: Fields, layers: int) -> Sequence[str]:
+    types = fields.listed("layer_types", layers)
+    if types is not None:
+        if other := next((name for name in types if name not in (FULL, SLIDING, LINEAR)), None):
+            raise InputError(f"{fields.where}: {unknown('layer type', str(other), (FULL, SLIDING, LINEAR))}")
+        return types
+    if fields.family.gated:
+        every = fields.number("full_attention_interval", default=4)
+        return [LINEAR if (index + 1) % every else FULL for index in range(layers)]
+    return [SLIDING if windowed else FULL for windowed in _windowed(fields, layers)]
 
 
 def _windowed(fields: Fields, layers: int) -> Sequence[bool]:
-    types = fields.listed("layer_types", layers)
-    if types is not None:
-        known = ("full_attention", "sliding_attention")
-        if other := next((name for name in types if name not in known), None):
-            raise InputError(f"{fields.where}: {unknown('layer type', str(other), known)}")
-        return [name == "sliding_attention" for name in types]
     if fields.values.get("sliding_window") is None:
         return [False] * layers
     if str(fields.values.get("model_type")).startswith("qwen"):
@@ -424,9 +436,9 @@ def _sparse(fields: Fields, layers: int) -> Sequence[bool]:
     return [(index + 1) % step == 0 and index not in excepted for index in range(layers)]
 
 
-def _caches(fields: Fields, layers: Iterable[tuple[bool, bool]]) -> tuple[Cache, ...]:
+def _caches(fields: Fields, layers: Iterable[tuple[str, bool]]) -> tuple[Cache, ...]:
     """What the layers cache, by kind of layer."""
-    kinds = Counter(windowed for windowed, _ in layers)
+    kinds = Counter(kind for kind, _ in layers if kind != LINEAR)
     if not kinds:
         return ()
     if fields.family.latent:
@@ -435,13 +447,44 @@ def _caches(fields: Fields, layers: Iterable[tuple[bool, bool]]) -> tuple[Cache,
     else:
         heads, kv_heads, size = fields.heads()
         values, flops = 2 * kv_heads * size, 4 * heads * size
-    window = fields.number("sliding_window") if kinds[True] else None
-    return tuple(Cache(count, values, flops, window if windowed else None) for windowed, count in kinds.items())
+    window = fields.number("sliding_window") if kinds[SLIDING] else None
+    return tuple(Cache(count, values, flops, window if kind == SLIDING else None) for kind, count in kinds.items())
 
 
-def _layer(fields: Fields, sparse: bool, hidden: int) -> list[Weights]:
+def _linear_sizes(fields: Fields) -> tuple[int, int, int, int]:
+    """Of a layer with linear attention: value heads, the size of a key head, and the sizes of all keys and values."""
+    heads, size = fields.number("linear_num_value_heads"), fields.number("linear_key_head_dim")
+    return heads, size, fields.number("linear_num_key_heads") * size, heads * fields.number("linear_value_head_dim")
+
+
+def _state(fields: Fields, layers: int) -> dict[str, int]:
+    """The states of layers with gated delta rules: a matrix a head in 32 bits, and the last tokens of a convolution.
+
+    A token decays the matrix, reads it, and adds a product of two vectors: 7 operations for each number. Source:
+    transformers, models/qwen3_next/modeling_qwen3_next.py, torch_recurrent_gated_delta_rule.
+    """
+    if not layers:
+        return {}
+    _, size, keys, values = _linear_sizes(fields)
+    kept = 2 * (2 * keys + values) * (fields.number("linear_conv_kernel_dim", default=4) - 1)
+    return {"state_bytes": layers * (4 * size * values + kept), "state_flops": layers * 7 * size * values}
+
+
+def _linear(fields: Fields, hidden: int) -> list[Weights]:
+    """Gated delta rules: queries, keys, values and gates, a convolution, and an output."""
+    heads, _, keys, values = _linear_sizes(fields)
+    kernel = fields.number("linear_conv_kernel_dim", default=4)
+    return [
+        Weights("matrix", 2 * keys + 2 * values, hidden),
+        Weights("matrix", 2 * heads, hidden),
+        Weights("matrix", hidden, values),
+        Weights("other", (2 * keys + values) * kernel + 2 * heads + values // heads),
+    ]
+
+
+def _layer(fields: Fields, kind: str, sparse: bool, hidden: int) -> list[Weights]:
     """The weights of one decoder layer; the first of them are its norms."""
-    attention = (_latent if fields.family.latent else _attention)(fields, hidden)
+    attention = (_linear if kind == LINEAR else _latent if fields.family.latent else _attention)(fields, hidden)
     mlp = _routed(fields, hidden) if sparse else _mlp(fields, hidden, fields.number("intermediate_size"))
     return [Weights("other", fields.family.norms * hidden), *attention, *mlp]
 
@@ -452,7 +495,7 @@ def _attention(fields: Fields, hidden: int) -> list[Weights]:
     sinks = heads if fields.values.get("model_type") == "gpt_oss" else 0
     norms = 2 * size * (family.qk_norm and fields.flag("use_qk_norm", True))
     return [
-        Weights("matrix", heads * size, hidden),
+        Weights("matrix", (1 + family.gated) * heads * size, hidden),
         Weights("matrix", kv_heads * size, hidden),
         Weights("matrix", kv_heads * size, hidden, "v_proj"),
         Weights("matrix", hidden, heads * size),
@@ -500,8 +543,10 @@ def _routed(fields: Fields, hidden: int) -> list[Weights]:
     width = fields.number("moe_intermediate_size", "intermediate_size")
     expert = _mlp(fields, hidden, width, routed=True)
     router = Weights("other", _experts(fields)[0], hidden + fields.family.router_bias)
-    count = fields.number("n_shared_experts", default=0, least=0) if fields.family.shared else 0
-    return [*expert, router, *(_mlp(fields, hidden, count * width) if count else [])]
+    shared = width * fields.number("n_shared_experts", default=0, least=0) if fields.family.shared else 0
+    if fields.family.gated and (shared := fields.number("shared_expert_intermediate_size", default=0, least=0)):
+        expert.append(Weights("other", hidden))
+    return [*expert, router, *(_mlp(fields, hidden, shared) if shared else [])]
 
 
 def _ends(fields: Fields, hidden: int) -> list[Weights]:

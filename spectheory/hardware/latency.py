@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -16,9 +16,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.engine_costs import (
     DEFAULT_ENGINE,
     EngineCosts,
-    KernelCurve,
     Parallel,
-    kernel_curves,
     usual_parallel,
 )
 from spectheory.hardware.gpus import Gpu
@@ -143,7 +141,6 @@ class Latency(Record):
         costs: EngineCosts | None = None,
         parallel: Parallel | None = None,
         drafting: Drafting | None = None,
-        curves: Sequence[KernelCurve] | None = None,
         quant: str | None = None,
         kv_dtype: str | None = None,
     ) -> Self:
@@ -167,8 +164,6 @@ class Latency(Record):
                 and `llama.cpp`, otherwise `tensor`.
             drafting: whether the draft runs once for each drafted level, or once for all of them; None is usual for the
                 draft, see `ModelConfig.drafts_at_once`.
-            curves: measured curves of kernels; None uses those of `kernel_curves` for the engine, with which the
-                shipped costs were fitted, or none if `costs` are given.
             quant: format of the target's weights, such as `fp8` or `q4_k_m`; None keeps the one of the config.
             kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
 
@@ -182,8 +177,6 @@ class Latency(Record):
             context = DEFAULT_CONTEXT if lengths is None else round(prompt + answer / 2)
         first, second = pair_of(target, draft, context, quant, kv_dtype)
         card, models = gpu_of(gpu), [first] if second is None else [first, second]
-        if curves is None:
-            curves = () if given else kernel_curves(engine)
         place = Roofline(
             card,
             gpus,
@@ -192,15 +185,13 @@ class Latency(Record):
             EngineCosts.of(engine) if costs is None else costs,
             usual_parallel(engine) if parallel is None else parallel,
             batch * prompt / answer,
-            tuple(curve for curve in curves if any(curve.holds(one, card) for one in models)) if curves else (),
         )
         place.require_memory(first, second)
         plain = [replace(one, design=None, prediction=None) for one in models]
         inputs = RooflineInputs(place, plain[0], plain[1] if second else None, engine, given)
         if drafting is None:
             drafting = "at once" if second is not None and second.drafts_at_once else "levels"
-        said = _said_of_drafting(None if second is None else drafting, place.costs)
-        stamp = place.provenance(first, second, engine, given, said)
+        stamp = place.provenance(first, second, engine, given)
         return cls(
             np.array(TOKENS),
             np.array([context]),
@@ -352,14 +343,6 @@ class Latency(Record):
     def plain(self, context: int) -> float:
         """Seconds per token of plain autoregressive decoding, with the prompts of new requests."""
         return self.cycle(Tree.chain(0), context) + self.prompt_seconds
-
-
-def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
-    """A sentence on the time of drafting outside the draft's forwards; `drafting` is None if drafts are looked up."""
-    if drafting is None:
-        return "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
-    level = f"costs {1e3 * costs.level_seconds:.2f} ms outside the draft's forward"
-    return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
 
 
 def _checked_verifiers(seconds: Any) -> dict[str, tuple[float, ...]]:

@@ -29,8 +29,6 @@ class ModelConfig:
             experts, of everything else that a forward reads, and of the input embeddings.
         kv_bytes_per_value: bytes of a number in the KV cache.
         arithmetic: the number format of the multiplications; bf16 if packed weights are unpacked first.
-        weight_format: the name of the format of most matrices, such as `q4_0`, if it was named; empty if a
-            config.json states it. Models that differ in it alone are equal.
         vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
         target_hidden: for a draft head, the hidden size of its target; None for a whole model.
         drafts_at_once: whether one forward drafts all depths (Medusa, P-EAGLE, DFlash, DSpark, PARD). Other drafts need
@@ -50,7 +48,6 @@ class ModelConfig:
     lookup_bytes: float = 2.0
     kv_bytes_per_value: float = 2.0
     arithmetic: Arithmetic = "bf16"
-    weight_format: str = field(default="", compare=False)
     vocabulary: int | None = None
     hidden: int | None = None
     target_hidden: int | None = None
@@ -140,8 +137,10 @@ class ModelConfig:
     @property
     def weight_bytes(self) -> float:
         """Bytes of all weights in memory."""
-        experts = self.shape.moe_layers * self.shape.experts * self.bytes_of_an_expert
-        return self._stored_and_read + self.shape.lookup_parameters * self.lookup_bytes + experts
+        shape = self.shape
+        experts = shape.moe_layers * shape.experts * self.bytes_of_an_expert
+        stored = shape.linear_parameters * self.linear_bytes + shape.other_parameters * self.other_bytes
+        return stored + shape.lookup_parameters * self.lookup_bytes + experts
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -162,11 +161,6 @@ class ModelConfig:
         """
         experts, taken = self.shape.experts, self.shape.experts_per_token
         return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
-
-    def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
-        """Expected bytes of weights that one forward reads, for a number or an array of numbers of tokens in it."""
-        always = self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
-        return always + self.shape.moe_layers * self.bytes_of_an_expert * self.expected_experts(tokens)
 
     def flops_per_token(self, context: float) -> float:
         """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
@@ -190,10 +184,6 @@ class ModelConfig:
     @property
     def _expert_parameters(self) -> int:
         return self.shape.expert_linear_parameters + self.shape.expert_other_parameters
-
-    @property
-    def _stored_and_read(self) -> float:
-        return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
 
     @property
     def bytes_of_an_expert(self) -> float:

@@ -1,8 +1,8 @@
-"""`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs, the costs of an engine and curves.
+"""`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs and the costs of an engine.
 
     forward = weights + experts + operations - overlap + cache + layers + communication + launches
     plain   = forward(1) + step + batch * sequence * vocabulary / 128256 + prefill
-    cycle   = forward(nodes + 1) + plain's overhead + spec_step + batch * spec_sequence
+    cycle   = forward(nodes + 1) + plain's overhead + spec_step + spec_shared + batch * spec_sequence
               + sum over drafted levels of (draft forward + level)
 
 The terms are added. The classical roofline takes the larger of two terms instead, so tokens cost nothing as long as the
@@ -14,6 +14,9 @@ Multiplications in FP4 are the exception: their kernels read the next weights wh
 two times overlaps with the longer one. With the overlap, a share of the peak that is fitted to forwards of 364 tokens
 elsewhere predicts the speedups and the forwards of 3,000 tokens that TensorRT Edge-LLM states for NVFP4
 (docs/validation.md); with a sum, the forwards take up to twice as long as predicted.
+
+A layer with linear attention reads its state once in a forward, and writes it after each token: an engine keeps the
+state of every verified row, to go on from the one of the last accepted token (SGLang, vLLM, llama.cpp, MLX).
 
 Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
 only the ones that the tokens use together. Every term is linear in the context, except for layers with a window, so
@@ -35,8 +38,8 @@ from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
-from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, KernelCurve, Overheads, Parallel, origin
-from spectheory.hardware.gpus import Gpu
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Overheads, Parallel, origin
+from spectheory.hardware.gpus import CUDA, Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
 
@@ -69,8 +72,6 @@ class Roofline:
             divided, and each layer with experts pays an exchange of tokens. `layers` gives each GPU some of the layers;
             the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
         prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
-        curves: measured curves of kernels. A forward of a model whose weights have the format of a curve, on the GPU of
-            the curve, follows it; all others have the shares of `costs`.
     """
 
     gpu: Gpu
@@ -80,7 +81,6 @@ class Roofline:
     costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
     parallel: Parallel = "tensor"
     prefill_tokens: float = 0.0
-    curves: tuple[KernelCurve, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
@@ -120,14 +120,15 @@ class Roofline:
         shape, costs, bandwidth = model.shape, self.costs, self.gpu.bandwidth_bytes_per_second
         weights, experts = np.full(n.shape, self._weights(model)), self._experts(model, n)
         layers = shape.layers * costs.layer_seconds + shape.moe_layers * costs.moe_layer_seconds
-        kernels = self._kernels(model, together, short, weights[0] + layers)
+        kernels = self._kernels(model, together)
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
+        states = n * shape.state_bytes
         parts = {
             "weights": weights,
             "experts": experts,
             "operations": kernels + together * (whole - short) / flops,
             "overlap": np.zeros(n.shape),
-            "cache": np.full(n.shape, self._sequences * cached / (costs.cache_share * bandwidth * shards)),
+            "cache": self._sequences * (cached + states) / (costs.cache_share * bandwidth * shards),
             "layers": np.full(n.shape, layers),
             "communication": self._communication(model, together),
         }
@@ -137,9 +138,13 @@ class Roofline:
         waits = np.full(n.shape, host) if waited else (host - np.sum(list(parts.values()), axis=0)).clip(0)
         return parts | {"launches": waits}
 
+    def steps(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
+        """The times outside the forwards, without prompts."""
+        return self.costs.overheads(target, draft, self.batch, shared=self._divided > 1)
+
     def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
         """The times outside the forwards, with those of the prompts that a step processes."""
-        found, prompts = self.costs.overheads(target, draft, self.batch), self.prefill_seconds(target)
+        found, prompts = self.steps(target, draft), self.prefill_seconds(target)
         drafted = 0.0 if draft is None else self.prefill_seconds(draft)
         return replace(
             found,
@@ -154,12 +159,10 @@ class Roofline:
         operations = self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0)
         return operations / (self._flops(model) * self._divided)
 
-    def provenance(
-        self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool, drafting: str
-    ) -> Provenance:
+    def provenance(self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool) -> Provenance:
         """The provenance of the computed seconds, with all assumptions. It says that nothing was measured.
 
-        `given` says that the costs are the caller's, not those of `engine` in the table; `drafting` is a sentence.
+        `given` says that the costs are the caller's, not those of `engine` in the table.
         """
         placed = {"parallel": self.parallel} if self.gpus > 1 else {}
         prompts = {"prefill_tokens": self.prefill_tokens} if self.prefill_tokens else {}
@@ -172,7 +175,8 @@ class Roofline:
             )
         if draft is not None and not (target.tokenizer and draft.tokenizer):
             said.append(f"{target.name} and {draft.name} have one tokenizer: their configs do not say")
-        said.append(drafting)
+        if draft is None:
+            said.append("drafts are looked up, which takes no time; how many are accepted depends on the text")
         return Provenance.now(
             "spectheory.Latency.roofline",
             gpu=self.gpu.name,
@@ -192,17 +196,12 @@ class Roofline:
 
     def _said_of_kernels(self, model: ModelConfig) -> str:
         """A sentence on the kernels that unpack weights; empty for a model without them."""
-        if curve := self.curve(model):
-            return (
-                f"{model.name}: up to {curve.tokens[-1]} tokens, forwards with {curve.name} follow a measured curve "
-                f"({curve.source})"
-            )
         if not self._unpacks(model, model.linear_bytes):
             return ""
         return (
-            f"no curve was measured for the kernels of {model.name} on {self.gpu.name}: they reach "
+            f"the kernels that unpack the weights of {model.name} were not measured on {self.gpu.name}: they reach "
             f"{self.costs.packed_flops_share:.0%} of the peak of operations up to {UNPACKED_TOKENS} tokens, and "
-            f"{self.costs.flops_share * self.costs.packed_large_share:.0%} above"
+            f"{self.costs.flops_share * self.costs.packed_large_share:.0%} above, as kernels of {CUDA}"
         )
 
     def _weights(self, model: ModelConfig) -> float:
@@ -223,29 +222,15 @@ class Roofline:
         each = model.bytes_of_an_expert / (share * self.gpu.bandwidth_bytes_per_second)
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
-    def _kernels(self, model: ModelConfig, together: np.ndarray, short: float, read: float) -> np.ndarray:
-        """The seconds of the multiplications with weights.
-
-        They are `short` operations for a token. By a curve, a forward with a short context takes T(n) / T(1) times as
-        long as with one token, which takes `read` seconds besides.
-        """
-        reached = self._flops(model) * self._divided
-        kernels, unpacks = together * short / reached, self._unpacks(model, model.linear_bytes)
-        if unpacks:
-            kernels = np.where(together > 1, kernels / self.costs.packed_large_share, kernels)
-        if curve := self.curve(model):
-            one = short / reached
-            measured = one + (curve.at(together) - 1) * (read + one)
-            kernels = np.maximum(np.where(together > curve.tokens[-1], kernels, 0), measured)
-        elif unpacks:
-            unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
-            unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
-            kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
-        return kernels
-
-    def curve(self, model: ModelConfig) -> KernelCurve | None:
-        """The measured curve that a forward of `model` follows; None without one."""
-        return next((curve for curve in self.curves if curve.holds(model, self.gpu)), None)
+    def _kernels(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
+        """The seconds of the multiplications with weights."""
+        short = model.flops_per_token(0)
+        kernels = together * short / (self._flops(model) * self._divided)
+        if not self._unpacks(model, model.linear_bytes):
+            return kernels
+        unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
+        unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
+        return np.where(together > 1, np.maximum(kernels / self.costs.packed_large_share, unpacking), kernels)
 
     def _communication(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
         """The time of all-reduces or exchanges, which is fitted for NVLink 4, and what a slower link adds."""
@@ -354,7 +339,8 @@ class RooflineInputs:
         place: GPUs, batch, context and costs.
         target, draft: the models, without their single weights; the draft is None if drafts are looked up.
         engine: the engine, such as `vllm` or `vllm@0.11`.
-        given: whether the costs are the caller's, as after a calibration, not those of the engine in the table.
+        given: whether the costs are the caller's, as after a calibration on a cycle, not those of the engine in the
+            table.
     """
 
     place: Roofline
@@ -380,20 +366,12 @@ class RooflineInputs:
             "draft_seconds": drafted,
             "prompt_seconds": self.place.prefill_seconds(self.target),
             "draft_prompt_seconds": prompts,
-            **vars(self.place.costs.overheads(self.target, self.draft, self.place.batch)),
+            **vars(self.place.steps(self.target, self.draft)),
         }
-
-    @property
-    def fits(self) -> bool:
-        """Whether the models and their caches fit into memory."""
-        return self.place.memory_needed(self.target, self.draft) <= self.place.offered_bytes
-
-    def largest_batch(self, most: int) -> int:
-        """The largest batch size up to `most` that fits into memory; 0 if none does."""
-        return bisect_left(range(1, most + 1), True, key=lambda batch: not self.at(batch).fits)
 
     @property
     def class_errors(self) -> ClassErrors:
         """The errors that deployments of this class had in the validation."""
-        name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
+        backend = CUDA if self.given else self.place.gpu.backend
+        name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch, backend=backend)
         return ClassErrors.of(name, calibrated=self.given)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spectheory.core.errors import InputError
-from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, KernelCurve, Parallel, split
+from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, Parallel, split
 from spectheory.hardware.gpus import Gpu, known_gpu
 from spectheory.hardware.latency import Drafting
 from spectheory.hardware.model_config import ModelConfig
@@ -39,7 +39,6 @@ class TimedSetup:
     gpus: int
     parallel: Parallel
     drafting: Drafting
-    curves: tuple[KernelCurve, ...] = ()
 
     def __post_init__(self) -> None:
         self.roofline(1, 0, PEAK)
@@ -54,7 +53,7 @@ class TimedSetup:
             InputError: a number is out of range.
         """
         place = self.gpu, self.gpus, batch, context, costs, self.parallel
-        return Roofline(*place, prefill_tokens, curves=self.curves)
+        return Roofline(*place, prefill_tokens)
 
     def seconds(self, run: Run | Step, costs: EngineCosts) -> float:
         """The predicted seconds of a run or a step. Between whole batch sizes they are interpolated linearly.
@@ -75,10 +74,8 @@ class TimedSetup:
         overheads = place.overheads(self.target, draft)
         if run.kind == "plain":
             return forward + overheads.plain_overhead_seconds
-        nodes = run.tokens - 1
-        masked = nodes * overheads.tree_mask_seconds if nodes > run.depth else 0.0
         drafting = self._drafting_seconds(place, run, overheads.level_overhead_seconds)
-        return forward + drafting + overheads.overhead_seconds + masked
+        return forward + drafting + overheads.overhead_seconds
 
     def _drafting_seconds(self, place: Roofline, run: Run | Step, level_seconds: float) -> float:
         """Seconds of the draft's forwards in a cycle, with what each adds outside.
@@ -107,7 +104,7 @@ class TimedSetup:
             whole.require_memory(self.target, self.draft if run.kind == "speculative" else None)
         except InputError as error:
             raise InputError(f"{run.where}{error}") from None
-        place = replace(self.roofline(math.floor(run.batch), math.floor(run.context), PEAK), curves=())
+        place = self.roofline(math.floor(run.batch), math.floor(run.context), PEAK)
         parts = place.forward_parts(self.target, [run.tokens])
         operations, _ = float(parts.pop("operations")[0]), parts.pop("overlap")
         least = max(operations, float(sum(seconds[0] for seconds in parts.values())))

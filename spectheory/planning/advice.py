@@ -9,12 +9,30 @@ from math import exp
 from spectheory.core.acceptance import Acceptance
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import plan
-from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.schedule_record import Option, Schedule
 
 
 def advice(planned: Schedule) -> list[str]:
-    """At most two sentences: what to measure first, and what the best draft gives where none runs."""
-    return [*_measurement(planned), *_best_drafts(planned)]
+    """A few sentences: what the chain with a stated tau gives, what to measure first, and the best draft where off."""
+    return [*_stated(planned), *_measurement(planned), *_best_drafts(planned)]
+
+
+def _stated(planned: Schedule) -> Iterator[str]:
+    """What the chain with a stated tau gives at the first and the last batch size, if the plan runs another one."""
+    chain, last = planned.acceptance.cycles_of, len(planned.batches) - 1
+    if chain is None or planned.acceptance.trials is not None or planned.is_replayed:
+        return
+    found, rows = Option(chain), [row for row in sorted({0, last}) if planned.option(row).tree != chain]
+    said = []
+    for row in rows:
+        speedup, error = found.speedup(planned.rates, planned.latencies[row], planned.context), planned.time_error(row)
+        said.append(f"{speedup:.2f}x{_ends(speedup, error)} at batch {planned.batches[row]}")
+    if said:
+        yield f"The chain of {chain.budget} with this tau gives {' and '.join(said)}."
+
+
+def _ends(speedup: float, error: float | None) -> str:
+    return f" ({speedup * exp(-error):.2f}x to {speedup * exp(error):.2f}x)" if error else ""
 
 
 def paying_rate(planned: Schedule, row: int) -> float | None:
@@ -35,8 +53,9 @@ def _best_drafts(planned: Schedule) -> Iterator[str]:
     for row in off[:1]:
         speedups = Fitting(planned).chain_speedups[row, 1:]
         best, error, rate = float(speedups.max()), planned.time_error(row), paying_rate(planned, row)
-        ends = f" ({best * exp(-error):.2f}x to {best * exp(error):.2f}x)" if error else ""
-        what = f"the best chain, of {speedups.argmax() + 1}, is {best:.2f}x{ends} as fast as plain decoding"
+        what = (
+            f"the best chain, of {speedups.argmax() + 1}, is {best:.2f}x{_ends(best, error)} as fast as plain decoding"
+        )
         pays = "no rate makes a chain pay" if rate is None else f"chains pay from a rate of {rate:.2f} at all positions"
         yield f"Off at batch {planned.batches[row]}: {what}; {pays}."
 

@@ -9,37 +9,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors
+from spectheory.hardware.deployment_class import EVERY, ClassErrors
 from spectheory.hardware.engine_costs import split
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.roofline import RooflineInputs
 
 
 @dataclass(frozen=True)
 class BatchClass:
-    """The errors that the class of the batch sizes `first` to `last` had in the validation.
-
-    `nearest` has the errors of speedups at the last judged batch size before `first`, where the class has none.
-    """
+    """The errors that the class of the batch sizes `first` to `last` had in the validation."""
 
     first: int
     last: int
     errors: ClassErrors
-    nearest: LogErrors | None = None
-
-    @property
-    def assumed(self) -> LogErrors | None:
-        """The errors of speedups that the class has, or that are assumed for it; None if they are unknown."""
-        return self.errors.speedup or self.nearest
 
     def in_words(self, engine: str) -> str:
-        """The errors of 80% of the speedups, with the rows behind them; empty if they are unknown."""
-        if (found := self.assumed) is None:
+        """The errors of 80% of the speedups, with the sources behind them; empty if they are unknown."""
+        if (found := self.errors.assumed) is None:
             return ""
-        where = f"{found.rows} rows at batch {span(found.batches[0], found.batches[-1])}"
-        if self.errors.speedup is not None:
-            where = f"{self.errors.name}: {where}{f', none in {engine}' * (engine not in self.errors.engines)}"
-        return f"{math.expm1(found.most):.0%} ({where})"
+        name = EVERY if self.errors.speedup is None else self.errors.name
+        where = f"{name}: {found.sources} sources at batch {span(found.batches[0], found.batches[-1])}"
+        elsewhere = self.errors.speedup is not None and engine not in self.errors.engines
+        return f"{math.expm1(found.most):.0%} ({where}{f', none in {engine}' * elsewhere})"
 
 
 @dataclass(frozen=True)
@@ -61,11 +51,13 @@ class Confidence:
     @property
     def in_words(self) -> str:
         """How far published speedups of these classes, or of the nearest, were off, in one sentence."""
-        first = {one.assumed: one.in_words(self.engine) for one in reversed(self.classes) if one.assumed}
+        known = [one for one in reversed(self.classes) if one.errors.assumed]
+        first = {one.errors.assumed: one.in_words(self.engine) for one in known}
         said = reversed(first.values())
         after = ", after a calibration," * self.classes[0].errors.calibrated
         if not first:
-            return "Nothing like this was validated."
+            name = self.classes[0].errors.name
+            return f"Nothing like this ({name}) was validated: measure with and without speculation (`calibrate`)."
         return f"80% of such published speedups were predicted{after} within {' and '.join(said)}."
 
 
@@ -77,18 +69,8 @@ def confidence_of(latencies: Sequence[Latency]) -> Confidence | None:
     batches: dict[ClassErrors, list[int]] = {}
     for inputs in computed:
         batches.setdefault(inputs.class_errors, []).append(inputs.place.batch)
-    classes = tuple(
-        BatchClass(sizes[0], sizes[-1], errors, None if errors.speedup else _nearest(computed[0], sizes[0]))
-        for errors, sizes in batches.items()
-    )
+    classes = tuple(BatchClass(sizes[0], sizes[-1], errors) for errors, sizes in batches.items())
     return Confidence(split(computed[0].engine)[0], classes)
-
-
-def _nearest(inputs: RooflineInputs, largest: int) -> LogErrors | None:
-    """The errors of speedups at the largest judged of the batch sizes 1, 2, 4, ... `largest`; None if none is."""
-    sizes = [2**power for power in range(largest.bit_length())]
-    found = [errors for size in sizes if (errors := inputs.at(size).class_errors.speedup) and errors.judged(size)]
-    return found[-1] if found else None
 
 
 def span(first: int, last: int) -> str:

@@ -117,9 +117,9 @@ class Deployment:
         Raises:
             InputError: see `Latency.roofline`; or `costs` are for another deployment.
         """
-        costs, curves = self.costs, None
+        costs = self.costs
         if isinstance(costs, CalibratedCosts):
-            costs, curves = costs.costs, costs.setup.curves
+            costs = costs.costs
         computed = Latency.roofline(
             gpu=self.gpu,
             target=self.target,
@@ -130,14 +130,11 @@ class Deployment:
             lengths=self._lengths,
             engine=self.timed_engine,
             costs=costs,
-            curves=curves,
             parallel=self.parallel,
             quant=self.quant,
             kv_dtype=self.kv_dtype,
         )
-        if not isinstance(self.costs, CalibratedCosts) or computed.inputs is None:
-            return computed
-        return replace(computed, provenance=computed.provenance.assuming(*self.costs.require_for(computed.inputs)))
+        return self.costs.noted(computed) if isinstance(self.costs, CalibratedCosts) else computed
 
     def schedule(
         self,

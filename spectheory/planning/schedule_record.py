@@ -304,7 +304,7 @@ class Schedule(Record):
         """|log(predicted / measured)| of the speedups that 80% of such times have; 0 if measured, None if unknown."""
         if not self.latencies[row].computed:
             return 0.0
-        errors = None if self.confidence is None else self.confidence.at(int(self.batches[row])).assumed
+        errors = None if self.confidence is None else self.confidence.at(int(self.batches[row])).errors.assumed
         return None if errors is None else errors.most
 
     def judged(self, row: int) -> bool:

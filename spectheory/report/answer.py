@@ -70,7 +70,7 @@ def _where_intervals_are_from(schedule: Schedule) -> Iterator[str]:
         yield "The rates are taken as exact."
     if schedule.confidence is not None:
         yield schedule.confidence.in_words
-        known = any(one.assumed for one in schedule.confidence.classes)
+        known = any(one.errors.assumed for one in schedule.confidence.classes)
         if known and not all(schedule.judged(row) for row in range(len(schedule.batches))):
             yield "Grey, ?: none of them at this batch size."
 

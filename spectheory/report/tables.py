@@ -239,10 +239,11 @@ def run_rows(found: CalibratedCosts) -> TextTable:
 
 
 def moved_rows(found: CalibratedCosts) -> TextTable:
-    """The numbers that have moved by 5% or more."""
+    """The factor of all times, and the numbers that have moved by 5% or more besides."""
     rows = tuple((name, f"{before:.3g}", f"{after:.3g}") for name, (before, after) in found.moved.items())
     note = f"the other {len(found.spreads) - len(rows)} numbers have moved by less than 5%, or not at all"
-    return TextTable(f"costs of {found.engine} that have moved", ("number", "before", "after"), rows, note=note)
+    title = f"costs of {found.engine}: all times x {found.factor:.3f}, and numbers that have moved besides"
+    return TextTable(title, ("number", "before", "after"), rows, note=note)
 
 
 def _named(run: Run) -> str:

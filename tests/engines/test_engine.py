@@ -76,7 +76,7 @@ def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> N
 def test_what_cannot_be_exported_is_refused() -> None:
     refuses("unknown engine 'vlm': did you mean vllm", st.export, PLAN, "vlm")
     refuses("plans cannot be exported to Read, only its reports can be read", Engine("read", "Read").release)
-    refuses(r"version must be a version of vLLM .* \(0.24 to 0.32\)", st.export, PLAN, "vllm", version="0.9")
+    refuses(r"version must be a version of vLLM .* \(0.24 to 0.33\)", st.export, PLAN, "vllm", version="0.9")
     refuses("it drafts only at batch size 1, the plan starts at 2", st.export, PLAN, "hf")
     refuses("does not name the draft model: name it with the argument", st.export, PLAN, "vllm", draft="")
     refuses("unknown model 'llama-9': did you mean", st.export, PLAN, "vllm", target="llama-9")

@@ -20,7 +20,6 @@ from spectheory.engines import (
     eagle,
     hugging_face,
     llama_cpp,
-    medusa,
     mlx_lm,
     sglang,
     tensorrt_llm,
@@ -123,8 +122,6 @@ def test_golden_others() -> None:
     assert "-md takes a GGUF file: convert owner/head" in head.notes[1]
     choices = "spectheory_6 = [[0], [1], [0, 0], [0, 1], [1, 0], [0, 0, 0]]\n"
     assert eagle.export(TREE, version="1").files["choices.py"] == choices
-    assert medusa.export(TREE, version="1.0").files["choices.py"] == choices
-    assert medusa.export(TREE, version="1.0").notes == ("for models with medusa_num_heads of at least 3",)
     assert mlx_lm.export(3, version="0.32.2", model="a b").command == "--draft-model 'a b' --num-draft-tokens 3"
     assert json.loads(hugging_face.export(4, version="5.23.0").files["generation_config.json"]) == {
         "num_assistant_tokens": 4,
@@ -138,7 +135,7 @@ to_sglang = partial(sglang.export, **{"version": "0.5.23", "algorithm": "EAGLE3"
 to_trtllm = partial(tensorrt_llm.export, **{"version": "1.3", "model": "d"})
 to_llama_cpp = partial(llama_cpp.export, **{"version": "b11000", "model": "d.gguf"})
 REFUSED: list[tuple[Callable[..., object], Any, dict[str, Any], str]] = [
-    (to_vllm, RANGES, {"version": "0.99"}, r"version must be a version of vLLM .* \(0.24 to 0.32\), got '0.99'"),
+    (to_vllm, RANGES, {"version": "0.99"}, r"version must be a version of vLLM .* \(0.24 to 0.33\), got '0.99'"),
     (to_vllm, RANGES, {"version": "0.24.0", "method": "dspark"}, "method 'dspark' needs vLLM 0.25 or newer, got 0.24"),
     (to_vllm, [ChainRange(1, 8, 129)], {}, "length must be at most MAX_SPEC_LEN=128 of vLLM's sampler, got 129"),
     (to_sglang, RANGES, {"algorithm": "STANDALONE"}, "algorithm must be EAGLE, EAGLE3 or NEXTN for"),

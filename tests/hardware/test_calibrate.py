@@ -12,7 +12,7 @@ import pytest
 import spectheory as st
 from spectheory.engines import Run
 from spectheory.hardware.calibrated_costs import CalibratedCosts
-from spectheory.hardware.engine_costs import EngineCosts, kernel_curves
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.timed_setup import TimedSetup
@@ -81,13 +81,22 @@ WIDE = [Run("forward", 1, 256, seconds, tokens=tokens) for seconds, tokens in ((
 """Forwards of 1 and of 8 tokens."""
 
 
-def test_a_calibration_of_shipped_costs_follows_their_curves_and_so_do_its_times_and_plans() -> None:
-    found = st.calibrate(WIDE[:1], **Q4)
-    assert found.setup.curves == kernel_curves("llama.cpp")
-    place = st.Deployment(**dict[str, Any](Q4 | {"draft": "ngram"}), context=256, costs=found)
-    for latency in (found.latency(1, 256), place.latency(1)):
-        assert latency.target(8, 256) == pytest.approx(found.setup.seconds(WIDE[1], found.costs), rel=1e-12)
-        assert any("follow a measured curve (llama.cpp PR 15802)" in one for one in latency.provenance.assumptions)
+@pytest.mark.parametrize("slower", [0.95, 1.3])
+def test_a_lone_plain_run_scales_all_times_and_leaves_every_ratio(slower: float) -> None:
+    found = calibrated(replace(PLAIN[0], seconds=slower * SETUP.seconds(PLAIN[0], SHIPPED)))
+    for run in (*PLAIN, CHAIN, TREE, FORWARD):
+        assert SETUP.seconds(run, found.costs) == pytest.approx(slower * SETUP.seconds(run, SHIPPED), rel=1e-9)
+    assert found.moved == {}
+
+
+def test_plain_runs_of_packed_weights_ask_for_a_speculative_one() -> None:
+    """They do not narrow the interval either: its errors are those before a calibration."""
+    for runs, told in ((WIDE[:1], True), (WIDE, False)):
+        found = st.calibrate(runs, **Q4)
+        assert any("add a run with speculation" in one for one in found.warnings) is told
+        inputs = found.latency(1, 256).inputs
+        assert inputs is not None
+        assert inputs.class_errors.calibrated is not told
 
 
 def test_a_schedule_with_calibrated_costs_says_how_they_were_calibrated() -> None:
@@ -118,7 +127,8 @@ def test_the_record_comes_back(tmp_path: Path) -> None:
     again = st.load(tmp_path / "costs.json")
     assert isinstance(again, CalibratedCosts)
     assert again.to_dict() == found.to_dict()
-    assert found.moved["level_seconds"] == (found.shipped.level_seconds, found.costs.level_seconds)
+    before, after = found.moved["level_seconds"]
+    assert (before, after) == (pytest.approx(found.factor * found.shipped.level_seconds), found.costs.level_seconds)
 
 
 def test_another_draft_is_said_and_another_deployment_is_refused() -> None:
@@ -163,7 +173,8 @@ def test_a_benchmark_of_another_deployment_is_refused_with_its_row(named: dict[s
 
 def test_faster_than_the_bandwidth_is_refused_and_the_bound_is_the_bytes_of_the_model() -> None:
     target = model("llama-3.1-8b")
-    least = float((target.read_bytes(1) + target.kv_bytes(512)) / 3.35e12)
+    read = target.weight_bytes - 2 * target.shape.lookup_parameters
+    least = (read + target.kv_bytes(512)) / 3.35e12
     calibrated(replace(PLAIN[0], seconds=1.001 * least))
     message = r"plain 1: .* tokens per second at batch 1 are more than 1 x h100_sxm .*4\.5"
     refuses(message, calibrated, replace(PLAIN[0], seconds=0.999 * least))

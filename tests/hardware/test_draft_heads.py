@@ -33,7 +33,6 @@ def test_eagle_heads_have_the_published_size_and_read_the_targets_output_head(na
     target = model(str(head.base_model))
     assert round(head.parameters / 1e9, 2) == HEADS[name]
     assert head.shape.borrowed_parameters == (target.vocabulary or 0) * (target.hidden or 0)
-    assert head.read_bytes(1) == pytest.approx(head.weight_bytes + 2 * head.shape.borrowed_parameters)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_every_shipped_model_has_a_head_of_every_kind_that_fits_it(kind: str) ->
     for target in map(model, WHOLE):
         head = draft_of_kind(target, kind)
         require_pair(target, head, 100)
-        assert head.read_bytes(1) < target.read_bytes(10**6) or target.parameters < 2e9
+        assert head.weight_bytes < target.weight_bytes or target.parameters < 2e9
 
 
 def test_drafts_by_name() -> None:

@@ -1,8 +1,7 @@
-"""The table of engine costs: which row holds for an engine and a version; and the measured curves of kernels."""
+"""The table of engine costs: which row holds for an engine and a version; and kernels that unpack weights."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import fields
 from typing import Any
@@ -14,9 +13,7 @@ import spectheory as st
 from spectheory.hardware.engine_costs import (
     ANY,
     EngineCosts,
-    KernelCurve,
     chosen,
-    kernel_curves,
     origin,
     parsed,
     shipped_rows,
@@ -24,7 +21,6 @@ from spectheory.hardware.engine_costs import (
 )
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
-from spectheory.hardware.roofline import Roofline
 from tests.helpers import refuses
 
 TABLE = """engines,name,value,spread,source
@@ -90,72 +86,19 @@ def test_the_origin_of_costs_is_said() -> None:
     assert "no costs of mlx-lm are known: those of any engine are used" in origin("mlx-lm@0.31")
 
 
-Q4 = "llama-3.1-8b-q4_0"
-PLACE: dict[str, Any] = {"gpu": "rtx3090", "target": Q4, "draft": None, "context": 0, "engine": "llama.cpp"}
-MADE = KernelCurve("llama.cpp", "q4_0", "rtx3090", (1, 2, 5), (1.0, 1.5, 3.0), "made up")
-
-
-def seconds(tokens: list[int], curves: tuple[KernelCurve, ...], target: str = Q4, **place: Any) -> np.ndarray:
-    whole: dict[str, Any] = {"context": 0, "costs": EngineCosts.of("llama.cpp")} | place
-    return Roofline(gpu("rtx3090"), curves=curves, **whole).forward_seconds(model(target), tokens)
-
-
-def test_the_curve_of_q4_0_on_a_3090() -> None:
-    """Issue 16 states 1.12, 1.20, 1.33, 1.54, 1.74, 1.96 and 2.14 for 2 to 8 tokens, of another run on this GPU."""
-    (curve,) = [one for one in kernel_curves("llama.cpp@b6000") if one.weight_format == "q4_0"]
-    assert (curve.gpu, curve.tokens) == ("rtx3090", (1, 2, 3, 4, 5, 6, 7, 8))
-    assert curve.ratios == pytest.approx([1, 1.12, 1.20, 1.33, 1.54, 1.74, 1.96, 2.14], abs=0.006)
-    assert MADE.at(np.array([1.5])) == 1.25
-    measured = 8 / 583.77 * 156.56
-    assert curve.ratios[-1] == pytest.approx(measured, abs=5e-4)
-
-
-def test_a_forward_follows_its_curve_and_stays_flat_until_the_operations_take_longer() -> None:
-    """At context 0, T(n) / T(1) is the ratio, linear in between; after 5 tokens it is the larger of both terms."""
-    found = seconds([1, 2, 3, 5, 6, 400], (MADE,))
-    assert found[:5] / found[0] == pytest.approx([1, 1.5, 2.0, 3.0, 3.0])
-    assert found[5] == pytest.approx(seconds([400], ())[0])
-    assert found[0] == seconds([1], ())[0]
-
-
-def test_the_tokens_of_all_sequences_count_and_the_attention_is_added() -> None:
-    """2 tokens of 2 sequences are 4 for the kernel; attention costs 4 n heads d operations for n cached tokens."""
-    both = seconds([2], (MADE,), batch=2)
-    assert both == pytest.approx(seconds([4], (MADE,)))
-    sizes, costs = model(Q4), EngineCosts.of("llama.cpp")
-    attention = 4 * (sizes.flops_per_token(5000) - sizes.flops_per_token(0)) / (71e12 * costs.flops_share)
-    cache = sizes.kv_bytes(5000) / (costs.cache_share * 936e9)
-    longer = seconds([4], (MADE,), context=5000)
-    assert gpu("rtx3090").bf16_flops_per_second == 71e12
-    assert longer - seconds([4], (MADE,)) == pytest.approx(attention + cache)
-
-
-def test_a_curve_of_another_gpu_or_format_is_not_used() -> None:
-    for other in (dataclasses.replace(MADE, gpu="rtx4090"), dataclasses.replace(MADE, weight_format="q4_1")):
-        assert (seconds([1, 2, 8], (other,)) == seconds([1, 2, 8], ())).all()
-
-
-def test_a_latency_uses_the_shipped_curve_and_says_so() -> None:
-    latency = st.Latency.roofline(**PLACE)
-    (curve,) = [one for one in kernel_curves("llama.cpp") if one.weight_format == "q4_0"]
-    found = [latency.target(n, 0) / latency.target(1, 0) for n in (1, 2, 3, 4, 5, 6, 8)]
-    assert found == pytest.approx([curve.ratios[n - 1] for n in (1, 2, 3, 4, 5, 6, 8)])
-    said = f"{Q4}: up to 8 tokens, forwards with q4_0 on rtx3090 in llama.cpp follow a measured curve (llama.cpp PR "
-    assert any(one.startswith(said) for one in latency.provenance.assumptions)
-    assert latency.inputs is not None
-    assert latency.inputs.place.curves == (curve,)
-    assert st.Latency.from_dict(latency.to_dict()).inputs == latency.inputs
-
-
-def test_without_a_curve_the_shares_are_used_and_the_provenance_says_so() -> None:
-    """If the source is left out, as in its own validation, or on another GPU, or with costs of one's own."""
-    left_out = st.Latency.roofline(**PLACE, curves=kernel_curves("llama.cpp", without={"llama.cpp PR 15802"}))
-    own = st.Latency.roofline(**PLACE, costs=EngineCosts.of("llama.cpp"))
-    elsewhere = st.Latency.roofline(**dict[str, Any](PLACE | {"gpu": "a40"}))
-    assert left_out.target(4, 0) == own.target(4, 0) != st.Latency.roofline(**PLACE).target(4, 0)
-    share = f"{EngineCosts.of('llama.cpp').packed_flops_share:.0%}"
-    for latency, card in ((left_out, "rtx3090"), (own, "rtx3090"), (elsewhere, "a40")):
-        said = f"no curve was measured for the kernels of {Q4} on {card}: they reach {share} of the peak"
-        assert any(one.startswith(said) for one in latency.provenance.assumptions)
-    dense = st.Latency.roofline(**dict[str, Any](PLACE | {"target": "llama-3.1-8b"}))
-    assert not any("curve" in one for one in dense.provenance.assumptions)
+def test_kernels_that_unpack_weights_take_longer_with_each_token_up_to_eight_and_this_is_said() -> None:
+    """Above 8 tokens the time is that of 8, until the operations take longer; 16-bit weights are not unpacked."""
+    place: dict[str, Any] = {"gpu": "rtx3090", "draft": None, "context": 0, "engine": "llama.cpp"}
+    packed = st.Latency.roofline(target="llama-3.1-8b-q4_0", **place)
+    costs, rate = EngineCosts.of("llama.cpp"), gpu("rtx3090").bf16_flops_per_second
+    each = model("llama-3.1-8b").flops_per_token(0) / (costs.packed_flops_share * rate)
+    assert [packed.target(n, 0) - packed.target(2, 0) for n in (5, 8, 9)] == pytest.approx(
+        [3 * each, 6 * each, 6 * each]
+    )
+    share = f"{costs.packed_flops_share:.0%}"
+    said = (
+        f"the kernels that unpack the weights of llama-3.1-8b-q4_0 were not measured on rtx3090: they reach {share} of"
+    )
+    assert any(one.startswith(said) for one in packed.provenance.assumptions)
+    dense = st.Latency.roofline(target="llama-3.1-8b", **place)
+    assert not any("unpack" in one for one in dense.provenance.assumptions)

@@ -68,6 +68,8 @@ def test_only_the_experts_of_mxfp4_are_packed() -> None:
         ("llama-3.1-8b-q4_k_m", 4.58),
         ("llama-3.1-8b Q8_0", 7.95),
         ("llama-3.1-70b-q4_k_m", 39.59),
+        ("llama-3.1-8b IQ3_XS", 3.27),
+        ("llama-3.1-8b-q4_k_s", 4.36),
     ],
 )
 def test_formats_of_llama_cpp_have_the_sizes_that_llama_bench_prints(name: str, gibibytes: float) -> None:

@@ -90,7 +90,7 @@ def test_a_slower_link_than_nvlink_4_adds_the_longer_time_of_its_bytes(
     link = gpu(card).link_bytes_per_second
     assert link is not None
     assert found - known == pytest.approx(64 * bytes_sent * (1 / link - 1 / 450e9), abs=1e-12)
-    said = [one for one in slow.provenance(sizes, None, "vllm", False, "").assumptions if "communication over" in one]
+    said = [one for one in slow.provenance(sizes, None, "vllm", False).assumptions if "communication over" in one]
     assert len(said) == (bytes_sent > 0)
 
 

@@ -28,6 +28,13 @@ DEEPSEEK = {
     "n_group": 1,
     "topk_group": 1,
 }
+HYBRID = {
+    "linear_num_value_heads": 6,
+    "linear_num_key_heads": 3,
+    "linear_key_head_dim": 10,
+    "linear_value_head_dim": 12,
+    "linear_conv_kernel_dim": 4,
+}
 WINDOW = {"sliding_window": 7}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 2}
 TINY: list[dict[str, Any]] = [
@@ -44,5 +51,8 @@ TINY: list[dict[str, Any]] = [
     {"model_type": "gpt_oss", **SPARSE, **WINDOW},
     {"model_type": "deepseek_v2", "q_lora_rank": None, **DEEPSEEK},
     {"model_type": "deepseek_v3", "q_lora_rank": 20, "attention_bias": True, **DEEPSEEK},
+    {"model_type": "qwen3_next", "shared_expert_intermediate_size": 30, **HYBRID, **MOE},
+    {"model_type": "qwen3_5_text", **HYBRID},
+    {"model_type": "qwen3_5_moe_text", "shared_expert_intermediate_size": 30, **HYBRID, **MOE},
     {"model_type": "glm4_moe", "use_qk_norm": True, **MOE, **{k: DEEPSEEK[k] for k in sorted(DEEPSEEK)[:6]}},
 ]

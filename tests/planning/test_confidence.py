@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import spectheory as st
 from spectheory.hardware import deployment_class
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors
+from spectheory.hardware.deployment_class import EVERY, ClassErrors, LogErrors
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.models import model
 from spectheory.planning.confidence import BatchClass, Confidence
@@ -35,8 +36,8 @@ PUBLISHED = dataclasses.replace(
     spec_sequence_seconds=0,
 )
 """The shares and overheads of the fit of SpecDecode-Bench, which has no terms by sequence."""
-ONE, MANY = "dense 16-bit, one request", "dense, batch 2 to 64"
-SMALL, LARGE = LogErrors(0.05, 0.1, 40, 8, (1, 4096)), LogErrors(0.1, 0.3, 1, 1, (1, 4096))
+ONE, MANY, OTHER = "dense 16-bit, one request", "dense, batch 2 to 64", "other formats or batches"
+SMALL = LogErrors(0.1, 40, 8, (1, 4096))
 
 
 def confidence(plan: st.Schedule) -> Confidence:
@@ -51,7 +52,7 @@ def confidence(plan: st.Schedule) -> Confidence:
         ("vllm", "llama-3.1-8b", 1, 1, False, ONE),
         ("vllm", "llama-3.1-8b", 1, 64, False, MANY),
         ("vllm", "llama-3.1-8b", 1, 65, True, "plain steps in serving"),
-        ("vllm", "llama-3.1-8b-fp8", 1, 1, False, "other"),
+        ("vllm", "llama-3.1-8b-fp8", 1, 1, False, "other formats or batches"),
         ("llama.cpp", "llama-3.1-8b-q4_k_m", 1, 1, False, "4-bit kernels"),
         ("sglang", "qwen3-30b-a3b", 1, 16, False, "MoE, one GPU"),
         ("sglang", "deepseek-v3", 8, 1, False, "several GPUs"),
@@ -72,12 +73,14 @@ def test_a_plan_and_its_schedule_have_the_same_confidence_on_disk_too(tmp_path: 
 
 
 def test_errors_of_a_class_in_words() -> None:
-    both = ClassErrors(ONE, SMALL, LARGE, ("sglang", "vllm"))
-    assert BatchClass(1, 1, both).in_words("vllm") == f"11% ({ONE}: 40 rows at batch 1 to 4096)"
+    both = ClassErrors(ONE, SMALL, ("sglang", "vllm"))
+    assert BatchClass(1, 1, both).in_words("vllm") == f"11% ({ONE}: 8 sources at batch 1 to 4096)"
     assert BatchClass(1, 1, both).in_words("llama.cpp").endswith("to 4096, none in llama.cpp)")
-    unknown = ClassErrors("several GPUs", None, LARGE, ("vllm",))
-    assert BatchClass(1, 4, unknown).in_words("vllm") == ""
-    assert BatchClass(65, 70, unknown, SMALL).in_words("vllm") == "11% (40 rows at batch 1 to 4096)"
+    unknown, foreign = (ClassErrors(name, None, ("vllm",)) for name in (OTHER, "4-bit kernels on Metal"))
+    assert re.fullmatch(
+        r"\d+% \(all classes: \d+ sources at batch 1 to 64\)", BatchClass(65, 70, unknown).in_words("vllm")
+    )
+    assert BatchClass(1, 4, foreign).in_words("vllm") == ""
 
 
 def test_a_schedule_states_each_class_once() -> None:
@@ -85,18 +88,18 @@ def test_a_schedule_states_each_class_once() -> None:
     assert [(one.first, one.last, one.errors.name) for one in found.classes] == [
         (1, 1, ONE),
         (2, 64, MANY),
-        (65, 128, "other"),
+        (65, 128, OTHER),
     ]
-    assert found.in_words.count("%") == 1 + 2
+    assert found.in_words.count("%") == 1 + 3
 
 
-def test_one_interval_holds_counts_and_the_error_of_the_class_or_of_the_nearest_judged_batch_size() -> None:
+def test_one_interval_holds_counts_and_the_error_of_the_class_or_of_all_classes() -> None:
     """Rates without counts: the interval is the error of the class. With counts it is wider, and holds both at 80%."""
     sizes, judged = [1, 64, 65, 256], [True, True, False, False]
     planned = Deployment(**PAIR).schedule(st.Acceptance.by_rank([0.75]), sizes, max_budget=4)
     counts = st.Acceptance.from_counts(np.array([[7500]]), np.array([10000]))
     counted = Deployment(**PAIR).schedule(counts, sizes, max_budget=4)
-    most = [known(ClassErrors.of(name).speedup).most for name in (ONE, MANY, MANY, MANY)]
+    most = [known(ClassErrors.of(name).speedup).most for name in (ONE, MANY, EVERY, EVERY)]
     for row, error in enumerate(most):
         low, high = known(planned.speedup_interval(row))
         assert (low, high) == pytest.approx(
@@ -112,6 +115,13 @@ def test_one_interval_holds_counts_and_the_error_of_the_class_or_of_the_nearest_
     assert [row[3].endswith(" ?") for row in schedule_rows(planned).rows] == [not each for each in judged]
     several = Deployment(**PAIR, gpus=2).schedule(RATES, [1, 8, 9], max_budget=4)
     assert [several.judged(row) for row in range(3)] == [True, True, False], "published rows end at batch 8"
-    packed = Deployment(**PAIR, quant="fp8").schedule(RATES, [1], max_budget=4)
+
+
+@pytest.mark.parametrize(("gpu", "backend"), [("m4_max", "Metal"), ("mi300x", "ROCm"), ("v100_sxm", "Volta")])
+def test_kernels_that_were_judged_with_cuda_are_not_validated_elsewhere(gpu: str, backend: str) -> None:
+    """Packed weights have no interval there; 16 bits have one."""
+    place: dict[str, Any] = {"gpu": gpu, "target": "llama-3.1-8b", "draft": "ngram", "engine": "llama.cpp"}
+    packed = Deployment(**place, quant="q4_k_m").schedule(RATES, [1], max_budget=2)
     assert packed.speedup_interval() is None
-    assert "Nothing like this was validated." in schedule_rows(packed).note
+    assert f"Nothing like this (4-bit kernels on {backend}) was validated: measure" in schedule_rows(packed).note
+    assert Deployment(**place).schedule(RATES, [1], max_budget=2).speedup_interval() is not None

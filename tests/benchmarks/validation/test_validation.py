@@ -16,9 +16,11 @@ from benchmarks.validation.__main__ import PUBLISHED, judge, main
 from benchmarks.validation.errors import (
     Errors,
     Prediction,
+    band,
     class_errors,
     class_of,
     classes_text,
+    coverage,
     left_out,
     predicted,
     worst,
@@ -28,7 +30,7 @@ from benchmarks.validation.parameters import FREE, PRIOR, PRIORS, Parameters, pa
 from benchmarks.validation.predicting import Seconds, predict, shipped
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import Latency, Tree
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
+from spectheory.hardware.deployment_class import LogErrors, classes_parsed
 from spectheory.hardware.engine_costs import parsed
 from tests.helpers import refuses
 
@@ -218,15 +220,24 @@ def off_by(one: Row, gain: float, plain: float = 1.0) -> Prediction:
 FOUND = [off_by(row(**MEASURED | {"source": source}), gain) for source, gain in (("a", 2.0), ("a", 0.5), ("b", 4.0))]
 
 
-def test_errors_are_sizes_of_logarithms_by_class() -> None:
-    alone = row(**MEASURED | PLAIN | {"source": "c", "batch": "8", "gpus": "4", "shape": "none", "engine": "sglang"})
-    forward = row(**MEASURED | PLAIN | {"source": "d", "gpus": "4", "shape": "forward of 8 tokens"})
-    one, several = class_errors([*FOUND, off_by(alone, 1.0, 0.5), off_by(forward, 1.0, 0.5)])
-    assert one.name == "dense 16-bit, one request"
-    assert one.engines == ("vllm",)
-    assert one.speedup == LogErrors(median=0.6931, most=1.109, rows=3, sources=2, batches=(1,))
-    assert one.plain == LogErrors(0.0, 0.0, 3, 2, (1,))
-    assert several == ClassErrors("several GPUs", None, LogErrors(0.6931, 0.6931, 1, 1, (8,)), ("sglang",))
+def test_a_band_gives_each_source_one_vote_and_few_sources_the_errors_of_all_classes() -> None:
+    """Three sources at one error each: the largest, as 0.8 x 4/3 > 1. Two sources of one class: the band of all."""
+    thrice = [
+        off_by(row(**MEASURED | {"source": source}), gain) for source, gain in zip("abc", (2.0, 3.0, 4.0), strict=True)
+    ]
+    again = [off_by(row(**MEASURED | {"source": "a"}), 2.0) for _ in range(9)]
+    assert band([*thrice, *again], thrice) == pytest.approx(np.log(4))
+    ten = [off_by(row(**MEASURED | {"source": str(n)}), 1 + n / 10) for n in range(1, 10)]
+    assert band(ten, ten) == pytest.approx(np.log(1.8)), "0.8 x 10/9 of nine sources: the eighth"
+    few = [off_by(row(**MEASURED | {"source": "d", "gpus": "4"}), 1.01)]
+    one, several = class_errors([*ten, *few])
+    assert (one.name, one.engines, one.speedup) == (
+        "dense 16-bit, one request",
+        ("vllm",),
+        LogErrors(0.5878, 9, 9, (1,)),
+    )
+    assert several.speedup == LogErrors(0.5878, 1, 1, (1,))
+    assert coverage(ten)["dense 16-bit, one request"] == {str(n): [n < 9] for n in range(1, 10)}
 
 
 def test_the_table_is_read_as_it_was_written() -> None:
