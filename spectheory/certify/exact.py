@@ -159,7 +159,7 @@ def certify_verifier(
         return certificate
     with own_generators():
         plays = [wide_play(subject.sample, max(accepted, key=lambda policy: policy == Levels((2, 1), policy.rule)))]
-        sampled = certify_in_worlds(plays, subject=subject.name, alpha=alpha, seconds=seconds, seed=seed)
+        sampled = certify_in_worlds(plays, subject=subject.name, cycles=1, alpha=alpha, seconds=seconds, seed=seed)
     return certificate.with_sampled(sampled)
 
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from spectheory import __version__
 from spectheory.cli import (
@@ -105,7 +105,19 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+class _Group(TyperGroup):
+    """The commands, whose help is refused in one line where it cannot be written."""
+
+    def main(self, *arguments: Any, **given: Any) -> Any:
+        try:
+            return super().main(*arguments, **given)
+        except OSError as error:
+            print(f"error: {_one_line(error)}", file=sys.stderr)
+            sys.exit(2)
+
+
 app = typer.Typer(
+    cls=_Group,
     help="Plan, simulate, measure and certify tree-based speculative decoding.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

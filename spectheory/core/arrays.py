@@ -57,8 +57,8 @@ def as_distributions(name: str, rows: Any) -> Any:
     place, found = "".join([name, *(f"[{i}]" for i in index)]), rows[tuple(index)]
     raise InputError(
         f"{place} must be a distribution: entries >= 0 that sum to 1, got a sum of {float(found.sum()):.6g} and a "
-        f"lowest entry of {float(found.min()):.6g}; take the softmax of logits in float32, or divide weights by "
-        "their sum"
+        f"lowest entry of {float(found.min()):.6g}; take the softmax of logits in float32, or divide weights, "
+        "and numbers rounded to bfloat16, by their sum"
     )
 
 

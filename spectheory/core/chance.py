@@ -244,7 +244,8 @@ class Branch:
         """The entries of `x` (a length or a sequence) in random order."""
         _refuse("permutation", **unsupported)
         left = list(range(x)) if isinstance(x, int | np.integer) else list(x)
-        return np.array([left.pop(self.integers(len(left))) for _ in range(len(left))])
+        first = [left.pop(self.integers(len(left))) for _ in range(len(left) - 1)]
+        return np.array(first + left)
 
     def random(self, size: Any = None, **unsupported: Any) -> Any:
         """A uniform number on [0, 1), or an array of them."""

@@ -28,6 +28,7 @@ SERVER = (
 """What a server says of its model and its drafter: vLLM at its start, SGLang, llama.cpp, and a response."""
 DATED = r"(?i)(?:\d\d:\d\d:\d\d|\btask \d+|^\s*\{.*\"(?:id|iter|request_id)\":).*accept"
 """A counted line with a time or an id, which occurs once."""
+DAY = r"\d{4}-\d\d-\d\d|\b\d\d-\d\d(?= \d\d:\d\d:\d\d)"
 APART = "read them apart, or give --add (add=True) to add their counts"
 SINCE_START = (
     "a single scrape counts everything since the server started, warm-up included: give two scrapes to see the time "
@@ -114,7 +115,7 @@ def _contents(engine: Engine, kind: str, report: Report, add: bool) -> dict[str,
 
 
 def _require_one_server(texts: Sequence[str]) -> None:
-    """Refuse reports that do not say that one server with one model and drafter wrote them, and lines given twice."""
+    """Refuse reports that do not say that one server with one model and drafter wrote them on one day, and repeats."""
     said = [{found[0] for found in re.finditer(SERVER, text)} for text in texts]
     every, shared = set().union(*said), set.intersection(*said)
     names = Counter(re.split("[=:']", fact)[0] for fact in every)
@@ -122,6 +123,9 @@ def _require_one_server(texts: Sequence[str]) -> None:
         raise InputError(f"the reports are of different servers or drafters ({'; '.join(other):.300}): {APART}")
     if len(texts) > 1 and "model" not in str(every):
         raise InputError(f"the reports do not say that they are of one server, model and drafter: {APART}")
+    days = [{*re.findall(DAY, text)} for text in texts]
+    if len(texts) > 1 and all(days) and not set.intersection(*days):
+        raise InputError(f"the reports are of different days ({', '.join(map(min, days)):.90}): {APART}")
     lines = Counter(line for text in texts for line in text.splitlines() if re.search(DATED, line))
     if twice := [line for line, times in lines.items() if times > 1]:
         raise InputError(f"{len(twice)} lines are given twice, such as {twice[0]!r:.90}: give each once, or --add")

@@ -32,8 +32,10 @@ layers."""
 SPLIT_BY_LAYERS = ("hf", "llama.cpp")
 """Engines that split the layers over several GPUs unless they are told otherwise."""
 DEFAULT_ENGINE = "vllm"
-WITHOUT_COSTS, OLDEST = ("mlx-lm", "ollama"), {"vllm": "0.7", "sglang": "0.4", "trtllm": "1.0"}
-"""Engines that have the costs of the engine `*`, and the oldest versions that were measured."""
+WITHOUT_COSTS = "mlx-lm", "ollama"
+"""Engines that have the costs of the engine `*`."""
+VERSIONS = {"vllm": ("0.7", "0.33"), "sglang": ("0.4", "0.5"), "trtllm": ("1.0", "1.3")}
+"""The oldest and the newest versions with known costs."""
 FITTED, PRIOR = "fitted to ", "prior: "
 """How the source of a number begins: sources of published measurements follow, or the source of the prior."""
 NEWEST = (10**9,)
@@ -129,7 +131,7 @@ class EngineCosts:
         An engine that the table does not have gets the costs of the engine `*`.
 
         Raises:
-            InputError: the engine is unknown, or the version is not a number, or older than those with known costs.
+            InputError: the engine is unknown, or the version is not a number, or its costs are not known.
         """
         require_known(engine)
         return _costs(engine)
@@ -213,15 +215,16 @@ def split(engine: str) -> tuple[str, tuple[int, ...]]:
 
 
 def require_known(engine: str) -> None:
-    """Refuse an engine that neither this package nor an installed one knows, and a version older than those known."""
+    """Refuse an engine that neither this package nor an installed one knows, and a version outside of `VERSIONS`."""
     name, version = split(engine)
     known = {*ON_TRANSFORMERS, *WITHOUT_COSTS, *(one for row in shipped_rows() for one in row.names)}
     if name not in known and name not in [
         one.name for one in plugins("spectheory.engines", name_of=lambda one: one.name)
     ]:
         raise InputError(unknown("engine", name, known))
-    if version < _numbers(oldest := OLDEST.get(name, "0")):
-        raise InputError(f"no costs of {engine} are known: name version {oldest} or a newer one, or leave it out")
+    oldest, newest = VERSIONS.get(name, ("0", ""))
+    if version < _numbers(oldest) or (newest and version[:2] > _numbers(newest) and version != NEWEST):
+        raise InputError(f"no costs of {engine} are known: name a version of {name} from {oldest} to {newest}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

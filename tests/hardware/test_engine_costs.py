@@ -63,7 +63,9 @@ def test_a_version_needs_a_number() -> None:
 
 def test_unknown_engines_and_versions_are_refused() -> None:
     refuses("unknown engine 'vlm': did you mean vllm", EngineCosts.of, "vlm")
-    refuses("no costs of vllm@0.0.1 are known: name version 0.7 or a newer one", EngineCosts.of, "vllm@0.0.1")
+    for version in ("0.0.1", "0.34", "11"):
+        refuses("known: name a version of vllm from 0.7 to 0.33", EngineCosts.of, f"vllm@{version}")
+    assert EngineCosts.of("vllm@0.33.1") == EngineCosts.of("vllm")
 
 
 def test_the_shipped_table() -> None:

@@ -1,19 +1,16 @@
-"""Verifiers of whole trees, written as in engines and papers: functions that draw, and branching formulas."""
+"""Verifiers of whole trees, written as in engines and papers: functions that draw."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from spectheory.certify.zoo.chains import published
 from spectheory.certify.zoo.nodes import multi_round_residual, naive
 from spectheory.certify.zoo.specimen import Emit, Specimen, documented, top_down
-from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero, without, zeros_like
+from spectheory.core.arrays import positive_part, residual, without
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.world import Levels, Paths
-from spectheory.otlp import Khisti, Solver, SpecTr
 
 
 def _traverse(draft: Draft, p: Any, rng: Any, q_left: Any, weight: Any, order: Any) -> tuple[int, int]:
@@ -89,84 +86,11 @@ def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     return best
 
 
-def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """The draft with the largest p / q is kept. It breaks ties by draw order, but its q assumes ties by token id."""
-    q = draft.q[0]
-    rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
-    best = max(draft.draws[0], key=lambda child: rank[draft.tokens[child]])
-    order = sorted(range(len(q)), key=lambda t: (rank[t], t))
-    selected, below = zeros_like(q), 0
-    for token in order:
-        selected[token] = (below + q[token]) ** len(draft.draws[0]) - below ** len(draft.draws[0])
-        below = below + q[token]
-    token = int(draft.tokens[best])
-    if rng.random() * selected[token] < p[0][token]:
-        return best, draw(p[best], rng)
-    emitted = draw(residual(p[0], selected), rng)
-    return next((child for child in draft.draws[0] if draft.tokens[child] == emitted), 0), emitted
-
-
 def trunk_read_k_times(emit: Emit) -> Any:
     """A faulty verifier of delayed trees: `emit` gets the one token of a trunk node twice, as if drawn twice."""
     node_rule = top_down(lambda p, q, drafts, rng: emit(p, q, (drafts * 2)[:2], rng), DrawRule.IID)
     node_rule.__name__ = "trunk_read_k_times"
     return node_rule
-
-
-def _emit(solver: Solver) -> Emit:
-    """A function that draws from the distribution of a node solver."""
-    return lambda p, q, drafts, rng: draw(solver._distribution(p, q, drafts), rng)
-
-
-@dataclass(frozen=True)
-class SpecInferAsPrinted(Solver):
-    """SpecInfer branching probabilities as printed in Algorithm 14 of the Delayed Tree paper, with a_i in line 12.
-
-    The algorithm does not define a_0; a_1 is used for it.
-    """
-
-    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
-
-    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        stages, ratios = [p], []
-        for _ in drafts:
-            ratios.append([accept_ratio(stages[-1][t], q[t]) for t in range(len(q))])
-            stages.append(residual(stages[-1], q))
-
-        def below(left: tuple[int, ...]) -> Vector:
-            i = len(drafts) - len(left)
-            if not left:
-                return stages[-1]
-            distribution = zeros_like(p)
-            for at, token in enumerate(left):
-                accepted = ratios[max(i - 1, 0)][token]
-                distribution = distribution + below(left[:at] + left[at + 1 :]) * (1 - accepted)
-                distribution[token] += accepted
-            return distribution / len(left)
-
-        return copy_of(below(tuple(drafts)))
-
-    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class NaiveBranchingOfWinnerOnly(Solver):
-    """Algorithm 15's NAIVE_BRANCHING(p, r, [x]) read literally: the residual's mass on other drafted tokens is lost."""
-
-    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
-
-    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        first = drafts[0]
-        accepted = accept_ratio(p[first], q[first])
-        distribution = residual(p, q) * (1 - accepted)
-        for token in set(drafts):
-            set_zero(distribution, token)
-        distribution[first] += accepted
-        return distribution
-
-    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        raise NotImplementedError
 
 
 IID, SWOR = DrawRule.IID, DrawRule.NO_REPLACEMENT
@@ -188,17 +112,9 @@ TREES = (
     documented("traversal-merged-q-unchanged", traversal_merged_q_unchanged, False, MERGED),
     documented("traversal-sorted", _with_rule(traversal_sorted, SWOR), False),
     documented("longest-of-k-paths", longest_of_paths, False, MERGED),
-    documented("greedy-path-loose-ties", greedy_path_with_loose_ties, False, (Levels((2,)), Levels((3,)))),
-    *(
-        Specimen(f"trunk-k-times-{name}", trunk_read_k_times.__doc__ or "", trunk_read_k_times(emit), False, TRUNKED)
-        for name, emit in (
-            ("specinfer", multi_round_residual),
-            ("spectr", _emit(SpecTr())),
-            ("khisti", _emit(Khisti())),
-        )
+    Specimen(
+        "trunk-k-times", trunk_read_k_times.__doc__ or "", trunk_read_k_times(multi_round_residual), False, TRUNKED
     ),
-    documented("specinfer-algorithm-14-as-printed", SpecInferAsPrinted(), False),
-    documented("khisti-algorithm-15-literal", NaiveBranchingOfWinnerOnly(), False),
     documented("traversal", _with_rule(traversal, SWOR), True),
     documented("traversal-merged", _with_rule(traversal, IID), True, MERGED),
     Specimen(
