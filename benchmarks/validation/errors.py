@@ -20,7 +20,7 @@ from benchmarks.validation.predicting import Seconds, target_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
 from spectheory.core.json_values import to_json
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors, deployment_class
+from spectheory.hardware.deployment_class import POOL, ClassErrors, LogErrors, deployment_class
 
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
 
@@ -33,8 +33,11 @@ CLASSES = (
     "plain steps in serving",
     "Hugging Face eager",
     "other",
+    POOL,
 )
 """Classes of deployments."""
+POOLED = ("dense 16-bit, one request", "dense, batch 2 to 64", "4-bit kernels")
+"""The classes of which `POOL` has the rows."""
 MOST = 0.8
 """The larger of the two stated errors of a class is this quantile."""
 
@@ -167,7 +170,9 @@ def class_errors(predictions: Iterable[Prediction], *, calibrated: bool = False)
     groups: dict[str, list[Prediction]] = defaultdict(list)
     for one in predictions:
         if one.row.kind != "forward":
-            groups[class_of(one.row)].append(one)
+            groups[name := class_of(one.row)].append(one)
+            if name in POOLED:
+                groups[POOL].append(one)
     found = [
         ClassErrors(
             name,

@@ -15,6 +15,9 @@ from typing import Any
 from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
 from spectheory.hardware.model_config import ModelConfig
 
+POOL = "16 and 4 bits, one GPU"
+"""The class of all rows of one GPU without experts, for formats without speedups of their own."""
+
 
 def deployment_class(engine: str, target: ModelConfig, gpus: int, batch: int, *, plain: bool = False) -> str:
     """The class of a deployment, by its engine, its target's formats and experts, its GPUs and its batch.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors
+from spectheory.hardware.deployment_class import POOL, ClassErrors, LogErrors
 from spectheory.hardware.engine_costs import split
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.roofline import RooflineInputs
@@ -19,7 +19,8 @@ from spectheory.hardware.roofline import RooflineInputs
 class BatchClass:
     """The errors that the class of the batch sizes `first` to `last` had in the validation.
 
-    `nearest` has the errors of speedups at the last judged batch size before `first`, where the class has none.
+    `nearest` has the errors of speedups at the last judged batch size before `first`, where the class has none; where
+    its format was never judged, the errors of the class `POOL`.
     """
 
     first: int
@@ -32,6 +33,12 @@ class BatchClass:
         """The errors of speedups that the class has, or that are assumed for it; None if they are unknown."""
         return self.errors.speedup or self.nearest
 
+    @property
+    def pooled(self) -> bool:
+        """Whether the errors are assumed from other formats."""
+        pool = ClassErrors.of(POOL, calibrated=self.errors.calibrated).speedup
+        return self.nearest is not None and self.nearest == pool
+
     def in_words(self, engine: str) -> str:
         """The errors of 80% of the speedups, with the rows behind them; empty if they are unknown."""
         if (found := self.assumed) is None:
@@ -39,6 +46,8 @@ class BatchClass:
         where = f"{found.rows} rows at batch {span(found.batches[0], found.batches[-1])}"
         if self.errors.speedup is not None:
             where = f"{self.errors.name}: {where}{f', none in {engine}' * (engine not in self.errors.engines)}"
+        elif self.pooled:
+            where = f"{POOL}: {where}"
         return f"{math.expm1(found.most):.0%} ({where})"
 
 
@@ -85,10 +94,10 @@ def confidence_of(latencies: Sequence[Latency]) -> Confidence | None:
 
 
 def _nearest(inputs: RooflineInputs, largest: int) -> LogErrors | None:
-    """The errors of speedups at the largest judged of the batch sizes 1, 2, 4, ... `largest`; None if none is."""
+    """The errors of speedups at the largest judged of the batch sizes 1, 2, 4, ... `largest`; else those of `POOL`."""
     sizes = [2**power for power in range(largest.bit_length())]
     found = [errors for size in sizes if (errors := inputs.at(size).class_errors.speedup) and errors.judged(size)]
-    return found[-1] if found else None
+    return found[-1] if found else ClassErrors.of(POOL, calibrated=inputs.given).speedup
 
 
 def span(first: int, last: int) -> str:

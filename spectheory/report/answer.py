@@ -70,9 +70,9 @@ def _where_intervals_are_from(schedule: Schedule) -> Iterator[str]:
         yield "The rates are taken as exact."
     if schedule.confidence is not None:
         yield schedule.confidence.in_words
-        known = any(one.assumed for one in schedule.confidence.classes)
-        if known and not all(schedule.judged(row) for row in range(len(schedule.batches))):
-            yield "Grey, ?: none of them at this batch size."
+        classes, rows = schedule.confidence.classes, range(len(schedule.batches))
+        if any(one.assumed for one in classes) and not all(map(schedule.judged, rows)):
+            yield f"Grey, ?: none of them {'in this format' if classes[0].pooled else 'at this batch size'}."
 
 
 def _where_times_are_from(schedule: Schedule) -> str:

@@ -20,7 +20,7 @@ def decoder_rows(record: Comparison) -> TextTable:
         half = None if one.tau_low is None or one.tau_high is None else (one.tau_high - one.tau_low) / 2
         rows.append(
             (
-                str(one) if one.temperature else one.name,
+                f"{one.name}\n{one.verifier or ''}".strip() if one.temperature else one.name,
                 f"{one.temperature:g}",
                 _number(one.tau, "{:.2f}") + _number(half, " ±{:.2g}", ""),
                 f"{tau[i]:.2f}" + _number(record.tau_half_width(i), " ±{:.2g}", ""),

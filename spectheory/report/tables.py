@@ -12,7 +12,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.schedule_record import Schedule, tree_in_words
 from spectheory.replay import CycleEnds, Replayed
 from spectheory.results.plan_comparison import Account, PlanComparison
 
@@ -101,8 +101,7 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8)
 
 
 def _drafted(tree: Tree, verifier: str) -> str:
-    name = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
-    return f"{name}, {verifier}" if verifier else name
+    return ", ".join(filter(None, [tree_in_words(tree), verifier]))
 
 
 def cycle_ends_rows(tree: Tree, verifier: str, ends: CycleEnds) -> TextTable:

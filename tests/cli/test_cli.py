@@ -102,6 +102,14 @@ def test_the_demo_of_a_target_alone_answers_for_drafters_without_a_model(run: Ru
     assert "chain of 5" not in page
 
 
+def test_the_demo_takes_fewer_prompts_than_its_defaults(run: Run, tiny_folders: Path) -> None:
+    Path("chat.jsonl").write_text('{"text": "def read(path):"}\n' * 6)
+    few = ("--prompts", "chat.jsonl", "--new-tokens", 8)
+    assert "4 prompts are traced, 2 decoded" in " ".join(
+        printed(run("demo", "--target", tiny_folders / "target", *few)).split()
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
