@@ -91,7 +91,7 @@ def diagnose(
     files: ReportFiles,
     plain: Annotated[
         list[Path] | None,
-        typer.Option(help="The same without speculation, under the same load. Repeat it for two scrapes."),
+        typer.Option(help="Report of the server without speculation, under the same load; twice for two scrapes."),
     ] = None,
     model_label: Annotated[
         str | None, typer.Option(help="Value of the label model_name to diagnose.", show_default="every model")
