@@ -240,7 +240,9 @@ def _assumptions(
 
 def other_models(rates: Provenance, use: Provenance) -> str:
     """Of which models the rates and what uses them are, if they name different ones; otherwise ""."""
-    named = [(role, getattr(rates, role), getattr(use, role)) for role in ("target", "draft")]
-    differing = [one for one in named if all(one) and Path(one[1]).resolve() != Path(one[2]).resolve()]
-    measured, used = (" and ".join(f"{one[0]} {model_name(one[place])}" for one in differing) for place in (1, 2))
-    return f"rates were measured with {measured} and are used with {used}" if differing else ""
+    named = [(getattr(rates, role), getattr(use, role)) for role in ("target", "draft")]
+    differing = [both for both in named if all(both) and Path(both[0]).resolve() != Path(both[1]).resolve()]
+    if not differing:
+        return ""
+    measured, used = (" and ".join(map(model_name, names)) for names in zip(*differing, strict=True))
+    return f"rates were measured with {measured} and are used with {used}"

@@ -68,7 +68,7 @@ def markdown_table(table: TextTable) -> str:
     return "\n\n".join(part for part in (table.title, drawn, table.note) if part) + "\n"
 
 
-def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8) -> TextTable:
+def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 5) -> TextTable:
     """Tau of each tree and verifier with its 95% interval, and the shares of cycles that keep 1, 2, ... tokens."""
     deepest = min(most, max(tree.max_depth for tree, _, _ in replayed))
     rows, sections = [], set()

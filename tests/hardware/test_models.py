@@ -67,11 +67,8 @@ def test_models_are_found_by_their_repository() -> None:
         "RedHatAI/Qwen3-32B-speculator.eagle3": "eagle3-qwen3-32b",
     }
     assert {name: model(name).name for name in tuned} == tuned
-    file = model("models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf")
-    assert (file.name, file.weight_bytes) == (
-        "models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf",
-        model("llama-3.1-8b-q4_k_m").weight_bytes,
-    )
+    file = "models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf"
+    assert (model(file).name, model(file).weight_bytes) == (file, model("llama-3.1-8b-q4_k_m").weight_bytes)
     head = known(draft_of(model("qwen3-32b"), "RedHatAI/Qwen3-32B-speculator.eagle3"))
     assert (head.name, head.shape) == ("RedHatAI/Qwen3-32B-speculator.eagle3", model("eagle3-qwen3-32b").shape)
     refuses("unknown model 'llama-3.1-8': did you mean llama-3.1-8b, ", model, "meta-llama/Llama-3.1-8-Instruct")
