@@ -12,7 +12,7 @@ import pytest
 
 import spectheory as st
 from spectheory.hardware import deployment_class
-from spectheory.hardware.deployment_class import ClassErrors, LogErrors
+from spectheory.hardware.deployment_class import POOL, ClassErrors, LogErrors
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.models import model
 from spectheory.planning.confidence import BatchClass, Confidence
@@ -113,5 +113,7 @@ def test_one_interval_holds_counts_and_the_error_of_the_class_or_of_the_nearest_
     several = Deployment(**PAIR, gpus=2).schedule(RATES, [1, 8, 9], max_budget=4)
     assert [several.judged(row) for row in range(3)] == [True, True, False], "published rows end at batch 8"
     packed = Deployment(**PAIR, quant="fp8").schedule(RATES, [1], max_budget=4)
-    assert packed.speedup_interval() is None
-    assert "Nothing like this was validated." in schedule_rows(packed).note
+    assert packed.time_error(0) == known(ClassErrors.of(POOL).speedup).most
+    assert "22% (16 and 4 bits, one GPU: 102 rows at batch 1 to 64). Grey, ?: none of them in this" in (
+        schedule_rows(packed).note
+    )

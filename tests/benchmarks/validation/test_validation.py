@@ -221,16 +221,17 @@ FOUND = [off_by(row(**MEASURED | {"source": source}), gain) for source, gain in 
 def test_errors_are_sizes_of_logarithms_by_class() -> None:
     alone = row(**MEASURED | PLAIN | {"source": "c", "batch": "8", "gpus": "4", "shape": "none", "engine": "sglang"})
     forward = row(**MEASURED | PLAIN | {"source": "d", "gpus": "4", "shape": "forward of 8 tokens"})
-    one, several = class_errors([*FOUND, off_by(alone, 1.0, 0.5), off_by(forward, 1.0, 0.5)])
+    one, several, pool = class_errors([*FOUND, off_by(alone, 1.0, 0.5), off_by(forward, 1.0, 0.5)])
     assert one.name == "dense 16-bit, one request"
     assert one.engines == ("vllm",)
     assert one.speedup == LogErrors(median=0.6931, most=1.109, rows=3, sources=2, batches=(1,))
     assert one.plain == LogErrors(0.0, 0.0, 3, 2, (1,))
+    assert (pool.speedup, pool.plain) == (one.speedup, one.plain)
     assert several == ClassErrors("several GPUs", None, LogErrors(0.6931, 0.6931, 1, 1, (8,)), ("sglang",))
 
 
 def test_the_table_is_read_as_it_was_written() -> None:
     text = classes_text(FOUND, FOUND[:1])
     assert "3 rows of 2 sources in " in json.loads(text)["judged"]
-    (absent,), (calibrated,) = class_errors(FOUND), class_errors(FOUND[:1], calibrated=True)
-    assert classes_parsed(text) == {(absent.name, False): absent, (absent.name, True): calibrated}
+    written = [*class_errors(FOUND), *class_errors(FOUND[:1], calibrated=True)]
+    assert classes_parsed(text) == {(one.name, one.calibrated): one for one in written}
