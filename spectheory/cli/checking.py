@@ -54,7 +54,7 @@ def check(
         _show(found)
         count = Counter(str(one.status) for one in found)
         told = ", ".join(f"{count[status]} {status}" for status in COLOURS if count[status])
-        print(f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {told}")
+        print(f"{len(found)} claim{'s' * (len(found) != 1)} in {sum(one.seconds for one in found):.0f} s: {told}")
     if any(one.finding is None for one in found):
         raise typer.Exit(1)
 

@@ -34,16 +34,21 @@ def demo(
 ) -> None:
     """Is speculation worth it for a model, on this machine and these prompts? Trace, profile, plan, decode and compare.
 
-    A target without a draft is decoded with the drafters that need no model.
+    A target without a draft is decoded with the drafters that need no model. Of fewer prompts, four in five are traced.
     """
     from reference.compare import RECORD, CompareSettings, compare
     from reference.measuring import decoded
     from reference.planning_loop import measured_plan
+    from reference.prompts import HELD_OUT, load_prompts
     from spectheory.report.comparison import comparison_page, decoder_rows, decoder_words
 
     require_free([], out / RECORD, force=True)
     started, files, latency = time.perf_counter(), pair.open(alone=True), None
-    console.print(f"target {model_name(files.names[0])}, draft {model_name(files.names[1])}")
+    if traced + count > (there := len(load_prompts(source.prompts or HELD_OUT))) > 1:
+        traced = max(1, there * 4 // 5)
+        count = there - traced
+    names = f"target {model_name(files.names[0])}, draft {model_name(files.names[1])}"
+    console.print(f"{names}; {traced} prompts are traced, {count} decoded")
     prompts = source.encoded(files, 0, traced + count)
     models, said = files.load(), []
     rows, settings = (prompts[:traced], prompts[traced:]), {"new_tokens": source.new_tokens, "seed": seed}

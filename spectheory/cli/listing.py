@@ -1,4 +1,4 @@
-"""The command `list`: the GPUs, models, engines, drafters and verifiers that have names, and the sample files."""
+"""The command `list`: GPUs, models, published rates, engines, drafters and verifiers by name, and the sample files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from spectheory.cli.options import Json
 from spectheory.cli.output import console
 from spectheory.core.errors import InputError
 from spectheory.core.files import whole_file
+from spectheory.engines.published import published_rows
 from spectheory.hardware.gpus import gpu, gpu_names
 from spectheory.hardware.models import model_names, repository, shipped_model
 
@@ -25,21 +26,16 @@ if TYPE_CHECKING:
 SAMPLES = Path(spectheory.__file__).parent / "data" / "samples"
 
 
-class Kind(StrEnum):
-    """What `list` can list."""
-
-    GPUS = "gpus"
-    MODELS = "models"
-    ENGINES = "engines"
-    DRAFTERS = "drafters"
-    VERIFIERS = "verifiers"
-    SAMPLES = "samples"
+Kind = StrEnum("Kind", ["gpus", "models", "rates", "engines", "drafters", "verifiers", "samples"])
+"""What `list` can list."""
 
 
 def list_(
     kinds: Annotated[
         list[Kind] | None,
-        typer.Argument(metavar="KIND", help="gpus, models, engines, drafters, verifiers or samples. Default: all."),
+        typer.Argument(
+            metavar="KIND", help="gpus, models, rates, engines, drafters, verifiers or samples. Default: all."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the samples into this folder.")] = None,
     as_json: Json = False,
@@ -69,6 +65,13 @@ def _models() -> Iterator[tuple[str, str]]:
         base = shipped_model(name).base_model
         role = f"draft head for {base}" if base else "model"
         yield name, ", ".join(filter(None, [role, repository(name)]))
+
+
+def _rates() -> Iterator[tuple[str, str]]:
+    for name, row in published_rows().items():
+        lengths, taus = row["lengths"].split(), row["taus"].split()
+        said = " to ".join(dict.fromkeys(f"{taus[i]} with {lengths[i]} drafted" for i in (0, -1)))
+        yield name, f"tau {said}, texts: {row['texts']}; {row['source']}"
 
 
 def _engines() -> Iterator[tuple[str, str]]:
@@ -115,12 +118,13 @@ def _copy_samples(folder: Path) -> None:
             partial.write_bytes(source.read_bytes())
 
 
-ROWS: dict[Kind, Callable[[], Iterator[tuple[str, str]]]] = {
-    Kind.GPUS: _gpus,
-    Kind.MODELS: _models,
-    Kind.ENGINES: _engines,
-    Kind.DRAFTERS: _drafters,
-    Kind.VERIFIERS: _verifiers,
-    Kind.SAMPLES: _samples,
+ROWS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
+    "gpus": _gpus,
+    "models": _models,
+    "rates": _rates,
+    "engines": _engines,
+    "drafters": _drafters,
+    "verifiers": _verifiers,
+    "samples": _samples,
 }
 """For each kind, a function that yields names and descriptions."""

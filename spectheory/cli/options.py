@@ -42,19 +42,11 @@ TargetModel = Annotated[
     str,
     typer.Option(
         "--target",
-        help="Name of a known model, its repository, or the path of a config.json or of its folder.",
+        help="Name of a known model, its repository, or the path of a config.json or of its folder. A format may "
+        "follow: llama-3.1-8b-fp8, -awq, -q4_k_m.",
     ),
 ]
 Gpus = Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")]
-Quant = Annotated[
-    str | None,
-    typer.Option(
-        "--quant",
-        help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the name: "
-        "llama-3.2-1b-q8_0.",
-        show_default="as in the config",
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
 
 

@@ -18,7 +18,6 @@ from spectheory.cli.options import (
     GpuName,
     Gpus,
     Json,
-    Quant,
     Reads,
     TargetModel,
     names_of,
@@ -75,7 +74,7 @@ RatesFile = Annotated[
     typer.Option(
         "--acceptance",
         help="Acceptance record, from `trace` or `import` (- reads standard input); or rates by depth: 0.8,0.7,0.6; or "
-        "those of a published head: eagle3:llama-3.1-8b; or tau of a chain of 3: tau=2.7@3.",
+        "those of a published head: eagle3:llama-3.1-8b (`spectheory list rates`); or tau of a chain of 3: tau=2.7@3.",
     ),
 ]
 TraceFolder = Annotated[
@@ -140,7 +139,11 @@ class PlanOutput:
                 refused[name] = str(error)
         folder = self.out.parent if self.out else Path()
         files = {(folder / file, text) for export in taken.values() for file, text in export.files.items()}
-        require_free([*read, self.report], self.out, *(file for file, _ in files), force=self.force)
+        changed = [path for path, text in files if not (path.is_file() and path.read_bytes() == text.encode())]
+        try:
+            require_free([*read, self.report, self.out], *changed, force=self.force)
+        except InputError as error:
+            raise InputError(f"{error}, or name a folder for it: --out FOLDER/schedule.json") from None
         settings: list[str] = []
         for export in taken.values():
             settings += export.lines(export.write(folder, overwrite=True), notes=None if self.explain else MOST_NOTES)
@@ -204,7 +207,6 @@ def schedule(
         ),
     ],
     gpus: Gpus = Deployment.gpus,
-    quant: Quant = None,
     batch: Annotated[
         str | None,
         typer.Option(
@@ -249,7 +251,6 @@ def schedule(
         draft,
         gpus,
         context,
-        quant=quant,
         engine=next(iter(names_of(output.engine)), None),
         prompt_tokens=prompt,
         output_tokens=answer,

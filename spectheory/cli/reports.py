@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory import engines
-from spectheory.cli.options import Explain, Force, Json, numbers, shape_in
+from spectheory.cli.options import Explain, Force, Gpus, Json, numbers, shape_in
 from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
@@ -134,7 +134,7 @@ def diagnose(
     files: ReportFiles,
     plain: Annotated[
         list[Path] | None,
-        typer.Option(help="The same without speculation, under the same load. Repeat it for two scrapes."),
+        typer.Option(help="Report of the server without speculation, under the same load; twice for two scrapes."),
     ] = None,
     model_label: Annotated[
         str | None, typer.Option(help="Value of the label model_name to diagnose.", show_default="every model")
@@ -142,10 +142,9 @@ def diagnose(
     gpu: Annotated[
         str | None, typer.Option(help="Key or name of the GPU, for computed times; needs --target and --draft.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Target, as in `spectheory schedule`; a format follows: llama-3.1-8b-fp8.")
-    ] = None,
+    target: Annotated[str | None, typer.Option(help="Target, as in `spectheory schedule`.")] = None,
     draft: Annotated[str | None, typer.Option(help="Draft, as in `spectheory schedule`.")] = None,
+    gpus: Gpus = Deployment.gpus,
     latency: Annotated[
         list[Path] | None,
         typer.Option(
@@ -172,7 +171,7 @@ def diagnose(
         raise InputError("give --gpu, --target and --draft together, or --latency instead of all three")
     times = None if not latency else [Latency.load(path) for path in latency]
     if gpu and target and draft:
-        times = Deployment(gpu, target, draft, engine=engines.timed_engine(source))
+        times = Deployment(gpu, target, draft, gpus, engine=engines.timed_engine(source))
     shape = None if tree is None else shape_in("--tree", tree)
     given = {"plain": plain, "times": times, "model": model_label, "shape": shape, "batch": batch, "add": add}
     found = engines.diagnose(_reports(files), source, **given)
@@ -192,6 +191,7 @@ def diagnose(
 def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> Iterator[RenderableType]:
     """What to run and what the server does now, the plan, the settings, what to measure, and the parts of a cycle."""
     from spectheory.planning.advice import advice
+    from spectheory.planning.planner import other_models
     from spectheory.report.answer import schedule_rows
     from spectheory.report.tables import MISSING, TextTable
 
@@ -208,6 +208,8 @@ def _shown(found: engines.Diagnosis, settings: Sequence[str], explain: bool) -> 
     more = "" if explain else " More with --explain."
     yield Text("Now: " + f"{found.engine} {found.model}".strip() + f", {', '.join(said)}.{more}")
     if found.plan is not None:
+        if differ := other_models(found.plan.acceptance.provenance, found.plan.latency.provenance):
+            yield Text(f"Careful: {differ}.")
         yield schedule_rows(found.plan, explained=explain)
         yield from settings
         yield from map(Text, advice(found.plan))

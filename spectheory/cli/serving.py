@@ -90,5 +90,5 @@ def serve(
         slo_tpot_seconds=slo_tpot,
     )
     notes = [Text(f"assumed: {sentence}") for sentence in comparison.provenance.assumptions]
-    answer = Text(serving_answer(comparison, planned))
-    show(comparison, serving_rows(comparison), answer, *notes, as_json=as_json, out=out)
+    answer = Text(serving_answer(comparison, planned), style="bold")
+    show(comparison, answer, serving_rows(comparison), *notes, as_json=as_json, out=out)

@@ -12,6 +12,7 @@ from spectheory.core.tree import Tree
 from spectheory.engines.engine import Observed
 from spectheory.engines.statistics import constant
 from spectheory.hardware.latency import Latency
+from spectheory.hardware.models import known_model
 from spectheory.planning.candidates import MAX_BUDGET
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.planner import plan
@@ -47,7 +48,7 @@ class Diagnosis:
         observed: the seconds by the reports.
         predicted: the seconds by forward times.
         plan: the plan of the fastest chain by the rates and forward times, as `spectheory.schedule` makes it.
-        best_speedup: how many times as fast as the drafts of now that chain is, by the same rates and times.
+        best_speedup: how many times as fast as the current drafts that chain is, by the same rates and times.
         notes: what the figures contain, and what was assumed.
     """
 
@@ -70,12 +71,12 @@ class Diagnosis:
 
     @property
     def answer(self) -> str:
-        """What to run instead of the drafts of now, and how fast that is predicted to be; empty without a plan."""
+        """What to run instead of the current drafts, and how fast that is predicted to be; empty without a plan."""
         if self.plan is None or self.best_speedup is None:
             return ""
         best, fast = self.plan.tree.budget, f"predicted {self.plan.gain(0)} plain decoding"
         if self.best_speedup < 1.005:
-            return f"Keep the drafts of now: no chain is predicted to be faster. A chain of {best}: {fast}."
+            return f"Keep the current drafts: no chain is predicted to be faster. A chain of {best}: {fast}."
         what = f"Draft {best} token{'s' * (best > 1)} a cycle" if best else "Turn speculation off"
         return f"{what}: {fast}, {self.best_speedup:.2f}x as fast as now."
 
@@ -103,6 +104,8 @@ def diagnosed(
     notes = list(seen.notes)
     tree, latency, at = _drafted_tree(seen, shape, notes), *_forward_times(times, seen, notes)
     rates = None if tree is None else _rates(seen, tree)
+    if rates is not None and (served := known_model(model)):
+        rates = replace(rates, provenance=rates.provenance.replace(target=served.name))
     predicted, best, gain = CycleSeconds(), None, None
     if latency is not None and tree is not None:
         prompts = float(latency.prompts(seen.tau))

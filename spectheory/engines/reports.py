@@ -15,6 +15,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.engines.engine import Engine, Observed
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.statistics import Statistics, assume_constant
+from spectheory.hardware.models import known_model
 
 Report = str | Path | Sequence[str | Path]
 """The text of a report or the Path of its file; several logs or responses, which are read as one; or two scrapes."""
@@ -46,12 +47,14 @@ def read(
         raise InputError(
             f"the scrape is of the models {', '.join(found)}, which must not be added: give the lines of one (grep)"
         )
-    (made,) = found.values()
+    ((label, made),) = found.items()
     made = made if constant is None else assume_constant(made, constant)
     if made.acceptance is None:
         return made
     files = {"files": _files(report)} if _files(report) else {}
-    stamp = Provenance.now("spectheory.read_report", settings={"report": kind} | files)
+    served = known_model(label)
+    settings, target = {"report": kind} | files, served and served.name
+    stamp = Provenance.now("spectheory.read_report", target=target, settings=settings)
     return replace(made, acceptance=replace(made.acceptance, provenance=stamp.assuming(*made.assumed)))
 
 

@@ -241,7 +241,7 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
     """Tau of a log, and one rate for all positions of a chain, which its lines imply if they have an accept rate."""
     found = observe_log(text, min_trials).statistics
     if found is None:
-        raise InputError(f"nothing was drafted: no line has {_LENGTH[:10]}")
+        raise InputError(f"nothing was drafted, no line has {_LENGTH[:10]}: give the log of a server that speculates")
     return found
 
 

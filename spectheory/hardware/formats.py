@@ -218,7 +218,7 @@ def config_formats(design: Design) -> Formats:
 
     A checkpoint is taken to be in the named format that is nearest: groups of AWQ and GPTQ have 128 weights, and all
     matrices of the layers are packed. Read are fp8, mxfp4, AWQ and GPTQ in 4 bits, compressed-tensors with one format,
-    and FP8 and NVFP4 of NVIDIA Model Optimizer. For other checkpoints, name the format (`--quant`).
+    and FP8 and NVFP4 of NVIDIA Model Optimizer. For other checkpoints, name the format after the model.
 
     Raises:
         InputError: the dtype or the quantisation is unknown.

@@ -52,7 +52,8 @@ def model(source: Named) -> ModelConfig:
     A repository may be of a model that was tuned or quantised, such as `RedHatAI/Qwen3-32B-FP8-dynamic`.
 
     A draft head that is not shipped is named by its kind and its target, as in `dflash-qwen3-8b`; see `draft_of_kind`.
-    After a name or path, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
+    After a name or path, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`. A GGUF file is
+    not read: its name, such as `Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf`, says the model and the quantisation.
 
     >>> model("llama-3.1-8b").parameters
     8030261248
@@ -66,7 +67,7 @@ def model(source: Named) -> ModelConfig:
     if isinstance(source, ModelConfig):
         return source
     if isinstance(source, str | Path) and str(source).lower().endswith(".gguf"):
-        raise InputError(f"{source} is not read: name the model and its format, such as llama-3.1-8b-q4_k_m")
+        return replace(model(Path(source).stem), name=str(source))
     if not isinstance(source, str):
         return ModelConfig.from_hf(source)
     if known := _known(source) or _packed(source):
@@ -76,13 +77,15 @@ def model(source: Named) -> ModelConfig:
     name = _untuned(source)
     if known := _known(name) or _packed(name):
         return known
+    if base := max((known for known in model_names() if name.startswith(f"{known}-")), key=len, default=""):
+        raise InputError(f"{source}: {unknown('quantisation', name.removeprefix(f'{base}-'), QUANTISATIONS)}")
     raise InputError(f"{unknown('model', name, model_names())}; the path of a config.json works too")
 
 
 def _untuned(source: str) -> str:
     """A name of the Hugging Face Hub without its owner and the parts that do not change the sizes of a model."""
     name = source.rpartition("/")[2].lower().removeprefix("meta-").replace("speculator.", "").replace("quantized.", "")
-    return re.sub(r"[-_](instruct|thinking|it|chat|hf|dynamic|\d{4})(?=[-_]|$)", "", name)
+    return re.sub(r"[-_](instruct|thinking|coder|it|chat|hf|dynamic|\d{4})(?=[-_]|$)", "", name)
 
 
 def _known(name: str) -> ModelConfig | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.provenance import Provenance
+from spectheory.core.provenance import Provenance, model_name
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import MAX_BUDGET, ByRates, Candidates, Limits, Progress, ignore_progress
@@ -238,9 +238,11 @@ def _assumptions(
         )
 
 
-def other_models(rates: Provenance, times: Provenance) -> str:
-    """Of which models the rates and the times are, if they name different ones; otherwise ""."""
-    named = [(role, getattr(rates, role), getattr(times, role)) for role in ("target", "draft")]
-    differing = [one for one in named if all(one) and Path(one[1]).absolute() != Path(one[2]).absolute()]
-    measured, used = (" and ".join(f"{one[0]} {one[place]}" for one in differing) for place in (1, 2))
-    return f"rates were measured with {measured} and are used with {used}" if differing else ""
+def other_models(rates: Provenance, use: Provenance) -> str:
+    """Of which models the rates and what uses them are, if they name different ones; otherwise ""."""
+    named = [(getattr(rates, role), getattr(use, role)) for role in ("target", "draft")]
+    differing = [both for both in named if all(both) and Path(both[0]).resolve() != Path(both[1]).resolve()]
+    if not differing:
+        return ""
+    measured, used = (" and ".join(map(model_name, names)) for names in zip(*differing, strict=True))
+    return f"rates were measured with {measured} and are used with {used}"

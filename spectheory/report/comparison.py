@@ -20,13 +20,13 @@ def decoder_rows(record: Comparison) -> TextTable:
         half = None if one.tau_low is None or one.tau_high is None else (one.tau_high - one.tau_low) / 2
         rows.append(
             (
-                str(one) if one.temperature else one.name,
+                f"{one.name}\n{one.verifier or ''}".strip() if one.temperature else one.name,
                 f"{one.temperature:g}",
                 _number(one.tau, "{:.2f}") + _number(half, " ±{:.2g}", ""),
                 f"{tau[i]:.2f}" + _number(record.tau_half_width(i), " ±{:.2g}", ""),
                 _number(_error(record, i), "{:+.1f}%"),
-                _number(one.speed, "{:.0f}"),
-                f"{speed[i]:.0f}",
+                _number(one.speed, "{:.1f}"),
+                f"{speed[i]:.1f}",
                 MISSING if one.temperature else f"{record.equal[:, i].sum():,}/{prompts:,}",
             )
         )
@@ -80,14 +80,15 @@ def _fastest(record: Comparison, temperature: float) -> str:
     beside = [(plain, "plain decoding in the same loop")]
     if theirs:
         other = max(theirs, key=lambda i: record.speed[i])
-        beside.append((other, f"{record.decoders[other]}, the fastest of transformers"))
+        beside.append((other, f"{record.decoders[other]}, transformers' fastest"))
     times = " and ".join(f"{_times(record, best, other)} {what}" for other, what in beside)
-    return f"{begin}speculation {pays}: the fastest, chosen on these prompts, is {record.decoders[best]}, {times}."
+    name = str(record.decoders[best]) if temperature else record.decoders[best].name
+    return f"{begin}speculation {pays}. The fastest on these prompts ({name}) has {times}."
 
 
 def _times(record: Comparison, decoder: int, other: int) -> str:
     median, low, high = record.ratio(decoder, other)
-    return f"{median:.2f} (95% {low:.2f} to {high:.2f}) times"
+    return f"{median:.2f} (95% {low:.2f} to {high:.2f}) times the speed of"
 
 
 def _error(record: Comparison, decoder: int) -> float | None:

@@ -31,18 +31,20 @@ def _trees(schedule: Schedule) -> list[str]:
 
 @styled
 def speedup_figure(schedule: Schedule) -> str:
-    """Speedup against the batch size, for the fastest choice and the fastest chain."""
+    """Speedup against the batch size, for the fastest choice and, where that is another one, for the fastest chain."""
     figure, (axes,) = panels(height_inches=2.9)
     rows = range(len(schedule.batches))
     low, high = np.array([schedule.speedup_interval(row) or (np.nan, np.nan) for row in rows]).T
     judged = np.array([schedule.judged(row) for row in rows])
-    for label, colour, among in (("80% interval", BLUE, judged), ("80%, not validated there", MUTED, ~judged)):
+    beyond = ~judged | np.append(~judged[1:], False)  # from the last batch size that was validated
+    for label, colour, among in (("80% interval", BLUE, judged), ("80%, not validated", MUTED, beyond)):
         if (among & ~np.isnan(low)).any():
             axes.fill_between(schedule.batches, low, high, among, color=colour, alpha=0.18, linewidth=0, label=label)
     few = len(schedule.batches) <= 8  # then each has a mark and its number on the axis
     marks: dict[str, Any] = {"marker": "o", "markersize": 4} if few else {}
     axes.plot(schedule.batches, schedule.speedups, color=BLUE, label="fastest", **marks)
-    axes.plot(schedule.batches, schedule.chain_speedups, color=ORANGE, linestyle="--", label="chain", **marks)
+    if (schedule.choice != schedule.chain_choice).any():
+        axes.plot(schedule.batches, schedule.chain_speedups, color=ORANGE, linestyle="--", label="chain", **marks)
     axes.axhline(1.0, color=RED, linewidth=1, linestyle=":", label="plain decoding")
     axes.set_xscale("log", base=2)
     powers = [batch for batch in 2 ** np.arange(0, 20) if schedule.batches[0] <= batch <= schedule.batches[-1]]

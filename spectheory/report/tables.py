@@ -14,7 +14,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.runs import Run
-from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.schedule_record import Schedule, tree_in_words
 from spectheory.replay import CycleEnds, Replayed
 from spectheory.results.plan_comparison import PlanComparison
 
@@ -70,7 +70,7 @@ def markdown_table(table: TextTable) -> str:
     return "\n\n".join(part for part in (table.title, drawn, table.note) if part) + "\n"
 
 
-def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8) -> TextTable:
+def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 5) -> TextTable:
     """Tau of each tree and verifier with its 95% interval, and the shares of cycles that keep 1, 2, ... tokens."""
     deepest = min(most, max(tree.max_depth for tree, _, _ in replayed))
     rows, sections = [], set()
@@ -103,8 +103,7 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8)
 
 
 def _drafted(tree: Tree, verifier: str) -> str:
-    name = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
-    return f"{name}, {verifier}"
+    return f"{tree_in_words(tree)}, {verifier}"
 
 
 def cycle_ends_rows(tree: Tree, verifier: str, ends: CycleEnds) -> TextTable:

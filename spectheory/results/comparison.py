@@ -89,11 +89,8 @@ class Comparison(Record):
     @property
     def summary(self) -> str:
         """The number of prompts and of decoders, and the fastest decoder."""
-        best = int(self.speed.argmax())
-        return (
-            f"{len(self.cycles)} prompts by {len(self.decoders)} decoders; fastest is {self.decoders[best]} at "
-            f"temperature {self.decoders[best].temperature:g}, {self.speed[best]:.1f} tokens per second"
-        )
+        best = self.decoders[int(self.speed.argmax())]
+        return f"{len(self.cycles)} prompts by {len(self.decoders)} decoders; fastest: {best}, T={best.temperature:g}"
 
     @property
     def tau(self) -> Float[np.ndarray, " decoders"]:

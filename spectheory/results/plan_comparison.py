@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
 from spectheory.core.errors import InputError
-from spectheory.core.provenance import Provenance, model_name
+from spectheory.core.provenance import Provenance
 from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
+from spectheory.planning.planner import other_models
 from spectheory.planning.schedule_record import Schedule
 from spectheory.results.tally import Tally
 from spectheory.verify import verifier_of
@@ -99,29 +99,13 @@ def mismatches(plan: Schedule, decoding: Provenance) -> list[str]:
         found.append(f"the plan's rates were measured at {planned}, while decoding is at {here}")
     if plan.verifier and decoding.verifier and (chosen := str(verifier_of(plan.verifier))) != decoding.verifier:
         found.append(f"the plan was made for the verifier {chosen}, while decoding uses {decoding.verifier}")
-    if said := differing_models(plan.acceptance.provenance, decoding):
-        found.append(f"the plan's rates were measured with {said[0]}, while decoding uses {said[1]}")
+    if other := other_models(plan.acceptance.provenance, decoding):
+        found.append(other)
     timed, here = plan.latency.provenance.placement, decoding.placement
     if differing := [name for name in timed if here.get(name, timed[name]) != timed[name]]:
         times, now = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, here))
         found.append(f"the plan's forward times were measured with {times}, while decoding uses {now}")
     return found
-
-
-def differing_models(rates: Provenance, used: Provenance) -> tuple[str, str] | None:
-    """The names of the models in which two records differ: in words, for each of the two. None if none is known to."""
-    known, here = ({"target": stamp.target, "draft": stamp.draft} for stamp in (rates, used))
-    differing = [role for role in known if _other(known[role], here[role])]
-    if not differing:
-        return None
-    first, second = (
-        " and ".join(f"{role} {model_name(str(names[role]))}" for role in differing) for names in (known, here)
-    )
-    return first, second
-
-
-def _other(one: str | None, another: str | None) -> bool:
-    return bool(one and another) and Path(str(one)).resolve() != Path(str(another)).resolve()
 
 
 def accepted_distribution(tree: Tree, reach: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, " lengths"]:

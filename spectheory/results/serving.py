@@ -200,11 +200,6 @@ class ServingRun(Record):
         return self.batch_seconds / self.decode_seconds if self.decode_seconds else 0.0
 
     @property
-    def mean_in_system(self) -> float:
-        """Mean number of requests in the system, over the whole run."""
-        return self._per_second(self.request_seconds)
-
-    @property
     def tier_shares(self) -> Float[np.ndarray, " tiers"]:
         """Share of the decoding steps that ran each tier."""
         return self.tier_steps / max(1, self.tier_steps.sum())

@@ -143,7 +143,7 @@ class Tally(Record):
         return self.repeated_fourgrams / self.fourgrams if self.fourgrams else None
 
     def __add__(self, other: Tally) -> Self:
-        """The sum of both tallies, with the provenance of the first. `sum` adds several.
+        """The sum of both tallies, with the provenance of the first.
 
         Raises:
             InputError: the tallies have different trees, verifiers, samplings, targets or drafts.
@@ -164,9 +164,3 @@ class Tally(Record):
             accepted_histogram=histogram,
             **{name: getattr(self, name) + getattr(other, name) for name in (*COUNTS, *SECONDS)},
         )
-
-    def __radd__(self, other: int) -> Self:
-        """Support for `sum`, which starts from 0."""
-        if other != 0:
-            raise InputError(f"a tally can only be added to another tally, got {other}")
-        return self

@@ -82,7 +82,7 @@ def test_the_demo_writes_its_records(run: Run, tiny_folders: Path, few: bool) ->
     less = ("--rounds", 1, "--traced", 8, "--count", 4, "--new-tokens", 32) if few else ()
     status, out, err = run("demo", *pair, "--out", "demo", *less)
     assert status == 0, err
-    assert "the fastest of transformers" in " ".join(out.split())
+    assert "transformers' fastest" in " ".join(out.split())
     assert ("4 of 4" if few else "5 of 5") in out
     for folder in (Path("demo/temperature-0"), Path("demo/temperature-1")):
         plan, tally = st.Schedule.load(folder / "plan.json"), st.Tally.load(folder / "measured.json")
@@ -100,6 +100,14 @@ def test_the_demo_of_a_target_alone_answers_for_drafters_without_a_model(run: Ru
         assert f"At temperature {temperature} speculation " in page
     assert "prompt lookup" in page
     assert "chain of 5" not in page
+
+
+def test_the_demo_takes_fewer_prompts_than_its_defaults(run: Run, tiny_folders: Path) -> None:
+    Path("chat.jsonl").write_text('{"text": "def read(path):"}\n' * 6)
+    few = ("--prompts", "chat.jsonl", "--new-tokens", 8)
+    assert "4 prompts are traced, 2 decoded" in " ".join(
+        printed(run("demo", "--target", tiny_folders / "target", *few)).split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_schedule_says_that_its_costs_were_calibrated(run: Run) -> None:
 
 def test_the_file_of_a_benchmark_is_calibrated_on_and_names_its_engine(run: Run) -> None:
     Path("bench.json").write_text(json.dumps([BENCH]))
-    place = ("--gpu", "rtx4090", "--target", "llama-3.1-8b", "--quant", "q4_k_m", "--runs", "bench.json")
+    place = ("--gpu", "rtx4090", "--target", "llama-3.1-8b-q4_k_m", "--runs", "bench.json")
     succeeded(run("calibrate", *place, "--engine", "llama.cpp", "--out", "costs.json"))
     found = CalibratedCosts.load("costs.json")
     assert (found.engine, [one.batch for one in found.runs]) == ("llama.cpp", [1])

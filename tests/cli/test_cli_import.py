@@ -74,6 +74,8 @@ def test_a_diagnosis_shows_observed_beside_predicted(samples: Run) -> None:
     (found,) = json.loads(succeeded(samples("diagnose", *SCRAPES, *plain, "--json")).stdout)
     assert found["speedup"] == pytest.approx(found["tau"] * found["observed"]["plain"] / found["observed"]["cycle"])
     assert found["predicted"]["cycle"] is None
+    large = ("--gpu", "h100_sxm", "--target", "llama-3.3-70b", "--draft", "eagle3", "--gpus", 4)
+    assert "computed plain decoding" in flat(succeeded(samples("diagnose", *SCRAPES, *large)).stdout)
 
 
 def test_forward_times_come_from_records_or_from_models_and_not_from_both(samples: Run) -> None:

@@ -39,6 +39,11 @@ def test_a_file_is_replaced_by_force_alone(plan: Run, name: str, options: tuple[
     assert files()[name] != "mine"
 
 
+def test_the_file_of_an_engine_may_stand_there_already(plan: Run) -> None:
+    assert [plan(*CHAINS, "--force").exit_code, plan(*CHAINS).exit_code] == [0, 0]
+    refused(plan(*CHAINS, "--batch", "1,64"), "give --force, or name a folder for it: --out FOLDER/schedule.json")
+
+
 def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
     written = ("--out", "schedule.json", "--report", "page.html", "--force")
     Path("adaptive.json").mkdir()

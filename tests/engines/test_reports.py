@@ -242,7 +242,7 @@ CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
     (meta_info(spec_num_proposed_drafts=100), "accepted=150 must be at most drafted=100"),
     (meta_info(spec_verify_ct=0, spec_correct_drafts_histogram=None), "nothing was drafted yet: drafts=0$"),
     (("sglang-metrics", SGLANG_METRICS.replace("2.5", "4.5")), "is 4.5, more than sglang:spec_num_draft_tokens=4"),
-    (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted: no line has accept len"),
+    (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted, no line has accept len"),
     (statistics(numAcceptedTokens=25, acceptanceLength=None), "accepted=25 must be at most drafted=24"),
     (statistics(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5"),
     (("trtllm-stats", '{"specDecodeStats": {}}'), "none of specDecodingStats, .* found are specDecodeStats"),

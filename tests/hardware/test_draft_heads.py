@@ -163,4 +163,4 @@ def test_drafts_by_name() -> None:
     assert model("dflash-qwen3-8b-fp8").linear_bytes == pytest.approx(1, rel=1e-2)
     for word in ("ngram", "suffix", "none", None):
         assert draft_of(target, word) is None
-    refuses("x.gguf is not read: name the model and its format", model, "x.gguf")
+    refuses("unknown model 'x'", model, "x.gguf")

@@ -67,6 +67,8 @@ def test_models_are_found_by_their_repository() -> None:
         "RedHatAI/Qwen3-32B-speculator.eagle3": "eagle3-qwen3-32b",
     }
     assert {name: model(name).name for name in tuned} == tuned
+    file = "models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf"
+    assert (model(file).name, model(file).weight_bytes) == (file, model("llama-3.1-8b-q4_k_m").weight_bytes)
     head = known(draft_of(model("qwen3-32b"), "RedHatAI/Qwen3-32B-speculator.eagle3"))
     assert (head.name, head.shape) == ("RedHatAI/Qwen3-32B-speculator.eagle3", model("eagle3-qwen3-32b").shape)
     refuses("unknown model 'llama-3.1-8': did you mean llama-3.1-8b, ", model, "meta-llama/Llama-3.1-8-Instruct")
@@ -136,7 +138,7 @@ def test_a_model_of_another_family_is_given_by_its_sizes(tmp_path: Path) -> None
 def test_a_format_can_follow_a_name() -> None:
     for name in ("llama-3.1-8b-nvfp4", "LLaMA-2-7B Q8_0", "qwen3-235b-a22b-fp8"):
         assert model(name).name == name.lower().replace(" ", "-")
-    refuses("unknown model 'llama-3.1-8b-q4_k_x': did you mean llama-3.1-8b", model, "llama-3.1-8b-q4_k_x")
+    refuses("llama-3.1-8b-q4_k_x: unknown quantisation 'q4_k_x': did you mean q4_k_m", model, "llama-3.1-8b-q4_k_x")
 
 
 def test_rates_of_gpus_are_consistent_and_have_sources() -> None:

@@ -22,9 +22,9 @@ COMMANDS = {
 }
 SETTINGS = {
     "llama-3.3-70b": '"method": "eagle3", "model": "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B", "num_speculative_tokens": ',
-    "qwen3-32b": '"method": "eagle3", "model": "AngelSlim/Qwen3-32B_eagle3", "num_speculative_tokens": ',
+    "qwen3-32b-fp8": '"method": "eagle3", "model": "AngelSlim/Qwen3-32B_eagle3", "num_speculative_tokens": ',
     "deepseek-v3": "--speculative-algorithm NEXTN --speculative-num-steps ",
-    "llama-3.1-8b": "--spec-type draft-simple -md llama-3.2-1b-q4_k_m --spec-draft-n-max ",
+    "llama-3.1-8b-q4_k_m": "--spec-type draft-simple -md llama-3.2-1b-q4_k_m --spec-draft-n-max ",
 }
 
 

@@ -200,15 +200,17 @@ def test_numbers_are_medians_and_ratios(tmp_path: Path) -> None:
     assert record.error_percent(2) == pytest.approx(5)
     assert record.error_percent(3) is record.agrees(3) is None
     assert record.agrees(2) is True
-    assert decoder_rows(record).rows[2] == (*("chain of 2", "0", "2.10 ±0.1", "2.00 ±0", "+5.0%", "190", "200", "3/3"),)
+    assert decoder_rows(record).rows[2] == (
+        *("chain of 2", "0", "2.10 ±0.1", "2.00 ±0", "+5.0%", "190.0", "200.0", "3/3"),
+    )
     fastest, accuracy, equal = decoder_words(record)
     assert accuracy == "Predicted tau: median error 5.0% of 1 decoders, within the joint 95% interval for 1 of 1."
     assert equal == "Greedy text equals that of plain decoding for 12 of 12 texts."
     assert fastest.startswith(
-        "At temperature 0 speculation may pay or not: the fastest, chosen on these prompts, is Goose, Greedy, "
-        "2.00 (95% 1.00 to 4.00) times plain decoding"
+        "At temperature 0 speculation may pay or not. The fastest on these prompts (Goose) has "
+        "2.00 (95% 1.00 to 4.00) times the speed of plain decoding"
     )
-    assert fastest.endswith("2.40 (95% 1.00 to 4.00) times HF plain, the fastest of transformers.")
+    assert fastest.endswith("2.40 (95% 1.00 to 4.00) times the speed of HF plain, transformers' fastest.")
     assert "1 prompt x" in decoder_rows(made_up(THREE[:1])).title
     record.save(tmp_path / RECORD)
     assert Comparison.load(tmp_path / RECORD).to_dict() == record.to_dict()
