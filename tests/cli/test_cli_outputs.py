@@ -15,7 +15,7 @@ from spectheory.hardware.gpus import gpu_names
 from spectheory.hardware.models import model_names
 from tests.command_line import HEAD, Run, refused
 
-CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--acceptance", "0.6,0.6,0.6", "--engine", "sglang")
+CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--acceptance", "0.8,0.7,0.6", "--engine", "sglang")
 
 
 def files() -> dict[str, str]:
