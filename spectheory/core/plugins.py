@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
-from spectheory.core.errors import InputError, PluginWarning
+from spectheory.core.errors import PluginWarning
 
 
 def class_name(found: Any) -> str:
@@ -35,45 +35,23 @@ def plugins(
         name_of: gives the name of an object.
     """
     names, found = dict.fromkeys(taken, "spectheory"), []
-    for entry in _entries(group):
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        package = f" of package {entry.dist.name}" if entry.dist else ""
+        described = f"entry point {entry.name} = {entry.value} of group {group}{package}"
         try:
-            loaded = _loaded(entry, kind)
-            name = name_of(loaded)
-        except InputError as error:
-            warnings.warn(f"left out: {error}", PluginWarning, stacklevel=3)
-            continue
-        if name in names:
-            warnings.warn(
-                f"left out: {_described(entry)} has the name {name}, which {names[name]} has: rename its object",
-                PluginWarning,
-                stacklevel=3,
-            )
-            continue
-        names[name] = _described(entry)
-        found.append(loaded)
-    return found
-
-
-def _entries(group: str) -> list[EntryPoint]:
-    return sorted(entry_points(group=group), key=lambda entry: entry.name)
-
-
-def _described(entry: EntryPoint) -> str:
-    package = f" of package {entry.dist.name}" if entry.dist else ""
-    return f"entry point {entry.name} = {entry.value} of group {entry.group}{package}"
-
-
-def _loaded(entry: EntryPoint, kind: type | None) -> Any:
-    try:
-        found = entry.load()
-        if kind and isinstance(found, type) and issubclass(found, kind):
-            found = found()
-    except Exception as error:
-        raise InputError(
-            f"{_described(entry)} cannot be loaded: {type(error).__name__}: {error}; repair or uninstall its package"
-        ) from error
-    if kind and not isinstance(found, kind):
-        raise InputError(
-            f"{_described(entry)} must be a {kind.__name__}, or a subclass that needs no arguments, got {found!r:.80}"
-        )
+            loaded = entry.load()
+            if kind and isinstance(loaded, type) and issubclass(loaded, kind):
+                loaded = loaded()
+        except Exception as error:
+            wrong = f"cannot be loaded: {type(error).__name__}: {error}; repair or uninstall its package"
+        else:
+            if kind and not isinstance(loaded, kind):
+                wrong = f"must be a {kind.__name__}, or a subclass that needs no arguments, got {loaded!r:.80}"
+            elif (name := name_of(loaded)) in names:
+                wrong = f"has the name {name}, which {names[name]} has: rename its object"
+            else:
+                names[name] = described
+                found.append(loaded)
+                continue
+        warnings.warn(f"left out: {described} {wrong}", PluginWarning, stacklevel=3)
     return found
