@@ -13,7 +13,7 @@ from typing import Any
 from spectheory import Provenance
 from spectheory.core.errors import InputError
 from spectheory.core.files import owned, read_text, write_whole
-from spectheory.core.json_values import parse, to_json
+from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
 """Name of the file that holds the settings, versions and date of a folder."""

@@ -10,7 +10,7 @@ from reference.library_sources import standard_library
 from reference.models import SHIPPED, Pair, PairFiles
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
-from spectheory.core.json_values import parse
+from spectheory.core.record import parse
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
 Prompt = str | list[dict[str, Any]]

@@ -19,7 +19,7 @@ from benchmarks.validation.parameters import Parameters
 from benchmarks.validation.predicting import Seconds, target_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
-from spectheory.core.json_values import to_json
+from spectheory.core.record import to_json
 from spectheory.hardware.deployment_class import EVERY, ClassErrors, LogErrors, deployment_class
 
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]

@@ -19,7 +19,7 @@ with app.setup:
 
     import spectheory as st
     from spectheory import engines
-    from spectheory.core.json_values import parse
+    from spectheory.core.record import parse
     from spectheory.hardware.gpus import gpu_names
     from spectheory.planning.advice import advice
     from spectheory.planning.schedule_record import tree_in_words

@@ -17,7 +17,7 @@ from spectheory.cli.output import errors
 from spectheory.core.checks import LARGEST_SEED, check_whole, is_digits
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
-from spectheory.core.json_values import parse
+from spectheory.core.record import parse
 from spectheory.core.tree import Tree
 from spectheory.planning.schedule_record import Schedule
 

@@ -106,15 +106,16 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{path} is not text in UTF-8 ({error}): save it as UTF-8") from error
 
 
-def from_json(text: str, **reading: Any) -> Any:
+def from_json(text: str, *, allow_nan: bool = True, **reading: Any) -> Any:
     """The value in a JSON text. `reading` are further arguments of `json.loads`.
 
     Raises:
-        ValueError: the text is not JSON, is nested too deeply, or has a lone surrogate.
+        ValueError: the text is not JSON, is nested too deeply, has a lone surrogate, or a number that is not finite
+            although `allow_nan` is false.
     """
     try:
         value = json.loads(text, **reading)
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False, allow_nan=allow_nan).encode()
         return value
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any, Self
 
 from spectheory.core.errors import InputError
-from spectheory.core.json_values import hints_of, plain, typed
+from spectheory.core.record import hints_of, plain, typed
 
 Setting = bool | int | float | str | None
 LEAST = {"seed": 0, "temperature": 0, "top_k": 1, "top_p": 0, "batch": 1, "gpus": 1, "requests": 0}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from spectheory.core.checks import is_digits
 from spectheory.core.errors import InputError
-from spectheory.core.json_values import parse
+from spectheory.core.record import parse
 from spectheory.engines.report_values import count, missing
 
 Key = frozenset[tuple[str, str]]
