@@ -110,7 +110,13 @@ class Acceptance(Record):
         enough trials.
         """
         hits, trials = _counts(hits, trials)
-        kept = depths_with_enough(trials, min_trials)
+        few = trials < min_trials
+        kept = int(few.argmax()) if few.any() else len(trials)
+        if kept == 0:
+            found = trials[0] if len(trials) else 0
+            raise InputError(
+                f"trials[0] is {found}, fewer than min_trials={min_trials}: record more text, or lower min_trials"
+            )
         return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance, cycles_of)
 
     @classmethod
@@ -202,18 +208,6 @@ class Acceptance(Record):
         if self.hits is None or self.trials is None:
             raise InputError("interval needs counts: make the Acceptance with from_counts, or measure it")
         return share_limits(self.hits, self.trials[:, None] - self.hits, level)
-
-
-def depths_with_enough(trials: Int[np.ndarray, " depths"], min_trials: int) -> int:
-    """Number of depths before the first with fewer than `min_trials` trials. Raises InputError if it is 0."""
-    few = trials < min_trials
-    kept = int(few.argmax()) if few.any() else len(trials)
-    if kept == 0:
-        found = trials[0] if len(trials) else 0
-        raise InputError(
-            f"trials[0] is {found}, fewer than min_trials={min_trials}: record more text, or lower min_trials"
-        )
-    return kept
 
 
 def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -134,20 +134,6 @@ Entry = tuple[Coin, Fraction]
 """A number E * scale in a race."""
 
 
-def _enter(entries: Sequence[Entry]) -> None:
-    """Let numbers take part in one race, up to a common factor.
-
-    Raises:
-        BranchError: two of them were compared before with another quotient of their scales.
-    """
-    factors = [coin.scale / scale for coin, scale in entries if coin.scale is not None]
-    factor = factors[0] if factors else Fraction(1)
-    if any(abs(other / factor - 1) > SAME for other in factors):
-        raise BranchError("random numbers that were compared are compared again, with other weights")
-    for coin, scale in entries:
-        coin.enter(scale * factor)
-
-
 def _meet(group: Sequence[Coin]) -> int:
     """The index of the smallest of numbers that lost to the same one, or to none. The others lose to it."""
     if len(group) == 1:
@@ -171,8 +157,17 @@ def _is_first(one: Coin, other: Coin) -> bool:
 
 
 def first(entries: Sequence[Entry]) -> int:
-    """The index of the smallest of different numbers E * scale."""
-    _enter(entries)
+    """The index of the smallest of different numbers E * scale, which take part in one race, up to a common factor.
+
+    Raises:
+        BranchError: two of them were compared before with another quotient of their scales.
+    """
+    factors = [coin.scale / scale for coin, scale in entries if coin.scale is not None]
+    factor = factors[0] if factors else Fraction(1)
+    if any(abs(other / factor - 1) > SAME for other in factors):
+        raise BranchError("random numbers that were compared are compared again, with other weights")
+    for coin, scale in entries:
+        coin.enter(scale * factor)
     coins = [coin for coin, _ in entries]
     leading = [coin for coin in coins if not any(above in coins for above in coin.path()[:-1])]
     if len({id(coin.lost_to) for coin in leading}) == 1:

@@ -19,7 +19,7 @@ from spectheory.search.eagle2 import Eagle2
 from spectheory.search.opt_tree import OptTree
 from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec
-from spectheory.search.static_trees import MeanDraft, StaticTree, listed
+from spectheory.search.static_trees import StaticTree, best_static_tree, listed
 
 PATHS_BYTES = 45
 """Bytes of memory that the policies need, per squared budget; measured for budgets up to 4,000."""
@@ -122,8 +122,6 @@ def standard_policies(drafts: DraftModel | Sequence[DraftModel], budget: int) ->
     """
     check_budget(budget)
     require_memory(lambda n: PATHS_BYTES * n * n, budget)
-    mean = MeanDraft(drafts, budget)
-    best = SpecExec(budget, batch=budget).grow(mean).tree
     return {
         **{f"SpecExec by {batch}": SpecExec(budget, batch) for batch in (budget, BATCH, 1)},
         "SALF, threshold 0": Salf(budget, 0.0, BATCH),
@@ -131,6 +129,6 @@ def standard_policies(drafts: DraftModel | Sequence[DraftModel], budget: int) ->
         "SALF, filled": Salf(budget, batch=BATCH, fill=True),
         **{f"EAGLE-2, {layers} by {top_k}": Eagle2(top_k, layers, budget) for layers, top_k in ENGINES},
         "OPT-Tree": OptTree(budget),
-        "best static tree": StaticTree(best, budget),
+        "best static tree": StaticTree(best_static_tree(drafts, budget), budget),
         f"chain of {budget}": StaticTree(Tree.chain(budget)),
     }

@@ -11,7 +11,7 @@ import numpy as np
 from spectheory.core.arrays import Vector, accept_ratio, one_of
 from spectheory.core.draft import Draft
 from spectheory.verify.outcome import coin, judged_outcome, judged_sample, shortfall
-from spectheory.verify.single_path import SinglePath, path_tokens
+from spectheory.verify.verifier import SinglePath, path_tokens
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of
 from spectheory.verify.outcome import shortfall
-from spectheory.verify.single_path import SinglePath
+from spectheory.verify.verifier import SinglePath
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import islice
 from numbers import Rational
 from typing import Any
@@ -71,7 +70,8 @@ def expected_block_efficiency(
         raise InputError("samples and rng go together: samples=1000, rng=numpy.random.default_rng(0), or neither")
 
     def given(draft: Draft) -> Any:
-        return verifier.outcome(draft, world.target(draft)).block_efficiency
+        value = verifier.outcome(draft, world.target(draft)).block_efficiency
+        return value if isinstance(value, Rational) else float(value)
 
     if samples is not None:
         if samples < 2:
@@ -84,9 +84,5 @@ def expected_block_efficiency(
             f"{policy} grows more than {MOST_DRAFTS:,} drafts in this world: draw some of them with samples=1000, "
             "rng=numpy.random.default_rng(0)"
         )
-    value = sum(_times(chance, given(draft)) for draft, chance in drafts if chance)
+    value = sum(chance * given(draft) for draft, chance in drafts if chance)
     return Estimate(value, 0.0, len(drafts), is_exact=True)
-
-
-def _times(chance: Fraction, value: Any) -> Any:
-    return chance * value if isinstance(value, Rational) else float(chance) * float(value)

@@ -87,7 +87,7 @@ class RequestClasses:
 
     @classmethod
     def from_acceptance(cls, acceptance: Acceptance, counted: Tree | None = None) -> Self:
-        """Classes from measured rates, which have counts by depth.
+        """The most likely classes for measured rates with counts by depth, with as few falls as the counts allow.
 
         Args:
             acceptance: rates with counts. Later ranks share what rank 0 misses in every class as they do in the table.
@@ -106,16 +106,12 @@ class RequestClasses:
                 f"trials[{depth}] of acceptance is {trials[depth]:,}, but only {hits[depth - 1]:,} nodes were accepted "
                 f"at depth {depth}: give counts of cycles, each of which tries the depths one after another"
             )
-        return cls._fitted(hits, trials, _later(acceptance), counted or acceptance.cycles_of)
-
-    @classmethod
-    def _fitted(cls, hits: np.ndarray, trials: np.ndarray, later: np.ndarray, counted: Tree | None) -> Self:
-        """The most likely mixture of classes, with as few falls of the rates as the counts allow."""
         if len(trials) < 2:
             raise NoClassesError(
                 "classes need counts of at least 2 depths, got 1, whose rate is the mean of all classes: record a "
                 "chain of 2 or more tokens, or more cycles"
             )
+        later, counted = _later(acceptance), counted or acceptance.cycles_of
         others = later.sum(1)
         falls = _falls(hits, trials, others)
         reached = survival(RATES, falls, others)
