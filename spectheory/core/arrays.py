@@ -65,7 +65,8 @@ def as_distributions(name: str, rows: Any) -> Any:
 def as_distribution(name: str, given: Vector) -> Vector:
     """One distribution (V,), see `as_distributions`. Raises InputError for another shape too."""
     if getattr(given, "ndim", None) != 1 or len(given) == 0:
-        raise InputError(f"{name} must be one distribution of shape (V,), got {_shape(given)}")
+        got = f"shape {tuple(given.shape)}" if hasattr(given, "shape") else f"a {type(given).__name__}"
+        raise InputError(f"{name} must be one distribution of shape (V,), got {got}")
     return as_distributions(name, given)
 
 
@@ -174,9 +175,3 @@ def accept_ratio(p: Any, q: Any) -> Any:
 def _all(found: Any) -> bool:
     """`found.all()`, which takes NumPy a microsecond for a single truth value."""
     return bool(found.all() if found.ndim else found)
-
-
-def _shape(distribution: Any) -> str:
-    return (
-        f"shape {tuple(distribution.shape)}" if hasattr(distribution, "shape") else f"a {type(distribution).__name__}"
-    )

@@ -485,8 +485,9 @@ class Exponential(Unknown):
     def times(self, factor: Fraction) -> Exponential:
         if self.is_log:
             return self._with(power=self.power * factor)
-        scale, sign = self.scale * self._power(abs(factor), 1 / self.power), self.direction * (1 if factor > 0 else -1)
-        return self._with(scale=scale, direction=sign, shift=self.shift * factor)
+        size, sign = abs(factor), self.direction * (1 if factor > 0 else -1)
+        root = size ** int(self.power) if abs(self.power) == 1 else self.exactly(float(size) ** float(1 / self.power))
+        return self._with(scale=self.scale * root, direction=sign, shift=self.shift * factor)
 
     def plus(self, other: Any) -> Any:
         if isinstance(other, Unknown):
@@ -529,12 +530,6 @@ class Exponential(Unknown):
         if self.is_log or self.direction < 0 or abs(self.shift) > GUARD:
             raise BranchError(f"{what} of a shifted or negative random number cannot be enumerated")
         return self._with(shift=Fraction(0))
-
-    def _power(self, base: Fraction, power: Fraction) -> Fraction:
-        """The power base ** power, exact for powers of 1 and -1."""
-        if abs(power) == 1:
-            return base if power == 1 else 1 / base
-        return self.exactly(float(base) ** float(power))
 
     def _with(self, **changed: Any) -> Exponential:
         new = object.__new__(Exponential)

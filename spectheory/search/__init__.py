@@ -91,18 +91,9 @@ def yield_table(
 ) -> Float64[np.ndarray, "depths budgets"]:
     """The best block efficiency for every depth and budget.
 
-    Args:
-        acceptance: rates by depth and rank. The rates may rise with rank.
-        budget: maximum number of drafted nodes, at least 1.
-        max_depth: the greatest depth of a node, at least 0.
-        max_fanout: maximum number of children of a node; None sets no limit.
-
-    Returns:
-        Entry [d, n] is the highest block efficiency, in tokens per target call, of a tree of at most n drafted nodes,
-        none deeper than d, for d = 0..max_depth and n = 0..budget.
-
-    Raises:
-        InputError: an argument is out of range, or the table needs more memory than is available.
+    Entry [d, n] is the highest block efficiency, in tokens per target call, of a tree of at most n drafted nodes, none
+    deeper than d, for d = 0..max_depth and n = 0..budget. The arguments and the errors are the same as for `best_tree`,
+    but `max_depth` is given, and may be 0.
     """
     check_whole("max_depth", max_depth, 0)
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)

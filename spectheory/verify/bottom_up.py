@@ -11,7 +11,7 @@ import numpy as np
 from spectheory.core.arrays import Vector, copy_of, extended, normalised, one_of, set_zero, zero_of
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.otlp import GreedyTopK, Solver
-from spectheory.verify.outcome import Outcome, judged_outcome, judged_sample
+from spectheory.verify.outcome import Outcome, judged_outcome, judged_sample, share
 from spectheory.verify.verifier import Verifier
 
 
@@ -106,12 +106,7 @@ class _Visit:
             own = shared[:-1].sum()
             self.next_token = normalised(shared[:-1], otherwise=p)
             left = own + shared[-1]
-            self.accepted = _share(own, left)
+            self.accepted = share(own, left)
             for child, mass in reversed(masses):  # sums from the last child on, because differences from 1 would round
                 left = left + mass
-                self.waiting.append((child, _share(mass, left)))
-
-
-def _share(mass: Any, total: Any) -> Any:
-    """The share of the mass in the total; 1 for 0 / 0, which is not reached."""
-    return mass / (total + (total == 0)) + (total == 0)
+                self.waiting.append((child, share(mass, left)))

@@ -75,7 +75,11 @@ def shortfall(weight: Any, p: Vector, q: Vector) -> tuple[Any, Vector]:
 def coin(lacking: Any, weight: Any) -> Any:
     """S / (S + 1 - w), the probability to stop at an inner node of weight w after all nodes below it were rejected.
 
-    For w = 1 and p = q this is 0 / 0. The node below is then always accepted, so any value is correct; here it is 1.
+    For w = 1 and p = q this is 0 / 0. The node below is then always accepted, so any value is correct.
     """
-    total = lacking + (1 - weight)  # without the brackets, rounding could make the coin larger than 1
-    return lacking / (total + (total == 0)) + (total == 0)
+    return share(lacking, lacking + (1 - weight))  # without the brackets, rounding could make it larger than 1
+
+
+def share(mass: Any, total: Any) -> Any:
+    """The share of the mass in the total; 1 for 0 / 0."""
+    return mass / (total + (total == 0)) + (total == 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of
-from spectheory.verify.outcome import shortfall
+from spectheory.verify.outcome import share, shortfall
 from spectheory.verify.verifier import SinglePath
 
 
@@ -37,8 +37,7 @@ class TreeMonteCarlo(SinglePath):
         for node, token in enumerate(tokens):
             leaving, distribution = shortfall(on_path, p[node], q[node])
             kept = accept_ratio(on_path * p[node][token], q[node][token])
-            total = leaving + (1 - on_path)
-            thinned = (1 - kept) / (total + (total == 0)) + (total == 0)
+            thinned = share(1 - kept, leaving + (1 - on_path))
             exits = [thinned * mass for mass in exits] + [thinned * leaving]
             next_token.append(distribution)
             on_path = kept
