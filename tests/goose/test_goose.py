@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.core.machine import compiled
-from spectheory.goose import optimal
 from spectheory.goose.two_source import Siblings, sibling_rule
 from tests.helpers import refuses
 from tests.search.test_search import Forest, forests
@@ -104,7 +103,7 @@ def test_the_compiled_search_does_what_the_plain_one_does(
 ) -> None:
     again, most = sibling_rule(p_branch, siblings)
     arguments = (p_spine, p_branch, again, most, 500, limit)
-    for one, other in zip(optimal.take(*arguments), compiled(optimal.take)(*arguments), strict=True):
+    for one, other in zip(goose.optimal.take(*arguments), compiled(goose.optimal.take)(*arguments), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
