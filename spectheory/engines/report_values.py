@@ -11,22 +11,46 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 
+AS_WRITTEN = "pass the file as it was written"
+"""The repair for a damaged value."""
 EXACT = 1e-6
 """Tolerance for a quotient that the engine prints with at least six digits."""
 FLOAT = 1e-9
 """Tolerance for float64, added to half a unit of the last printed digit."""
 
 
-def json_values(text: str) -> list[Any]:
-    """The JSON values in `text`, one after another; the items of lists are values of their own."""
-    found, at = [], 0
-    while start := re.compile(r"\S").search(text, at):
+_STARTS = re.compile(r"(?:^|(?<=[}\]]))\s*(?=\{|\[\s*[\[{\]])", re.MULTILINE)
+"""Where an object or a list of objects may start: a line, or the end of the one before."""
+
+
+def json_objects(text: str, name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """(place, object) of the JSON objects in `text`, one after another or in lists, with other lines around."""
+    found, at, line, counted, around = [], 0, 1, 0, []
+    damaged = "{}: the JSON is damaged or cut off ({:.80}): copy it again, or remove the line"
+    while start := _STARTS.search(text, at):
+        begin = start.end()
+        around.append(text[at:begin])
         try:
-            value, at = json.JSONDecoder().raw_decode(text, start.start())
+            value, at = json.JSONDecoder().raw_decode(text, begin)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"the report must hold JSON: {error}") from None
-        found += value if isinstance(value, list) else [value]
+            raise InputError(damaged.format(name, str(error))) from None
+        line, counted = line + text.count("\n", counted, begin), begin
+        where = f"{name}, line {line}" if found or (text[:begin] + text[at:]).strip() else name
+        entries = [(f"{where}, entry {i}", item) for i, item in enumerate(value, 1)] if isinstance(value, list) else ()
+        found += entries or [(where, value)]
+    if part := re.search(r'.*"\s*:.*', "\n".join([*around, text[at:]])):
+        raise InputError(damaged.format(name, part[0].strip()))
+    for where, value in found:
+        if not isinstance(value, Mapping):
+            raise InputError(f"{where} must be a JSON object, got {type(value).__name__}: {AS_WRITTEN}")
+    if not found:
+        raise InputError(f"{name} must be JSON or JSON Lines, and has no object: {AS_WRITTEN}")
     return found
+
+
+def json_values(text: str) -> list[Mapping[str, Any]]:
+    """The JSON objects in the text of a report."""
+    return [value for _, value in json_objects(text, "the report")]
 
 
 def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputError:
@@ -49,11 +73,6 @@ def mapping(what: str, data: Any) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise InputError(f"{what} must be a dictionary, got {type(data).__name__}: parse the JSON first")
     return data
-
-
-def mappings(what: str, data: Any) -> list[Mapping[str, Any]]:
-    """The dictionaries in `data`, a list of them or a single one."""
-    return [mapping(what, item) for item in (data if isinstance(data, list | tuple) else [data])]
 
 
 def finite(value: Any) -> float | None:

@@ -30,7 +30,7 @@ from spectheory.core.errors import InputError
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
+from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, pick
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Counts, Statistics, added, assume_constant, from_histograms
 from spectheory.hardware.runs import Conditions, Run
@@ -124,12 +124,12 @@ DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token
 HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 
 
-def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
-    """Statistics of one response, or the sum over several. Each is a `meta_info`, or a response that contains one.
+def from_meta_info(data: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
+    """Statistics of responses, which are added. Each is a `meta_info`, or a response that contains one.
 
     Names of all versions of SGLang are understood. Responses in which nothing was verified are left out.
     """
-    infos = [mapping("meta_info", item.get("meta_info", item)) for item in mappings("data", data)]
+    infos = [mapping("meta_info", item.get("meta_info", item)) for item in data]
     known = (*CYCLES, *ACCEPTED, *DRAFTED, *HISTOGRAM)
     if not any(name in info for info in infos for name in known):
         raise missing("meta_info", known, (name for info in infos for name in info))

@@ -27,7 +27,7 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
-from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
+from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, missing, number, pick
 from spectheory.engines.statistics import Counts, Statistics, added
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.envelope import Envelope
@@ -148,12 +148,11 @@ REQUESTS = ("numRequestsWithDraftTokens", "num_requests_with_draft_tokens")
 LENGTH = ("acceptanceLength", "acceptance_length")
 
 
-def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
-    """Statistics of one iteration, or the sum over several, as `LLM.get_stats` or `/metrics` report them.
+def from_iteration_stats(rows: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
+    """Statistics of iterations, which are added, as `LLM.get_stats` or `/metrics` report them.
 
     Iterations without drafts are left out. With attention DP, only rank 0 counts, because other ranks report copies.
     """
-    rows = mappings("data", data)
     blocks = [(_block(row), row) for row in rows]
     if not any(block for block, _ in blocks):
         inner = [row for row in rows if any(name in row for name in (*DRAFTED, *ACCEPTED))]
@@ -191,7 +190,7 @@ def _read(block: Mapping[str, Any]) -> Counts:
 def observe_iterations(text: str, min_trials: int) -> Observed:
     """A server by its iterations: those with drafts, or all iterations if none has."""
     data = json_values(text)
-    rows = [row for row in mappings("data", data) if not row.get("attentionDpRank")]
+    rows = [row for row in data if not row.get("attentionDpRank")]
     drafting = [row for row in rows if pick(_block(row), DRAFTED)]
     chosen = [row for row in drafting or rows if pick(row, LATENCY) and _decoding(row)]
     if not chosen and not drafting:

@@ -201,8 +201,8 @@ def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 10
 
 def _request(data: Mapping[str, Any]) -> Counts:
     """The counts of one response, after a check that they agree."""
-    inner = mapping("data", data).get("metrics") or data
-    inner = mapping("metrics", inner).get("speculative_decoding") or inner
+    inner = mapping("metrics", data.get("metrics") or data)
+    inner = mapping("speculative_decoding", inner.get("speculative_decoding") or inner)
     histogram = inner.get("acceptance_histogram")
     if histogram is None:
         raise missing("the response", ["acceptance_histogram"], inner)
