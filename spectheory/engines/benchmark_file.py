@@ -55,11 +55,6 @@ class Entry:
         """Whether there is a value other than null under `name`."""
         return self.data.get(name) is not None
 
-    def inside(self, name: str) -> Entry:
-        """The entry that is nested under `name`; an entry without fields if there is none."""
-        data = self.data.get(name)
-        return Entry(self.where, data if isinstance(data, Mapping) else {})
-
     def numbers(self, name: str) -> list[float]:
         """The numbers above 0 in the list under `name`, or an empty list if there is no list."""
         values = self.data.get(name)

@@ -24,11 +24,7 @@ VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
 
 def export(plan: Envelope | Tree, *, version: str) -> Export:
-    """The plan as keyword arguments of `EaModel.from_pretrained` (EAGLE-2 and 3), or as a list of choices (EAGLE-1).
-
-    Raises:
-        InputError: the version cannot run the plan, or the plan is out of its bounds.
-    """
+    """The plan as keyword arguments of `EaModel.from_pretrained` (EAGLE-2 and 3), or as a list of choices (EAGLE-1)."""
     key = ENGINE.release(version)
     kind = VERSIONS[key]
     if isinstance(plan, Envelope) and kind == "dynamic":
@@ -45,11 +41,7 @@ def export(plan: Envelope | Tree, *, version: str) -> Export:
 
 
 def choices_text(tree: Tree, engine: str) -> str:
-    """The paths of ranks of `tree`, sorted by (length, path), as a line of Python.
-
-    Raises:
-        InputError: nothing is drafted, or a node has more than `TOP_K` children.
-    """
+    """The paths of ranks of `tree`, sorted by (length, path), as a line of Python."""
     if tree.budget == 0:
         raise InputError(f"tree must have a drafted node for {engine}, got none: run the engine without speculation")
     found = sorted(map(list, tree.to_paths()), key=lambda path: (len(path), path))

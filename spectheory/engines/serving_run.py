@@ -37,11 +37,6 @@ def mean_context(prompt: float, steps: float) -> float:
     return prompt + max(steps - 1, 0) / 2
 
 
-def draft_length(mean: float) -> int | None:
-    """The length of drafts with this mean, of which the ends of answers cut some; None if it is not near a length."""
-    return round(mean) if round(mean) and abs(mean - round(mean)) <= 0.1 else None
-
-
 def shape_of(found: Conditions, given: Conditions, where: str) -> dict[str, Any]:
     """Tokens of a sequence in the forward, depth and tau, which are in the file or given."""
     tau, nodes, depth = (

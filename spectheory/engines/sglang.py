@@ -59,9 +59,6 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
     `model` is None if the target has a draft of its own.
-
-    Raises:
-        InputError: the version or the algorithm cannot run the plan.
     """
     key = ENGINE.release(version)
     if algorithm in ONE_CHAIN and (isinstance(plan, Envelope) or len(plan) > 1):
@@ -261,10 +258,10 @@ def _served(entry: Entry, conditions: Conditions) -> Run:
 
 def _server(entry: Entry) -> Entry:
     """The arguments of the server; of the first decoding server if it serves prefill and decoding apart."""
-    info = entry.inside("server_info")
-    decoding = info.data.get("decode")
-    servers = decoding if isinstance(decoding, list) else []
-    return next((Entry(entry.where, server) for server in servers if isinstance(server, Mapping)), info)
+    info = entry.data.get("server_info")
+    decoding = info.get("decode") if isinstance(info, Mapping) else None
+    servers = [*(decoding if isinstance(decoding, list) else []), info]
+    return Entry(entry.where, next((server for server in servers if isinstance(server, Mapping)), {}))
 
 
 def _speculation(entry: Entry, info: Entry) -> Conditions | None:

@@ -51,9 +51,6 @@ def export(
     """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with the EAGLE-3 head `model`.
 
     The types "MTP" and "NGram" load no `model`. They take chains of one length, up to a batch size.
-
-    Raises:
-        InputError: the version or the type cannot run the plan, or the plan exceeds a limit of the engine.
     """
     key = ENGINE.release(version)
     if isinstance(plan, Envelope):
