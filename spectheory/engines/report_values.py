@@ -113,13 +113,9 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
     return next((data[name] for name in names if data.get(name) is not None), None)
 
 
-def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:
-    """Check that the figure `given` is within `tolerance` of `expected`, its value by the other figures `why`."""
-    within(name, given, expected, expected, why, tolerance)
-
-
-def within(name: str, given: float, low: float, high: float, why: str, tolerance: float) -> None:
-    """Check that the figure `given` is between `low` and `high`, its bounds by the other figures `why`."""
+def agree(name: str, given: float, low: float, why: str, tolerance: float, most: float | None = None) -> None:
+    """Check that the figure `given` is `low`, or from `low` to `most`, as the other figures `why` say."""
+    high = low if most is None else most
     if not low - tolerance <= given <= high + tolerance:
         bounds = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
         raise InputError(

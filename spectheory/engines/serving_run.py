@@ -18,7 +18,7 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines.benchmark_file import Entry
-from spectheory.engines.report_values import within
+from spectheory.engines.report_values import agree
 from spectheory.hardware.runs import Conditions, Run, missing_tau
 
 TOGETHER = 1.5
@@ -69,7 +69,7 @@ def served_run(entry: Entry, found: Conditions | None, given: Conditions, **name
     where, completed, duration = entry.where, entry.count("completed", least=1), entry.positive("duration")
     answers, token_seconds = entry.count("total_output_tokens", least=1), entry.positive("mean_tpot_ms") / 1e3
     rate, expected = entry.positive("output_throughput"), answers / duration
-    within(f"{where}: output_throughput", rate, expected, expected, "tokens / duration", AGREE * expected)
+    agree(f"{where}: output_throughput", rate, expected, "tokens / duration", AGREE * expected)
     prompt, steps = entry.count("total_input_tokens") / completed, answers / completed - 1
     if steps <= 0:
         raise InputError(

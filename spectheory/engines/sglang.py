@@ -104,14 +104,12 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = fitting.of_family(ALGORITHMS)
-    limits = one_length, f"SGLang takes with {algorithm}, one for all batch sizes"
+    rule, allowed, trees = one_length, f"SGLang takes with {algorithm}, one for all batch sizes", True
     if algorithm in ONE_CHAIN:
-        found = fitting.chains(*limits)
-        notes = fitting.notes(found)
+        trees = False
     elif algorithm in ADAPTIVE_ALGORITHMS or len(set(fitting.chain_lengths)) == 1:
-        found, notes = fitting.better(lambda fitting: fitting.chain_lengths, "SGLang takes by batch size")
-    else:
-        found, notes = fitting.better(*limits)
+        rule, allowed = (lambda fitting: fitting.chain_lengths), "SGLang takes by batch size"
+    found, notes = fitting.better(rule, allowed, trees=trees)
     return export(found.runs, version=version, algorithm=algorithm, model=fitting.loaded).after(*notes)
 
 

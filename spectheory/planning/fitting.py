@@ -133,11 +133,6 @@ class Fitting:
         return found
 
     @cached_property
-    def chain_shares(self) -> Float[np.ndarray, "batches lengths"]:
-        """`chain_speedups` divided by the speedup of the fastest chain at each batch size."""
-        return self.chain_speedups / self.schedule.chain_speedups[:, None]
-
-    @cached_property
     def rates_speedups(self) -> Float[np.ndarray, " batches"]:
         """What the rates predict for the choice of the schedule, to compare with what cannot be replayed."""
         plan = self.schedule
@@ -221,13 +216,15 @@ class Fitting:
         return Fitted(found.envelope, f"{what}, {BY_RATES}" if plan.is_replayed else what, reached)
 
     def better(
-        self, rule: LengthRule, allowed: str, most_nodes: MostNodes | None = None
+        self, rule: LengthRule, allowed: str, most_nodes: MostNodes | None = None, *, trees: bool = True
     ) -> tuple[Fitted[list[ChainRange] | Envelope], tuple[str, ...]]:
         """The chains of `rule` or one envelope, whichever has the higher mean share of the plan's speed, with notes.
 
         Arguments are the same as for `chains` and `envelope`. Chains are taken if the shares are equal, or if the
-        envelope is a chain. Raises PlainIsFastestError if neither is faster than plain decoding.
+        envelope is a chain, or without `trees`. Raises PlainIsFastestError if neither is faster than plain decoding.
         """
+        if not trees:
+            return (chains := self.chains(rule, allowed)), self.notes(chains)
         found: list[Fitted[list[ChainRange] | Envelope]] = []
         with suppress(PlainIsFastestError):
             found.append(self.chains(rule, allowed))
@@ -301,12 +298,12 @@ class Fitting:
 
     @property
     def model(self) -> str:
-        """The name or folder from which an engine loads the draft model. Raises InputError if the draft has no name."""
+        """The repository of a shipped model, the folder of a config.json, or the name. InputError if empty."""
         if not self.draft:
             raise InputError(
                 "the latency record does not name the draft model: name it with the argument draft of spectheory.export"
             )
-        return name_for_engines(self.draft)
+        return repository(self.draft) or (str(Path(self.draft).parent) if self.draft.endswith(".json") else self.draft)
 
     @property
     def loaded(self) -> str | None:
@@ -335,11 +332,6 @@ MostNodes = Callable[[int, int], int]
 """A function of (levels, branching) that returns the maximum number of nodes that an engine verifies."""
 
 
-def name_for_engines(draft: str) -> str:
-    """What an engine loads for `draft`: the repository of a shipped model, the folder of a config.json, or the name."""
-    return repository(draft) or (str(Path(draft).parent) if draft.endswith(".json") else draft)
-
-
 def at_most(longest: int) -> LengthRule:
     """A rule for an engine that runs chains of up to `longest` tokens: the fastest of them at each batch size."""
     return lambda fitting: fitting.chain_speedups[:, : longest + 1].argmax(axis=1)
@@ -350,7 +342,8 @@ def one_length(fitting: Fitting) -> np.ndarray:
 
     The rule takes the length of highest mean share of the plan's speed.
     """
-    return np.full(len(fitting.chain_lengths), fitting.chain_shares.mean(axis=0).argmax())
+    shares = fitting.chain_speedups / fitting.schedule.chain_speedups[:, None]
+    return np.full(len(shares), shares.mean(axis=0).argmax())
 
 
 def one_length_then_off(fitting: Fitting) -> np.ndarray:
@@ -358,7 +351,7 @@ def one_length_then_off(fitting: Fitting) -> np.ndarray:
 
     The rule takes the length and the batch size of highest mean share of the plan's speed.
     """
-    shares = fitting.chain_shares
+    shares = fitting.chain_speedups / fitting.schedule.chain_speedups[:, None]
     gained = np.vstack([np.zeros(shares.shape[1]), np.cumsum(shares - shares[:, :1], axis=0)])
     until, length = np.unravel_index(gained.argmax(), gained.shape)
     return np.where(np.arange(len(shares)) < until, length, 0)

@@ -245,7 +245,7 @@ CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
     (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted: no line has accept len"),
     (statistics(numAcceptedTokens=25, acceptanceLength=None), "accepted=25 must be at most drafted=24"),
     (statistics(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5"),
-    (("trtllm-stats", '{"specDecodeStats": {}}'), "none of specDecodingStats, .* found are specDecodeStats"),
+    (("trtllm-stats", '{"specDecodeStats": {}}'), "none of specDecodingStats; .* found are specDecodeStats"),
     (log(NEWER.replace("2.92", "1.2")), "mean acceptance length is 1.2, but 167 of 259 makes it 1.64479 to 168"),
 ]
 

@@ -19,7 +19,6 @@ from spectheory.planning.fitting import (
     at_most,
     checked_ranges,
     first_is_longest,
-    name_for_engines,
     one_length,
     one_length_then_off,
 )
@@ -160,6 +159,9 @@ def test_where_plain_decoding_is_fastest_there_is_nothing_to_run() -> None:
         only_first.chains(one_length, "X takes")
 
 
+PLANNED = st.plan(st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1))
+
+
 def test_names_that_engines_load() -> None:
     for draft, name in [
         ("llama-3.2-1b", "meta-llama/Llama-3.2-1B"),
@@ -168,9 +170,8 @@ def test_names_that_engines_load() -> None:
         ("config.json", "."),
         ("a/eagle.json", "a"),
         ("owner/name", "owner/name"),
-        ("", ""),
     ]:
-        assert name_for_engines(draft) == name
+        assert Fitting(PLANNED, draft).model == name
 
 
 def test_ranges_and_envelopes_check_themselves() -> None:
