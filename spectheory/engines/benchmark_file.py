@@ -26,10 +26,8 @@ class Entry:
             raise missing(self.where, [name], self.data)
         value = finite(self.data[name])
         if value is None or not least <= value:
-            raise InputError(
-                f"{self.where}: {name} must be a number of at least {least:g}, got {self.data[name]!r:.60}: "
-                f"{AS_WRITTEN}"
-            )
+            got = f"{self.data[name]!r:.60}: {AS_WRITTEN}"
+            raise InputError(f"{self.where}: {name} must be a number of at least {least:g}, got {got}")
         return value
 
     def positive(self, name: str) -> float:

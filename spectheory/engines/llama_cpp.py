@@ -63,9 +63,7 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
     args, notes = ["--spec-type", spec_type], [P_MIN_NOTE]
     if spec_type == "ngram-simple":
         if length > LONGEST_LOOKUP:
-            raise InputError(
-                f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer tokens"
-            )
+            raise InputError(f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer")
         simple, size = "--spec-ngram-simple-size", min(LOOKED_UP, length)
         args += [f"{simple}-n", str(size), f"{simple}-m", str(length), flag, str(length)]
         note = (

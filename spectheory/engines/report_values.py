@@ -60,9 +60,7 @@ def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputErro
     """
     names, wanted = sorted({str(name) for name in found}), list(wanted)
     if there := [name for name in wanted if name in names]:
-        return InputError(
-            f"{what} has {', '.join(there)}, but no number for it: pass the report as the engine wrote it"
-        )
+        return InputError(f"{what} has {', '.join(there)}, but no number for it: pass it as the engine wrote it")
     near = dict.fromkeys(match for name in wanted for match in difflib.get_close_matches(name, names, 3, 0.5))
     nearest = f"the nearest found are {', '.join(list(near)[:6])}" if near else "nothing found has a name like these"
     return InputError(f"{what} has none of {', '.join(wanted)}; {nearest}: has the engine renamed them?")
@@ -118,6 +116,5 @@ def agree(name: str, given: float, low: float, why: str, tolerance: float, most:
     high = low if most is None else most
     if not low - tolerance <= given <= high + tolerance:
         bounds = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
-        raise InputError(
-            f"{name} is {given:g}, but {why} makes it {bounds}: these contradict each other, pass figures of one report"
-        )
+        reasons = f"{why} makes it {bounds}: these contradict each other, pass figures of one report"
+        raise InputError(f"{name} is {given:g}, but {reasons}")

@@ -37,23 +37,6 @@ def mean_context(prompt: float, steps: float) -> float:
     return prompt + max(steps - 1, 0) / 2
 
 
-def shape_of(found: Conditions, given: Conditions, where: str) -> dict[str, Any]:
-    """Tokens of a sequence in the forward, depth and tau, which are in the file or given."""
-    tau, nodes, depth = (
-        _agreed(where, name, getattr(found, name), getattr(given, name)) for name in ("tau", "nodes", "depth")
-    )
-    if tau is None:
-        raise missing_tau(where)
-    if nodes is None:
-        raise InputError(
-            f"{where}: the file does not say how many nodes are drafted per cycle, or drafts had several sizes: "
-            "give nodes, and depth unless the draft is a chain"
-        )
-    depth = int(nodes if depth is None else depth)
-    tau = min(tau, depth + 1) if tau <= FIRST_TOKEN * (depth + 1) else tau
-    return {"tokens": int(nodes) + 1, "depth": depth, "tau": tau}
-
-
 def _agreed(where: str, name: str, found: float | None, given: float | None) -> float | None:
     """The figure that the file has or that was given; None if there is neither. Raises InputError if both differ."""
     if found is not None and given is not None and abs(found - given) > AGREE * abs(found):
@@ -72,18 +55,28 @@ def served_run(entry: Entry, found: Conditions | None, given: Conditions, **name
     agree(f"{where}: output_throughput", rate, expected, "tokens / duration", AGREE * expected)
     prompt, steps = entry.count("total_input_tokens") / completed, answers / completed - 1
     if steps <= 0:
-        raise InputError(
-            f"{where}: answers of {steps + 1:g} tokens have no decoding steps: repeat the benchmark with longer answers"
-        )
-    if found is None and given != Conditions():
-        found = Conditions()
-    if found is None:
+        raise InputError(f"{where}: answers of {steps + 1:g} tokens have no decoding steps: measure longer answers")
+    shape: dict[str, Any] = {}
+    if found is None and given == Conditions():
         _require_single_tokens(entry, token_seconds)
-    shape: dict[str, Any] = {} if found is None else shape_of(found, given, where)
+    else:
+        tau, nodes, depth = (
+            _agreed(where, name, getattr(found, name, None), getattr(given, name)) for name in CONDITIONS
+        )
+        if tau is None:
+            raise missing_tau(where)
+        if nodes is None:
+            raise InputError(
+                f"{where}: the file does not say how many nodes are drafted per cycle, or drafts had several sizes: "
+                "give nodes, and depth unless the draft is a chain"
+            )
+        depth = int(nodes if depth is None else depth)
+        tau = min(tau, depth + 1) if tau <= FIRST_TOKEN * (depth + 1) else tau
+        shape = {"tokens": int(nodes) + 1, "depth": depth, "tau": tau}
     tau, most = shape.get("tau", 1), entry.positive("max_concurrency") if entry.has("max_concurrency") else float("inf")
     batch = max(1.0, min(completed / duration * steps * token_seconds, most))
     return Run(
-        "plain" if found is None else "speculative",
+        "speculative" if shape else "plain",
         batch,
         mean_context(prompt, steps),
         token_seconds * tau,

@@ -222,9 +222,7 @@ def _by_length(inner: Mapping[str, Any]) -> dict[int, list[int]]:
     for k, row in mapping(BY_LENGTH, inner.get(BY_LENGTH) or {}).items():
         made[int(k) if is_digits(k) else -1] = counts(f"{BY_LENGTH}[{k}]", row)
         if not is_digits(k) or len(row) != int(k) + 1:
-            raise InputError(
-                f"{BY_LENGTH} must have k + 1 counts for each draft length k, got {len(row)} under {k!r:.40}"
-            )
+            raise InputError(f"{BY_LENGTH} must have k + 1 counts for drafts of k, got {len(row)} under {k!r:.40}")
     return made
 
 

@@ -239,9 +239,7 @@ class Fitting:
         return best, (*self.notes(best), *rejected)
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
-        """Notes for the reader: the batch sizes that `fitted` is for, how much slower than the plan it is, and which
-        chain runs at batch sizes that were not planned.
-        """
+        """Notes on how much slower than the plan `fitted` is, and what runs at batch sizes that were not planned."""
         batches = self.schedule.batches
         sizes = f"batch size{'s' if len(batches) > 1 else ''} {span(batches[0], batches[-1])}"
         notes = [f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"]
@@ -300,9 +298,7 @@ class Fitting:
     def model(self) -> str:
         """The repository of a shipped model, the folder of a config.json, or the name. InputError if empty."""
         if not self.draft:
-            raise InputError(
-                "the latency record does not name the draft model: name it with the argument draft of spectheory.export"
-            )
+            raise InputError("the latency record does not name the draft model: name it with the argument draft")
         return repository(self.draft) or (str(Path(self.draft).parent) if self.draft.endswith(".json") else self.draft)
 
     @property
