@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.engines.engine import Observed
@@ -103,7 +102,9 @@ def diagnosed(
     """The diagnosis of one observed model; see `spectheory.engines.diagnose`."""
     notes = list(seen.notes)
     tree, latency, at = _drafted_tree(seen, shape, notes), *_forward_times(times, seen, notes)
-    rates = None if tree is None else _rates(seen, tree)
+    rates = None if seen.statistics is None or tree is None else seen.statistics.acceptance
+    if seen.statistics is not None and tree is not None and (rates is None or rates.trials is None):
+        rates = constant(seen.tau, tree.max_depth)
     if rates is not None and (served := known_model(model)):
         rates = replace(rates, provenance=rates.provenance.replace(target=served.name))
     predicted, best, gain = CycleSeconds(), None, None
@@ -178,11 +179,3 @@ def _forward_times(times: Times | None, seen: Observed, notes: list[str]) -> tup
         known = "is not known" if seen.batch is None else f"is {batch:.3g}"
         notes.append(f"the forward times are of batch size {near.batch}, that of the server {known}")
     return near, near.context_of(None)
-
-
-def _rates(seen: Observed, tree: Tree) -> Acceptance | None:
-    """The observed rates by position; one rate for all positions if only tau is known."""
-    if seen.statistics is None:
-        return None
-    counted = seen.statistics.acceptance
-    return counted if counted is not None and counted.trials is not None else constant(seen.tau, tree.max_depth)

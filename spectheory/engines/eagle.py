@@ -24,11 +24,7 @@ VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
 
 def export(plan: Envelope | Tree, *, version: str) -> Export:
-    """The plan as keyword arguments of `EaModel.from_pretrained` (EAGLE-2 and 3), or as a list of choices (EAGLE-1).
-
-    Raises:
-        InputError: the version cannot run the plan, or the plan is out of its bounds.
-    """
+    """The plan as keyword arguments of `EaModel.from_pretrained` (EAGLE-2 and 3), or as a list of choices (EAGLE-1)."""
     key = ENGINE.release(version)
     kind = VERSIONS[key]
     if isinstance(plan, Envelope) and kind == "dynamic":
@@ -36,20 +32,14 @@ def export(plan: Envelope | Tree, *, version: str) -> Export:
         return Export("EAGLE", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
     if isinstance(plan, Tree) and kind == "static":
         if plan.max_depth < 2:
-            raise InputError(
-                f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: export it for Medusa"
-            )
+            raise InputError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: give it to Medusa")
         return Export("EAGLE", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
     wanted = "an Envelope" if kind == "dynamic" else "a Tree"
     raise InputError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
 
 
 def choices_text(tree: Tree, engine: str) -> str:
-    """The paths of ranks of `tree`, sorted by (length, path), as a line of Python.
-
-    Raises:
-        InputError: nothing is drafted, or a node has more than `TOP_K` children.
-    """
+    """The paths of ranks of `tree`, sorted by (length, path), as a line of Python."""
     if tree.budget == 0:
         raise InputError(f"tree must have a drafted node for {engine}, got none: run the engine without speculation")
     found = sorted(map(list, tree.to_paths()), key=lambda path: (len(path), path))

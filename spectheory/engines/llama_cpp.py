@@ -37,7 +37,7 @@ from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
-from spectheory.engines.report_values import agree, missing, within
+from spectheory.engines.report_values import agree, missing
 from spectheory.engines.serving_run import mean_context
 from spectheory.engines.statistics import ROUNDED_TAU, TOTALS_ONLY, Counts, Line, Statistics
 from spectheory.hardware.runs import Conditions, Run
@@ -63,9 +63,7 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
     args, notes = ["--spec-type", spec_type], [P_MIN_NOTE]
     if spec_type == "ngram-simple":
         if length > LONGEST_LOOKUP:
-            raise InputError(
-                f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer tokens"
-            )
+            raise InputError(f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer")
         simple, size = "--spec-ngram-simple-size", min(LOOKED_UP, length)
         args += [f"{simple}-n", str(size), f"{simple}-m", str(length), flag, str(length)]
         note = (
@@ -169,7 +167,7 @@ def _of_request(text: str) -> Line | Statistics:
     if tau:  # each draft has at least one token
         length, most = float(tau[1]), 1 + accepted
         least = 1 + accepted / max(drafted, 1)
-        within("mean acceptance length", length, least, most, f"{accepted} of {drafted}", ROUNDED_TAU)
+        agree("mean acceptance length", length, least, f"{accepted} of {drafted}", ROUNDED_TAU, most)
     return Statistics(None, length, None, drafted, accepted, (TOTALS_ONLY, said))
 
 
@@ -239,7 +237,11 @@ def _bench(entry: Entry, conditions: Conditions) -> Run | str:
     entry = Entry(f"{entry.where} ({test})", entry.data)
     if reason := _why_not(entry, prompt, generated):
         return f"{entry.where} {reason}"
-    seconds, named = _test_seconds(entry, prompt + generated), _named(entry) | {"source": entry.where}
+    tokens, named = prompt + generated, _named(entry) | {"source": entry.where}
+    times, rate = entry.numbers("samples_ns") or [entry.positive("avg_ns")], entry.positive("avg_ts")
+    low, high = 1e9 * tokens / max(times), 1e9 * tokens / min(times)
+    agree(f"{entry.where}: avg_ts", rate, low, f"{tokens} tokens and the times", SPREAD * rate, high)
+    seconds = median(times) / 1e9
     if generated:
         return Run("plain", 1, mean_context(depth, generated), seconds / generated, **named)
     return Run("forward", 1, depth, seconds, tokens=prompt, **named)
@@ -260,14 +262,6 @@ def _why_not(entry: Entry, prompt: int, generated: int) -> str:
     if entry.has("n_cpu_moe") and entry.count("n_cpu_moe"):
         return f"has the experts of {entry.count('n_cpu_moe')} layers on the CPU (n_cpu_moe)"
     return "has the KV cache on the CPU (no_kv_offload)" if entry.data.get("no_kv_offload") is True else ""
-
-
-def _test_seconds(entry: Entry, tokens: int) -> float:
-    """Median seconds of a test of `tokens` tokens, after a check that its mean rate fits its times."""
-    times, rate = entry.numbers("samples_ns") or [entry.positive("avg_ns")], entry.positive("avg_ts")
-    low, high = 1e9 * tokens / max(times), 1e9 * tokens / min(times)
-    within(f"{entry.where}: avg_ts", rate, low, high, f"{tokens} tokens and the times", SPREAD * rate)
-    return median(times) / 1e9
 
 
 def _named(entry: Entry) -> dict[str, Any]:

@@ -47,9 +47,8 @@ class Metrics:
         try:
             every = [sample for family in text_string_to_metric_families(untyped) for sample in family.samples]
         except (ValueError, IndexError) as error:
-            raise InputError(
-                f"the metrics must be in Prometheus's text format, as the server gives them: {error or 'a line is not'}"
-            ) from None
+            reason = error or "a line is not"
+            raise InputError(f"the metrics must be in Prometheus's text format, unchanged: {reason}") from None
         typed = re.findall(r"^# TYPE (\S+) counter", text, re.MULTILINE)
         return cls._of(((name, labels, value) for name, labels, value, *_ in every), typed)
 
@@ -166,8 +165,7 @@ class Metrics:
         """The samples of a counter. Two scrapes can be subtracted only if its name or its type says that it is one."""
         if self.subtracted and name in self.samples and name not in self.growing:
             raise InputError(
-                f"{name} must end in _total, or be declared as a counter, to be subtracted: pass the scrapes as the "
-                "server gives them"
+                f"{name} must end in _total, or be declared as a counter, to be subtracted: pass unchanged scrapes"
             )
         return {key: count(name, value) for key, value in self.samples.get(name, {}).items()}
 

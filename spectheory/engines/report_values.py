@@ -11,22 +11,46 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 
+AS_WRITTEN = "pass the file as it was written"
+"""The repair for a damaged value."""
 EXACT = 1e-6
 """Tolerance for a quotient that the engine prints with at least six digits."""
 FLOAT = 1e-9
 """Tolerance for float64, added to half a unit of the last printed digit."""
 
 
-def json_values(text: str) -> list[Any]:
-    """The JSON values in `text`, one after another; the items of lists are values of their own."""
-    found, at = [], 0
-    while start := re.compile(r"\S").search(text, at):
+_STARTS = re.compile(r"(?:^|(?<=[}\]]))\s*(?=\{|\[\s*[\[{\]])", re.MULTILINE)
+"""Where an object or a list of objects may start: a line, or the end of the one before."""
+
+
+def json_objects(text: str, name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """(place, object) of the JSON objects in `text`, one after another or in lists, with other lines around."""
+    found, at, line, counted, around = [], 0, 1, 0, []
+    damaged = "{}: the JSON is damaged or cut off ({:.80}): copy it again, or remove the line"
+    while start := _STARTS.search(text, at):
+        begin = start.end()
+        around.append(text[at:begin])
         try:
-            value, at = json.JSONDecoder().raw_decode(text, start.start())
+            value, at = json.JSONDecoder().raw_decode(text, begin)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"the report must hold JSON: {error}") from None
-        found += value if isinstance(value, list) else [value]
+            raise InputError(damaged.format(name, str(error))) from None
+        line, counted = line + text.count("\n", counted, begin), begin
+        where = f"{name}, line {line}" if found or (text[:begin] + text[at:]).strip() else name
+        entries = [(f"{where}, entry {i}", item) for i, item in enumerate(value, 1)] if isinstance(value, list) else ()
+        found += entries or [(where, value)]
+    if part := re.search(r'.*"\s*:.*', "\n".join([*around, text[at:]])):
+        raise InputError(damaged.format(name, part[0].strip()))
+    for where, value in found:
+        if not isinstance(value, Mapping):
+            raise InputError(f"{where} must be a JSON object, got {type(value).__name__}: {AS_WRITTEN}")
+    if not found:
+        raise InputError(f"{name} must be JSON or JSON Lines, and has no object: {AS_WRITTEN}")
     return found
+
+
+def json_values(text: str) -> list[Mapping[str, Any]]:
+    """The JSON objects in the text of a report."""
+    return [value for _, value in json_objects(text, "the report")]
 
 
 def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputError:
@@ -36,9 +60,7 @@ def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputErro
     """
     names, wanted = sorted({str(name) for name in found}), list(wanted)
     if there := [name for name in wanted if name in names]:
-        return InputError(
-            f"{what} has {', '.join(there)}, but no number for it: pass the report as the engine wrote it"
-        )
+        return InputError(f"{what} has {', '.join(there)}, but no number for it: pass it as the engine wrote it")
     near = dict.fromkeys(match for name in wanted for match in difflib.get_close_matches(name, names, 3, 0.5))
     nearest = f"the nearest found are {', '.join(list(near)[:6])}" if near else "nothing found has a name like these"
     return InputError(f"{what} has none of {', '.join(wanted)}; {nearest}: has the engine renamed them?")
@@ -49,11 +71,6 @@ def mapping(what: str, data: Any) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise InputError(f"{what} must be a dictionary, got {type(data).__name__}: parse the JSON first")
     return data
-
-
-def mappings(what: str, data: Any) -> list[Mapping[str, Any]]:
-    """The dictionaries in `data`, a list of them or a single one."""
-    return [mapping(what, item) for item in (data if isinstance(data, list | tuple) else [data])]
 
 
 def finite(value: Any) -> float | None:
@@ -94,15 +111,10 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
     return next((data[name] for name in names if data.get(name) is not None), None)
 
 
-def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:
-    """Check that the figure `given` is within `tolerance` of `expected`, its value by the other figures `why`."""
-    within(name, given, expected, expected, why, tolerance)
-
-
-def within(name: str, given: float, low: float, high: float, why: str, tolerance: float) -> None:
-    """Check that the figure `given` is between `low` and `high`, its bounds by the other figures `why`."""
+def agree(name: str, given: float, low: float, why: str, tolerance: float, most: float | None = None) -> None:
+    """Check that the figure `given` is `low`, or from `low` to `most`, as the other figures `why` say."""
+    high = low if most is None else most
     if not low - tolerance <= given <= high + tolerance:
         bounds = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
-        raise InputError(
-            f"{name} is {given:g}, but {why} makes it {bounds}: these contradict each other, pass figures of one report"
-        )
+        reasons = f"{why} makes it {bounds}: these contradict each other, pass figures of one report"
+        raise InputError(f"{name} is {given:g}, but {reasons}")

@@ -44,9 +44,8 @@ def read(
     with _naming(report):
         found = _of_models(_contents(engine, kind, report, add), model, min_trials, engine.readers[kind].statistics)
     if len(found) > 1:
-        raise InputError(
-            f"the scrape is of the models {', '.join(found)}, which must not be added: give the lines of one (grep)"
-        )
+        names = ", ".join(found)
+        raise InputError(f"the scrape is of the models {names}, which must not be added: give the lines of one (grep)")
     ((label, made),) = found.items()
     made = made if constant is None else assume_constant(made, constant)
     if made.acceptance is None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines.benchmark_file import Entry
-from spectheory.engines.report_values import within
+from spectheory.engines.report_values import agree
 from spectheory.hardware.runs import Conditions, Run, missing_tau
 
 TOGETHER = 1.5
@@ -37,28 +37,6 @@ def mean_context(prompt: float, steps: float) -> float:
     return prompt + max(steps - 1, 0) / 2
 
 
-def draft_length(mean: float) -> int | None:
-    """The length of drafts with this mean, of which the ends of answers cut some; None if it is not near a length."""
-    return round(mean) if round(mean) and abs(mean - round(mean)) <= 0.1 else None
-
-
-def shape_of(found: Conditions, given: Conditions, where: str) -> dict[str, Any]:
-    """Tokens of a sequence in the forward, depth and tau, which are in the file or given."""
-    tau, nodes, depth = (
-        _agreed(where, name, getattr(found, name), getattr(given, name)) for name in ("tau", "nodes", "depth")
-    )
-    if tau is None:
-        raise missing_tau(where)
-    if nodes is None:
-        raise InputError(
-            f"{where}: the file does not say how many nodes are drafted per cycle, or drafts had several sizes: "
-            "give nodes, and depth unless the draft is a chain"
-        )
-    depth = int(nodes if depth is None else depth)
-    tau = min(tau, depth + 1) if tau <= FIRST_TOKEN * (depth + 1) else tau
-    return {"tokens": int(nodes) + 1, "depth": depth, "tau": tau}
-
-
 def _agreed(where: str, name: str, found: float | None, given: float | None) -> float | None:
     """The figure that the file has or that was given; None if there is neither. Raises InputError if both differ."""
     if found is not None and given is not None and abs(found - given) > AGREE * abs(found):
@@ -74,21 +52,31 @@ def served_run(entry: Entry, found: Conditions | None, given: Conditions, **name
     where, completed, duration = entry.where, entry.count("completed", least=1), entry.positive("duration")
     answers, token_seconds = entry.count("total_output_tokens", least=1), entry.positive("mean_tpot_ms") / 1e3
     rate, expected = entry.positive("output_throughput"), answers / duration
-    within(f"{where}: output_throughput", rate, expected, expected, "tokens / duration", AGREE * expected)
+    agree(f"{where}: output_throughput", rate, expected, "tokens / duration", AGREE * expected)
     prompt, steps = entry.count("total_input_tokens") / completed, answers / completed - 1
     if steps <= 0:
-        raise InputError(
-            f"{where}: answers of {steps + 1:g} tokens have no decoding steps: repeat the benchmark with longer answers"
-        )
-    if found is None and given != Conditions():
-        found = Conditions()
-    if found is None:
+        raise InputError(f"{where}: answers of {steps + 1:g} tokens have no decoding steps: measure longer answers")
+    shape: dict[str, Any] = {}
+    if found is None and given == Conditions():
         _require_single_tokens(entry, token_seconds)
-    shape: dict[str, Any] = {} if found is None else shape_of(found, given, where)
+    else:
+        tau, nodes, depth = (
+            _agreed(where, name, getattr(found, name, None), getattr(given, name)) for name in CONDITIONS
+        )
+        if tau is None:
+            raise missing_tau(where)
+        if nodes is None:
+            raise InputError(
+                f"{where}: the file does not say how many nodes are drafted per cycle, or drafts had several sizes: "
+                "give nodes, and depth unless the draft is a chain"
+            )
+        depth = int(nodes if depth is None else depth)
+        tau = min(tau, depth + 1) if tau <= FIRST_TOKEN * (depth + 1) else tau
+        shape = {"tokens": int(nodes) + 1, "depth": depth, "tau": tau}
     tau, most = shape.get("tau", 1), entry.positive("max_concurrency") if entry.has("max_concurrency") else float("inf")
     batch = max(1.0, min(completed / duration * steps * token_seconds, most))
     return Run(
-        "plain" if found is None else "speculative",
+        "speculative" if shape else "plain",
         batch,
         mean_context(prompt, steps),
         token_seconds * tau,

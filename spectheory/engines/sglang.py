@@ -30,7 +30,7 @@ from spectheory.core.errors import InputError
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, mappings, missing, pick
+from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, pick
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
 from spectheory.engines.statistics import TOTALS_ONLY, Counts, Statistics, added, assume_constant, from_histograms
 from spectheory.hardware.runs import Conditions, Run
@@ -59,9 +59,6 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
     `model` is None if the target has a draft of its own.
-
-    Raises:
-        InputError: the version or the algorithm cannot run the plan.
     """
     key = ENGINE.release(version)
     if algorithm in ONE_CHAIN and (isinstance(plan, Envelope) or len(plan) > 1):
@@ -107,14 +104,12 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = fitting.of_family(ALGORITHMS)
-    limits = one_length, f"SGLang takes with {algorithm}, one for all batch sizes"
+    rule, allowed, trees = one_length, f"SGLang takes with {algorithm}, one for all batch sizes", True
     if algorithm in ONE_CHAIN:
-        found = fitting.chains(*limits)
-        notes = fitting.notes(found)
+        trees = False
     elif algorithm in ADAPTIVE_ALGORITHMS or len(set(fitting.chain_lengths)) == 1:
-        found, notes = fitting.better(lambda fitting: fitting.chain_lengths, "SGLang takes by batch size")
-    else:
-        found, notes = fitting.better(*limits)
+        rule, allowed = (lambda fitting: fitting.chain_lengths), "SGLang takes by batch size"
+    found, notes = fitting.better(rule, allowed, trees=trees)
     return export(found.runs, version=version, algorithm=algorithm, model=fitting.loaded).after(*notes)
 
 
@@ -124,12 +119,12 @@ DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token
 HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 
 
-def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
-    """Statistics of one response, or the sum over several. Each is a `meta_info`, or a response that contains one.
+def from_meta_info(data: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
+    """Statistics of responses, which are added. Each is a `meta_info`, or a response that contains one.
 
     Names of all versions of SGLang are understood. Responses in which nothing was verified are left out.
     """
-    infos = [mapping("meta_info", item.get("meta_info", item)) for item in mappings("data", data)]
+    infos = [mapping("meta_info", item.get("meta_info", item)) for item in data]
     known = (*CYCLES, *ACCEPTED, *DRAFTED, *HISTOGRAM)
     if not any(name in info for info in infos for name in known):
         raise missing("meta_info", known, (name for info in infos for name in info))
@@ -261,10 +256,10 @@ def _served(entry: Entry, conditions: Conditions) -> Run:
 
 def _server(entry: Entry) -> Entry:
     """The arguments of the server; of the first decoding server if it serves prefill and decoding apart."""
-    info = entry.inside("server_info")
-    decoding = info.data.get("decode")
-    servers = decoding if isinstance(decoding, list) else []
-    return next((Entry(entry.where, server) for server in servers if isinstance(server, Mapping)), info)
+    info = entry.data.get("server_info")
+    decoding = info.get("decode") if isinstance(info, Mapping) else None
+    servers = [*(decoding if isinstance(decoding, list) else []), info]
+    return Entry(entry.where, next((server for server in servers if isinstance(server, Mapping)), {}))
 
 
 def _speculation(entry: Entry, info: Entry) -> Conditions | None:

@@ -57,13 +57,10 @@ class Statistics:
         if self.drafts == 0 or self.drafted == 0:
             raise _nothing_drafted(self.drafts, self.drafted)
         if self.accepted is not None and self.drafted is not None and self.accepted > self.drafted:
-            raise InputError(
-                f"accepted={self.accepted} must be at most drafted={self.drafted}: pass the figures of one report"
-            )
+            most = f"at most drafted={self.drafted}"
+            raise InputError(f"accepted={self.accepted} must be {most}: pass the figures of one report")
         if self.tau is not None and self.tau < 1:
-            raise InputError(
-                f"tau must be at least 1, because each target call emits a token of its own, got {self.tau:g}"
-            )
+            raise InputError(f"tau must be at least 1, as each target call emits a token, got {self.tau:g}")
         if self.tau is not None and self.drafts and self.accepted is not None:
             agree("tau", self.tau, 1 + self.accepted / self.drafts, "1 + accepted / drafts", ROUNDED_TAU)
 
@@ -204,11 +201,8 @@ class Line:
     def __post_init__(self) -> None:
         for d, (before, rate) in enumerate(pairwise([1, *self.rates])):
             if not 0 <= rate <= before:
-                limit = f"the rate of position {d - 1}, {before:g}" if d else "1"
-                raise InputError(
-                    f"the rate of position {d} must be between 0 and {limit}, got {rate:g}: a position is accepted "
-                    "only if all positions before it are"
-                )
+                most = f"{before:g}, because rates never increase"
+                raise InputError(f"the rate of position {d} must be between 0 and {most}, got {rate:g}")
         slack = ROUNDED_TAU + ROUNDED_RATE * len(self.rates)
         agree("mean acceptance length", self.tau, 1 + sum(self.rates), "1 + the sum of the rates", slack)
 
@@ -230,10 +224,7 @@ def from_lines(lines: Sequence[Line], min_trials: int) -> Statistics:
 
 
 def _counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> Counts:
-    """Counts that agree with every rounded figure of a log line.
-
-    The number of cycles in which every draft has full length is tried first.
-    """
+    """Counts that agree with every rounded figure of a log line, if possible with drafts of full length."""
     total, slack = sum(rates), 0.0005 * len(rates)
     guess = accepted / total if total else drafted / len(rates)
     low, high = guess * total / (total + slack), guess * total / (total - slack) if total > slack else drafted

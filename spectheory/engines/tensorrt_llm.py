@@ -22,12 +22,13 @@ The root is not counted. A dynamic tree needs max_draft_len <= max_total_draft_t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
-from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, mappings, missing, number, pick
+from spectheory.engines.report_values import EXACT, agree, count, json_values, mapping, missing, number, pick
 from spectheory.engines.statistics import Counts, Statistics, added
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.envelope import Envelope
@@ -51,9 +52,6 @@ def export(
     """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with the EAGLE-3 head `model`.
 
     The types "MTP" and "NGram" load no `model`. They take chains of one length, up to a batch size.
-
-    Raises:
-        InputError: the version or the type cannot run the plan, or the plan exceeds a limit of the engine.
     """
     key = ENGINE.release(version)
     if isinstance(plan, Envelope):
@@ -120,13 +118,10 @@ def _fitted(fitting: Fitting, version: str) -> Export:
         limits = one_length_then_off, f"{decoding_type} in TensorRT-LLM takes, one length up to a batch size"
         own = fitting.loaded
         elsewhere = (f"the module is read from the checkpoint of the target, not from {own}",) if own else ()
-    if decoding_type in WITHOUT_MODEL or elsewhere:
-        found = fitting.chains(*limits)
-        notes = (*fitting.notes(found), *elsewhere)
-    else:
-        found, notes = fitting.better(*limits, lambda levels, branching: levels * branching)
+    trees = decoding_type not in WITHOUT_MODEL and not elsewhere
+    found, notes = fitting.better(*limits, lambda levels, branching: levels * branching, trees=trees)
     model = None if decoding_type in WITHOUT_MODEL else fitting.model
-    return export(found.runs, version=version, model=model, decoding_type=decoding_type).after(*notes)
+    return export(found.runs, version=version, model=model, decoding_type=decoding_type).after(*notes, *elsewhere)
 
 
 def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
@@ -137,67 +132,59 @@ def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
     return (f"only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target.name}",)
 
 
-BLOCK = ("specDecodingStats", "spec_decoding_stats")
-LATENCY = ("iterLatencyMS", "iter_latency_ms")
-BATCHING = ("inflightBatchingStats", "inflight_batching_stats")
-GENERATING = ("numGenRequests", "num_gen_requests")
-ACTIVE = ("numActiveRequests", "num_active_requests")
-DRAFTED = ("numDraftTokens", "num_draft_tokens")
-ACCEPTED = ("numAcceptedTokens", "num_accepted_tokens")
-REQUESTS = ("numRequestsWithDraftTokens", "num_requests_with_draft_tokens")
-LENGTH = ("acceptanceLength", "acceptance_length")
+BLOCK, LATENCY = "specDecodingStats", "iterLatencyMS"
+DRAFTED, ACCEPTED = "numDraftTokens", "numAcceptedTokens"
+REQUESTS, LENGTH = "numRequestsWithDraftTokens", "acceptanceLength"
 
 
-def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
-    """Statistics of one iteration, or the sum over several, as `LLM.get_stats` or `/metrics` report them.
+def _get(data: Mapping[str, Any], name: str) -> Any:
+    """The value under a name or, as Python spells it, under the same name in snake case."""
+    return pick(data, (name, re.sub("[A-Z]+", lambda capitals: f"_{capitals[0].lower()}", name)))
+
+
+def from_iteration_stats(rows: Sequence[Mapping[str, Any]], min_trials: int = 100) -> Statistics:
+    """Statistics of iterations, which are added, as `LLM.get_stats` or `/metrics` report them.
 
     Iterations without drafts are left out. With attention DP, only rank 0 counts, because other ranks report copies.
     """
-    rows = mappings("data", data)
-    blocks = [(_block(row), row) for row in rows]
-    if not any(block for block, _ in blocks):
-        inner = [row for row in rows if any(name in row for name in (*DRAFTED, *ACCEPTED))]
-        if not inner:
-            raise missing("the iteration stats", BLOCK, (name for row in rows for name in row))
-        blocks = [(row, row) for row in inner]
-    used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
-    return added([_read(block) for block in used], "iterations", min_trials)
+    if not any(map(_block, rows)):
+        raise missing("the iteration stats", [BLOCK], (name for row in rows for name in row))
+    used = [_block(row) for row in rows if not row.get("attentionDpRank")]
+    return added([_read(block) for block in used if block], "iterations", min_trials)
 
 
 def _read(block: Mapping[str, Any]) -> Counts:
     """The counts of one iteration, where each request that drafted is a cycle."""
-    for names in (DRAFTED, ACCEPTED):
-        if pick(block, names) is None:
-            raise missing("specDecodingStats", names, block)
-    drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
-    requests, length = pick(block, REQUESTS), pick(block, LENGTH)
-    length = None if length is None else number(LENGTH[0], length)
+    for name in (DRAFTED, ACCEPTED):
+        if _get(block, name) is None:
+            raise missing(BLOCK, [name], block)
+    drafted, accepted = (count(name, _get(block, name)) for name in (DRAFTED, ACCEPTED))
+    requests, length = _get(block, REQUESTS), _get(block, LENGTH)
+    length = None if length is None else number(LENGTH, length)
     if drafted == 0:
         return Counts(0, 0, 0)
     if requests is None:
         if accepted == 0 or length is None or length <= 1:
             return Counts(None, drafted, accepted)
         requests = round(accepted / (length - 1))
-    requests = count(REQUESTS[0], requests)
+    requests = count(REQUESTS, requests)
     if not 1 <= requests <= drafted:
-        raise InputError(
-            f"{REQUESTS[0]} must be from 1 to {DRAFTED[0]}={drafted}, got {requests}: each drafted a token"
-        )
+        raise InputError(f"{REQUESTS} must be from 1 to {DRAFTED}={drafted}, got {requests}: each drafted a token")
     if length is not None:
-        agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
+        agree(LENGTH, length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
     return Counts(requests, drafted, accepted)
 
 
 def observe_iterations(text: str, min_trials: int) -> Observed:
     """A server by its iterations: those with drafts, or all iterations if none has."""
     data = json_values(text)
-    rows = [row for row in mappings("data", data) if not row.get("attentionDpRank")]
-    drafting = [row for row in rows if pick(_block(row), DRAFTED)]
-    chosen = [row for row in drafting or rows if pick(row, LATENCY) and _decoding(row)]
+    rows = [row for row in data if not row.get("attentionDpRank")]
+    drafting = [row for row in rows if _get(_block(row), DRAFTED)]
+    chosen = [row for row in drafting or rows if _get(row, LATENCY) and _decoding(row)]
     if not chosen and not drafting:
         raise nothing_decoded()
-    seconds = [number(LATENCY[0], pick(row, LATENCY)) / 1e3 for row in chosen]
-    drafts = [number(LATENCY[0], pick(_block(row), LATENCY) or 0) for row in chosen]
+    seconds = [number(LATENCY, _get(row, LATENCY)) / 1e3 for row in chosen]
+    drafts = [number(LATENCY, _get(_block(row), LATENCY) or 0) for row in chosen]
     found = from_iteration_stats(data, min_trials) if drafting else None
     return Observed(
         statistics=found,
@@ -209,13 +196,15 @@ def observe_iterations(text: str, min_trials: int) -> Observed:
 
 
 def _block(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(BLOCK[0], pick(row, BLOCK) or {})
+    """The counts of the drafts of an iteration, which may also be given alone."""
+    alone = any(_get(row, name) is not None for name in (DRAFTED, ACCEPTED))
+    return mapping(BLOCK, _get(row, BLOCK) or (row if alone else {}))
 
 
 def _decoding(row: Mapping[str, Any]) -> float:
     """The number of requests that decode in an iteration."""
-    inner = mapping(BATCHING[0], pick(row, BATCHING) or {})
-    return number(GENERATING[0], pick(inner, GENERATING) or pick(row, ACTIVE) or 0)
+    inner = mapping("inflightBatchingStats", _get(row, "inflightBatchingStats") or {})
+    return number("numGenRequests", _get(inner, "numGenRequests") or _get(row, "numActiveRequests") or 0)
 
 
 ENGINE = Engine(

@@ -32,7 +32,7 @@ from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import agree, count, counts, json_values, mapping, missing
-from spectheory.engines.serving_run import ASSUMED, CONDITIONS, draft_length, served_run
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
 from spectheory.engines.statistics import Counts, Line, Statistics
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import ChainRange, Fitting, at_most, checked_ranges
@@ -64,9 +64,6 @@ def export(
     """Chains by batch size as `--speculative-config`, with vLLM's name of the method; some methods need no `model`.
 
     `parallel` is whether one forward of an EAGLE-3 head or of a draft model drafts all tokens (P-EAGLE, PARD).
-
-    Raises:
-        InputError: the version cannot run the chains or the method.
     """
     key = ENGINE.release(version)
     ranges = checked_ranges(ranges)
@@ -201,8 +198,8 @@ def from_request_metrics(data: Sequence[Mapping[str, Any]], min_trials: int = 10
 
 def _request(data: Mapping[str, Any]) -> Counts:
     """The counts of one response, after a check that they agree."""
-    inner = mapping("data", data).get("metrics") or data
-    inner = mapping("metrics", inner).get("speculative_decoding") or inner
+    inner = mapping("metrics", data.get("metrics") or data)
+    inner = mapping("speculative_decoding", inner.get("speculative_decoding") or inner)
     histogram = inner.get("acceptance_histogram")
     if histogram is None:
         raise missing("the response", ["acceptance_histogram"], inner)
@@ -225,32 +222,26 @@ def _by_length(inner: Mapping[str, Any]) -> dict[int, list[int]]:
     for k, row in mapping(BY_LENGTH, inner.get(BY_LENGTH) or {}).items():
         made[int(k) if is_digits(k) else -1] = counts(f"{BY_LENGTH}[{k}]", row)
         if not is_digits(k) or len(row) != int(k) + 1:
-            raise InputError(
-                f"{BY_LENGTH} must have k + 1 counts for each draft length k, got {len(row)} under {k!r:.40}"
-            )
+            raise InputError(f"{BY_LENGTH} must have k + 1 counts for drafts of k, got {len(row)} under {k!r:.40}")
     return made
 
 
 def _served(entry: Entry, conditions: Conditions) -> Run:
     """The run of a result of `vllm bench serve`. See `serving_run` for batch, context and seconds.
 
-    The draft is a chain of as many tokens as the server drafted per cycle. Other engines may have been measured, so the
-    engine is named only if the backend is vllm, or if vLLM's counters are there.
+    The draft is a chain of as many tokens as the server drafted per cycle, of which the ends of answers cut some. Other
+    engines may have been measured, so the engine is named only if the backend is vllm, or if vLLM's counters are there.
     """
-    found, backend = _counted(entry), entry.text("backend") or entry.text("endpoint_type") or ""
+    found, backend = None, entry.text("backend") or entry.text("endpoint_type") or ""
+    if entry.has("spec_decode_acceptance_length"):
+        found = Conditions(entry.number("spec_decode_acceptance_length", least=1))
+        if entry.has("spec_decode_num_drafts") and entry.has("spec_decode_draft_tokens"):
+            names = "spec_decode_draft_tokens", "spec_decode_num_drafts"
+            drafted, drafts = (entry.count(name, least=1) for name in names)
+            length = round(drafted / drafts)
+            found = replace(found, nodes=length if length and abs(drafted / drafts - length) <= 0.1 else None)
     engine = "vllm" if found is not None or backend.startswith("vllm") else None
     return served_run(entry, found, conditions, model=entry.text("model_id"), engine=engine)
-
-
-def _counted(entry: Entry) -> Conditions | None:
-    """Tau and the chain length by the server's counters; None if it has not speculated."""
-    if not entry.has("spec_decode_acceptance_length"):
-        return None
-    tau = entry.number("spec_decode_acceptance_length", least=1)
-    if not entry.has("spec_decode_num_drafts") or not entry.has("spec_decode_draft_tokens"):
-        return Conditions(tau)
-    drafts, drafted = entry.count("spec_decode_num_drafts", least=1), entry.count("spec_decode_draft_tokens", least=1)
-    return Conditions(tau, draft_length(drafted / drafts))
 
 
 ENGINE = Engine(

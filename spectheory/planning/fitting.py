@@ -58,10 +58,8 @@ class ChainRange:
 
     def __post_init__(self) -> None:
         check_whole("first_batch", self.first_batch, 1)
-        check_whole("last_batch", self.last_batch, 1)
+        check_whole("last_batch", self.last_batch, self.first_batch, ", which is below first_batch")
         check_whole("length", self.length, 0)
-        if self.last_batch < self.first_batch:
-            raise InputError(f"last_batch must be at least first_batch={self.first_batch}, got {self.last_batch}")
 
 
 Entry = TypeVar("Entry")
@@ -101,10 +99,7 @@ class Fitting:
     def of(cls, schedule: Schedule, *, draft: str | None = None, target: str | ModelConfig | None = None) -> Self:
         """The fitting of a schedule. `draft` and `target` (a shipped model or the path of its config.json) are names.
 
-        None means the name in the provenance.
-
-        Raises:
-            InputError: `target` is neither a shipped model nor the path of a config.json.
+        None means the name in the provenance. Raises InputError if the target is unknown.
         """
         stamp = schedule.provenance
         config = known_model(stamp.target) if target is None else model(target)
@@ -136,11 +131,6 @@ class Fitting:
             cycle = target + drafting + overheads + at.prompts(tau, lengths > 0)
             found[row] = tau * at.plain(plan.context) / cycle
         return found
-
-    @cached_property
-    def chain_shares(self) -> Float[np.ndarray, "batches lengths"]:
-        """`chain_speedups` divided by the speedup of the fastest chain at each batch size."""
-        return self.chain_speedups / self.schedule.chain_speedups[:, None]
 
     @cached_property
     def rates_speedups(self) -> Float[np.ndarray, " batches"]:
@@ -195,9 +185,7 @@ class Fitting:
 
         A batch size between two planned ones uses the chain for the smaller one. `rule` chooses the length at each
         planned batch size; `allowed` says from which chains, in words that complete "the fastest chains that ...".
-
-        Raises:
-            PlainIsFastestError: no chain beats plain decoding.
+        Raises PlainIsFastestError if no chain beats plain decoding.
         """
         if not self.chain_lengths.any():
             raise PlainIsFastestError("no chain beats plain decoding at any batch size")
@@ -214,10 +202,8 @@ class Fitting:
     def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
         """The envelope of highest mean share of the plan's speed over the batch sizes.
 
-        `most_nodes` is the engine's own limit on the number of nodes; None means no limit.
-
-        Raises:
-            PlainIsFastestError: no envelope is faster than plain decoding, on average over the batch sizes.
+        `most_nodes` is the engine's own limit on the number of nodes; None means no limit. Raises PlainIsFastestError
+        if no envelope is faster than plain decoding, on average over the batch sizes.
         """
         plan = self.schedule
         if not plan.acceptance.table[0].any():
@@ -230,16 +216,15 @@ class Fitting:
         return Fitted(found.envelope, f"{what}, {BY_RATES}" if plan.is_replayed else what, reached)
 
     def better(
-        self, rule: LengthRule, allowed: str, most_nodes: MostNodes | None = None
+        self, rule: LengthRule, allowed: str, most_nodes: MostNodes | None = None, *, trees: bool = True
     ) -> tuple[Fitted[list[ChainRange] | Envelope], tuple[str, ...]]:
         """The chains of `rule` or one envelope, whichever has the higher mean share of the plan's speed, with notes.
 
         Arguments are the same as for `chains` and `envelope`. Chains are taken if the shares are equal, or if the
-        envelope is a chain.
-
-        Raises:
-            PlainIsFastestError: neither is faster than plain decoding.
+        envelope is a chain, or without `trees`. Raises PlainIsFastestError if neither is faster than plain decoding.
         """
+        if not trees:
+            return (chains := self.chains(rule, allowed)), self.notes(chains)
         found: list[Fitted[list[ChainRange] | Envelope]] = []
         with suppress(PlainIsFastestError):
             found.append(self.chains(rule, allowed))
@@ -254,9 +239,7 @@ class Fitting:
         return best, (*self.notes(best), *rejected)
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
-        """Notes for the reader: the batch sizes that `fitted` is for, how much slower than the plan it is, and which
-        chain runs at batch sizes that were not planned.
-        """
+        """Notes on how much slower than the plan `fitted` is, and what runs at batch sizes that were not planned."""
         batches = self.schedule.batches
         sizes = f"batch size{'s' if len(batches) > 1 else ''} {span(batches[0], batches[-1])}"
         notes = [f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"]
@@ -299,17 +282,11 @@ class Fitting:
 
     def require_batch_1(self) -> None:
         """Raise InputError unless batch size 1 is planned, for an engine that drafts for one sequence at a time."""
-        if self.schedule.batches[0] > 1:
-            raise InputError(
-                f"it drafts only at batch size 1, the plan starts at {self.schedule.batches[0]}: plan for batch size 1"
-            )
+        if (first := self.schedule.batches[0]) > 1:
+            raise InputError(f"it drafts only at batch size 1, the plan starts at {first}: plan for batch size 1")
 
     def of_family(self, known: Mapping[str, Entry]) -> Entry:
-        """The entry for the family of the draft, among those that an engine can run.
-
-        Raises:
-            InputError: the engine cannot run drafts of this family.
-        """
+        """The entry for the family of the draft. Raises InputError if the engine cannot run drafts of this family."""
         if self.family in known:
             return known[self.family]
         allowed = [FAMILIES[family][0] for family in known]
@@ -319,12 +296,10 @@ class Fitting:
 
     @property
     def model(self) -> str:
-        """The name or folder from which an engine loads the draft model. Raises InputError if the draft has no name."""
+        """The repository of a shipped model, the folder of a config.json, or the name. InputError if empty."""
         if not self.draft:
-            raise InputError(
-                "the latency record does not name the draft model: name it with the argument draft of spectheory.export"
-            )
-        return name_for_engines(self.draft)
+            raise InputError("the latency record does not name the draft model: name it with the argument draft")
+        return repository(self.draft) or (str(Path(self.draft).parent) if self.draft.endswith(".json") else self.draft)
 
     @property
     def loaded(self) -> str | None:
@@ -353,18 +328,9 @@ MostNodes = Callable[[int, int], int]
 """A function of (levels, branching) that returns the maximum number of nodes that an engine verifies."""
 
 
-def name_for_engines(draft: str) -> str:
-    """What an engine loads for `draft`: the repository of a shipped model, the folder of a config.json, or the name."""
-    return repository(draft) or (str(Path(draft).parent) if draft.endswith(".json") else draft)
-
-
 def at_most(longest: int) -> LengthRule:
     """A rule for an engine that runs chains of up to `longest` tokens: the fastest of them at each batch size."""
-    return lambda fitting: (
-        fitting.chain_lengths
-        if fitting.chain_lengths.max() <= longest
-        else fitting.chain_speedups[:, : longest + 1].argmax(axis=1)
-    )
+    return lambda fitting: fitting.chain_speedups[:, : longest + 1].argmax(axis=1)
 
 
 def one_length(fitting: Fitting) -> np.ndarray:
@@ -372,7 +338,8 @@ def one_length(fitting: Fitting) -> np.ndarray:
 
     The rule takes the length of highest mean share of the plan's speed.
     """
-    return np.full(len(fitting.chain_lengths), fitting.chain_shares.mean(axis=0).argmax())
+    shares = fitting.chain_speedups / fitting.schedule.chain_speedups[:, None]
+    return np.full(len(shares), shares.mean(axis=0).argmax())
 
 
 def one_length_then_off(fitting: Fitting) -> np.ndarray:
@@ -380,7 +347,7 @@ def one_length_then_off(fitting: Fitting) -> np.ndarray:
 
     The rule takes the length and the batch size of highest mean share of the plan's speed.
     """
-    shares = fitting.chain_shares
+    shares = fitting.chain_speedups / fitting.schedule.chain_speedups[:, None]
     gained = np.vstack([np.zeros(shares.shape[1]), np.cumsum(shares - shares[:, :1], axis=0)])
     until, length = np.unravel_index(gained.argmax(), gained.shape)
     return np.where(np.arange(len(shares)) < until, length, 0)
@@ -397,11 +364,7 @@ def first_is_longest(fitting: Fitting) -> np.ndarray:
 
 
 def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
-    """`ranges` sorted by batch size, after a check that they cover all batch sizes from 1 on exactly once.
-
-    Raises:
-        InputError: there is no range, there is a gap or an overlap, or all lengths are 0.
-    """
+    """`ranges` sorted by batch size. Raises InputError unless they cover all from 1 on once, with a length above 0."""
     ordered, due = sorted(ranges), 1
     for item in ordered:
         if item.first_batch != due:

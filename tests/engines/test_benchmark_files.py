@@ -141,9 +141,9 @@ def test_every_format_is_recognised_by_its_fields_alone(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (" \n ", "bench is empty: pass the file as the benchmark wrote it"),
+        (" \n ", "bench must be JSON or JSON Lines, and has no object: pass the file as it was written"),
         ("[{}, 3]", "entry 2 must be a JSON object, got int"),
-        ("tokens per second: 3", "must be JSON or JSON Lines, and is not JSON .Expecting value"),
+        ("tokens per second: 3", "must be JSON or JSON Lines, and has no object"),
         ("{}", "is in no known format: pass the file .* Known are vllm-serve .fields model_id, mean_tpot_ms"),
         (json.dumps([BENCH, {"a": 1}]), "entry 2 is in no known format"),
     ],

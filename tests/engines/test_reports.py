@@ -128,18 +128,18 @@ ALIASES = [
 @pytest.mark.parametrize("names", ALIASES, ids=["new", "middle", "old"])
 def test_sglang_responses_under_all_their_names(names: tuple[str, ...]) -> None:
     info = {dict(zip(ALIASES[0], names, strict=True)).get(name, name): value for name, value in META_INFO.items()}
-    found = sglang.from_meta_info(info)
+    found = sglang.from_meta_info([info])
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (100, 300, 150, 2.5)
     assert acceptance(found).table.tolist() == [[0.8]], "rows of fewer than 100 trials are left out"
     idle = {"meta_info": {"id": "b", "spec_verify_ct": 0}}
     both = sglang.from_meta_info([{"text": "x", "meta_info": info}, info, idle])
     assert (both.drafts, both.accepted, both.tau) == (200, 300, 2.5)
     del info[names[2]]
-    totals = sglang.from_meta_info(info)
+    totals = sglang.from_meta_info([info])
     assert (totals.acceptance, totals.tau) == (None, 2.5)
     mtp = {"spec_verify_ct": 200, names[0]: 150, names[1]: 200}
-    assert acceptance(sglang.from_meta_info(mtp)).table.tolist() == [[0.75]], "one token in each draft"
-    tree = sglang.from_meta_info(META_INFO | {"spec_num_proposed_drafts": 1500, "spec_accept_rate": 0.1})
+    assert acceptance(sglang.from_meta_info([mtp])).table.tolist() == [[0.75]], "one token in each draft"
+    tree = sglang.from_meta_info([META_INFO | {"spec_num_proposed_drafts": 1500, "spec_accept_rate": 0.1}])
     assert "15 tokens were drafted per cycle, but only 3 positions" in str(tree.assumed)
 
 
@@ -161,10 +161,10 @@ def test_tensorrt_llm_iterations() -> None:
     copy = ITERATION | {"attentionDpRank": 1}
     found = tensorrt_llm.from_iteration_stats([ITERATION, context, copy, {"iter": 8}, ITERATION])
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (16, 48, 24, 2.5)
-    unnamed = tensorrt_llm.from_iteration_stats(iteration(**UNCOUNTED))
+    unnamed = tensorrt_llm.from_iteration_stats([iteration(**UNCOUNTED)])
     assert unnamed.drafts == 8, "accepted = (acceptanceLength - 1) * requests"
-    assert tensorrt_llm.from_iteration_stats(ITERATION["specDecodingStats"]).tau == 2.5
-    unknown = tensorrt_llm.from_iteration_stats(iteration(acceptanceLength=None, **UNCOUNTED))
+    assert tensorrt_llm.from_iteration_stats([ITERATION["specDecodingStats"]]).tau == 2.5
+    unknown = tensorrt_llm.from_iteration_stats([iteration(acceptanceLength=None, **UNCOUNTED)])
     assert (unknown.tau, unknown.accepted) == (None, 12)
 
 
@@ -245,7 +245,7 @@ CONTRADICTIONS: list[tuple[tuple[str, str], str]] = [
     (("sglang-log", "#running-req: 4, gen throughput (token/s): 9.0"), "nothing was drafted, no line has accept len"),
     (statistics(numAcceptedTokens=25, acceptanceLength=None), "accepted=25 must be at most drafted=24"),
     (statistics(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5"),
-    (("trtllm-stats", '{"specDecodeStats": {}}'), "none of specDecodingStats, .* found are specDecodeStats"),
+    (("trtllm-stats", '{"specDecodeStats": {}}'), "none of specDecodingStats; .* found are specDecodeStats"),
     (log(NEWER.replace("2.92", "1.2")), "mean acceptance length is 1.2, but 167 of 259 makes it 1.64479 to 168"),
 ]
 

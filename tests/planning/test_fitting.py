@@ -19,7 +19,6 @@ from spectheory.planning.fitting import (
     at_most,
     checked_ranges,
     first_is_longest,
-    name_for_engines,
     one_length,
     one_length_then_off,
 )
@@ -160,6 +159,9 @@ def test_where_plain_decoding_is_fastest_there_is_nothing_to_run() -> None:
         only_first.chains(one_length, "X takes")
 
 
+PLANNED = st.plan(st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1))
+
+
 def test_names_that_engines_load() -> None:
     for draft, name in [
         ("llama-3.2-1b", "meta-llama/Llama-3.2-1B"),
@@ -168,9 +170,8 @@ def test_names_that_engines_load() -> None:
         ("config.json", "."),
         ("a/eagle.json", "a"),
         ("owner/name", "owner/name"),
-        ("", ""),
     ]:
-        assert name_for_engines(draft) == name
+        assert Fitting(PLANNED, draft).model == name
 
 
 def test_ranges_and_envelopes_check_themselves() -> None:
@@ -179,7 +180,7 @@ def test_ranges_and_envelopes_check_themselves() -> None:
     refuses(r"nodes must be at most .* = 10, .* levels=3 and branching=2, got 11", Envelope, 3, 2, 11)
     refuses("levels must be at least 1, got 0", Envelope, 0, 2, 1)
     refuses("nodes must be a whole number, got 1.5", Envelope, 1, 2, 1.5)
-    refuses("last_batch must be at least first_batch=5, got 4", ChainRange, 5, 4, 1)
+    refuses("last_batch must be at least 5, got 4, which is below first_batch", ChainRange, 5, 4, 1)
     refuses("length must be at least 0, got -1", ChainRange, 1, 4, -1)
     refuses("ranges must have a length above 0, got none", checked_ranges, [])
     refuses("must cover every batch size from 1 on once: .* start at 1", checked_ranges, [ChainRange(2, 4, 1)])
