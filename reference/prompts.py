@@ -37,10 +37,10 @@ def load_prompts(
         raise InputError(f"prompts file {path} holds no prompt: give it a JSON object with {FIELDS} on each line")
     there = len(prompts)
     if not 0 <= skip < there:
-        fits = max(1, there - least_skip)
+        least, half = min(least_skip, there - 1), there // 2 if least_skip else 0
         raise InputError(
-            f"skip must be between {there - fits} and {there - 1} ({path} has {there} prompts), got {skip} (given, or "
-            f"the default): give --skip {there - fits} --count {min(fits, count or fits)}"
+            f"skip must be between {least} and {there - 1} ({path} has {there} prompts), got {skip} (given, or the "
+            f"default): give --skip {half} --count {min(there - half, count or there)}"
         )
     if count is not None and not 0 < count <= there - skip:
         raise InputError(

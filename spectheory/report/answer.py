@@ -72,7 +72,8 @@ def _where_intervals_are_from(schedule: Schedule) -> Iterator[str]:
         yield schedule.confidence.in_words
         known = any(one.errors.assumed for one in schedule.confidence.classes)
         if known and not all(schedule.judged(row) for row in range(len(schedule.batches))):
-            yield "Grey, ?: none of them at this batch size."
+            format_too = " in this format" * (schedule.confidence.classes[0].errors.speedup is None)
+            yield f"Grey, ?: none of them{format_too} at this batch size."
 
 
 def _where_times_are_from(schedule: Schedule) -> str:

@@ -15,7 +15,7 @@ from spectheory.hardware.gpus import gpu_names
 from spectheory.hardware.models import model_names
 from tests.command_line import HEAD, Run, refused
 
-CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--acceptance", "0.8,0.7,0.6", "--engine", "sglang")
+CHAINS = (*HEAD, "--batch", "1,4,16,64,256", "--acceptance", "0.75,0.7,0.65", "--engine", "sglang")
 
 
 def files() -> dict[str, str]:
@@ -49,7 +49,7 @@ def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
     Path("adaptive.json").mkdir()
     refused(plan(*CHAINS, *written), "adaptive.json is a folder: name a file")
     Path("adaptive.json").rmdir()
-    st.Acceptance.by_depth_and_rank([[0.6]] * 3).save("adaptive.json")
+    st.Acceptance.by_depth_and_rank([[0.75], [0.7], [0.65]]).save("adaptive.json")
     refused(plan(*CHAINS, *written, "--acceptance", "adaptive.json"), "adaptive.json is another file of this command")
     refused(plan("--acceptance", "adaptive.json", *HEAD, "--out", "a", "--report", "a"), "a is another file of this")
     assert not {"schedule.json", "page.html", "a"} & set(files())
