@@ -1,11 +1,11 @@
-"""Replay: cycles given the text: a Markov chain, unless a drafter reads the target at rejected nodes."""
+"""Replay: cycles given the text, drafters that read the target at rejected nodes, and admission across requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from random import Random
 from typing import Any
@@ -100,3 +100,27 @@ def starts(answer: int, *, rejected: bool) -> list[int]:
         successor |= dict(zip([last, *drafted[:kept]], ahead, strict=False))
         place += kept + 1
     return found
+
+
+RULES: dict[str, Any] = {
+    "earlier": lambda q, x, y: (True, x == 0),
+    "own": lambda q, x, y: (q[x] >= q[y], q[x] < q[y]),
+    "each_other": lambda q, x, y: (y == 0, x == 0),
+}
+"""Which of two requests have their drafted tokens, x and y, verified."""
+
+
+@claim("R-ADMIT")
+def admitted_across_requests(effort: int) -> Finding:
+    coins = [np.array([Fraction(a, n), Fraction(n - a, n)]) for n in range(2, 3 + effort) for a in range(1, n)]
+    found = [{name: off(p, q, name) for name in RULES} for p, q in product(coins, repeat=2)]
+    return Finding({"cases": len(found), "own": off(coins[0], coins[2], "own")}, cases={"world": found})
+
+
+def off(p: np.ndarray, q: np.ndarray, rule: str) -> Fraction:
+    """Total variation of the tokens of two requests from two independent tokens of the target."""
+    joint, verify = -np.outer(p, p), st.otlp.Naive()
+    for x, y in product(range(2), repeat=2):
+        admitted = zip((x, y), RULES[rule](q, x, y), strict=True)
+        joint += q[x] * q[y] * np.outer(*(verify.distribution(p, q, [token]) if one else p for token, one in admitted))
+    return abs(joint).sum() / 2
