@@ -102,25 +102,23 @@ def starts(answer: int, *, rejected: bool) -> list[int]:
     return found
 
 
-RULES: dict[str, Any] = {
+ADMITTED_BY: dict[str, Any] = {
     "earlier": lambda q, x, y: (True, x == 0),
     "own": lambda q, x, y: (q[x] >= q[y], q[x] < q[y]),
     "each_other": lambda q, x, y: (y == 0, x == 0),
 }
-"""Which of two requests have their drafted tokens, x and y, verified."""
 
 
 @claim("R-ADMIT")
 def admitted_across_requests(effort: int) -> Finding:
     coins = [np.array([Fraction(a, n), Fraction(n - a, n)]) for n in range(2, 3 + effort) for a in range(1, n)]
-    found = [{name: off(p, q, name) for name in RULES} for p, q in product(coins, repeat=2)]
-    return Finding({"cases": len(found), "own": off(coins[0], coins[2], "own")}, cases={"world": found})
+    found = [{name: total_variation_of_pairs(p, q, name) for name in ADMITTED_BY} for p, q in product(coins, repeat=2)]
+    return Finding({"cases": len(found), "own": found[2]["own"]}, cases={"world": found})
 
 
-def off(p: np.ndarray, q: np.ndarray, rule: str) -> Fraction:
-    """Total variation of the tokens of two requests from two independent tokens of the target."""
+def total_variation_of_pairs(p: np.ndarray, q: np.ndarray, rule: str) -> Fraction:
     joint, verify = -np.outer(p, p), st.otlp.Naive()
     for x, y in product(range(2), repeat=2):
-        admitted = zip((x, y), RULES[rule](q, x, y), strict=True)
+        admitted = zip((x, y), ADMITTED_BY[rule](q, x, y), strict=True)
         joint += q[x] * q[y] * np.outer(*(verify.distribution(p, q, [token]) if one else p for token, one in admitted))
     return abs(joint).sum() / 2

@@ -91,8 +91,8 @@ def guard(
         list[Path],
         typer.Argument(
             metavar="REFERENCE [NOW]",
-            help="Two runs of the same prompts in the same order, each a file of responses, or a folder with a report "
-            "of each prompt. REFERENCE alone: say how many prompts are needed.",
+            help="Responses to the same prompts, in the same order; or folders with a report of each prompt. "
+            "REFERENCE alone: say how many prompts are needed.",
         ),
     ],
     drop: Annotated[str, typer.Option(metavar="SHARE", help="The relative drop that matters.")] = "2%",

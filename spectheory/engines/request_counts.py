@@ -24,12 +24,10 @@ from spectheory.results.paired_difference import Ratio
 
 @dataclass(frozen=True, eq=False)
 class RequestCounts:
-    """The counts of n requests in their order.
+    """The counts of n requests in their order, and what the reports `said` of their kind, model and drafter.
 
-    Attributes:
-        said: what the reports say of themselves: kind, model and drafter.
-        counts: tokens and target calls, then how often each drafted position was accepted and verified.
-        categories, prompt_tokens: of each request; "" and 0 where they are not known.
+    A row of `counts` has the tokens and target calls, then how often each drafted position was accepted and verified.
+    Categories that are not known are "", and prompt_tokens 0.
     """
 
     said: set[str]
@@ -70,7 +68,6 @@ def read_requests(path: Path) -> RequestCounts:
 
 
 def _counted(where: str, request: Any, kind: str) -> list[tuple[int, int]]:
-    """The row of a request in `RequestCounts.counts`."""
     try:
         text = json.dumps(request) if isinstance(request, Mapping) else request
         found = engines.read_report(text, kind, min_trials=1)

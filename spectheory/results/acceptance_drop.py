@@ -1,17 +1,6 @@
 """Did acceptance fall? A sequential test of the counts of two runs, prompt by prompt, with both error levels.
 
-Prompt i has a tokens in b target calls of the reference, and c tokens in d calls of the run. Let
-
-    z_i = (a d - c b) / (b + d),
-
-the terms whose sum is 0 where the common ratio of Mantel and Haenszel is 1. If nothing has changed, both counts of a
-prompt are exchangeable: given all |z_i|, the signs are fair coins. So the product of 1 + tanh(x_i z_i) is a nonnegative
-martingale that starts at 1, for every x_i that depends on the prompts before i and on |z_i| alone. It ever reaches 1 /
-alpha with probability at most alpha, whatever rule stops the run. Here x_i is the sum of the means of z after a drop,
-over the sum of squares, which is nearly the best bet if z is normal. Half of the money bets on the mean and the
-variance of the earlier z instead.
-
-Source: Ville 1939; Mantel and Haenszel 1959, for rates Rothman and Boice 1979.
+The bets are fair by the theorem of signs on the page of keystones. Source: Ville 1939; Mantel and Haenszel 1959.
 """
 
 from __future__ import annotations

@@ -121,8 +121,7 @@ def sampler_match(context: Context, rng: Any) -> list[int]:
     return [token, _pick(P[token], _noise(rng))] if token == int(Q[last(context)].argmax()) else [token]
 
 
-def _half_of(contexts: np.ndarray, rng: Any, *, by_token: bool) -> list[list[int]]:
-    """Verify a token of every second request, the surest ones, and draw from the target for the others."""
+def _verify_surest_half(contexts: np.ndarray, rng: Any, *, by_token: bool) -> list[list[int]]:
     last_tokens = [last(context) for context in np.maximum(contexts, 0).tolist()]
     drafted = [_pick(Q[token], _noise(rng)) for token in last_tokens]
     sure = Q[last_tokens, drafted] if by_token else Q[last_tokens].max(axis=1)
@@ -135,12 +134,12 @@ def _half_of(contexts: np.ndarray, rng: Any, *, by_token: bool) -> list[list[int
 
 def budget_before_drawing(contexts: np.ndarray, rng: Any) -> list[list[int]]:
     """Requests share a budget, which goes to the contexts whose draft is surest before a token is drawn. Lossless."""
-    return _half_of(contexts, rng, by_token=False)
+    return _verify_surest_half(contexts, rng, by_token=False)
 
 
 def budget_by_drawn_token(contexts: np.ndarray, rng: Any) -> list[list[int]]:
     """Requests share a budget, which goes to the drawn tokens with the largest q, as if they were argmaxes."""
-    return _half_of(contexts, rng, by_token=True)
+    return _verify_surest_half(contexts, rng, by_token=True)
 
 
 def _specimen(
