@@ -18,8 +18,7 @@ from proofs_check.plays import ONE, ZERO, gathered
 from spectheory.core.world import Context, DrawPolicy, Levels
 from spectheory.verify import Block, TopDown, Traversal, Verifier
 
-LENGTH = 3
-"""Tokens of the texts."""
+TEXT_LENGTH = 3
 
 
 @claim("R-CHAIN")
@@ -47,9 +46,9 @@ def runs(seed: int, shape: DrawPolicy, verifier: Verifier) -> Iterator[dict[str,
 
     def decoded(rng: Any) -> tuple[Context, tuple[int, ...]]:
         text, starts = (), ()
-        while len(text) < LENGTH:
+        while len(text) < TEXT_LENGTH:
             text, starts = text + emitted(text, rng), (*starts, len(text))
-        return text[:LENGTH], starts
+        return text[:TEXT_LENGTH], starts
 
     @cache
     def cycle(text: Context) -> dict[Context, Fraction]:
@@ -63,9 +62,9 @@ def runs(seed: int, shape: DrawPolicy, verifier: Verifier) -> Iterator[dict[str,
         return cycle(text[:start]).get(text[start:end], ZERO) / of_the_text(text, start, end)
 
     for (text, starts), chance in gathered(st.branches(decoded)).items():
-        last = 1 - sum((step(text, starts[-1], end) for end in range(starts[-1] + 1, LENGTH)), ZERO)
+        last = 1 - sum((step(text, starts[-1], end) for end in range(starts[-1] + 1, TEXT_LENGTH)), ZERO)
         steps = prod((step(text, *one) for one in pairwise(starts)), start=last)
-        yield {"probability": chance, "of_the_text": of_the_text(text, 0, LENGTH), "steps": steps}
+        yield {"probability": chance, "of_the_text": of_the_text(text, 0, TEXT_LENGTH), "steps": steps}
 
 
 TEXT = (1, 1, 0, 2, 2, 2)
