@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
-import spectheory as st
 from proofs_check.claims import Case, Finding, claim, second
-from proofs_check.delayed_trees.library import NAIVE
-from proofs_check.delayed_trees.walks import worlds
 from proofs_check.printed import below, decimals, is_mean, table
 
 AVERAGES, BY_DATASET, BY_SETTING = (table(f"delayed_trees_{part}", 2) for part in ("2_to_7", "8_and_9", "10_to_15"))
@@ -78,18 +74,10 @@ def tables(effort: int) -> Finding:
 
 @second("D-TABLES")
 def tables_again(case: Case) -> None:
-    """Second check: the averages, Table 9, and the library's values at K = 1."""
+    """Second check: the averages, and Table 9."""
     for name in (*TREES_OF_ONE, "Naive", "BV"):
         assert_averages(name)
     assert all(len(below(*(row(9, name, "Gemma") for name in (one, "Naive")))) == 4 for one in TREES_OF_ONE)
-    solvers = [st.verify.TopDown(one) for one in (st.otlp.SpecTr(), st.otlp.SpecInfer(), st.otlp.Khisti())]
-    for world in worlds(2, 3)[::3]:
-        found: list[Any] = [
-            st.expected_block_efficiency(verifier, world.library(), st.Paths(1, 2)).value
-            for verifier in (NAIVE, *solvers, st.verify.Block())
-        ]
-        assert len(set(found[:-1])) == 1
-        assert found[-1] >= found[0]
 
 
 def assert_averages(method: str, suffix: str = "", averages: tuple[int, int] = (3, 2)) -> None:

@@ -1,11 +1,11 @@
-"""Replay: cycles given the text: a Markov chain, unless a drafter reads the target at rejected nodes."""
+"""Replay: cycles given the text, drafters that read the target at rejected nodes, and admission across requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from random import Random
 from typing import Any
@@ -18,8 +18,7 @@ from proofs_check.plays import ONE, ZERO, gathered
 from spectheory.core.world import Context, DrawPolicy, Levels
 from spectheory.verify import Block, TopDown, Traversal, Verifier
 
-LENGTH = 3
-"""Tokens of the texts."""
+TEXT_LENGTH = 3
 
 
 @claim("R-CHAIN")
@@ -47,9 +46,9 @@ def runs(seed: int, shape: DrawPolicy, verifier: Verifier) -> Iterator[dict[str,
 
     def decoded(rng: Any) -> tuple[Context, tuple[int, ...]]:
         text, starts = (), ()
-        while len(text) < LENGTH:
+        while len(text) < TEXT_LENGTH:
             text, starts = text + emitted(text, rng), (*starts, len(text))
-        return text[:LENGTH], starts
+        return text[:TEXT_LENGTH], starts
 
     @cache
     def cycle(text: Context) -> dict[Context, Fraction]:
@@ -63,9 +62,9 @@ def runs(seed: int, shape: DrawPolicy, verifier: Verifier) -> Iterator[dict[str,
         return cycle(text[:start]).get(text[start:end], ZERO) / of_the_text(text, start, end)
 
     for (text, starts), chance in gathered(st.branches(decoded)).items():
-        last = 1 - sum((step(text, starts[-1], end) for end in range(starts[-1] + 1, LENGTH)), ZERO)
+        last = 1 - sum((step(text, starts[-1], end) for end in range(starts[-1] + 1, TEXT_LENGTH)), ZERO)
         steps = prod((step(text, *one) for one in pairwise(starts)), start=last)
-        yield {"probability": chance, "of_the_text": of_the_text(text, 0, LENGTH), "steps": steps}
+        yield {"probability": chance, "of_the_text": of_the_text(text, 0, TEXT_LENGTH), "steps": steps}
 
 
 TEXT = (1, 1, 0, 2, 2, 2)
@@ -100,3 +99,25 @@ def starts(answer: int, *, rejected: bool) -> list[int]:
         successor |= dict(zip([last, *drafted[:kept]], ahead, strict=False))
         place += kept + 1
     return found
+
+
+ADMITTED_BY: dict[str, Any] = {
+    "earlier": lambda q, x, y: (True, x == 0),
+    "own": lambda q, x, y: (q[x] >= q[y], q[x] < q[y]),
+    "each_other": lambda q, x, y: (y == 0, x == 0),
+}
+
+
+@claim("R-ADMIT")
+def admitted_across_requests(effort: int) -> Finding:
+    coins = [np.array([Fraction(a, n), Fraction(n - a, n)]) for n in range(2, 3 + effort) for a in range(1, n)]
+    found = [{name: total_variation_of_pairs(p, q, name) for name in ADMITTED_BY} for p, q in product(coins, repeat=2)]
+    return Finding({"cases": len(found), "own": found[2]["own"]}, cases={"world": found})
+
+
+def total_variation_of_pairs(p: np.ndarray, q: np.ndarray, rule: str) -> Fraction:
+    joint, verify = -np.outer(p, p), st.otlp.Naive()
+    for x, y in product(range(2), repeat=2):
+        admitted = zip((x, y), ADMITTED_BY[rule](q, x, y), strict=True)
+        joint += q[x] * q[y] * np.outer(*(verify.distribution(p, q, [token]) if one else p for token, one in admitted))
+    return abs(joint).sum() / 2

@@ -63,7 +63,7 @@ def certify_step(
             trial calls, or fewer, but at least 2, in a large vocabulary.
         cycles: number of calls of the step in one run, each after the tokens that the calls before it emitted. With 2,
             random numbers that are reused from one call to the next are detected.
-        batch: number of contexts in one call of the step; None for one context a call.
+        batch: number of contexts in one call of the step, which may share a budget; None for one context a call.
         ids: (V,) token ids that the step uses instead of 0 to V - 1, such as `spread_ids(V, 9001)`.
         options: `subject`, `alpha`, `tv`, `max_samples`, `seconds` and `seed` of `certify_in_worlds`.
 

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory import engines
-from spectheory.cli.options import Explain, Force, Gpus, Json, numbers, shape_in
+from spectheory.cli.options import Explain, Force, Gpus, Json, shape_in
 from spectheory.cli.output import STANDARD_INPUT, console, require_free, standard_input
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
@@ -91,8 +91,8 @@ def guard(
         list[Path],
         typer.Argument(
             metavar="REFERENCE [NOW]",
-            help="Two runs of the same prompts in the same order, each a file of responses, or a folder with a report "
-            "of each prompt. REFERENCE alone: say how many prompts are needed.",
+            help="Responses to the same prompts, in the same order; or folders with a report of each prompt. "
+            "REFERENCE alone: say how many prompts are needed.",
         ),
     ],
     drop: Annotated[str, typer.Option(metavar="SHARE", help="The relative drop that matters.")] = "2%",
@@ -106,7 +106,10 @@ def guard(
 
     if len(runs) > 2 or len({path.resolve() for path in runs}) < len(runs):
         raise InputError(f"give REFERENCE and another run as NOW, got {', '.join(map(str, runs))}")
-    (lost,) = (share / (100 if "%" in drop else 1) for share in numbers("--drop", drop.removesuffix("%"), float))
+    try:
+        lost = float(drop.removesuffix("%")) / (100 if "%" in drop else 1)
+    except ValueError:
+        raise InputError(f"--drop must be a share such as 2%, got {drop!r:.40}") from None
     read = [read_requests(path) for path in runs]
     parts = list(compared_parts(read[0], read[-1]))
     _, before, after = parts[0]

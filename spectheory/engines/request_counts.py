@@ -16,27 +16,20 @@ from jaxtyping import Int64
 from spectheory import engines
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import clusters
-from spectheory.engines.report_values import finite, pick
+from spectheory.engines.report_values import finite
 from spectheory.engines.reports import MODEL, SERVER, text_of
 from spectheory.engines.statistics import NothingDraftedError
 from spectheory.results.paired_difference import Ratio
 
-CATEGORIES = ("category", "task", "dataset", "subset")
-"""Fields of a response for the kind of its prompt. Engines write none of them: add one."""
-
 
 @dataclass(frozen=True, eq=False)
 class RequestCounts:
-    """The counts of n requests in their order.
+    """The counts of n requests in their order, and what the reports `said` of their kind, model and drafter.
 
-    Attributes:
-        kind: kind of the reports, such as "vllm-response".
-        said: what they say of the server, its model and its drafter.
-        counts: tokens and target calls, then how often each drafted position was accepted and verified.
-        categories, prompt_tokens: of each request; "" and 0 where they are not known.
+    A row of `counts` has the tokens and target calls, then how often each drafted position was accepted and verified.
+    Categories that are not known are "", and prompt_tokens 0.
     """
 
-    kind: str
     said: set[str]
     counts: Int64[np.ndarray, "n parts 2"]
     categories: np.ndarray
@@ -56,28 +49,25 @@ def read_requests(path: Path) -> RequestCounts:
     texts = [text_of(file) for file in files]
     kinds = engines.recognised_reports(texts[-1]) if texts else []
     if not kinds:
-        names = ", ".join(engines.report_names())
-        raise InputError(f"{path} has no report that can be read ({names}): `spectheory import` says what is wrong")
+        raise InputError(f"{path} has no report that can be read: `spectheory import` says what is wrong")
     reader = engines.engine_of(kinds[0]).readers[kinds[0]]
     requests: list[Any] = list(pairwise(texts)) if reader.scraped else texts * path.is_dir()
     if reader.requests is not None:
         requests = [each for text in texts for each in reader.requests(text)]
     if not requests:
-        raise InputError(
-            f"{path}: {kinds[0]} adds requests up, so that the spread between prompts is not known: give responses, or "
-            "a folder with a report of each prompt"
-        )
+        raise InputError(f"{path}: {kinds[0]} adds all requests up: give responses, or a folder with a report of each")
     rows = [_counted(f"{path}, request {i}", each, kinds[0]) for i, each in enumerate(requests, 1)]
     counts = np.array(list(zip_longest(*rows, fillvalue=(0, 0))), np.int64).swapaxes(0, 1)
-    said = set(re.findall(f'{SERVER}|{MODEL}="[^"]*"', "\n".join(texts)))
+    said = {f"reports={kinds[0]}", *re.findall(f'{SERVER}|{MODEL}="[^"]*"', "\n".join(texts))}
     data = [each if isinstance(each, Mapping) else {} for each in requests]
-    lengths = [finite(pick(one.get("usage") or one.get("meta_info") or one, ["prompt_tokens"])) or 0 for one in data]
-    categories = np.array([str(pick(one, CATEGORIES) or "") for one in data])
-    return RequestCounts(kinds[0], said, counts, categories, np.array(lengths))
+    usage = [
+        next(at for at in (one.get("usage"), one.get("meta_info"), one) if isinstance(at, Mapping)) for one in data
+    ]
+    lengths = np.array([finite(one.get("prompt_tokens")) or 0 for one in usage])
+    return RequestCounts(said, counts, np.array([str(one.get("category", "")) for one in data]), lengths)
 
 
 def _counted(where: str, request: Any, kind: str) -> list[tuple[int, int]]:
-    """The row of a request in `RequestCounts.counts`."""
     try:
         text = json.dumps(request) if isinstance(request, Mapping) else request
         found = engines.read_report(text, kind, min_trials=1)
@@ -87,21 +77,23 @@ def _counted(where: str, request: Any, kind: str) -> list[tuple[int, int]]:
         raise InputError(f"{where}: {error}") from error
     if found.drafts is None or found.accepted is None:
         raise InputError(f"{where} has no number of cycles, which tau needs: give a report that has it")
-    counted, row = found.acceptance, [(found.drafts + found.accepted, found.drafts)]
-    if counted is None or counted.hits is None or counted.trials is None:
-        return row
-    return [*row, *zip(counted.hits[:, 0].tolist(), counted.trials.tolist(), strict=True)]
+    row = [(found.drafts + found.accepted, found.drafts)]
+    rates = found.acceptance
+    if rates is not None and rates.hits is not None and rates.trials is not None:
+        row += zip(rates.hits[:, 0].tolist(), rates.trials.tolist(), strict=True)
+    return row
 
 
 def compared_parts(reference: RequestCounts, now: RequestCounts) -> Iterator[tuple[str, Ratio, Ratio]]:
     """Name and counts of both runs: of all prompts, of positions, and of prompts by category and length.
 
-    Parts with fewer than two prompts are left out. Prompt i of one run is compared with prompt i of the other.
+    Prompt i of one run is compared with prompt i of the other. Parts with fewer than two prompts are left out, and
+    those of which nothing is accepted.
 
     Raises:
         InputError: the runs are of different engines, or of servers that name different models or drafters.
     """
-    facts = sorted(reference.said | now.said | {f"reports={run.kind}" for run in (reference, now)})
+    facts = sorted(reference.said | now.said)
     names = [re.split("[=:']", fact)[0] for fact in facts]
     if other := [fact for fact, name in zip(facts, names, strict=True) if names.count(name) > 1]:
         raise InputError(f"both runs must be of one engine, model and drafter, got {', '.join(other):.300}")
@@ -114,5 +106,6 @@ def compared_parts(reference: RequestCounts, now: RequestCounts) -> Iterator[tup
     parts += [("longer prompts", 0, lengths > middle)]
     for name, i, chosen in parts:
         old, new = (Ratio(*run.counts[:n, i][chosen].T) for run in (reference, now))
-        if min(clusters(old.denominators), clusters(new.denominators)) > 1 or name == "all prompts":
+        counted = old.numerators.any() and min(clusters(old.denominators), clusters(new.denominators)) > 1
+        if counted or name == "all prompts":
             yield name, old, new

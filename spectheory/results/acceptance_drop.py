@@ -1,17 +1,6 @@
 """Did acceptance fall? A sequential test of the counts of two runs, prompt by prompt, with both error levels.
 
-Prompt i has a tokens in b target calls of the reference, and c tokens in d calls of the run. Let
-
-    z_i = (a d - c b) / (b + d),
-
-the terms whose sum is 0 where the common ratio of Mantel and Haenszel is 1. If nothing has changed, both counts of a
-prompt are exchangeable: given all |z_i|, the signs are fair coins. So the product of 1 + tanh(x_i z_i) is a nonnegative
-martingale that starts at 1, for every x_i that depends on the prompts before i and on |z_i| alone. It ever reaches 1 /
-alpha with probability at most alpha, whatever rule stops the run. Here x_i is the sum of the means of z after a drop,
-over the sum of squares, which is nearly the best bet if z is normal. Half of the money bets on the mean and the
-variance of the earlier z instead.
-
-Source: Ville 1939; Mantel and Haenszel 1959, for rates Rothman and Boice 1979.
+The bets are fair by the theorem of signs on the page of keystones. Source: Ville 1939; Mantel and Haenszel 1959.
 """
 
 from __future__ import annotations
@@ -27,7 +16,7 @@ from spectheory.results.paired_difference import Ratio
 
 POWER = 0.9
 """The number of prompts is that after which this share of runs has found the drop."""
-RUNS, BLOCK, MOST = 2000, 125, 10_000
+RUNS, BLOCK, MOST = 4000, 100, 10_000
 """Number of replayed runs, of prompts that are added to each at a time, and of prompts of the longest."""
 
 
@@ -41,10 +30,9 @@ def drop_verdict(reference: Ratio, run: Ratio, drop: float, alpha: float = 0.01)
     Raises:
         InputError: `drop` or `alpha` is not between 0 and 1.
     """
-    _check(drop, alpha)
     less = Ratio(run.numerators, run.denominators * (1 - drop))
     for verdict, pair in (("FELL", (reference, run)), ("HELD", (less, reference))):
-        reached = _Bets(drop).after(*pair)[0] >= -math.log(alpha)
+        reached = _Bets(drop, alpha).after(*pair)[0] >= 0
         if reached.any():
             return verdict, int(reached.argmax()) + 1
     return "UNDECIDED", len(run.numerators)
@@ -54,42 +42,36 @@ def prompts_needed(reference: Ratio, run: Ratio | None, drop: float, alpha: floa
     """The number of prompts after which 90% of runs with this drop are found to have fallen; None if above 10,000.
 
     Runs are replayed: prompts are drawn from these, and a run with the drop needs 1 / (1 - drop) times the calls. With
-    `run`, a replayed prompt has both counts of one prompt, in random order, after a drop between the runs is undone.
-    Without, it has the counts of two prompts of the reference, as if the run had other prompts.
+    `run`, a replayed prompt has both counts of one prompt, after a drop between the runs is undone. Without, it has
+    the counts of two prompts of the reference, as if the run had other prompts.
 
     Raises:
         InputError: `drop` or `alpha` is not between 0 and 1, or nothing was drafted in one of the runs.
     """
-    _check(drop, alpha)
-    rng, bets, found = np.random.default_rng(0), _Bets(drop, RUNS), np.zeros((RUNS, 1), bool)
+    rng, bets, found = np.random.default_rng(0), _Bets(drop, alpha, RUNS), np.zeros((RUNS, 1), bool)
     pair = np.array([[one.numerators, one.denominators] for one in (reference, run or reference)], float)
     if not pair.any(axis=2).all():
         raise InputError("both runs must have a request that drafted tokens: nothing was drafted in one")
-    pair[1, 1] *= (run or reference).value / reference.value
+    pair[1, 1] *= (run or reference).value / reference.value / (1 - drop)
     for replayed in range(0, MOST, BLOCK):
         prompts = rng.integers(pair.shape[2], size=(2, RUNS, BLOCK))
-        drawn = np.stack([pair[0][:, prompts[0]], pair[1][:, prompts[0 if run else 1]]])
-        first, second = np.where(rng.random(prompts.shape[1:]) < 0.5, drawn, drawn[::-1])
-        wealth = bets.after(Ratio(*first), Ratio(second[0], second[1] / (1 - drop)))
-        found = found[:, -1:] | np.logical_or.accumulate(wealth >= -math.log(alpha), axis=1)
+        drawn = (Ratio(*one[:, which]) for one, which in zip(pair, prompts[[0, 0 if run else 1]], strict=True))
+        found = found[:, -1:] | np.logical_or.accumulate(bets.after(*drawn) >= 0, axis=1)
         if found[:, -1].mean() >= POWER:
             return replayed + int((found.mean(axis=0) >= POWER).argmax()) + 1
     return None
 
 
-def _check(drop: float, alpha: float) -> None:
-    check_number("drop", drop, 1e-6, 1 - 1e-6)
-    check_number("alpha", alpha, 1e-300, 1 - 1e-12)
-
-
 class _Bets:
     """The wealth of several runs at once, which can be continued."""
 
-    def __init__(self, drop: float, runs: int = 1) -> None:
-        self.drop, self.sums, self.logs = drop, np.zeros((4, runs, 1)), np.zeros((2, runs, 1))
+    def __init__(self, drop: float, alpha: float, runs: int = 1) -> None:
+        check_number("drop", drop, 1e-6, 1 - 1e-6)
+        check_number("alpha", alpha, 1e-300, 1 - 1e-12)
+        self.drop, self.sums, self.logs = drop, np.zeros((4, runs, 1)), np.full((2, runs, 1), math.log(alpha / 2))
 
     def after(self, reference: Ratio, run: Ratio) -> Float[np.ndarray, "runs prompts"]:
-        """Log of the wealth after each further prompt; counts are (prompts,) or (runs, prompts)."""
+        """Log of alpha times the wealth after each further prompt; counts are (prompts,) or (runs, prompts)."""
         counts = (reference.numerators, reference.denominators, run.numerators, run.denominators)
         a, b, c, d = map(np.atleast_2d, counts)
         calls = np.where(b + d > 0, b + d, 1)
@@ -100,4 +82,4 @@ class _Bets:
         bets = np.divide(np.stack([sums[0], earlier]) * z, spread, out=np.zeros_like(spread), where=spread > 0)
         logs = self.logs + np.cumsum(math.log(2) - np.logaddexp(0, -2 * bets), axis=2)
         self.sums, self.logs = sums[:, :, -1:], logs[:, :, -1:]
-        return np.logaddexp(*logs) - math.log(2)
+        return np.logaddexp(*logs)

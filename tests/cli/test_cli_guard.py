@@ -10,22 +10,16 @@ import pytest
 from tests.command_line import Run, refused
 from tests.engines.examples import LOG, REPORTS, SLOT
 
-HISTOGRAMS = {"math": [20, 10, 10, 40], "chat": [40, 20, 10, 10]}
+HISTOGRAMS = {"math": [20, 10, 10, 40, 0], "chat": [40, 20, 10, 10, 0]}
 
 
 def responses(name: str, math: list[int], *, model: str = "target", count: int = 100) -> None:
-    """Responses of vLLM, by turns to a short and a long prompt of two categories; the last one drafts nothing."""
-    rows = [
-        {
-            "model": model,
-            "category": category,
-            "usage": {"prompt_tokens": 10 + i},
-            "metrics": {"speculative_decoding": {"acceptance_histogram": histogram}},
-        }
-        for i in range(count // 2)
-        for category, histogram in (HISTOGRAMS | {"math": math}).items()
-    ]
-    rows[-1]["metrics"] = {"speculative_decoding": {"acceptance_histogram": [0, 0, 0, 0]}}
+    """Responses of vLLM to two kinds of prompts by turns. Position 4 is never accepted, the last one drafts nothing."""
+    histograms, rows = HISTOGRAMS | {"math": math}, []
+    for i in range(count):
+        counted = list(histograms.values())[i % 2] if i < count - 1 else [0] * 5
+        rows.append({"model": model, "category": list(histograms)[i % 2], "usage": {"prompt_tokens": 10 + i // 2}})
+        rows[-1]["metrics"] = {"speculative_decoding": {"acceptance_histogram": counted}}
     Path(name).write_text("\n".join(map(json.dumps, rows)))
 
 
@@ -36,19 +30,13 @@ def verdicts(out: str) -> dict[str, str]:
 def test_it_says_whether_and_where_acceptance_fell(run: Run) -> None:
     responses("reference.jsonl", HISTOGRAMS["math"])
     responses("same.jsonl", HISTOGRAMS["math"])
-    responses("now.jsonl", [20, 20, 20, 20])
+    responses("now.jsonl", [20, 20, 20, 20, 0])
     held, fell = run("guard", "reference.jsonl", "same.jsonl"), run("guard", "reference.jsonl", "now.jsonl")
     assert (held.exit_code, fell.exit_code) == (0, 1), fell.output
     assert set(verdicts(held.stdout).values()) == {"HELD"}
     assert verdicts(fell.stdout) == {
-        "all prompts": "FELL",
-        "position 1": "HELD",
-        "position 2": "FELL",
-        "position 3": "FELL",
-        "category chat": "HELD",
-        "category math": "FELL",
-        "prompts of up to 34.5 tokens": "FELL",
-        "longer prompts": "FELL",
+        **dict.fromkeys(("all prompts", "position 2", "position 3", "category math", "longer prompts"), "FELL"),
+        **{"prompts of up to 34.5 tokens": "FELL", "position 1": "HELD", "category chat": "HELD"},
     }
     assert "of 100 prompts" in fell.stdout
     assert "wrong with probability at most 0.01 each" in fell.stdout
@@ -57,7 +45,6 @@ def test_it_says_whether_and_where_acceptance_fell(run: Run) -> None:
 def test_it_says_before_the_run_how_many_prompts_are_needed(run: Run) -> None:
     responses("reference.jsonl", HISTOGRAMS["math"])
     result = run("guard", "reference.jsonl", "--drop", "5%", "--alpha", "0.001")
-    assert result.exit_code == 0
     assert result.stdout.startswith("100 prompts, tau 2.3")
     assert "Of runs that lose 5%, 90% are found within" in result.stdout
     responses("now.jsonl", HISTOGRAMS["math"], count=4)
@@ -90,14 +77,12 @@ def test_a_folder_has_a_report_of_each_prompt(run: Run) -> None:
     ("arguments", "message"),
     [
         (("./reference",), "give REFERENCE and another run as NOW, got reference"),
-        (("now", "third"), "give REFERENCE and another run as NOW"),
         (("--drop", "0"), "drop must be a number from 1e-06 to 0.999999, got 0"),
         (("--drop", "101%"), "drop must be a number from 1e-06 to 0.999999, got 1.01"),
-        (("--drop", "two"), "--drop must be numbers"),
-        (("absent",), "there is no file absent"),
+        (("--drop", "two"), "--drop must be a share such as 2%"),
         (("another",), """must be of one engine, model and drafter, got "model": "another\""""),
         (("sglang-response",), "got reports=sglang-response, reports=vllm-response"),
-        (("vllm-log",), "vllm-log adds requests up"),
+        (("vllm-log",), "vllm-log adds all requests up"),
         (("empty",), "empty has no report that can be read"),
         (("damaged",), "damaged has no report that can be read"),
     ],

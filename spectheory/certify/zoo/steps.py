@@ -121,8 +121,31 @@ def sampler_match(context: Context, rng: Any) -> list[int]:
     return [token, _pick(P[token], _noise(rng))] if token == int(Q[last(context)].argmax()) else [token]
 
 
-def _specimen(name: str, step: Any, is_lossless: bool, distribution: Any = target) -> StepSpecimen:
-    return StepSpecimen(name, step.__doc__, Play("", step, distribution, ((), (3,)), 2, SIZE), is_lossless)
+def _verify_surest_half(contexts: np.ndarray, rng: Any, *, by_token: bool) -> list[list[int]]:
+    last_tokens = [last(context) for context in np.maximum(contexts, 0).tolist()]
+    drafted = [_pick(Q[token], _noise(rng)) for token in last_tokens]
+    sure = Q[last_tokens, drafted] if by_token else Q[last_tokens].max(axis=1)
+    admitted = np.argsort(np.argsort(-sure)) < len(sure) / 2
+    return [
+        _kept_or_corrected(P[token], Q[token], draft, rng) if one else [_pick(P[token], _noise(rng))]
+        for token, draft, one in zip(last_tokens, drafted, admitted, strict=True)
+    ]
+
+
+def budget_before_drawing(contexts: np.ndarray, rng: Any) -> list[list[int]]:
+    """Requests share a budget, which goes to the contexts whose draft is surest before a token is drawn. Lossless."""
+    return _verify_surest_half(contexts, rng, by_token=False)
+
+
+def budget_by_drawn_token(contexts: np.ndarray, rng: Any) -> list[list[int]]:
+    """Requests share a budget, which goes to the drawn tokens with the largest q, as if they were argmaxes."""
+    return _verify_surest_half(contexts, rng, by_token=True)
+
+
+def _specimen(
+    name: str, step: Any, is_lossless: bool, distribution: Any = target, batch: int | None = None
+) -> StepSpecimen:
+    return StepSpecimen(name, step.__doc__, Play("", step, distribution, ((), (3,)), 2, SIZE, batch), is_lossless)
 
 
 STEPS = (
@@ -134,5 +157,7 @@ STEPS = (
     _specimen("fresh-noise", fresh_noise, True),
     _specimen("processed-rows", processed_rows, True, processed_target),
     _specimen("sampler-match-step", sampler_match, True),
+    _specimen("budget-before-drawing", budget_before_drawing, True, batch=6),
+    _specimen("budget-by-drawn-token", budget_by_drawn_token, False, batch=6),
 )
 SHARED_SEED = STEPS[1].play
