@@ -59,7 +59,6 @@ PLAIN_ONLY = (
     "how long the kernels that unpack the weights take for several tokens was not measured: add a run with speculation"
 )
 LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
-GIVEN = "the costs were given, not those of the engine in the shipped table"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -276,7 +275,7 @@ def calibrate(
         target=first.name,
         draft=None if second is None else second.name,
         settings={"engine": engine, "quant": quant},
-    ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
+    ).assuming(f"before the calibration, {origin(engine) if costs is None else 'the costs were given'}", *assumed)
     found = fitted(known, setup, shipped, widths, noise)
     return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)
 
