@@ -20,7 +20,7 @@ from benchmarks.validation.predicting import Seconds, target_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
 from spectheory.core.json_values import to_json
-from spectheory.hardware.deployment_class import EVERY, ClassErrors, LogErrors, deployment_class
+from spectheory.hardware.deployment_class import ENOUGH, EVERY, ClassErrors, LogErrors, deployment_class
 
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
 
@@ -35,8 +35,8 @@ CLASSES = (
     "other formats or batches",
 )
 """Classes of deployments."""
-MOST, ENOUGH = 0.8, 3
-"""The nominal coverage of a band, and the sources that a class needs for a band of its own."""
+MOST = 0.8
+"""The nominal coverage of a band."""
 ROUNDING = 1e-9
 
 

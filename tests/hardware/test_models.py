@@ -138,7 +138,9 @@ def test_a_model_of_another_family_is_given_by_its_sizes(tmp_path: Path) -> None
 def test_a_format_can_follow_a_name() -> None:
     for name in ("llama-3.1-8b-nvfp4", "LLaMA-2-7B Q8_0", "qwen3-235b-a22b-fp8"):
         assert model(name).name == name.lower().replace(" ", "-")
-    refuses("llama-3.1-8b-q4_k_x: unknown quantisation 'q4_k_x': did you mean q4_k_m", model, "llama-3.1-8b-q4_k_x")
+    refuses(
+        "llama-3.1-8b-q4_k_x: unknown quantisation 'q4_k_x': did you mean q4_k_s, q4_k_m", model, "llama-3.1-8b-q4_k_x"
+    )
 
 
 def test_rates_of_gpus_are_consistent_and_have_sources() -> None:
