@@ -20,7 +20,7 @@ from benchmarks.validation.predicting import Seconds, target_of
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
 from spectheory.core.record import to_json
-from spectheory.hardware.deployment_class import EVERY, ClassErrors, LogErrors, deployment_class
+from spectheory.hardware.deployment_class import ENOUGH, EVERY, ClassErrors, LogErrors, deployment_class
 
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
 
@@ -35,8 +35,8 @@ CLASSES = (
     "other formats or batches",
 )
 """Classes of deployments."""
-MOST, ENOUGH = 0.8, 3
-"""The nominal coverage of a band, and the sources that a class needs for a band of its own."""
+MOST = 0.8
+"""The nominal coverage of a band."""
 ROUNDING = 1e-9
 
 
@@ -177,20 +177,16 @@ def judged(predictions: Iterable[Prediction]) -> list[Prediction]:
 
 
 def band(found: Sequence[Prediction], pool: Sequence[Prediction]) -> float:
-    """The size that errors of speedups of a source that is not among `found` exceed with probability 1 - `MOST`.
+    """The size below which the share `MOST` of the errors of speedups is, if each source has one vote.
 
-    Each source has one vote, whatever its number of rows: the quantile is that of conformal prediction for exchangeable
-    sources, of level `MOST (n + 1) / n`. Fewer than `ENOUGH` sources say too little, so that the errors of all classes,
-    `pool`, count if they are larger.
-
-    Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2.
+    Fewer than `ENOUGH` sources say too little, so the errors of all classes, `pool`, count if they are larger.
     """
     sizes: dict[str, list[float]] = defaultdict(list)
     for one in found:
         sizes[one.row.source].append(abs(log1p(one.gain_error or 0.0)))
     every = sorted((size, 1 / len(sizes) / len(own)) for own in sizes.values() for size in own)
     reached = np.cumsum([weight for _, weight in every])
-    place = int(np.searchsorted(reached, MOST * (1 + 1 / len(sizes)) - ROUNDING))
+    place = int(np.searchsorted(reached, MOST - ROUNDING))
     own = every[min(place, len(every) - 1)][0]
     return own if len(sizes) >= ENOUGH or found is pool else max(own, band(pool, pool))
 

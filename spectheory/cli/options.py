@@ -34,10 +34,7 @@ Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temp
 Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of all random numbers.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Print every row, note and assumption too.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-GpuName = Annotated[
-    str,
-    typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm; or a .csv or .json file with its numbers."),
-]
+GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm; or own.csv, own.json.")]
 TargetModel = Annotated[
     str,
     typer.Option(

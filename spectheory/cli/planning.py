@@ -182,12 +182,17 @@ def plan(
         int | None,
         typer.Option(help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
+    smooth: Annotated[
+        bool, typer.Option("--smooth", help="Smooth the records: no rate rises with rank, no time falls with tokens.")
+    ] = False,
     output: PlanOutput = PLAN_OUTPUT,
 ) -> Schedule:
     """Choose what decodes fastest on the measured machine: a draft tree, a draft chain, or no speculation.
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
+    if smooth:
+        acceptance, latency = acceptance.smoothed(), latency.smoothed()
     if tree is not None:
         return evaluate(tree, acceptance, latency, context=context, replays=trace)
     with progress("trees") as tell:

@@ -55,11 +55,8 @@ NOTABLE = 0.05
 """A number that has moved by this share is worth showing."""
 RATES = ("bandwidth_share", "cache_share", "flops_share", "packed_flops_share")
 """The shares by which all times that are not stated in seconds are divided."""
-PLAIN_ONLY = (
-    "how long the kernels that unpack the weights take for several tokens was not measured: add a run with speculation"
-)
+PLAIN_ONLY = "no run unpacked the weights for several tokens: add a run with speculation"
 LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
-GIVEN = "the costs were given, not those of the engine in the shipped table"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,8 +170,7 @@ class CalibratedCosts(Record):
         """Times that a roofline computed with these costs, with what is known about the calibration.
 
         Raises:
-            InputError: they are of another deployment: engine, GPU, number of GPUs, target or format differ. The draft
-                may be another one.
+            InputError: engine, GPU, number of GPUs, target or format differ. The draft may be another one.
         """
         assert computed.inputs is not None
         said, inputs = self._said_of(computed.inputs), replace(computed.inputs, given=self.of_several_tokens)
@@ -276,7 +272,7 @@ def calibrate(
         target=first.name,
         draft=None if second is None else second.name,
         settings={"engine": engine, "quant": quant},
-    ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
+    ).assuming(f"before the calibration, {origin(engine) if costs is None else 'the costs were given'}", *assumed)
     found = fitted(known, setup, shipped, widths, noise)
     return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)
 

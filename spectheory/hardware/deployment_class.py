@@ -16,6 +16,7 @@ from spectheory.hardware.gpus import CUDA
 from spectheory.hardware.model_config import ModelConfig
 
 PACKED, EVERY = "4-bit kernels", "all classes"
+ENOUGH = 3  # sources, for a band of its own
 
 
 def deployment_class(

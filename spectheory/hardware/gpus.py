@@ -33,7 +33,6 @@ BACKENDS = {"nvidia": CUDA, "amd": "ROCm", "apple": "Metal"}
 OTHER_KERNELS = ("pascal", "volta")
 """Architectures of NVIDIA on which other kernels unpack weights, for lack of units for integers."""
 NEEDED = ("mem_gb", "mem_bw_gb_s", "bf16_dense_tflops")
-"""The columns that a file must have."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +130,8 @@ def _gpu_in(file: Path) -> Gpu:
         (row,) = [json.loads(text)] if file.suffix == ".json" else csv.DictReader(text.splitlines())
         return _gpu({"key": file.stem, "name": file.stem, "primary_source": str(file)} | row)
     except (KeyError, ValueError, TypeError) as error:
-        raise InputError(
-            f"{file} must have one GPU with {', '.join(NEEDED)} as numbers, and other columns of data/gpus.csv as far "
-            f"as you know them ({error!r:.60})"
-        ) from error
+        needed = f"{file} must have one GPU with {', '.join(NEEDED)} as numbers"
+        raise InputError(f"{needed}, and other columns of data/gpus.csv if you know them ({error!r:.60})") from error
 
 
 def _gpu(row: Mapping[str, Any]) -> Gpu:

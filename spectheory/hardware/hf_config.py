@@ -172,8 +172,6 @@ SAME_AS = {
     "qwen2_5_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_text",
     "qwen3_5_moe_text": "qwen3_5_text",
     "kimi_k2": "deepseek_v3",
     "deepseek_v32": "deepseek_v3",

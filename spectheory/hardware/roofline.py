@@ -138,13 +138,10 @@ class Roofline:
         waits = np.full(n.shape, host) if waited else (host - np.sum(list(parts.values()), axis=0)).clip(0)
         return parts | {"launches": waits}
 
-    def steps(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
-        """The times outside the forwards, without prompts."""
-        return self.costs.overheads(target, draft, self.batch, shared=self._divided > 1)
-
     def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
         """The times outside the forwards, with those of the prompts that a step processes."""
-        found, prompts = self.steps(target, draft), self.prefill_seconds(target)
+        prompts = self.prefill_seconds(target)
+        found = self.costs.overheads(target, draft, self.batch, self._divided > 1)
         drafted = 0.0 if draft is None else self.prefill_seconds(draft)
         return replace(
             found,
@@ -366,7 +363,7 @@ class RooflineInputs:
             "draft_seconds": drafted,
             "prompt_seconds": self.place.prefill_seconds(self.target),
             "draft_prompt_seconds": prompts,
-            **vars(self.place.steps(self.target, self.draft)),
+            **vars(replace(self.place, prefill_tokens=0.0).overheads(self.target, self.draft)),
         }
 
     @property

@@ -6,29 +6,37 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from math import exp
 
+import numpy as np
+
 from spectheory.core.acceptance import Acceptance
+from spectheory.planning.confidence import spans
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import plan
 from spectheory.planning.schedule_record import Option, Schedule
 
 
 def advice(planned: Schedule) -> list[str]:
-    """A few sentences: what the chain with a stated tau gives, what to measure first, and the best draft where off."""
-    return [*_stated(planned), *_measurement(planned), *_best_drafts(planned)]
+    """A few sentences: a stated chain, where drafts may not pay, what to measure, and the best draft where off."""
+    return [*_stated(planned), *_break_even(planned), *_measurement(planned), *_best_drafts(planned)]
 
 
 def _stated(planned: Schedule) -> Iterator[str]:
-    """What the chain with a stated tau gives at the first and the last batch size, if the plan runs another one."""
-    chain, last = planned.acceptance.cycles_of, len(planned.batches) - 1
-    if chain is None or planned.acceptance.trials is not None or planned.is_replayed:
-        return
-    found, rows = Option(chain), [row for row in sorted({0, last}) if planned.option(row).tree != chain]
-    said = []
-    for row in rows:
-        speedup, error = found.speedup(planned.rates, planned.latencies[row], planned.context), planned.time_error(row)
-        said.append(f"{speedup:.2f}x{_ends(speedup, error)} at batch {planned.batches[row]}")
-    if said:
-        yield f"The chain of {chain.budget} with this tau gives {' and '.join(said)}."
+    """What the chain with a stated tau gives at the last batch size, if the plan runs another one."""
+    rates, row = planned.acceptance, len(planned.batches) - 1
+    chain = None if planned.is_replayed or rates.trials is not None else rates.cycles_of
+    if chain is not None and planned.option(row).tree != chain:
+        speedup = Option(chain).speedup(planned.rates, planned.latencies[row], planned.context)
+        ends = _ends(speedup, planned.time_error(row))
+        yield f"The chain of {chain.budget} with this tau gives {speedup:.2f}x{ends} at batch {planned.batches[row]}."
+
+
+def _break_even(planned: Schedule) -> Iterator[str]:
+    """Where the best draft may be faster or slower than plain decoding, by the errors of computed times."""
+    chains = Fitting(planned).chain_speedups[:, 1:].max(axis=1)
+    best = np.where(planned.speedups > 1, planned.speedups, chains)
+    unsure = np.abs(np.log(best)) < [planned.time_error(row) or 0.0 for row in range(len(best))]
+    if unsure.any():
+        yield f"At batch {spans(planned.batches, unsure)}, drafts may be faster or slower than plain decoding."
 
 
 def _ends(speedup: float, error: float | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectheory.hardware.deployment_class import EVERY, ClassErrors
+from spectheory.hardware.deployment_class import ENOUGH, EVERY, ClassErrors
 from spectheory.hardware.engine_costs import split
 from spectheory.hardware.latency import Latency
 
@@ -26,10 +26,12 @@ class BatchClass:
         """The errors of 80% of the speedups, with the sources behind them; empty if they are unknown."""
         if (found := self.errors.assumed) is None:
             return ""
-        name = EVERY if self.errors.speedup is None else self.errors.name
-        where = f"{name}: {found.sources} sources at batch {span(found.batches[0], found.batches[-1])}"
-        elsewhere = self.errors.speedup is not None and engine not in self.errors.engines
-        return f"{math.expm1(found.most):.0%} ({where}{f', none in {engine}' * elsewhere})"
+        few, alone = found.sources < ENOUGH, self.errors.speedup is not None
+        name = f"{self.errors.name}{f' and {EVERY}' * few}" if alone else EVERY
+        batches = span(found.batches[0], found.batches[-1])
+        where = f"{name}: {found.sources} source{'s' * (found.sources > 1)} at batch {batches}"
+        elsewhere = f", none in {engine}" * (alone and engine not in self.errors.engines)
+        return f"{math.expm1(found.most):.0%} ({where}{elsewhere})"
 
 
 @dataclass(frozen=True)

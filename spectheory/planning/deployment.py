@@ -117,9 +117,7 @@ class Deployment:
         Raises:
             InputError: see `Latency.roofline`; or `costs` are for another deployment.
         """
-        costs = self.costs
-        if isinstance(costs, CalibratedCosts):
-            costs = costs.costs
+        costs = self.costs.costs if isinstance(self.costs, CalibratedCosts) else self.costs
         computed = Latency.roofline(
             gpu=self.gpu,
             target=self.target,

@@ -13,10 +13,11 @@ import pytest
 import spectheory as st
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.planning.advice import advice
+from spectheory.planning.confidence import spans
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule
 from spectheory.report.schedules import schedule_rows
-from tests.helpers import refuses
+from tests.helpers import known, refuses
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
@@ -97,6 +98,21 @@ def test_where_nothing_pays_the_distance_is_said(pays: str) -> None:
         "0.81 at all positions."
         for batch in off[:1]
     ]
+
+
+def test_the_batch_sizes_at_which_drafts_may_not_pay_are_named() -> None:
+    """Those at which 1 is between the ends of the band of the best chain, drafted or not."""
+    planned = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3").schedule(
+        st.Acceptance.by_rank([0.3]), [1, 2, 16, 64], max_budget=4
+    )
+    unsure = []
+    for row, latency in enumerate(planned.latencies):
+        taus = [sum(0.3**i for i in range(length + 1)) for length in range(1, 5)]
+        speedups = [latency.speedup(st.Tree.chain(n), tau, 1024) for n, tau in enumerate(taus, start=1)]
+        unsure.append(abs(np.log(max(speedups))) < known(planned.time_error(row)))
+    assert {True, False} == set(unsure)
+    (said,) = [line for line in advice(planned) if "may be faster or slower" in line]
+    assert said.startswith(f"At batch {spans(planned.batches, np.array(unsure))}, drafts")
 
 
 @pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1], [1.5], [True]])
