@@ -41,7 +41,7 @@ def test_a_file_is_replaced_by_force_alone(plan: Run, name: str, options: tuple[
 
 def test_the_file_of_an_engine_may_stand_there_already(plan: Run) -> None:
     assert [plan(*CHAINS, "--force").exit_code, plan(*CHAINS).exit_code] == [0, 0]
-    refused(plan(*CHAINS, "--batch", "1,64"), "give --force, or name a folder for it: --out FOLDER/schedule.json")
+    refused(plan(*CHAINS, "--acceptance", "0.8"), "give --force, or name a folder for it: --out FOLDER/schedule.json")
 
 
 def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
