@@ -237,7 +237,19 @@ def _bench(entry: Entry, conditions: Conditions) -> Run | str:
     entry = Entry(f"{entry.where} ({test})", entry.data)
     if reason := _why_not(entry, prompt, generated):
         return f"{entry.where} {reason}"
-    tokens, named = prompt + generated, _named(entry) | {"source": entry.where}
+    gpus = [name for name in re.split(r"\s*[,/]\s*", entry.text("gpu_info") or "") if name]
+    devices = entry.text("devices")
+    most = 1 if entry.data.get("split_mode") == "none" else len(devices.split("/")) if devices else len(gpus)
+    used = gpus[:most]
+    named: dict[str, Any] = {
+        "model": entry.text("model_filename"),
+        "gpu": " + ".join(dict.fromkeys(used)) or None,
+        "gpus": len(used) or None,
+        "engine": "llama.cpp",
+        "version": f"b{entry.count('build_number')}" if entry.has("build_number") else None,
+        "source": entry.where,
+    }
+    tokens = prompt + generated
     times, rate = entry.numbers("samples_ns") or [entry.positive("avg_ns")], entry.positive("avg_ts")
     low, high = 1e9 * tokens / max(times), 1e9 * tokens / min(times)
     agree(f"{entry.where}: avg_ts", rate, low, f"{tokens} tokens and the times", SPREAD * rate, high)
@@ -262,21 +274,6 @@ def _why_not(entry: Entry, prompt: int, generated: int) -> str:
     if entry.has("n_cpu_moe") and entry.count("n_cpu_moe"):
         return f"has the experts of {entry.count('n_cpu_moe')} layers on the CPU (n_cpu_moe)"
     return "has the KV cache on the CPU (no_kv_offload)" if entry.data.get("no_kv_offload") is True else ""
-
-
-def _named(entry: Entry) -> dict[str, Any]:
-    """The deployment of a test, as `llama-bench` names it."""
-    gpus = [name for name in re.split(r"\s*[,/]\s*", entry.text("gpu_info") or "") if name]
-    devices = entry.text("devices")
-    most = 1 if entry.data.get("split_mode") == "none" else len(devices.split("/")) if devices else len(gpus)
-    used = gpus[:most]
-    return {
-        "model": entry.text("model_filename"),
-        "gpu": " + ".join(dict.fromkeys(used)) or None,
-        "gpus": len(used) or None,
-        "engine": "llama.cpp",
-        "version": f"b{entry.count('build_number')}" if entry.has("build_number") else None,
-    }
 
 
 ENGINE = Engine(

@@ -58,7 +58,13 @@ def served_run(entry: Entry, found: Conditions | None, given: Conditions, **name
         raise InputError(f"{where}: answers of {steps + 1:g} tokens have no decoding steps: measure longer answers")
     shape: dict[str, Any] = {}
     if found is None and given == Conditions():
-        _require_single_tokens(entry, token_seconds)
+        together = entry.number("mean_itl_ms") / 1e3 / token_seconds if entry.has("mean_itl_ms") else 0.0
+        if together > TOGETHER:
+            raise InputError(
+                f"{where}: the time between two chunks is {together:.2g} times the time per token, as with "
+                "speculation, but the file has no tau, and without it the seconds per cycle = batch * tau / throughput "
+                "are unknown: give tau and nodes"
+            )
     else:
         tau, nodes, depth = (
             _agreed(where, name, getattr(found, name, None), getattr(given, name)) for name in CONDITIONS
@@ -85,14 +91,3 @@ def served_run(entry: Entry, found: Conditions | None, given: Conditions, **name
         source=where,
         **named,
     )
-
-
-def _require_single_tokens(entry: Entry, token_seconds: float) -> None:
-    """Check that tokens arrive one by one, as without speculation."""
-    together = entry.number("mean_itl_ms") / 1e3 / token_seconds if entry.has("mean_itl_ms") else 0.0
-    if together > TOGETHER:
-        raise InputError(
-            f"{entry.where}: the time between two chunks is {together:.2g} times the time per token, as with "
-            "speculation, but the file has no tau, and without it the seconds per cycle = batch * tau / throughput "
-            "are unknown: give tau and nodes"
-        )

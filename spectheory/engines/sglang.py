@@ -83,13 +83,9 @@ def export(plan: Envelope | Sequence[ChainRange], *, version: str, algorithm: st
     # SGLang requires all three or none
     args += ["--speculative-num-steps", str(shape.levels), "--speculative-eagle-topk", str(shape.branching)]
     args += ["--speculative-num-draft-tokens", str(shape.nodes + 1)]
-    if len(ranges) > 1:
-        return _adaptive(ranges, key, args)
-    pages = "topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton"
-    return Export("SGLang", key, tuple(args), {}, (pages,) * (shape.branching > 1))
-
-
-def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export:
+    if len(ranges) < 2:
+        pages = "topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton"
+        return Export("SGLang", key, tuple(args), {}, (pages,) * (shape.branching > 1))
     config = {str(item.first_batch): {"candidate_steps": [item.length]} for item in ranges}
     args += ["--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
     notes = (
@@ -98,7 +94,7 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
         f"above batch size {ranges[-1].last_batch} SGLang continues with {ranges[-1].length} steps",
         "with attention DP, two-batch overlap, pdmux or multi-layer EAGLE, SGLang falls back to fixed steps",
     )
-    return Export("SGLang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)
+    return Export("SGLang", key, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:

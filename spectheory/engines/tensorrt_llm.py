@@ -55,7 +55,17 @@ def export(
     """
     key = ENGINE.release(version)
     if isinstance(plan, Envelope):
-        lines, notes = _envelope(plan)
+        most = plan.branching * plan.levels
+        if not plan.levels <= plan.nodes <= most:
+            bounds = f"from levels={plan.levels} to branching * levels={most}"
+            raise InputError(f"nodes must be {bounds} for TensorRT-LLM, got {plan.nodes}")
+        lines = {
+            "max_draft_len": str(plan.levels),
+            "use_dynamic_tree": "true",
+            "dynamic_tree_max_topK": str(plan.branching),
+            "max_total_draft_tokens": str(plan.nodes),
+        }
+        notes = ("not for targets with MLA or sliding-window attention",)
     elif decoding_type in WITHOUT_MODEL:
         lines, notes = _one_length(checked_ranges(plan), decoding_type, VERSIONS[key])
     else:
@@ -77,21 +87,6 @@ def _one_length(ranges: list[ChainRange], decoding_type: str, mtp_length: str) -
         return {mtp_length: str(first.length)} | most, ("the checkpoint of the target must contain the module",)
     size = "max_matching_ngram_size has its default: count the acceptance with the same size"
     return {"max_draft_len": str(first.length)} | most, (size,)
-
-
-def _envelope(plan: Envelope) -> tuple[Lines, tuple[str, ...]]:
-    most = plan.branching * plan.levels
-    if not plan.levels <= plan.nodes <= most:
-        raise InputError(
-            f"nodes must be from levels={plan.levels} to branching * levels={most} for TensorRT-LLM, got {plan.nodes}"
-        )
-    lines = {
-        "max_draft_len": str(plan.levels),
-        "use_dynamic_tree": "true",
-        "dynamic_tree_max_topK": str(plan.branching),
-        "max_total_draft_tokens": str(plan.nodes),
-    }
-    return lines, ("not for targets with MLA or sliding-window attention",)
 
 
 def _ranges(ranges: list[ChainRange]) -> tuple[Lines, tuple[str, ...]]:

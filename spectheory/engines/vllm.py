@@ -205,7 +205,13 @@ def _request(data: Mapping[str, Any]) -> Counts:
         raise missing("the response", ["acceptance_histogram"], inner)
     histogram = counts("acceptance_histogram", histogram)
     drafts, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
-    by_length, drafted = _by_length(inner), inner.get("num_draft_tokens")
+    by_length: dict[int, list[int]] = {}
+    for k, row in mapping(BY_LENGTH, inner.get(BY_LENGTH) or {}).items():
+        values = counts(f"{BY_LENGTH}[{k}]", row)
+        if not is_digits(k) or len(values) != int(k) + 1:
+            raise InputError(f"{BY_LENGTH} must have k + 1 counts for drafts of k, got {len(values)} under {k!r:.40}")
+        by_length[int(k)] = values
+    drafted = inner.get("num_draft_tokens")
     counted = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
     agree(f"the sum of {BY_LENGTH}", sum(counted[0]), accepted, "acceptance_histogram", 0)
     for name, expected in (("num_spec_steps", drafts), ("num_accepted_draft_tokens", accepted)):
@@ -214,16 +220,6 @@ def _request(data: Mapping[str, Any]) -> Counts:
     if by_length:
         drafted = sum(k * sum(row) for k, row in by_length.items())
     return Counts(drafts, None if drafted is None else count("num_draft_tokens", drafted), accepted, counted)
-
-
-def _by_length(inner: Mapping[str, Any]) -> dict[int, list[int]]:
-    """The histograms by draft length; empty if the response has none."""
-    made: dict[int, list[int]] = {}
-    for k, row in mapping(BY_LENGTH, inner.get(BY_LENGTH) or {}).items():
-        made[int(k) if is_digits(k) else -1] = counts(f"{BY_LENGTH}[{k}]", row)
-        if not is_digits(k) or len(row) != int(k) + 1:
-            raise InputError(f"{BY_LENGTH} must have k + 1 counts for drafts of k, got {len(row)} under {k!r:.40}")
-    return made
 
 
 def _served(entry: Entry, conditions: Conditions) -> Run:

@@ -334,19 +334,13 @@ def at_most(longest: int) -> LengthRule:
 
 
 def one_length(fitting: Fitting) -> np.ndarray:
-    """The rule for an engine that runs one length at all batch sizes; length 0 means no speculation.
-
-    The rule takes the length of highest mean share of the plan's speed.
-    """
+    """The rule for an engine that runs one length at all batch sizes: the one of highest mean share of the speed."""
     shares = fitting.chain_speedups / fitting.schedule.chain_speedups[:, None]
     return np.full(len(shares), shares.mean(axis=0).argmax())
 
 
 def one_length_then_off(fitting: Fitting) -> np.ndarray:
-    """The rule for an engine that runs one length up to a batch size, and does not speculate above it.
-
-    The rule takes the length and the batch size of highest mean share of the plan's speed.
-    """
+    """The same for an engine that runs one length up to a batch size, and does not speculate above it."""
     shares = fitting.chain_speedups / fitting.schedule.chain_speedups[:, None]
     gained = np.vstack([np.zeros(shares.shape[1]), np.cumsum(shares - shares[:, :1], axis=0)])
     until, length = np.unravel_index(gained.argmax(), gained.shape)
