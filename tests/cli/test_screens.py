@@ -41,7 +41,7 @@ def test_an_answer_is_one_screen_in_one_order(run: Run, monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "80")
     shown = succeeded(run("schedule", "--acceptance", "0.75,0.68,0.62", *options)).stdout
     assert len(lines_of(shown)) <= 24
-    assert re.search(r"^(Run|Do not)[^\0]+^batch +run[^\0]+^\S+ [\d.]+:$[^\0]+Measure first", shown, re.MULTILINE)
+    assert re.search(r"^(Run|Do not)[^\0]+^batch +run[^\0]+^\S+ [\d.]+:$[^\0]+Measure\s+first", shown, re.MULTILINE)
     assert ("Off at batch" in shown) == ("Do not speculate" in shown)
     explained = succeeded(run("schedule", "--acceptance", "0.75,0.68,0.62", *options, "--explain", "--force")).stdout
     assert "numbers are fitted to" in explained
