@@ -32,7 +32,7 @@ def export(plan: Envelope | Tree, *, version: str) -> Export:
         return Export("EAGLE", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
     if isinstance(plan, Tree) and kind == "static":
         if plan.max_depth < 2:
-            raise InputError(f"tree must be 2 deep or more for EAGLE-1, got depth {plan.max_depth}: plan a deeper tree")
+            raise InputError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: plan a deeper one")
         return Export("EAGLE", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
     wanted = "an Envelope" if kind == "dynamic" else "a Tree"
     raise InputError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
