@@ -18,7 +18,7 @@ from spectheory.planning.fitting import Fitting
 SETTINGS_FILE = "from_pretrained.json"
 CHOICES_FILE = "choices.py"
 TOP_K = 10
-"""Number of children that EAGLE-1 and Medusa draft per node: `TOPK` in their utils."""
+"""Number of children that EAGLE-1 drafts per node: `TOPK` in their utils."""
 
 VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
@@ -32,7 +32,7 @@ def export(plan: Envelope | Tree, *, version: str) -> Export:
         return Export("EAGLE", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
     if isinstance(plan, Tree) and kind == "static":
         if plan.max_depth < 2:
-            raise InputError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: give it to Medusa")
+            raise InputError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: plan a deeper one")
         return Export("EAGLE", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
     wanted = "an Envelope" if kind == "dynamic" else "a Tree"
     raise InputError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
