@@ -36,7 +36,7 @@ from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded, release
-from spectheory.engines.report_values import agree, missing, within
+from spectheory.engines.report_values import agree, missing, require_whole, within
 from spectheory.engines.serving_run import mean_context
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
 from spectheory.hardware.runs import Conditions, Run
@@ -120,6 +120,7 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
 
     A request has a line `draft acceptance = ...`, and perhaps a line `acc per pos = ...` that follows it.
     """
+    require_whole(text, r"draft acceptance(?: rate)?\s*=", f"{_SLOT}|{_NOTHING}")
     totals = [line for line in text.splitlines() if re.search(_TOTALS, line)]
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
     starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
