@@ -17,7 +17,7 @@ GREEDY = World(lambda context: np.eye(4)[0], lambda context: P[::-1])
 FAULTS = {
     "one coin for all positions of a row": ("uniform_probs_ptr + start_idx + pos", "uniform_probs_ptr + start_idx"),
     "coins repeat in every call": ("    start_idx = 0\n", "    start_idx = 0\n    torch.manual_seed(0)\n"),
-    "accepts where it should reject": ("target_prob / draft_prob >= uniform_prob", "target_prob >= uniform_prob"),
+    "accepts by p, not by p / q": ("target_prob / draft_prob >= uniform_prob", "target_prob >= uniform_prob"),
     "q is at most 0.5": ("target_prob / draft_prob", "target_prob / tl.minimum(draft_prob, 0.5)"),
     "goes on after a rejection": ("rejected = True", "rejected = False"),
     "p of the position before": ("target_probs_ptr + (start_idx + pos)", "target_probs_ptr + (start_idx + pos // 2)"),

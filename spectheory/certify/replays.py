@@ -19,7 +19,7 @@ method `replayed(branch)` is a context manager around one branch. It is loaded w
 library."""
 
 
-class Replays:
+class Replays(ExitStack):
     """The replays of all libraries that are imported; a context manager around all branches of a program.
 
     Attributes:
@@ -27,18 +27,10 @@ class Replays:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.libraries = imported()
         replays = [LIBRARIES[library] for library in self.libraries]
-        self.each = [getattr(importlib.import_module(module), name)() for module, name in replays]
-        self.stack = ExitStack()
-
-    def __enter__(self) -> Replays:
-        for replay in self.each:
-            self.stack.enter_context(replay)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stack.close()
+        self.each = [self.enter_context(getattr(importlib.import_module(module), name)()) for module, name in replays]
 
     @contextmanager
     def replayed(self, branch: Branch) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import io
 import logging
 import os
@@ -80,10 +81,13 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
 
     Any other exception is a bug in spectheory and keeps its traceback. `--traceback` shows tracebacks of bad input too.
     """
+    parameters = inspect.signature(command).parameters
 
     @functools.wraps(command)
     def run(*arguments: Any, **given: Any) -> None:
         try:
+            if empty := [name for name, value in given.items() if value == "" != parameters[name].default]:
+                raise InputError(f"{empty[0].replace('_', '-')} must not be empty: give a value, or leave it out")
             command(*arguments, **given)
             if sys.stdout is not None:
                 sys.stdout.flush()

@@ -37,7 +37,7 @@ from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
-from spectheory.engines.report_values import agree, missing
+from spectheory.engines.report_values import agree, missing, require_whole
 from spectheory.engines.serving_run import mean_context
 from spectheory.engines.statistics import ROUNDED_TAU, TOTALS_ONLY, Counts, Line, Statistics
 from spectheory.hardware.runs import Conditions, Run
@@ -117,6 +117,7 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
 
     A request has a line `draft acceptance = ...`, and perhaps a line `acc per pos = ...` that follows it.
     """
+    require_whole(text, r"draft acceptance(?: rate)?\s*=", f"{_SLOT}|{_NOTHING}")
     totals = [line for line in text.splitlines() if re.search(_TOTALS, line)]
     parts = _requests(text)
     fuller = f"{_RATES}|{_TAU}" if totals and not re.search(_RATES, totals[0]) else _RATES

@@ -53,6 +53,13 @@ def json_values(text: str) -> list[Mapping[str, Any]]:
     return [value for _, value in json_objects(text, "the report")]
 
 
+def require_whole(text: str, beginning: str, form: str) -> None:
+    """Refuse a log with a counted line that starts like the form, a regular expression, and does not have it."""
+    for line in text.splitlines():
+        if len(re.findall(beginning, line)) > len(re.findall(form, line)):
+            raise InputError(f"a line cannot be read: {line.strip()!r:.300}: give the log as the engine wrote it")
+
+
 def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputError:
     """The error for a report that has no number under any of the `wanted` names.
 

@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from spectheory.core.errors import InputError
+from spectheory.engines import report_values
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
@@ -202,6 +203,8 @@ _SHARE = r"accept rate:\s*([\d.]+)"
 def observe_log(text: str, min_trials: int) -> Observed:
     """A server by its lines `Decode batch` in which requests ran."""
     del min_trials
+    for form in (_RUNNING, _RATE, _LENGTH, _SHARE):
+        report_values.require_whole(text, form.partition(r"\s")[0], form)
     rows, shapes = [], []
     for line in text.splitlines():
         running, rate, length, share = (re.search(form, line) for form in (_RUNNING, _RATE, _LENGTH, _SHARE))

@@ -31,7 +31,7 @@ from spectheory.engines import statistics
 from spectheory.engines.benchmark_file import BenchmarkFormat, Entry
 from spectheory.engines.engine import Engine, Export, Observed, Reader, nothing_decoded
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.report_values import agree, count, counts, json_values, mapping, missing
+from spectheory.engines.report_values import agree, count, counts, json_values, mapping, missing, require_whole
 from spectheory.engines.serving_run import ASSUMED, CONDITIONS, served_run
 from spectheory.engines.statistics import Counts, Line, Statistics
 from spectheory.hardware.runs import Conditions, Run
@@ -162,6 +162,7 @@ def from_log(text: str, min_trials: int = 100) -> Statistics:
     A line covers the time since the previous such line. A line with the mean nan, because nothing was drafted, adds
     nothing. A line adds only to the positions that it has.
     """
+    require_whole(text, "(?:Accepted|Drafted):", r"(?:Accepted|Drafted): \d+ tokens")
     every = [line for line in text.splitlines() if "Mean acceptance length" in line]
     lines = [line for line in every if "Mean acceptance length: nan" not in line]
     if every and not lines:

@@ -246,7 +246,7 @@ def calibrate(
     if not known or not all(isinstance(run, Run) for run in known):
         raise InputError(f"runs must be one run or more, such as read_runs(file).runs, got {known!r:.80}")
     check_number("noise", noise, LEAST_NOISE, MOST_NOISE)
-    engine = engine or next((run.engine for run in known if run.engine), DEFAULT_ENGINE)
+    engine = next((run.engine for run in known if run.engine), DEFAULT_ENGINE) if engine is None else engine
     versions = [run.version for run in known if run.version and run.version[:1].isdigit()]
     if "@" not in engine and versions:
         engine = f"{engine}@{versions[0]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,9 @@ def test_reports_of_one_server_are_added_and_those_of_two_refused(kind: str) -> 
     if kind != "llama.cpp-log":  # one server of llama.cpp can have several drafters
         refuses("of different servers or drafters .*mtp.*suffix", read, f"{one}\n{other}", kind)
     refuses("1 lines are given twice, such as .*give each once, or --add", read, f"{one}\n{one}", kind)
+    broken = re.sub(r"(Accepted:|accept len:|= [\d.]+ \() *[\d.]+", r"\1 nan", one)
+    if broken != one:
+        refuses("a line cannot be read: .*nan.*give the log as the engine wrote it", read, broken, kind)
     if "11-23" in one:
         later = again.replace("11-23", "11-24").replace("08-04", "11-24")
         refuses("of different days .*, .*11-24.*--add", read, [one, later], kind)

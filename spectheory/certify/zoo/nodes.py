@@ -58,11 +58,6 @@ def rejection_sorted_by_token(p: Vector, q: Vector, drafts: list[int], rng: Any)
     return recursive_rejection(p, q, sorted(drafts), rng)
 
 
-def rejection_sorted_by_probability(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Recursive rejection of drafted tokens that are sorted by their draft probability."""
-    return recursive_rejection(p, q, sorted(drafts, key=lambda token: -q[token]), rng)
-
-
 def rejection_with_q_unchanged(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
     """Recursive rejection in which q keeps rejected tokens, and each token is tried only once."""
     for token in dict.fromkeys(drafts):
@@ -169,7 +164,6 @@ NODES = (
     _node("corrupted-p", corrupts_target, IID, "Seen in vllm-ascend 2881."),
     _node("sorted-naive", first_of_sorted, IID, "Order is part of a draft."),
     _node("sorted-by-token", rejection_sorted_by_token, SWOR, "Order is part of a draft."),
-    _node("sorted-by-probability", rejection_sorted_by_probability, SWOR, "Order is part of a draft."),
     _node("q-unchanged", rejection_with_q_unchanged, SWOR, "Draws without replacement are treated as independent."),
     _node("merged-q-unchanged", rejection_with_q_unchanged, IID, "Repeated draws are merged."),
     _node("skips-repeats", multi_round_skipping_repeats, IID, "Repeated draws are part of a draft."),
