@@ -61,7 +61,7 @@ def stated_rates(text: str) -> Acceptance:
     Raises:
         InputError: no chain of this length has this tau.
 
-    >>> stated_rates("tau=2.71@3").table[:, 0].round(3).tolist()
+    >>> stated_rates("tau=2.533@3").table[:, 0].round(3).tolist()
     [0.7, 0.7, 0.7]
     """
     points = [(int(length), float(tau)) for tau, length in re.findall(r"([\d.]+)@(\d+)", text)]
