@@ -150,7 +150,7 @@ def certify_verifier(
                 "enumerated: certify a smaller tree"
             )
     hunt = _Hunt(subject, zero_coins, tolerance)
-    refused = hunt.prepare(wanted, fewest)
+    refused = hunt.prepare(wanted, sizes or SIZES)
     accepted = [policy for policy in wanted if policy not in refused]
     found = None if hunt.is_over else hunt.search(_all_cases(accepted, sizes, cases, seed))
     certificate = hunt.certificate(found, refused)
@@ -206,11 +206,11 @@ class _Hunt:
     def is_over(self) -> bool:
         return isinstance(self.error, FATAL)
 
-    def prepare(self, policies: Sequence[DrawPolicy], size: int) -> list[DrawPolicy]:
+    def prepare(self, policies: Sequence[DrawPolicy], sizes: Sequence[int]) -> list[DrawPolicy]:
         """Find out whether the subject computes with fractions, and return the policies that it refuses."""
-        refused = []
+        refused, few = [], [size for size in sorted(sizes) if size <= 3] or [min(sizes)]
         for policy in policies:
-            case = plain_case(policy, size)
+            case = plain_case(policy, few[-1] if max_depth(policy) == 1 else few[0])
             error = self._tried(case, 1 if self.reached else REPEATS)
             is_refusal = isinstance(error, InputError) and not isinstance(error, NotADistributionError)
             if is_refusal and self.subject.states_distribution:

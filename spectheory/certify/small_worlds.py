@@ -132,7 +132,7 @@ def shapes(rule: DrawRule) -> list[DrawPolicy]:
     if rule is DrawRule.HUB:
         levels = [(1,), (2,), (1, 1), (1, 2), (2, 1), (2, 2), (1, 2, 1), (1, 1, 1, 1, 1)]
     else:
-        levels = [(1,), (2,), (1, 1), (3,), (4,), (1, 2), (2, 1), (3, 1), (2, 2), (1, 2, 1), (1, 1, 1, 1, 1)]
+        levels = [(1,), (2,), (1, 1), (3,), (4,), (1, 2), (2, 1), (3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1, 1)]
     found: list[DrawPolicy] = [Levels(counts, rule) for counts in levels]
     if rule in (DrawRule.IID, DrawRule.IID_APART):
         found += [Paths(2, 2, 0, rule), Paths(3, 1, 1, rule), Paths(2, 1, 1, rule), Paths(3, 2, 0, rule)]
