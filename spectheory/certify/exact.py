@@ -210,7 +210,7 @@ class _Hunt:
         """Find out whether the subject computes with fractions, and return the policies that it refuses."""
         refused, few = [], [size for size in sorted(sizes) if size <= 3] or [min(sizes)]
         for policy in policies:
-            case = plain_case(policy, few[-1] if max_depth(policy) == 1 else few[0])
+            case = plain_case(policy, few[-1] if max_depth(policy) == 1 and max_draws(policy) > 2 else few[0])
             error = self._tried(case, 1 if self.reached else REPEATS)
             is_refusal = isinstance(error, InputError) and not isinstance(error, NotADistributionError)
             if is_refusal and self.subject.states_distribution:
