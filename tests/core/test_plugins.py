@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from spectheory import InputError
 from spectheory.cli import app
 from spectheory.core.plugins import PluginWarning
-from spectheory.engines import engine, names
+from spectheory.engines import engine
 from spectheory.otlp import solvers
 from spectheory.verify import Traversal, verifier_of, verifiers
 from tests.helpers import install_toy
@@ -93,20 +93,3 @@ def test_a_damaged_package_is_named_where_its_object_is_asked_for(
             pytest.raises(InputError, match=r"must be one of|unknown"),
         ):
             look(name)
-
-
-CLASHES = """
-from spectheory.engines import Engine
-from spectheory.verify import Block
-
-class Traversal(Block): pass
-engine = Engine("vllm", "Not vLLM")
-"""
-
-
-def test_no_plugin_takes_the_name_of_a_part_of_this_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = verifiers(), names()
-    install_toy(tmp_path, monkeypatch, CLASHES, verifiers="Traversal", engines="engine")
-    for listed, name, before in ((verifiers, "Traversal", own[0]), (names, "vllm", own[1])):
-        with pytest.warns(PluginWarning, match=f"has the name {name}, which spectheory has: rename its object"):
-            assert listed() == before

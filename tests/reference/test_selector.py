@@ -14,7 +14,7 @@ import torch
 
 import spectheory as st
 from examples.certify_decoder import few_tokens
-from reference.decode import Cycle, Decoder
+from reference.decode import Decoder
 from reference.judge import HeldOutTexts
 from reference.models import DRAFT, Pair, load_pair
 from reference.random_streams import streams
@@ -39,7 +39,7 @@ from reference.selector.comparison import (
     SelectorComparison,
     best_by_root,
 )
-from reference.selector.network import SCALARS, Features, SelectorNetwork, known_scalars, objective
+from reference.selector.network import SCALARS, SelectorNetwork, objective
 from reference.selector.trees import best_static
 from spectheory.certify import certify_step
 from spectheory.otlp import GreedyTopK, SpecInfer
@@ -134,15 +134,6 @@ def test_features_are_of_the_root_and_the_token_before(labels: Labels) -> None:
     torch.testing.assert_close(labels.features.root[1], states[9], rtol=1e-4, atol=1e-5)
 
 
-def test_labels_that_cannot_be_computed_are_refused() -> None:
-    refuses("Traversal must be a node solver that is lossless", selector_labels, texts(), "Traversal")
-    refuses("for any vocabulary", selector_labels, texts(), "OptimalTransport")
-    refuses("draws must be at least 2", selector_labels, texts(), every=4, draws=1)
-    greedy = HeldOutTexts(pair(), texts().prompts, texts().texts, Sampling(0.0))
-    refuses("temperature of the texts", selector_labels, greedy)
-    refuses("every must be between 1 and", selector_labels, texts(), every=16)
-
-
 def test_the_objective_by_hand() -> None:
     logits = torch.tensor([[log(3.0), 0.0], [0.0, 0.0]], dtype=torch.float64, requires_grad=True)
     tokens = torch.tensor([[2.0, 4.0], [1.0, 2.0]], dtype=torch.float64)
@@ -166,11 +157,6 @@ def test_the_best_trees_by_root_have_the_highest_ratio_of_sums() -> None:
         assert best_static(tokens, seconds) == max(range(3), key=lambda tree: ratios[(tree,) * 4])
 
 
-def test_the_same_seed_gives_the_same_selector(labels: Labels) -> None:
-    one, two = (train_selector(labels, LATENCY, steps=2).network.state_dict() for _ in range(2))
-    assert all(map(torch.equal, one.values(), two.values()))
-
-
 def test_training_learns_which_tree_is_best_where_a_feature_says_so(labels: Labels) -> None:
     """Half of the roots are marked by their state and gain from the deepest chain, the others from no draft."""
     marked = np.arange(len(labels.prompts)) % 2 == 0
@@ -183,10 +169,6 @@ def test_training_learns_which_tree_is_best_where_a_feature_says_so(labels: Labe
     trained = train_selector(easy, LATENCY, steps=60, rate=0.01)
     chosen = trained.chosen(easy.features).numpy()
     assert (chosen == np.where(marked, deep, 0)).all()
-
-
-def test_unusable_trainings_are_refused(labels: Labels) -> None:
-    refuses("prompt_seconds=0.5", train_selector, labels, replace(LATENCY, prompt_seconds=0.5))
 
 
 def comparison(labels: Labels, *selectors: Selector) -> SelectorComparison:
@@ -229,38 +211,6 @@ def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels:
     refuses("for text of", comparison, replace(labels, sampling=Sampling(0.3)))
     refuses("actions and the verifier of the selector", comparison, replace(labels, space=ActionSpace()))
     refuses("pair of weights", comparison, replace(labels, weights="0"))
-
-
-def test_the_loop_chooses_by_the_text_alone() -> None:
-    """The tree of each cycle is the one that plain forwards of the text so far choose, whatever was drawn before."""
-    cycles: list[Cycle] = []
-    decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()), stop_tokens=())
-    text = decoder.generate(PROMPT, 40, *streams(pair(), 3), watch=cycles.append).tokens
-    chosen, at = [], len(PROMPT) + 1
-    for cycle in cycles:
-        so_far = [*PROMPT, *text][:at]
-        features = plain_features(so_far)
-        tree = selector().tree(features)
-        chosen.append(tree)
-        assert cycle.draft.tree.max_depth == tree.trunk + tree.length
-        widths = [len(draws) for draws in cycle.draft.draws]
-        assert max(widths) == (tree.paths if tree.length else min(1, tree.trunk))
-        assert cycle.draft.tokens[0] == so_far[-1]
-        at += len(cycle.emitted)
-        if at > len(PROMPT) + len(text):
-            break
-    assert len(set(chosen)) > 2
-
-
-@torch.inference_mode()
-def plain_features(tokens: list[int]) -> Features:
-    """The features at the last of some tokens, from forwards without a cache."""
-    models: Any = (pair().target, pair().draft)
-    outs = [model(torch.tensor([tokens]), output_hidden_states=True) for model in models]
-    p, q = (SAMPLING.distribution(out.logits[0]) for out in outs)
-    target, draft = (out.hidden_states[-1][0] for out in outs)
-    scalars = known_scalars(p[-2:-1], q[-2:-1], q[-1:], [len(tokens) - 1])
-    return Features(target[-2:-1], draft[-2:-1], draft[-1:], scalars)
 
 
 @pytest.mark.parametrize("runs", [100, pytest.param(3000, marks=pytest.mark.deep)])
