@@ -20,7 +20,7 @@ Body = dict[str, Any]
 Post = Callable[[Sequence[Body]], list[list[Any]]]
 """Sends requests, all at once, and returns the JSON values of each answer: several if it is streamed."""
 TRIES, BUSY, LONGEST_WAIT, REFUSED = 6, (429, 503), 30, (400, 404, 422, 501)
-"""A busy server is asked so often, with so many seconds between; statuses of an unknown kind of request."""
+"""How often a busy server is asked again, its statuses, the most seconds between, and statuses of unknown requests."""
 
 LEAST = -1e4
 """Smaller log-probabilities, and those that are no numbers, are this one."""
@@ -52,6 +52,7 @@ class Answer:
             ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
             model = f"{parts[0].get('model')} {parts[0].get('system_fingerprint') or ''}".strip()
             text = "".join(choice.get("text") or "" for choice in choices)
+            rows = rows if sum(len(row[0]) for row in rows) >= len(text) else []  # some streamed parts may lack them
             return cls(text, ends[-1], model, *zip(*rows, strict=True))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise NoAnswerError(f"an answer is no completion: {json.dumps(parts)[:200]}") from None

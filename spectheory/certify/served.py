@@ -85,8 +85,9 @@ def difference(body: Body, right: Answer, answer: Answer) -> tuple[int, float, s
     if one == other and right.text == answer.text and not broken:
         return i, -math.inf, ""
     says = f"token {i} is {''.join(other[i : i + 1])!r:.40} instead of {''.join(one[i : i + 1])!r:.40}"
-    exact = "stop" in body or (i == len(one) and right.finish == "length")
-    if broken or one == other or (i == shorter and exact):
+    limited = both and (right if i == len(one) else answer).finish == "length"
+    missed = any(stop in answer.text and stop not in right.text for stop in body.get("stop", ()))
+    if broken or missed or one == other or (i == shorter and limited):
         return i, math.inf, f"{says}, which no rounding explains"
     if not both or i == len(one):
         return i, 0.0, says

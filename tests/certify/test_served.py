@@ -42,7 +42,7 @@ def test_a_fault_is_found_within_3000_requests_by_its_probe(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["", STALE])
 def test_right_servers_pass(fault: str) -> None:  # at level 1e-3 each
-    found = compared(fault, 1, 3000)
+    found = compared(fault, 1, 1500)
     assert found.verdict is Verdict.PASSED
     assert {one.verdict for one in found.findings} == {Verdict.PASSED}
     shares = [int(share) for share in re.findall(r"(\d+)% to token", found.notes[0])]
@@ -78,6 +78,7 @@ def answer(text: str, finish: str = "length", other: str = "z", log: float = -0.
         ({}, answer("abc", log=-0.1), answer("ab", "stop"), 2, -0.1 - math.log(-math.expm1(-0.1))),
         ({}, answer("ab", "stop"), answer("abc"), 2, 0.0),  # the plain server does not say how probable the end was
         ({}, answer("ab", "length"), answer("abc"), 2, math.inf),
+        ({}, answer("abc", "length"), answer("ab", "length"), 2, math.inf),
         ({"stop": ["b"]}, answer("a", "stop"), answer("abc"), 1, math.inf),
         ({"response_format": {}}, answer("[]", "stop"), answer("[]]"), 2, math.inf),
         ({}, Answer("abc", "length", "tiny"), answer("abz"), 2, 0.0),
@@ -176,7 +177,7 @@ def test_without_log_probabilities_margins_are_unknown_and_drawn_answers_decide(
         return post
 
     posts = {"server": hiding(Model("shared random stream", 2)), "plain": hiding(Model(PLAIN, 1))}
-    found = {one.probe: one for one in Comparison(Answers(posts), prompts_of(40)).certificate().findings}
+    found = {one.probe: one for one in Comparison(Answers(posts), prompts_of(40), most=1500).certificate().findings}
     assert "does not give them" in found["log-probabilities"].says
     assert found["alone"].verdict is Verdict.UNDECIDED
     assert found["drawn"].verdict is Verdict.PASSED
