@@ -20,9 +20,7 @@ from spectheory.certify.completions import Answer, Answers, Client, NoAnswerErro
 from spectheory.certify.probes import greedy, prompts_of
 from spectheory.certify.served import Comparison, ServedCertificate, difference
 from tests.certify.fake_server import FAULTS, PLAIN, STALE, Model, serving
-from tests.command_line import Run, refused, run
-
-__all__ = ["run"]
+from tests.command_line import Run, refused
 
 
 def compared(fault: str, seed: int, most: int) -> ServedCertificate:
