@@ -245,10 +245,10 @@ class Comparison:
 
     def _learn(self, row: _Row) -> None:
         """Add what the answer to a request sent alone says about rounding and about the first difference."""
-        if row.right.tokens and row.answer.tokens:
-            given = [k for k in range(row.token) if row.answer.top[k] or not row.right.top[k]]
-            self._changes += [abs(row.right.logprobs[k] - row.answer.logprobs[k]) for k in given]
-            self._missing += row.token - len(given)
+        right, other, both = row.right, row.answer, bool(row.right.tokens and row.answer.tokens)
+        given = [k for k in range(row.token) if both and (other.top[k] or not right.top[k])]
+        self._changes += [abs(right.logprobs[k] - other.logprobs[k]) for k in given]
+        self._missing += len(right.tokens[: row.token]) - len(given)
         self._ends.append(row.token if row.says else TOKENS)
 
     def _shown(self, name: str, faults: list[_Row], compared: int) -> Finding:
@@ -306,11 +306,11 @@ class Comparison:
         return Finding(name, Verdict.PASSED if enough else Verdict.UNDECIDED, says)
 
     def _seen(self, context: int, answers: Sequence[Answer]) -> list[Sequence[Seen]]:
-        """What the bettors see of one answer, or of two at once: tokens, or words if a server does not give tokens."""
-        words = [answer.tokens if self._changes else re.findall(r"\s*\S+", answer.text) for answer in answers]
+        """What the bettors see of one answer, or of two at once: tokens, or words if not all are given."""
+        known = self._changes and "log-probabilities" not in self._failed
+        words = [answer.tokens if known else re.findall(r"\s*\S+", answer.text) for answer in answers]
         texts = [(*text, answer.finish) for text, answer in zip(words, answers, strict=True)]
         starts = [("answers begin with", context, *text[: k + 1]) for text in texts for k in range(len(text))]
-        known = self._changes and "log-probabilities" not in self._failed
         logs = [max(-12, round(2 * log)) / 2 for answer in answers for log in answer.logprobs if known]
         equal = [[*map(eq, one, other), False].index(False) for one, other in pairwise(texts)]
         return [

@@ -116,5 +116,5 @@ def _of_server(
     most = min(most, MOST)
     with owned(file), progress("requests") as update:
         answers = Answers(posts, file, recorded, lambda used: update(used, most))
-        found = Comparison(answers, prompts_of(cases), alpha, most).certificate()
+        found = Comparison(answers, prompts_of(min(cases, most)), alpha, most).certificate()
     return {"verdict": found.verdict.name, "json": found.to_json(), "lines": found.lines()}
