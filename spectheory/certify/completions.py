@@ -22,6 +22,8 @@ Post = Callable[[Sequence[Body]], list[list[Any]]]
 TRIES, BUSY, LONGEST_WAIT, REFUSED = 6, (429, 503), 30, (400, 404, 422, 501)
 """How often a busy server is asked again, its statuses, the most seconds between, and statuses of unknown requests."""
 
+START = '{"asked": ["'
+"""The beginning of a line of the file of answers."""
 LEAST = -1e4
 """Smaller log-probabilities, and those that are no numbers, are this one."""
 
@@ -168,10 +170,10 @@ class Answers:
                 held = json.loads(line)
                 if held["asked"][0] in sides:
                     self._known[json.dumps(held["asked"])].append([Answer(**one) for one in held["answers"]])
-            except (KeyError, TypeError):
+            except (IndexError, KeyError, TypeError, ValueError) as error:
+                if isinstance(error, ValueError) and START.startswith(line[: len(START)]):
+                    continue
                 raise InputError(f"{path} holds something other than answers of servers: name another file") from None
-            except ValueError:
-                continue
 
     def ask(self, side: str, bodies: Sequence[Body], *, at_once: bool = False) -> list[Answer]:
         """The answers of one side to requests that are sent at once, or one after another.

@@ -117,7 +117,7 @@ def test_an_interrupted_run_continues_where_it_was(run: Run) -> None:
         port = int(server.rpartition(":")[2])
         with serving(Model("", 2), lambda number, value: asked.append(number) or value, port) as server:
             with Path("served.jsonl").open("a") as file:
-                file.write('\n{"asked": "cut')
+                file.write('\n{"asked": ["server')
             found = run("certify", "--server", server, "--plain", plain, *FEW)
     assert "passed: streamed" in found.stdout
     kept = [json.loads(line) for line in Path("served.jsonl").read_text().splitlines() if line.endswith("}")]
@@ -188,6 +188,7 @@ def test_without_log_probabilities_margins_are_unknown_and_drawn_answers_decide(
         (["--server", "http://127.0.0.1:9"], "--server needs --plain"),
         (["--server", "127.0.0.1:8000", "--plain", "plain.jsonl"], "a server must be a URL such as http"),
         (["--server", "http://127.0.0.1:9", "--plain", "plain.jsonl"], "there is no file plain.jsonl"),
+        (["other.txt", "--plain", "http://127.0.0.1:9"], "other.txt holds something other than answers of servers"),
         (["other.json", "--plain", "http://127.0.0.1:9"], "other.json holds something other than answers of servers"),
         (["--plain", "http://127.0.0.1:9", "--cases", "1"], "prompts must be at least 2, got 1"),
         ([], "name what to certify, or give --server and --plain"),
@@ -195,4 +196,5 @@ def test_without_log_probabilities_margins_are_unknown_and_drawn_answers_decide(
 )
 def test_bad_options_of_a_server_are_refused(run: Run, options: list[str], message: str) -> None:
     Path("other.json").write_text('{"text": 1}')
+    Path("other.txt").write_text("a text of somebody")
     refused(run("certify", *options), message)
