@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -298,3 +300,51 @@ class Pairs:
             f"row is in part {low + 1} of {PARTS} of its distribution and token {second} of another in part {high + 1} "
             f"in {counts[low, high] / self.runs:.1%} of pairs, not {apart[low, high] / self.runs:.1%}"
         )
+
+
+LARGEST_STAKE = 0.95
+Seen = tuple[Any, ...]
+"""A thing that a bettor sees in an answer, such as the first token in its context."""
+
+
+class TwoSamples:
+    """Bets against the claim that two samplers have one distribution, on pairs of independent answers in one context.
+
+    If the claim is true, each of the two answers is the first sampler's with probability 1/2, whatever came before. A
+    bettor predicts from earlier pairs that it is a certain one with probability (1 + v) / 2. It wins or loses the share
+    s v of its wealth, where the stake s is (sum of v won - sum of v lost) / (1 + sum of v^2) over the earlier pairs.
+
+    There is one bettor for each kind of things that it can see in an answer, such as the tokens. Each thing adds to the
+    log odds: the log of the ratio of its counts, times the James-Stein weight 1 - 1 / z^2 of their difference, if that
+    is positive. So a difference that may be chance adds little.
+    Source: Shekhar, Ramdas in arXiv 2112.09162; the stake: Waudby-Smith, Ramdas in arXiv 2010.09686.
+    """
+
+    def __init__(self) -> None:
+        self.counts: defaultdict[Seen, list[int]] = defaultdict(lambda: [0, 0])
+        self._logs, self._won, self._squares = np.zeros((3, 1))
+
+    def settle(self, first: Sequence[Sequence[Seen]], second: Sequence[Sequence[Seen]]) -> None:
+        """Settle the bets on an answer of either sampler, given as what each bettor sees."""
+        odds = [sum(map(self._log_ratio, a)) - sum(map(self._log_ratio, b)) for a, b in zip(first, second, strict=True)]
+        won = np.tanh(np.array(odds) / 2)
+        stake = (self._won / (1 + self._squares)).clip(0, LARGEST_STAKE)
+        self._logs, self._won, self._squares = (
+            self._logs + np.log1p(stake * won), self._won + won, self._squares + won**2
+        )  # fmt: skip
+        for side, kinds in enumerate((first, second)):
+            for cell in itertools.chain(*kinds):
+                self.counts[cell][side] += 1
+
+    def _log_ratio(self, cell: Seen) -> float:
+        one, other = self.counts.get(cell, (0, 0))
+        apart, both = (one - other) ** 2, one + other
+        return (1 - both / apart) * math.log((one + 0.5) / (other + 0.5)) if apart > both else 0.0
+
+    def log_wealth(self) -> float:
+        """Log of the average wealth of the bettors, one of which never bets."""
+        return log_mean(np.array([0.0, *self._logs]))
+
+    def worst(self) -> tuple[Seen, list[int]]:
+        """What was seen with the counts that differ most, relative to chance, and its counts of either sampler."""
+        return max(self.counts.items(), key=lambda seen: (seen[1][0] - seen[1][1]) ** 2 / sum(seen[1]))

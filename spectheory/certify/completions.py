@@ -1,0 +1,206 @@
+"""Completions of OpenAI-compatible servers, and the file that keeps their answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+from spectheory.core.errors import InputError
+from spectheory.core.files import read_text, reported
+
+Body = dict[str, Any]
+Post = Callable[[Sequence[Body]], list[list[Any]]]
+"""Sends requests, all at once, and returns the JSON values of each answer: several if it is streamed."""
+TRIES, BUSY, LONGEST_WAIT, REFUSED = 6, (429, 503), 30, (400, 404, 422, 501)
+"""How often a busy server is asked again, its statuses, the most seconds between, and statuses of unknown requests."""
+
+START = '{"asked": ["'
+"""The beginning of a line of the file of answers."""
+LEAST = -1e4
+"""Smaller log-probabilities, and those that are no numbers, are this one."""
+
+
+class NoAnswerError(Exception):
+    """There is no usable answer; the message says why. `refused` if the server does not know this kind of request."""
+
+    refused = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A completion. Without log-probabilities, there are no `tokens`, and no most probable ones in `top`."""
+
+    text: str
+    finish: str
+    model: str
+    tokens: Sequence[str] = ()
+    logprobs: Sequence[float] = ()
+    top: Sequence[dict[str, float]] = ()
+
+    @classmethod
+    def of(cls, parts: Sequence[Any]) -> Answer:
+        """The answer in JSON values of a server. Raises NoAnswerError if they are no completion."""
+        try:
+            choices = [choice for part in parts for choice in part.get("choices", ())]
+            rows = [row for choice in choices for row in _rows(choice.get("logprobs") or {})]
+            ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
+            model = f"{parts[0].get('model')} {parts[0].get('system_fingerprint') or ''}".strip()
+            text = "".join(choice.get("text") or "" for choice in choices)
+            rows = rows if sum(len(row[0]) for row in rows) >= len(text) else []  # some streamed parts may lack them
+            return cls(text, ends[-1], model, *zip(*rows, strict=True))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise NoAnswerError(f"an answer is no completion: {json.dumps(parts)[:200]}") from None
+
+
+def _rows(logs: Any) -> list[tuple[str, float, dict[str, float]]]:
+    """Tokens, log-probabilities and the most probable tokens, from the layout of completions or of chats."""
+    if "content" in logs:
+        tops = [{one["token"]: one["logprob"] for one in row.get("top_logprobs", ())} for row in logs["content"]]
+        found = [(row["token"], row["logprob"], top) for row, top in zip(logs["content"], tops, strict=True)]
+    else:
+        tokens, tops = logs.get("tokens") or [], logs.get("top_logprobs") or []
+        found = list(zip(tokens, logs.get("token_logprobs") or (), tops or [{}] * len(tokens), strict=True))
+    return [(one, max(LEAST, log), {of: max(LEAST, x) for of, x in (top or {}).items()}) for one, log, top in found]
+
+
+class Client:
+    """Posts completions to the server at `url`, and to no other host: redirections and proxies are not followed.
+
+    Raises:
+        InputError: the URL names no host.
+    """
+
+    def __init__(self, url: str, seconds: float) -> None:
+        found = re.fullmatch(r"(https?)://([\w.\[\]:-]+)((?:/\S*)?)", url)
+        if not found:
+            raise InputError(f"a server must be a URL such as http://127.0.0.1:8000, got {url!r:.80}")
+        self.url, self.seconds, self.model = url, seconds, ""
+        self.scheme, self.host, path = found.groups()
+        self.path = path.rstrip("/").removesuffix("/v1") + "/v1"
+
+    def __call__(self, bodies: Sequence[Body]) -> list[list[Any]]:
+        if not self.model:
+            try:
+                self.model = self._asked("GET", "/models", {})[0]["data"][0]["id"]
+            except (AttributeError, IndexError, KeyError, TypeError):
+                raise NoAnswerError(f"{self.url} lists no model at /v1/models") from None
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            return list(
+                pool.map(lambda body: self._asked("POST", "/completions", {"model": self.model} | body), bodies)
+            )
+
+    def _asked(self, method: str, path: str, body: Body) -> list[Any]:
+        """The JSON values of an answer. A busy server is asked again, after the time that it names."""
+        for wait in [*(2**n for n in range(TRIES)), None]:
+            status, after, text = self._sent(method, path, body)
+            if status not in BUSY or wait is None:
+                break
+            time.sleep(min(int(after) if after.isdigit() else wait, LONGEST_WAIT))
+        if status != 200:
+            why = "is rate-limited, status" if status == 429 else "answered with status"
+            error = NoAnswerError(f"{self.url} {why} {status}: {text[:200].strip()}")
+            error.refused = status in REFUSED
+            raise error
+        try:
+            return [json.loads(part) for part in re.findall(r"^data:(?! *\[DONE)(.*)", text, re.MULTILINE) or [text]]
+        except ValueError:
+            raise NoAnswerError(f"{self.url} answered something other than JSON: {text[:200].strip()}") from None
+
+    def _sent(self, method: str, path: str, body: Body) -> tuple[int, str, str]:
+        """The status of an answer, the seconds after which to ask again, and its text."""
+        connection = (HTTPSConnection if self.scheme == "https" else HTTPConnection)(self.host, timeout=self.seconds)
+        end, read = time.monotonic() + self.seconds, b""
+        try:
+            connection.request(method, self.path + path, json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            while part := answer.read1(65536):
+                read += part
+                if time.monotonic() > end:
+                    raise TimeoutError
+        except TimeoutError:
+            raise NoAnswerError(f"{self.url} did not answer within {self.seconds:g} seconds (--seconds)") from None
+        except (OSError, OverflowError, HTTPException) as error:
+            raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
+        finally:
+            connection.close()
+        return answer.status, answer.headers.get("Retry-After", ""), read.decode(errors="replace")
+
+
+class Answers:
+    """The answers of the sides "server" and "plain". Those in the JSON Lines file `file` are not asked for again.
+
+    Args:
+        posts: sends the requests of each side.
+        file: where answers are kept, for one server and the plain one.
+        recorded: further file, with answers of the plain server.
+        progress: called with the number of answers that were used.
+
+    Raises:
+        InputError: a file cannot be used.
+    """
+
+    def __init__(
+        self,
+        posts: Mapping[str, Post],
+        file: Path | None = None,
+        recorded: Path | None = None,
+        progress: Callable[[int], None] = lambda used: None,
+    ) -> None:
+        self.posts, self.file, self.progress, self.used, self.changed = posts, file, progress, 0, ""
+        self._known: defaultdict[str, list[list[Answer]]] = defaultdict(list)
+        self._asked: Counter[str] = Counter()
+        self._models: dict[str, str] = {}
+        if recorded is not None and recorded != file:
+            self._read(recorded, ("plain",))
+        if file is not None and file.exists():
+            self._read(file, ("server", "plain"))
+
+    def _read(self, path: Path, sides: Sequence[str]) -> None:
+        """Add the answers of these sides. A line that an interruption cut off is left out."""
+        for line in read_text(path).splitlines():
+            try:
+                held = json.loads(line)
+                if held["asked"][0] in sides:
+                    self._known[json.dumps(held["asked"])].append([Answer(**one) for one in held["answers"]])
+            except (IndexError, KeyError, TypeError, ValueError) as error:
+                if isinstance(error, ValueError) and START.startswith(line[: len(START)]):
+                    continue
+                raise InputError(f"{path} holds something other than answers of servers: name another file") from None
+
+    def ask(self, side: str, bodies: Sequence[Body], *, at_once: bool = False) -> list[Answer]:
+        """The answers of one side to requests that are sent at once, or one after another.
+
+        Raises:
+            NoAnswerError: there is no usable answer, or the model of a side has changed.
+        """
+        url = getattr(self.posts[side], "url", "") if side == "server" else ""
+        asked = [side, url, at_once, *bodies]
+        key = json.dumps(asked)
+        known, number = self._known[key], self._asked[key]
+        if self.changed:
+            raise NoAnswerError(self.changed)
+        if number == len(known):
+            if side not in self.posts:
+                raise NoAnswerError("the recorded answers lack a request: record them with the same options")
+            groups = [bodies] if at_once else [[body] for body in bodies]
+            known.append([Answer.of(parts) for group in groups for parts in self.posts[side](group)])
+            if self.file is not None:
+                line = json.dumps({"asked": asked, "answers": [asdict(answer) for answer in known[-1]]})
+                with reported(self.file), self.file.open("a", encoding="utf-8") as file:
+                    file.write(f"\n{line}")
+        self._asked[key] += 1
+        self.used += len(bodies)
+        self.progress(self.used)
+        for answer in known[number]:
+            if answer.model != self._models.setdefault(side, answer.model):
+                self.changed = f"the model of the {side} changed from {self._models[side]!r} to {answer.model!r}"
+                raise NoAnswerError(self.changed)
+        return known[number]

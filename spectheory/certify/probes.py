@@ -1,0 +1,122 @@
+"""The probes of a served model: requests in which one thing changes, so that a difference names its suspect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any
+
+from spectheory.certify.completions import Answer, Body
+
+TOKENS, DRAWN_TOKENS, AT_ONCE = 64, 12, 8
+"""Tokens of a greedy text and of a drawn one; requests at once."""
+SAMPLED = ({"temperature": 0.6}, {"temperature": 1.0, "top_p": 0.8})
+ONE_LEFT = {"temperature": 1.0, "top_p": 0.001}
+"""Sampling in which top-p leaves one token, so that the text is the greedy one."""
+SUSPECTS = {
+    "alone": "verification",
+    "log-probabilities": "those of the draft, or none, are reported",
+    "again": "state that a request leaves to later ones",
+    "prefixes": "the prefix cache",
+    "at once": "rows of requests that run at once",
+    "JSON mode": "the grammar",
+    "ends": "stop strings or token limits inside an accepted run",
+    "long": "long contexts",
+    "one token left": "acceptance of tokens that top-p removes",
+    "streamed": "streaming",
+    "drawn": "acceptance or sampling above temperature 0",
+    "drawn at once": "rows or random numbers that requests share",
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Requests that are sent one after another, or at once, and the indices of the answers that are compared.
+
+    The right answer is the plain server's. If requests that are sent alone fail and this scene has its `own` right
+    answer, it is the server's first one.
+    """
+
+    bodies: tuple[Body, ...]
+    compared: tuple[int, ...] = (0,)
+    at_once: bool = False
+    own: bool = False
+
+
+def prompts_of(count: int) -> list[str]:
+    """`count` texts of several kinds, some without their last words, so that cycles end at different places."""
+    texts = (files("spectheory") / "data" / "served_prompts.txt").read_text(encoding="utf-8").split("\n---\n")
+    return [texts[i % len(texts)].strip().rsplit(None, i // len(texts))[0] for i in range(count)]
+
+
+def greedy(prompt: str, tokens: int = TOKENS, **more: Any) -> Body:
+    """A request at temperature 0, with the log-probabilities of the most probable tokens."""
+    return {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "logprobs": 5, **more}
+
+
+def reference(body: Body) -> Body:
+    """The request to which the plain answer is the right one: not streamed, and greedy where one token is left."""
+    left_out = {"stream", "top_p"} if ONE_LEFT.items() <= body.items() else {"stream"}
+    kept = {name: value for name, value in body.items() if name not in left_out}
+    return kept | {"temperature": 0} if "top_p" in left_out else kept
+
+
+def scenes(prompts: Sequence[str], plain: Callable[[Body], Answer]) -> dict[str, Iterator[Scene]]:
+    """The scenes of each probe at temperature 0. Some depend on answers of the plain server."""
+    bodies = [greedy(prompt) for prompt in prompts]
+    some, common = bodies[:12], "\n".join(prompts)
+    json_mode = {"response_format": {"type": "json_object"}}
+    groups = [tuple(bodies[i : i + AT_ONCE]) for i in range(0, len(bodies), AT_ONCE)]
+    return {
+        "alone": (Scene((body,)) for body in bodies),
+        "again": (Scene((one, other | SAMPLED[1], one), (2,), own=True) for one, other in pairwise(bodies[:24])),
+        "prefixes": (_conversation(common[:800], body, plain) for body in some),
+        "at once": (Scene(group, tuple(range(len(group))), at_once=True) for group in groups),
+        "JSON mode": (Scene((greedy(f"{body['prompt']}\nAs JSON:", **json_mode),)) for body in some),
+        "ends": (scene for i, body in enumerate(some) for scene in _ends(i, body, plain)),
+        "long": (Scene((greedy(f"{common[:6000]}\n{body['prompt']}"),)) for body in some[:6]),
+        "one token left": (Scene((body | ONE_LEFT,)) for _ in range(4) for body in bodies),
+        "streamed": (Scene((body | {"stream": True},)) for body in some),
+    }
+
+
+def _conversation(common: str, body: Body, plain: Callable[[Body], Answer]) -> Scene:
+    """A question twice, and twice with its answer and another question: with and without hits of the prefix cache."""
+    first = greedy(f"{common}\n{body['prompt']}")
+    more = greedy(f"{first['prompt']}{plain(first).text}\n{body['prompt']}")
+    return Scene((first, first, more, more), (0, 1, 2, 3))
+
+
+def _ends(i: int, body: Body, plain: Callable[[Body], Answer]) -> Iterator[Scene]:
+    """A token limit, and stop strings at every fourth token."""
+    yield Scene((body | {"max_tokens": 2 + i},))
+    for stop in dict.fromkeys(token for token in plain(body).tokens[2 + i % 4 : 32 : 4] if token.strip()):
+        yield Scene((body | {"stop": [stop]},))
+
+
+def drawn(prompts: Sequence[str], plain: Callable[[Body], Answer]) -> list[Body]:
+    """Requests above temperature 0, after the first 0, 1, 2, ... tokens of a greedy text."""
+    starts = [prompt + "".join(plain(greedy(prompt)).tokens[:i]) for i, prompt in enumerate(prompts[:6])]
+    return [greedy(start, DRAWN_TOKENS) | sampling for start in starts for sampling in SAMPLED]
+
+
+def smaller(scene: Scene, i: int, token: int) -> Iterator[Scene]:
+    """Scenes that may show a fault of request `i` too: fewer requests, shorter prompts, no tokens after this one."""
+    n, bodies = len(scene.bodies), scene.bodies
+    if scene.at_once and n > 1:
+        kept = tuple(body for j, body in enumerate(bodies) if j != i)[n // 2 :]
+        yield replace(scene, bodies=(bodies[i], *kept), compared=(0,))
+    elif n > 1 and not scene.own:
+        yield replace(scene, bodies=bodies[1:] if i else bodies[:1], compared=(max(i - 1, 0),))
+    words = [body["prompt"].split(" ") for body in bodies]
+    if min(map(len, words)) > 3:
+        halves = zip(bodies, (" ".join(text[len(text) // 2 :]) for text in words), strict=True)
+        yield replace(scene, bodies=tuple(body | {"prompt": half} for body, half in halves), compared=(i,))
+    if token + 1 < bodies[i]["max_tokens"]:
+        cut = [
+            body | {"max_tokens": token + 1} if j == i or (scene.own and j == 0) else body
+            for j, body in enumerate(bodies)
+        ]
+        yield replace(scene, bodies=tuple(cut), compared=(i,))

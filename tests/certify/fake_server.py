@@ -1,0 +1,224 @@
+"""A server of completions with a tiny language model, with speculation and without it, and with planted faults."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+from bisect import bisect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+WORDS, BLOCK, CHAIN = 20, 16, 4
+TEXTS = [*(f" w{i}" for i in range(WORDS)), '{"n":[', "7", ",", "]}", ""]
+OPEN, SEVEN, COMMA, CLOSE, END = range(WORDS, WORDS + 5)
+GRAMMAR = {0: [OPEN], OPEN: [SEVEN], SEVEN: [COMMA, CLOSE], COMMA: [SEVEN], CLOSE: [END]}
+NUMBERS = {text: i for i, text in enumerate(TEXTS)}
+FAULTS = {
+    "state kept after a request": "again", "cache keyed without the drafted tokens": "prefixes",
+    "grammar advanced by rejected tokens": "JSON mode", "temperature dropped on drafts": "drawn",
+    "shared random stream": "drawn at once", "coin of 0": "one token left", "positions off by one": "alone",
+    "stop string missed": "ends", "rows of another request": "at once", "bonus from the draft": "alone",
+    "top-p on one side": "one token left", "log-probabilities of drafts": "log-probabilities", "only at 8": "at once",
+}  # fmt: skip
+"""For each fault, the probe that must find it."""
+STALE, PLAIN = "stale draft weights", None
+tables = np.random.default_rng(7)
+BASE = tables.normal(0, 2.0, (WORDS + 5, WORDS + 5, WORDS))
+MEMORY, PLACE = tables.normal(0, 1.0, (8, WORDS)), tables.normal(0, 0.7, (4, WORDS))
+DRAFT, WRONG = tables.normal(0, 1.0, BASE.shape), tables.normal(0, 4.0, BASE.shape)
+ROUNDING = tables.normal(0, 0.01, 100_000).tolist()
+Row = tuple[int, int, int, int, int]
+"""The last two tokens, the memory of the blocks before, the place, the last token of the grammar or -1."""
+
+
+@cache
+def logits(row: Row, of: str) -> np.ndarray:
+    one, two, memory, place, state = row
+    found = np.full(len(TEXTS), -1e9)
+    if state >= 0:
+        found[GRAMMAR[state]] = [0.0, 1.0 if place > 1 and of == "target" else -1.0][: len(GRAMMAR[state])]
+    else:
+        parts = {"target": MEMORY[memory] + PLACE[place], "draft": DRAFT[one, two], STALE: WRONG[one, two]}
+        found[:WORDS], found[END] = BASE[one, two] + parts[of], -3.0
+    return found
+
+
+@cache
+def law(row: Row, of: str, temperature: float, top_p: float) -> list[float]:
+    weights = np.exp((logits(row, of) - logits(row, of).max()) / temperature)
+    order = np.argsort(-weights)
+    weights[order[1 + np.searchsorted(np.cumsum(weights[order]) / weights.sum(), top_p) :]] = 0
+    return (weights / weights.sum()).tolist()
+
+
+@cache
+def logs_of(row: Row, of: str) -> list[float]:
+    return (logits(row, of) - np.logaddexp.reduce(logits(row, of))).clip(-99).tolist()
+
+
+@cache
+def tokens_of(text: str) -> list[int]:
+    return [NUMBERS.get(one, crc32(one.encode()) % WORDS) for one in re.findall(r"\s*\S+", text)]
+
+
+class Model:
+    """`fault` is a planted one, "" for a right server with speculation, PLAIN for one without it."""
+
+    def __init__(self, fault: str | None, seed: int) -> None:
+        self.fault, self.rng, self.left, self.cache = fault, random.Random(seed), 0, dict[tuple[int, ...], int]()
+
+    def __call__(self, bodies: Sequence[dict[str, Any]]) -> list[list[Any]]:
+        seed = self.rng.random()
+        return [[Run(self, bodies, i, seed).answer()] for i in range(len(bodies))]
+
+
+class Run:
+    """Request `i` of those that run at once."""
+
+    def __init__(self, model: Model, bodies: Sequence[dict[str, Any]], i: int, seed: float) -> None:
+        self.model, self.fault, self.body = model, model.fault, bodies[i]
+        self.rng = random.Random(seed) if self.fault == "shared random stream" else model.rng
+        self.temperature, self.top_p = self.body["temperature"], self.body.get("top_p", 1.0)
+        self.grammar, self.of = -1, STALE if self.fault == STALE else "draft"
+        self.memory, self.tokens, self.rows = 0, [0, 0], list[tuple[int, dict[str, float]]]()
+        for token in tokens_of(self.body["prompt"]):
+            self.append(token, token)
+        self.grammar = 0 if "response_format" in self.body else -1
+        self.off = int(self.fault == "only at 8" and len(bodies) >= 8)
+        if self.fault == "state kept after a request":
+            self.memory = (self.memory + model.left) % 8
+        if self.fault == "rows of another request" and len(bodies) > 1:
+            self.memory = crc32(bodies[i - 1]["prompt"].encode()) % 8
+
+    def append(self, token: int, drafted: int) -> None:
+        """Add a token. `drafted` was in its place in the cache."""
+        self.tokens.append(token)
+        if self.grammar >= 0:
+            self.grammar = drafted if self.fault == "grammar advanced by rejected tokens" else token
+        if len(self.tokens) % BLOCK == 0:
+            block, before, key = self.tokens[-BLOCK:], self.memory, tuple(self.tokens)
+            self.memory = crc32(bytes(block), before) % 8
+            if self.fault == "cache keyed without the drafted tokens":
+                kept = self.model.cache.setdefault(key, crc32(bytes([*block[:-1], drafted]), before) % 8)
+                self.memory = kept if drafted == token else self.memory
+
+    def row(self, drafts: Sequence[int] = ()) -> Row:
+        one, two = [*self.tokens[-2:], *drafts][-2:]
+        state = drafts[-1] if drafts and self.grammar >= 0 else self.grammar
+        return one, two, self.memory, (len(self.tokens) + len(drafts) + self.off) % 4, state
+
+    def drafts(self) -> list[int]:
+        """The drafted chain of a cycle; the first token comes from the forward of the prompt."""
+        found: list[int] = []
+        hot = 1.0 if self.fault == "temperature dropped on drafts" else self.temperature
+        while self.fault is not PLAIN and self.rows and len(found) < CHAIN and not {END, CLOSE} & set(found):
+            row = self.row(found)
+            drawn = self.pick(law(row, self.of, hot, self.top_p)) if self.temperature else 0
+            found.append(drawn if self.temperature else max(range(len(TEXTS)), key=logs_of(row, self.of).__getitem__))
+        return found
+
+    def cycle(self) -> Iterator[int]:
+        """The tokens of a cycle."""
+        drafts, accepted = self.drafts(), True
+        for drafted in [*drafts, -1]:
+            row, bonus = self.row(), drafted < 0 and bool(drafts) and self.fault == "bonus from the draft"
+            logs = logs_of(row, "target")
+            if self.temperature:
+                token = self.verified(row, drafted, bonus)
+            else:
+                start = int(self.rng.random() * 90_000)
+                logs = [a + b for a, b in zip(logs, ROUNDING[start : start + len(TEXTS)], strict=True)]
+                token = max(range(len(TEXTS)), key=(logs_of(row, self.of) if bonus else logs).__getitem__)
+            accepted = token == drafted
+            hidden = accepted and self.fault == "log-probabilities of drafts"
+            self.report(token, logs_of(row, self.of) if hidden else logs)
+            self.append(token, token if drafted < 0 else drafted)
+            yield token
+            if not accepted:
+                self.model.left = drafted % 8
+                break
+        self.off += drafts != [] and drafted < 0 and self.fault == "positions off by one"
+
+    def verified(self, row: Row, drafted: int, bonus: bool) -> int:
+        """The token after a row: the drafted one, one from the residual, or one after all drafts."""
+        cut = 1.0 if self.fault == "top-p on one side" and drafted >= 0 else self.top_p
+        p, q = law(row, "target", self.temperature, cut), law(row, self.of, self.temperature, self.top_p)
+        if drafted < 0:
+            return self.pick(q if bonus else p)
+        coin = int(self.rng.random() * 256) / 256 if self.fault == "coin of 0" else self.rng.random()
+        if coin * q[drafted] <= p[drafted]:
+            return drafted
+        rest = [max(a - b, 0.0) for a, b in zip(p, q, strict=True)]
+        return self.pick(rest if sum(rest) > 1e-12 else p)
+
+    def pick(self, weights: Sequence[float]) -> int:
+        sums = list(accumulate(weights))
+        return min(bisect(sums, self.rng.random() * sums[-1]), END)
+
+    def report(self, token: int, logs: list[float]) -> None:
+        top = () if self.temperature else sorted(range(len(logs)), key=logs.__getitem__)[-5:]
+        self.rows.append((token, {TEXTS[i]: logs[i] for i in (*top, token)}))
+
+    def answer(self) -> dict[str, Any]:
+        text, finish, stops = "", "", self.body.get("stop", [])
+        while not finish:
+            for token in self.cycle():
+                text += TEXTS[token]
+                missed = self.fault == "stop string missed" and self.rng.random() < 0.5
+                stopped = any(stop in text[-9:] for stop in stops) and not missed
+                finish = (
+                    "stop" if stopped or token == END else "length" if len(self.rows) == self.body["max_tokens"] else ""
+                )
+                if finish:
+                    break
+        text = text[: min([text.find(stop) for stop in stops if finish == "stop" and stop in text], default=len(text))]
+        rows = [(TEXTS[token], top) for token, top in self.rows if token != END]
+        logs: dict[str, Any] = {"tokens": [one for one, _ in rows], "token_logprobs": [top[one] for one, top in rows]}
+        logs["top_logprobs"] = [top for _, top in rows]
+        return {"model": "tiny", "choices": [{"text": text, "finish_reason": finish, "logprobs": logs}]}
+
+
+@contextmanager
+def serving(
+    post: Callable[[Sequence[Any]], list[list[Any]]],
+    spoil: Callable[[int, Any], Any] = lambda number, value: value,
+    port: int = 0,
+) -> Iterator[str]:
+    """The URL of a server that answers by `post`. `spoil` changes the JSON value of an answer, or makes it a status."""
+    asked = iter(range(10**9))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.reply({"data": [{"id": "tiny"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.reply(spoil(next(asked), post([body])[0][0]), streamed=body.get("stream", False))
+
+        def reply(self, value: Any, streamed: bool = False) -> None:
+            status, value = (value, "no") if isinstance(value, int) else (200, value)
+            text = json.dumps(value)
+            self.send_response(status)
+            self.send_header("Retry-After", "0")
+            self.end_headers()
+            self.wfile.write((f"data: {text}\n\ndata: [DONE]\n\n" if streamed else text).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
