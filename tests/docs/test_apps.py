@@ -166,11 +166,3 @@ def test_an_exported_page_brings_the_packages_and_runs_without_numba(tmp_path: P
     assert not Path(first).is_relative_to(ROOT)
     assert not Path(second).is_relative_to(ROOT)
     assert float(tau) == round(float(opened("yields")[1]["lines"]["best tree"][24]), 9)
-
-
-def test_an_exported_page_says_that_it_needs_the_network() -> None:
-    page = EXPORT["noted"](EXPORT["page_of"](APPS["yields"], b"packed"))
-    assert "This page needs the network when it is opened" in page.partition("<body>")[2]
-    assert 'dependencies = [\\"marimo\\", \\"altair\\", \\"numpy\\"' in page
-    assert "cGFja2Vk" in page  # base64 of the packages
-    assert all(f'<a href="{name}.html">' in EXPORT["index"](APPS) for name in APPS)

@@ -11,7 +11,6 @@ import pytest
 
 import spectheory as st
 from spectheory.cli.main import shortened
-from spectheory.core.checks import is_digits
 from tests.command_line import Run, refused
 from tests.faults.killing import POSIX
 
@@ -94,8 +93,3 @@ def test_a_message_is_as_long_as_can_be_read(files: Run) -> None:
     result = files("replay", "plan.json", "--chains", "9" * 6000)
     refused(result, "")
     assert len(result.stderr) < 3010
-
-
-def test_numbers_in_names_are_digits_that_can_be_read() -> None:
-    assert is_digits("007")
-    assert not any(map(is_digits, ["²", "٣", "9" * 6000, "", "-1", "1.5"]))

@@ -204,15 +204,6 @@ def test_the_comparison_sums_tokens_and_seconds_by_prompt(labels: Labels) -> Non
         assert found.throughput(name) == pytest.approx(np.mean(sums) / time, rel=1e-6)
 
 
-def test_a_comparison_refuses_prompts_of_the_training_and_foreign_labels(labels: Labels) -> None:
-    trained = train_selector(labels, LATENCY, steps=2)
-    refuses("nothing was trained or chosen", compare_selectors, [trained], labels, other_prompts(labels))
-    refuses("nothing was trained or chosen", compare_selectors, [selector()], labels, labels)
-    refuses("for text of", comparison, replace(labels, sampling=Sampling(0.3)))
-    refuses("actions and the verifier of the selector", comparison, replace(labels, space=ActionSpace()))
-    refuses("pair of weights", comparison, replace(labels, weights="0"))
-
-
 @pytest.mark.parametrize("runs", [100, pytest.param(3000, marks=pytest.mark.deep)])
 def test_a_selected_tree_keeps_the_targets_distribution(runs: int) -> None:
     """Texts of 3 tokens are closer to the target's than 8 / runs^0.5 in total variation: level 1e-3 by betting."""

@@ -213,14 +213,6 @@ def test_training_lowers_the_loss_and_writes_a_head_that_drafts_the_frequent_tok
     assert made.token_ids.tolist() == frequent_tokens(texts, tiny.target.config.vocab_size, 200).tolist()
 
 
-def test_losses_that_do_not_suit_the_draft_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
-    refuses("must be a head, .* is a draft model", train_head, tiny, texts, tmp_path / "a", HeadRecipe(Talf(), rows=3))
-    new = config(tiny, "eagle3")
-    refuses("start must be given for the loss gto", train_head, tiny, texts, tmp_path, HeadRecipe(Gto(), rows=3), new)
-    refuses("rows must be", Batching, texts, 7, 0)
-    refuses("a trace of other models", texts.require_target, tiny.draft)
-
-
 @pytest.fixture
 def corpus_file(tmp_path: Path) -> Path:
     file = tmp_path / "corpus.jsonl"
