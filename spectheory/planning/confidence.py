@@ -26,12 +26,12 @@ class BatchClass:
         """The errors of 80% of the speedups, with the sources behind them; empty if they are unknown."""
         if (found := self.errors.assumed) is None:
             return ""
-        few, alone = found.sources < ENOUGH, self.errors.speedup is not None
-        name = f"{self.errors.name}{f' and {EVERY}' * few}" if alone else EVERY
+        own = self.errors.speedup is not None
         batches = span(found.batches[0], found.batches[-1])
-        where = f"{name}: {found.sources} source{'s' * (found.sources > 1)} at batch {batches}"
-        elsewhere = f", none in {engine}" * (alone and engine not in self.errors.engines)
-        return f"{math.expm1(found.most):.0%} ({where}{elsewhere})"
+        where = f"{self.errors.name if own else EVERY}: {found.sources} source{'s' * (found.sources > 1)}"
+        few = f", and {EVERY}, because these are few" * (own and found.sources < ENOUGH)
+        elsewhere = f", none in {engine}" * (own and engine not in self.errors.engines)
+        return f"{math.expm1(found.most):.0%} ({where} at batch {batches}{elsewhere}{few})"
 
 
 @dataclass(frozen=True)
