@@ -73,7 +73,7 @@ def test_a_residual_above_15_percent_is_a_warning_with_the_run(run: Run) -> None
     ("options", "message"),
     [
         ((), "nothing was measured: give --plain BATCH:TOKENS_PER_SECOND"),
-        (("--plain", "1:142", "--quant", ""), "quant must not be empty: give a value, or leave it out"),
+        (("--plain", "1:142", "--draft", ""), "draft must not be empty: give a value, or leave it out"),
         (("--plain", "64"), "--plain must be BATCH:TOKENS_PER_SECOND, like 64:6000; got '64'"),
         (("--plain", "1:nan"), "--plain 1:nan: tokens_per_second must be a number"),
         (("--speculative", "1:250", "--drafted", 5), "--speculative must be BATCH:TOKENS_PER_SECOND:TAU, like 1:242:3"),

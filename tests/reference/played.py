@@ -155,7 +155,7 @@ def _placed(index: Any) -> Any:
     """Turn the lists of an index into tensors on the device of the indexed tensor."""
     if isinstance(index, tuple):
         return tuple(map(_placed, index))
-    return torch.tensor(index, device=GPU) if isinstance(index, list) else index
+    return torch.tensor(index, dtype=None if index else torch.long, device=GPU) if isinstance(index, list) else index
 
 
 def _leaves(values: Iterable[Any]) -> list[Any]:
