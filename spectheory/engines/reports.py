@@ -141,6 +141,8 @@ def text_of(report: str | Path) -> str:
     text = report.read_text(encoding="utf-8-sig", errors="replace") if isinstance(report, Path) else report
     if not text.strip():
         raise InputError("the report is empty: give the text that the engine reported")
+    if found := re.search(r"\d{40,}", text):
+        raise InputError(f"the report has a number of {len(found[0]):,} digits: give the text that the engine reported")
     return text
 
 

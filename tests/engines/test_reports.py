@@ -51,6 +51,7 @@ def test_every_report_is_read(kind: str) -> None:
         assert acceptance(found).table[: len(rates), 0].tolist() == pytest.approx(rates)
     assert sorted(report_names()) == sorted(REPORTS)
     refuses("the report is empty: give the text that the engine reported", read, " \n", kind)
+    refuses("the report has a number of 400 digits", read, "9" * 400, kind)
 
 
 def test_vllm_counters() -> None:
