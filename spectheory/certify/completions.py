@@ -57,7 +57,7 @@ class Answer:
             rows = rows if sum(len(row[0]) for row in rows) >= len(text) else []  # some streamed parts may lack them
             return cls(text, ends[-1], model, *zip(*rows, strict=True))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            raise NoAnswerError(f"an answer is no completion: {json.dumps(parts)[:200]}") from None
+            raise NoAnswerError(f"an answer is not a completion: {json.dumps(parts)[:200]}") from None
 
 
 def _rows(logs: Any) -> list[tuple[str, float, dict[str, float]]]:

@@ -131,7 +131,7 @@ def test_an_interrupted_run_continues_where_it_was(run: Run) -> None:
         ("answered with status 500", lambda value: 500),
         ("answered with status 302", lambda value: 302),  # a redirection to another host is not followed
         ("is rate-limited, status 429", lambda value: 429),
-        ("an answer is no completion", lambda value: {"error": "busy"}),
+        ("an answer is not a completion", lambda value: {"error": "busy"}),
         ("the model of the server changed from 'tiny' to 'other'", lambda value: value | {"model": "other"}),
     ],
 )
