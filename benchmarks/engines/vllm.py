@@ -8,10 +8,12 @@ and throughput by `spectheory.Deployment` with the shipped costs. The same comma
 
 from __future__ import annotations
 
+import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,8 +34,8 @@ FEWEST = 8
 COUNTERS = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_accepted_tokens_per_pos")
 
 
-def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: int) -> dict[str, Any]:
-    """Throughput after the first token, and the counters of acceptance, at each batch size, in a process of its own."""
+def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: int, turn: Connection) -> None:
+    """Start an engine, wait for the turn, and send throughput after the first token and counters by batch size."""
     vllm: Any = import_module("vllm")
     method, _, length = run.partition(":")
     config: dict[str, Any] = {"method": method, "num_speculative_tokens": int(length)}
@@ -43,7 +45,8 @@ def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: in
         dtype="bfloat16",
         max_model_len=1024,
         max_num_seqs=max(BATCHES),
-        gpu_memory_utilization=0.5,
+        gpu_memory_utilization=0.05,
+        kv_cache_memory_bytes=2**32,
         enable_prefix_caching=False,
         disable_log_stats=False,
         **({} if run == PLAIN else {"speculative_config": config}),
@@ -58,6 +61,8 @@ def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: in
         found = {metric.name.removeprefix("vllm:spec_decode_"): metric for metric in engine.get_metrics()}
         return {name: getattr(found[name], "values", None) or found[name].value for name in COUNTERS if name in found}
 
+    turn.send("ready")
+    turn.recv()
     rows: dict[str, Any] = {"version": vllm.__version__}
     for batch in BATCHES:
         groups = [texts[i : i + batch] for i in range(0, FEWEST if batch == 1 else len(texts), batch)]
@@ -67,7 +72,7 @@ def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: in
         taken = sum(seconds(group, new_tokens) - seconds(group, 1) for group in groups)
         emitted = (new_tokens - 1) * sum(map(len, groups))
         rows[str(batch)] = {"tokens_per_second": emitted / taken, "before": before, "after": counted()}
-    return rows
+    turn.send(rows)
 
 
 def predicted(gpu: str, names: str, trace: Path, context: int) -> dict[str, Any]:
@@ -94,22 +99,44 @@ def main(
     skip: int = 48,
     count: int = 64,
     new_tokens: int = 128,
-    minutes: Annotated[float, typer.Option(help="Minutes after which no run begins.")] = 8,
+    wait: Annotated[Path | None, typer.Option(help="Measure once this file exists; engines start before.")] = None,
 ) -> None:
-    """Predict and measure vLLM with chains of 1, 3 and 5 tokens at 1, 8 and 32 sequences."""
-    ends, texts = time.perf_counter() + 60 * minutes, list(map(str, load_prompts(prompts, count, skip)))
+    """Predict and measure vLLM with chains of 1, 3 and 5 tokens at 1, 8 and 32 sequences.
+
+    All engines start at once, which takes minutes, and measure one after the other.
+    """
+    texts = list(map(str, load_prompts(prompts, count, skip)))
     found, save = begun(out / "vllm.json", texts, target, draft, new_tokens=new_tokens, gpu=gpu)
+    spawn, engines = get_context("spawn"), {}
+    for run in RUNS:
+        if run not in found["measured"]:
+            engines[run], theirs = spawn.Pipe()
+            spawn.Process(target=measured, args=(run, str(target), str(draft), texts, new_tokens, theirs)).start()
+            theirs.close()
+    for run, engine in engines.items():
+        print(run, received(engine), file=sys.stderr, flush=True)
+    while wait and not wait.exists():
+        time.sleep(1)
     if "predicted" not in found:
         found["predicted"] = predicted(gpu, names, trace, 256)
         save()
-    for run in RUNS:
-        if run not in found["measured"] and time.perf_counter() < ends:
-            with ProcessPoolExecutor(1, get_context("spawn")) as child:
-                given = str(target), str(draft), texts, new_tokens
-                found["measured"][run] = child.submit(measured, run, *given).result()
+    for run, engine in engines.items():
+        with suppress(OSError):
+            engine.send("go")
+        if rows := received(engine):
+            found["measured"][run] = rows
             save()
+    for run in RUNS:
         if run in found["measured"]:
             show(found, run)
+
+
+def received(engine: Connection) -> Any:
+    """What an engine sends, None if it ended; the same command tries it again."""
+    try:
+        return engine.recv()
+    except EOFError:
+        return None
 
 
 def show(found: dict[str, Any], run: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -47,16 +46,14 @@ def test_runs_are_predicted_measured_in_processes_of_their_own_and_not_again(
     prompts.write_text('{"text": "a"}\n' * 40)
     run = dict.fromkeys(("target", "draft", "trace"), tmp_path) | {"prompts": prompts, "out": tmp_path / "out"}
     options = {"gpu": "h200_sxm", "names": vllm.NAMES, "skip": 0, "count": 40, "new_tokens": 16}
-    vllm.main(**run, **options, minutes=0)
-    assert json.loads((tmp_path / "out" / "vllm.json").read_text())["measured"] == {}
-    vllm.main(**run, **options, minutes=9)
+    vllm.main(**run, **options)
     said = capsys.readouterr().out
     assert "none:0, batch 8: tau 1.000" in said
     assert "draft_model:3, batch 32: tau 3.000" in said
     assert "ngram:5, batch 1: tau 5.000" in said
     assert said.count("predicted") == 6
     (tmp_path / "vllm.py").unlink()
-    vllm.main(**run, **options, minutes=9)
+    vllm.main(**run, **options)
     assert capsys.readouterr().out == said
     refuses(
         r"the record was begun with other new_tokens \(16, here 9\)", vllm.main, **run, **options | {"new_tokens": 9}
