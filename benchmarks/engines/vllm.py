@@ -8,7 +8,9 @@ and throughput by `spectheory.Deployment` with the shipped costs. The same comma
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from importlib import import_module
@@ -36,6 +38,7 @@ COUNTERS = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_accept
 
 def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: int, turn: Connection) -> None:
     """Start an engine, wait for the turn, and send throughput after the first token and counters by batch size."""
+    os.environ["VLLM_CACHE_ROOT"] = str(Path(tempfile.gettempdir(), f"vllm-{run}"))  # what engines compile at once
     vllm: Any = import_module("vllm")
     method, _, length = run.partition(":")
     config: dict[str, Any] = {"method": method, "num_speculative_tokens": int(length)}
