@@ -23,13 +23,20 @@ import typer
 
 import spectheory as st
 from benchmarks.engines import Given, begun
+from reference.drafters.lookup import TextIndex
 from reference.prompts import load_prompts
-from reference.tracing import replays
+from reference.tracing import read_trace, replays
+from spectheory.hardware.runs import Run
 from spectheory.verify import Greedy
 
 PLAIN, LENGTHS, BATCHES = "none:0", (1, 3, 5), (1, 8, 32)
 RUNS = (PLAIN, *(f"{method}:{length}" for length in LENGTHS for method in ("draft_model", "ngram")))
 """What is measured, in order of worth: the method of vLLM and the number of drafted tokens."""
+CALIBRATED = (PLAIN, "draft_model:3")
+CONTEXT = 256
+"""Tokens of each text for which times are computed."""
+GRAMS = (4, 3, 2)
+"""Lengths of the n-grams that are looked up."""
 NAMES = "qwen2.5-1.5b,qwen2.5-0.5b"
 FEWEST = 8
 """Number of prompts at batch 1; larger batches decode all."""
@@ -38,11 +45,14 @@ COUNTERS = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_accept
 
 def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: int, turn: Connection) -> None:
     """Start an engine, wait for the turn, and send throughput after the first token and counters by batch size."""
-    os.environ["VLLM_CACHE_ROOT"] = str(Path(tempfile.gettempdir(), f"vllm-{run}"))  # what engines compile at once
+    compiled = str(Path(tempfile.gettempdir(), f"vllm-{run}"))  # engines that start at once share no folder
+    os.environ |= {"VLLM_CACHE_ROOT": compiled, "VLLM_USE_FLASHINFER_SAMPLER": "0"}
     vllm: Any = import_module("vllm")
     method, _, length = run.partition(":")
     config: dict[str, Any] = {"method": method, "num_speculative_tokens": int(length)}
-    config |= {"model": draft} if method == "draft_model" else {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
+    config |= (
+        {"model": draft} if method == "draft_model" else {"prompt_lookup_max": GRAMS[0], "prompt_lookup_min": GRAMS[-1]}
+    )
     engine = vllm.LLM(
         model=target,
         dtype="bfloat16",
@@ -74,21 +84,68 @@ def measured(run: str, target: str, draft: str, texts: list[str], new_tokens: in
         before = counted()
         taken = sum(seconds(group, new_tokens) - seconds(group, 1) for group in groups)
         emitted = (new_tokens - 1) * sum(map(len, groups))
-        rows[str(batch)] = {"tokens_per_second": emitted / taken, "before": before, "after": counted()}
+        rate = {"emitted": emitted, "tokens_per_second": emitted / taken}
+        rows[str(batch)] = rate | {"before": before, "after": counted()}
     turn.send(rows)
 
 
-def predicted(gpu: str, names: str, trace: Path, context: int) -> dict[str, Any]:
+def lookup_tau(trace: Path, length: int) -> float:
+    """Tau of chains that are looked up in a text and its prompt, on the texts of a trace."""
+    cycles = emitted = 0
+    for row in read_trace(trace):
+        index, text, place = TextIndex(GRAMS), row["text"], 1
+        index.extend([*row["prompt"], text[0]])
+        while place < len(text):
+            right = [a == b for a, b in zip(index.match(length).tokens, text[place:], strict=False)]
+            end = min(place + [*right, False].index(False) + 1, len(text))
+            index.extend(text[place:end])
+            cycles, emitted, place = cycles + 1, emitted + end - place, end
+    return emitted / cycles
+
+
+def predicted(gpu: str, names: str, trace: Path) -> dict[str, Any]:
     """Tau of each length, and by batch size the throughput of plain decoding (0) and of each length."""
     target, draft = names.split(",")
     known, taus = replays(trace), {0: 1.0}
     taus |= {length: known.replay(st.Tree.chain(length), Greedy()).tau for length in LENGTHS}
     speeds = {}
     for batch in BATCHES:
-        times = st.Deployment(gpu, target, draft, engine="vllm", context=context).latency(batch)
-        rates = {n: times.speedup(st.Tree.chain(n), tau, context) / times.plain(context) for n, tau in taus.items()}
+        times = st.Deployment(gpu, target, draft, engine="vllm", context=CONTEXT).latency(batch)
+        rates = {n: times.speedup(st.Tree.chain(n), tau, CONTEXT) / times.plain(CONTEXT) for n, tau in taus.items()}
         speeds[str(batch)] = {str(n): batch * rate for n, rate in rates.items()}
-    return {"tau": {str(n): tau for n, tau in taus.items()}, "tokens_per_second": speeds}
+    lookup = {str(n): lookup_tau(trace, n) for n in LENGTHS}
+    return {"tau": {str(n): tau for n, tau in taus.items()}, "tokens_per_second": speeds, "lookup_tau": lookup}
+
+
+def calibrated(found: dict[str, Any], names: str) -> dict[str, dict[str, float]]:
+    """Throughput by batch size and length, from predicted tau and costs that follow the plain runs and one length."""
+    place = {"gpu": found["provenance"]["settings"]["gpu"], "engine": "vllm"}
+    place |= dict(zip(("target", "draft"), names.split(","), strict=True))
+    runs = []
+    for run in CALIBRATED:
+        length = int(run.partition(":")[2])
+        for batch in BATCHES:
+            row = found["measured"][run][str(batch)]
+            shape: dict[str, Any] = {
+                "kind": "speculative",
+                "tokens": length + 1,
+                "depth": length,
+                "tau": tau_of(run, row),
+            }
+            rate = row["tokens_per_second"]
+            runs.append(Run.from_throughput(rate, context=CONTEXT, batch=batch, **(shape if length else {})))
+    costs, speeds = st.calibrate(runs, **place), {}
+    for batch in BATCHES:
+        times = costs.latency(batch, CONTEXT)
+        rates = {n: times.speedup(st.Tree.chain(int(n)), tau, CONTEXT) for n, tau in found["predicted"]["tau"].items()}
+        speeds[str(batch)] = {n: batch * rate / times.plain(CONTEXT) for n, rate in rates.items()}
+    return speeds
+
+
+def tau_of(run: str, row: dict[str, Any]) -> float:
+    """Tokens a step; of n-grams, which do not draft in every step, counted by the tokens that were emitted."""
+    drafts, accepted = (row["after"].get(name, 0) - row["before"].get(name, 0) for name in COUNTERS[::2])
+    return 1 + accepted / max(row["emitted"] - accepted if run.startswith("ngram") else drafts, 1)
 
 
 def main(
@@ -121,7 +178,7 @@ def main(
     while wait and not wait.exists():
         time.sleep(1)
     if "predicted" not in found:
-        found["predicted"] = predicted(gpu, names, trace, 256)
+        found["predicted"] = predicted(gpu, names, trace)
         save()
     for run, engine in engines.items():
         with suppress(OSError):
@@ -129,9 +186,10 @@ def main(
         if rows := received(engine):
             found["measured"][run] = rows
             save()
+    speeds = calibrated(found, names) if found["measured"].keys() >= {*CALIBRATED} else {}
     for run in RUNS:
         if run in found["measured"]:
-            show(found, run)
+            show(found, run, speeds)
 
 
 def received(engine: Connection) -> Any:
@@ -142,16 +200,18 @@ def received(engine: Connection) -> Any:
         return None
 
 
-def show(found: dict[str, Any], run: str) -> None:
-    """Print a run: throughput and tau, measured, and predicted for the draft model."""
+def show(found: dict[str, Any], run: str, speeds: dict[str, dict[str, float]]) -> None:
+    """Print a run: throughput and tau, measured and predicted, and calibrated `speeds` of the draft model."""
     method, _, length = run.partition(":")
     for batch in map(str, BATCHES):
         row, guess = found["measured"][run][batch], found["predicted"]
-        drafts, accepted = (row["after"].get(name, 0) - row["before"].get(name, 0) for name in COUNTERS[::2])
-        tau = 1 + accepted / drafts if drafts else 1.0
-        known = method != "ngram"
-        said = f", predicted {guess['tau'][length]:.3f} and {guess['tokens_per_second'][batch][length]:.0f}" * known
-        print(f"{run}, batch {batch}: tau {tau:.3f}, {row['tokens_per_second']:.0f} tokens a second{said}", flush=True)
+        taus = guess["lookup_tau"] if method == "ngram" else guess["tau"]
+        said = f"tau {tau_of(run, row):.3f}, predicted {taus[length]:.3f}; "
+        said += f"{row['tokens_per_second']:.0f} tokens a second"
+        if method != "ngram":
+            said += f", predicted {guess['tokens_per_second'][batch][length]:.0f}"
+            said += f", calibrated {speeds[batch][length]:.0f}" if speeds else ""
+        print(f"{run}, batch {batch}: {said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ def test_runs_are_predicted_measured_in_processes_of_their_own_and_not_again(
     (tmp_path / "vllm.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(vllm, "replays", lambda folder: Replays([GreedyText(np.array([0, 0, 1] * 20))] * 2))
+    monkeypatch.setattr(vllm, "read_trace", lambda folder: [{"prompt": [0], "text": [0, 0, 1] * 20}])
     monkeypatch.setattr(vllm, "RUNS", (vllm.PLAIN, "draft_model:3", "ngram:5"))
     monkeypatch.setattr(vllm, "get_context", lambda way: get_context("fork"))  # starts at once
     prompts = tmp_path / "prompts.jsonl"
@@ -48,10 +49,10 @@ def test_runs_are_predicted_measured_in_processes_of_their_own_and_not_again(
     options = {"gpu": "h200_sxm", "names": vllm.NAMES, "skip": 0, "count": 40, "new_tokens": 16}
     vllm.main(**run, **options)
     said = capsys.readouterr().out
-    assert "none:0, batch 8: tau 1.000" in said
+    assert "none:0, batch 8: tau 1.000, predicted 1.000" in said
     assert "draft_model:3, batch 32: tau 3.000" in said
-    assert "ngram:5, batch 1: tau 5.000" in said
-    assert said.count("predicted") == 6
+    assert "ngram:5, batch 1: tau 5.000, predicted 4.214" in said
+    assert said.count("predicted") == 15
     (tmp_path / "vllm.py").unlink()
     vllm.main(**run, **options)
     assert capsys.readouterr().out == said
