@@ -119,9 +119,8 @@ def predicted(gpu: str, names: str, trace: Path) -> dict[str, Any]:
 
 def calibrated(found: dict[str, Any], names: str) -> dict[str, dict[str, float]]:
     """Throughput by batch size and length, from predicted tau and costs that follow the plain runs and one length."""
-    place = {"gpu": found["provenance"]["settings"]["gpu"], "engine": "vllm"}
-    place |= dict(zip(("target", "draft"), names.split(","), strict=True))
-    runs = []
+    gpu, (target, draft) = found["provenance"]["settings"]["gpu"], names.split(",")
+    runs, speeds = [], {}
     for run in CALIBRATED:
         length = int(run.partition(":")[2])
         for batch in BATCHES:
@@ -134,7 +133,7 @@ def calibrated(found: dict[str, Any], names: str) -> dict[str, dict[str, float]]
             }
             rate = row["tokens_per_second"]
             runs.append(Run.from_throughput(rate, context=CONTEXT, batch=batch, **(shape if length else {})))
-    costs, speeds = st.calibrate(runs, **place), {}
+    costs = st.calibrate(runs, gpu=gpu, target=target, draft=draft, engine="vllm")
     for batch in BATCHES:
         times = costs.latency(batch, CONTEXT)
         rates = {n: times.speedup(st.Tree.chain(int(n)), tau, CONTEXT) for n, tau in found["predicted"]["tau"].items()}
