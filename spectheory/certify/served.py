@@ -6,20 +6,23 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from operator import eq
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spectheory.certify.betting import Seen, TwoSamples
 from spectheory.certify.certificate import Verdict, power_of_ten
-from spectheory.certify.completions import Answer, Answers, Body, NoAnswerError
-from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Scene, drawn, reference, scenes, smaller
+from spectheory.certify.completions import Answer, Answers, Body, Client, NoAnswerError
+from spectheory.certify.margins import difference
+from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Scene, drawn, prompts_of, reference, scenes, smaller
 from spectheory.core.errors import InputError
+from spectheory.core.files import owned
 
 MOST = 3000
 """Maximum number of requests."""
@@ -27,9 +30,12 @@ ROUNDING = (1 / 16, 1 / 4)
 """The least rounding of log-probabilities that is allowed for, and the most that is called rounding."""
 TIE = 4
 """A margin is clear if it is above this times the rounding."""
-FAULTS, TRIES, GROUPS, LEAST_PAIRS = 3, 12, 24, 100
+FAULTS, TRIES, GROUPS, LEAST_PAIRS = 3, 12, 24, 50
 """Faults after which a probe ends, tries to find smaller requests, drawn groups at once, and least drawn pairs."""
-BLOCKED = {"again": set(SUSPECTS), "alone": set(SUSPECTS) - {"again"}, "drawn": {"drawn at once"}}
+BLOCKED = {
+    "again": set(SUSPECTS), "alone": set(SUSPECTS) - {"again"}, "JSON mode": {"drawn JSON"},
+    "drawn": {"drawn JSON", "drawn at once"},
+}  # fmt: skip
 """For each probe, the ones that are not run if it fails, since they would fail as it did."""
 WORDS = {Verdict.LOSSY: "FAILED", Verdict.UNDECIDED: "not decided", Verdict.PASSED: "passed", None: "not run"}
 
@@ -58,10 +64,8 @@ class ServedCertificate:
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
         found = [f"server: {self.verdict.name} ({self.verdict.value})"]
-        for verdict, word in WORDS.items():
-            for one in self.findings:
-                if one.verdict is verdict:
-                    found += [f"  {word}: {one.probe}: {one.says}", *(f"    {line}" for line in one.shows)]
+        for one in sorted(self.findings, key=lambda one: list(WORDS).index(one.verdict)):
+            found += [f"  {WORDS[one.verdict]}: {one.probe}: {one.says}", *(f"    {line}" for line in one.shows)]
         return [*found, *(f"  {note}" for note in self.notes)]
 
     def to_json(self) -> dict[str, Any]:
@@ -70,46 +74,38 @@ class ServedCertificate:
         return {"verdict": self.verdict.name, "findings": findings, "notes": self.notes}
 
 
-def difference(body: Body, right: Answer, answer: Answer) -> tuple[int, float, str]:
-    """The first difference of an answer from the right one to a request at temperature 0: token, margin and a sentence.
+def certify_served(
+    server: str | None,
+    plain: str | None,
+    file: Path,
+    prompts: int = 40,
+    alpha: float = 1e-3,
+    most: int = MOST,
+    seconds: float = 10.0,
+    progress: Callable[[int, int], None] = lambda used, most: None,
+) -> ServedCertificate:
+    """Compare the servers at two URLs. The answers are kept in a file, from which an interrupted run continues.
 
-    The margin is how much larger the log-probability of the right token is, at least: 0 if this is unknown, infinite if
-    no rounding explains the difference, and -infinity for equal answers, whose sentence is empty.
+    Args:
+        server: the server with speculation. None records the answers of the plain one, and decides nothing.
+        plain: the same server without speculation. None takes its answers from the file.
+        file: JSON Lines file of the answers.
+        prompts: number of texts to continue.
+        alpha: maximum probability that a right server is called lossy.
+        most: maximum number of requests, at most `MOST`.
+        seconds: maximum time of one request.
+        progress: called with the number of requests so far and with their maximum.
+
+    Raises:
+        InputError: there is no plain server and no file, or a URL, the file or the number of prompts is not usable.
     """
-    both = right.tokens and answer.tokens
-    one, other = (list(right.tokens), list(answer.tokens)) if both else (list(right.text), list(answer.text))
-    shorter = min(len(one), len(other))
-    i = next((i for i in range(shorter) if one[i] != other[i]), shorter)
-    ended = answer.finish == "stop" or answer.text.startswith(right.text)
-    broken = "response_format" in body and ended and _is_json(right.text) and not _is_json(answer.text)
-    if one == other and right.text == answer.text and not broken:
-        return i, -math.inf, ""
-    says = f"token {i} is {''.join(other[i : i + 1])!r:.40} instead of {''.join(one[i : i + 1])!r:.40}"
-    limited = both and (right if i == len(one) else answer).finish == "length"
-    missed = any(stop in answer.text and stop not in right.text for stop in body.get("stop", ()))
-    if broken or missed or one == other or (i == shorter and limited):
-        return i, math.inf, f"{says}, which no rounding explains"
-    if not both or i == len(one):
-        return i, 0.0, says
-    log = min(right.logprobs[i], -1e-9)
-    margin = log - _at_most(right.top[i], other[i : i + 1], math.log(-math.expm1(log)))
-    says += f", whose log-probability is {margin:.2f} larger"
-    if i < len(other) and answer.top[i]:
-        own = _at_most(answer.top[i], one[i : i + 1], 0.0) - answer.logprobs[i]
-        says += ", by the server too: not sampled as computed" if own > 0 else ", but not by the server"
-    return i, margin, says
-
-
-def _at_most(top: dict[str, float], token: list[str], others: float) -> float:
-    """The log-probability of a token, or a bound if it is not among the most probable ones, or the end."""
-    return next((top.get(one, min(others, *top.values())) for one in token if top), others)
-
-
-def _is_json(text: str) -> bool:
-    with suppress(ValueError):
-        json.loads(text)
-        return True
-    return False
+    if plain is None and not file.exists():
+        raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
+    posts = {side: Client(url, seconds) for side, url in (("server", server), ("plain", plain)) if url}
+    most = min(most, MOST)
+    with owned(file):
+        answers = Answers(posts, file, lambda used: progress(used, most))
+        return Comparison(answers, prompts_of(min(prompts, most)), alpha, most).certificate()
 
 
 class _Row(NamedTuple):
@@ -129,7 +125,7 @@ class Comparison:
 
     At temperature 0, a probe fails if an answer differs from the right one where the margin is clear: above `TIE` times
     the rounding. Nine of ten changes of log-probabilities at equal tokens are at most the rounding. Above temperature
-    0, two probes bet on the tokens (see `TwoSamples`), each at level alpha / 2, if answers are independent.
+    0, three probes bet on the tokens (see `TwoSamples`), each at level alpha / 3, if answers are independent.
 
     Args:
         answers: what the servers answer. Without a side "server", the plain answers are recorded.
@@ -144,7 +140,7 @@ class Comparison:
     def __init__(self, answers: Answers, prompts: Sequence[str], alpha: float = 1e-3, most: int = MOST) -> None:
         if len(prompts) < 2:
             raise InputError(f"prompts must be at least 2, got {len(prompts)}: 40 are usual")
-        self.answers, self.prompts, self.alpha = answers, list(prompts), alpha
+        self.answers, self.prompts, self.alpha, self.pairs = answers, list(prompts), alpha, most // 30
         self.recording = "server" not in answers.posts
         self.most = most // 2 if self.recording else most
         self._changes: list[float] = []
@@ -223,33 +219,36 @@ class Comparison:
     def _greedy(self, name: str, kind: Iterable[Scene]) -> Finding:
         """Compare the answers of a probe at temperature 0."""
         rows: list[_Row] = []
-        faults: list[_Row] = []
         try:
             for scene in kind:
                 rows += (found := self._compared(scene))
-                faults += self._faults(found)
-                if name == "alone" and found:
-                    self._learn(found[0])
-                elif len(faults) >= FAULTS:
+                if name == "alone":
+                    self._learn(found)
+                elif len(self._faults(rows)) >= FAULTS:
                     break
         except NoAnswerError:
-            if not faults:
+            if not self._faults(rows):
                 raise
         if faults := self._faults(rows):
             return self._shown(name, faults, len(rows))
         differ = sum(row.says != "" for row in rows)
-        if self.recording or (differ and not self._changes):
-            why = "the plain answers are recorded" if self.recording else "no log-probabilities say whether by rounding"
-            return Finding(name, Verdict.UNDECIDED, f"{differ} of {len(rows)} answers differ; {why}")
-        return Finding(name, Verdict.PASSED, f"{differ} of {len(rows)} answers differ{', at near ties' * (differ > 0)}")
+        says, verdict = f"{differ} of {len(rows)} answers differ", Verdict.UNDECIDED
+        if self.recording:
+            says = "the plain answers are recorded"
+        elif differ and not self._changes:
+            says += "; no log-probabilities say whether by rounding"
+        else:
+            says, verdict = says + ", at near ties" * (differ > 0), Verdict.PASSED
+        return Finding(name, verdict, says)
 
-    def _learn(self, row: _Row) -> None:
-        """Add what the answer to a request sent alone says about rounding and about the first difference."""
-        right, other, both = row.right, row.answer, bool(row.right.tokens and row.answer.tokens)
-        given = [k for k in range(row.token) if both and (other.top[k] or not right.top[k])]
-        self._changes += [abs(right.logprobs[k] - other.logprobs[k]) for k in given]
-        self._missing += len(right.tokens[: row.token]) - len(given)
-        self._ends.append(row.token if row.says else TOKENS)
+    def _learn(self, rows: Iterable[_Row]) -> None:
+        """Add what answers to requests sent alone say about rounding and about the first difference."""
+        for row in rows:
+            right, other, both = row.right, row.answer, bool(row.right.tokens and row.answer.tokens)
+            given = [k for k in range(row.token) if both and (other.top[k] or not right.top[k])]
+            self._changes += [abs(right.logprobs[k] - other.logprobs[k]) for k in given]
+            self._missing += len(right.tokens[: row.token]) - len(given)
+            self._ends.append(row.token if row.says else TOKENS)
 
     def _shown(self, name: str, faults: list[_Row], compared: int) -> Finding:
         """The finding of a probe that failed, with the smallest requests found that show it."""
@@ -283,12 +282,12 @@ class Comparison:
 
     def _drawn(self, name: str) -> Finding:
         """Bet on the tokens of drawn answers. At once, also on how far two answers are alike."""
-        alone, left = name == "drawn", self.most - self.answers.used
-        size = 1 if alone else AT_ONCE
-        kept = min(GROUPS * AT_ONCE, self.most // 10)
-        most = (left - kept) // (2 - self.recording) if alone else min(GROUPS, left // size)
-        bodies, number, bets, level = drawn(self.prompts, self._plain), 0, TwoSamples(), math.log(2 / self.alpha)
-        while number < most and bets.log_wealth() < level:
+        size, left = AT_ONCE if name == "drawn at once" else 1, self.most - self.answers.used
+        kept = self.most // (10 if self.recording else 7)
+        most = {"drawn": (left - kept) // (2 - self.recording), "drawn JSON": self.pairs}
+        bodies, number, bets = drawn(name, self.prompts, self._plain), 0, TwoSamples()
+        level = math.log(3 / self.alpha)
+        while number < most.get(name, min(GROUPS, left // size)) and bets.log_wealth() < level:
             which, start = number % len(bodies), number // len(bodies) * size
             plain = [self._draw(bodies[which], start + k) for k in range(size)]
             scene = Scene((bodies[which],) * size, at_once=size > 1)
