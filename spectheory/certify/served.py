@@ -6,9 +6,9 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import eq
 from pathlib import Path
@@ -37,73 +37,66 @@ BLOCKED = {
     "drawn": {"drawn JSON", "drawn at once"},
 }  # fmt: skip
 """For each probe, the ones that are not run if it fails, since they would fail as it did."""
+Progress = Callable[[int, int], None]
 WORDS = {Verdict.LOSSY: "FAILED", Verdict.UNDECIDED: "not decided", Verdict.PASSED: "passed", None: "not run"}
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """The verdict of a probe, None if it could not run; why, and the requests that show a fault."""
 
-    probe: str
     verdict: Verdict | None
     says: str
-    shows: tuple[str, ...] = ()
+    shows: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class ServedCertificate:
     """The answer of `Comparison`: LOSSY if a probe failed, UNDECIDED if one did not decide, else PASSED.
 
-    The notes are the survival of greedy texts without a difference, the error level, and what was compared.
+    There is a finding for each probe. The notes are the survival of greedy texts without a difference, the error level,
+    and what was compared.
     """
 
     verdict: Verdict
-    findings: tuple[Finding, ...]
+    findings: dict[str, Finding]
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
         found = [f"server: {self.verdict.name} ({self.verdict.value})"]
-        for one in sorted(self.findings, key=lambda one: list(WORDS).index(one.verdict)):
-            found += [f"  {WORDS[one.verdict]}: {one.probe}: {one.says}", *(f"    {line}" for line in one.shows)]
+        for probe, one in sorted(self.findings.items(), key=lambda item: list(WORDS).index(item[1].verdict)):
+            found += [f"  {WORDS[one.verdict]}: {probe}: {one.says}", *(f"    {line}" for line in one.shows)]
         return [*found, *(f"  {note}" for note in self.notes)]
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as JSON values, for programs."""
-        findings = [asdict(one) | {"verdict": one.verdict and one.verdict.name} for one in self.findings]
-        return {"verdict": self.verdict.name, "findings": findings, "notes": self.notes}
+        found = {one: f._asdict() | {"verdict": f.verdict and f.verdict.name} for one, f in self.findings.items()}
+        return {"verdict": self.verdict.name, "findings": found, "notes": self.notes}
 
 
 def certify_served(
-    server: str | None,
-    plain: str | None,
-    file: Path,
-    prompts: int = 40,
-    alpha: float = 1e-3,
-    most: int = MOST,
-    seconds: float = 10.0,
-    progress: Callable[[int, int], None] = lambda used, most: None,
+    urls: Mapping[str, str], file: Path, prompts: int, alpha: float, most: int, seconds: float, progress: Progress
 ) -> ServedCertificate:
-    """Compare the servers at two URLs. The answers are kept in a file, from which an interrupted run continues.
+    """Compare servers, whose answers are kept in a file. An interrupted run continues from it.
 
     Args:
-        server: the server with speculation. None records the answers of the plain one, and decides nothing.
-        plain: the same server without speculation. None takes its answers from the file.
+        urls: URL of the "server" with speculation and of the "plain" one. Without a server, the answers of the plain
+            one are recorded; without a plain one, the file has them.
         file: JSON Lines file of the answers.
         prompts: number of texts to continue.
         alpha: maximum probability that a right server is called lossy.
-        most: maximum number of requests, at most `MOST`.
+        most: maximum number of requests, which are at most `MOST`.
         seconds: maximum time of one request.
-        progress: called with the number of requests so far and with their maximum.
+        progress: called with the number of requests so far and the maximum.
 
     Raises:
         InputError: there is no plain server and no file, or a URL, the file or the number of prompts is not usable.
     """
-    if plain is None and not file.exists():
+    if "plain" not in urls and not file.exists():
         raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
-    posts = {side: Client(url, seconds) for side, url in (("server", server), ("plain", plain)) if url}
     most = min(most, MOST)
     with owned(file):
+        posts = {side: Client(url, seconds) for side, url in urls.items()}
         answers = Answers(posts, file, lambda used: progress(used, most))
         return Comparison(answers, prompts_of(min(prompts, most)), alpha, most).certificate()
 
@@ -143,29 +136,31 @@ class Comparison:
         self.answers, self.prompts, self.alpha, self.pairs = answers, list(prompts), alpha, most // 30
         self.recording = "server" not in answers.posts
         self.most = most // 2 if self.recording else most
-        self._changes: list[float] = []
-        self._ends: list[int] = []
+        self.rounding, self.limit = 0.0, TIE * ROUNDING[0]
+        self._changes, self._ends = list[float](), list[int]()
         self._tokens, self._missing, self._failed = 0, 0, set[str]()
         self._draws: defaultdict[str, list[Answer]] = defaultdict(list)
 
     def certificate(self) -> ServedCertificate:
         """Run all probes. One without an answer decides nothing, and the next one runs."""
-        kinds, findings = scenes(self.prompts, self._plain), []
-        for name in SUSPECTS:
+        kinds, findings = scenes(self.prompts, self._plain), dict[str, Finding]()
+        for name, suspect in SUSPECTS.items():
             blocks = [one for one, blocked in BLOCKED.items() if name in blocked and one in self._failed]
             try:
                 if blocks:
-                    found = Finding(name, None, f"it would fail as '{blocks[0]}' does")
+                    found = Finding(None, f"it would fail as '{blocks[0]}' does")
                 elif name in kinds:
                     found = self._greedy(name, kinds[name])
                 else:
                     found = self._reported() if name == "log-probabilities" else self._drawn(name)
             except NoAnswerError as error:
-                found = Finding(name, None if error.refused else Verdict.UNDECIDED, str(error))
-            findings.append(found)
-            self._failed |= {name} if found.verdict is Verdict.LOSSY else set()
-        verdicts, ends = {found.verdict for found in findings}, self._ends
-        shares = ", ".join(f"{np.mean(np.array(ends) >= n):.0%} to token {n}" for n in (8, 16, 32, TOKENS) if ends)
+                found = Finding(None if error.refused else Verdict.UNDECIDED, str(error))
+            if found.verdict is Verdict.LOSSY:
+                found = found._replace(says=f"{found.says}; suspect: {suspect}")
+                self._failed.add(name)
+            findings[name] = found
+        ends, verdicts = np.array(self._ends), {found.verdict for found in findings.values()}
+        shares = ", ".join(f"{np.mean(ends >= n):.0%} to token {n}" for n in (8, 16, 32, TOKENS) if len(ends))
         notes = (
             f"greedy texts without a difference: {shares or 'none compared'}",
             f"level: a right server whose rounding moves no margin by {self.limit:.2f} is called lossy with "
@@ -175,17 +170,7 @@ class Comparison:
             f"more than {AT_ONCE} requests at once, chat templates, parsers of tool calls, other grammars, speed",
         )
         verdict = next(verdict for verdict in WORDS if verdict in verdicts) or Verdict.UNDECIDED
-        return ServedCertificate(verdict, tuple(findings), notes)
-
-    @property
-    def rounding(self) -> float:
-        """Nine of ten changes of log-probabilities are at most this."""
-        return float(np.quantile(self._changes, 0.9)) if self._changes else 0.0
-
-    @property
-    def limit(self) -> float:
-        """A larger margin is clear."""
-        return TIE * float(np.clip(self.rounding, *ROUNDING))
+        return ServedCertificate(verdict, findings, notes)
 
     def _ask(self, side: str, scene: Scene) -> list[Answer]:
         if self.answers.used + len(scene.bodies) > self.most:
@@ -213,8 +198,7 @@ class Comparison:
         return rows
 
     def _faults(self, rows: Iterable[_Row]) -> list[_Row]:
-        limit = self.limit
-        return [row for row in rows if row.margin > limit]
+        return [row for row in rows if row.margin > self.limit]
 
     def _greedy(self, name: str, kind: Iterable[Scene]) -> Finding:
         """Compare the answers of a probe at temperature 0."""
@@ -230,16 +214,14 @@ class Comparison:
             if not self._faults(rows):
                 raise
         if faults := self._faults(rows):
-            return self._shown(name, faults, len(rows))
-        differ = sum(row.says != "" for row in rows)
-        says, verdict = f"{differ} of {len(rows)} answers differ", Verdict.UNDECIDED
+            return self._shown(faults, len(rows))
         if self.recording:
-            says = "the plain answers are recorded"
-        elif differ and not self._changes:
-            says += "; no log-probabilities say whether by rounding"
-        else:
-            says, verdict = says + ", at near ties" * (differ > 0), Verdict.PASSED
-        return Finding(name, verdict, says)
+            return Finding(Verdict.UNDECIDED, "the plain answers are recorded")
+        differ = sum(row.says != "" for row in rows)
+        says = f"{differ} of {len(rows)} answers differ"
+        if differ and not self._changes:
+            return Finding(Verdict.UNDECIDED, f"{says}; no log-probabilities say whether by rounding")
+        return Finding(Verdict.PASSED, says + ", at near ties" * (differ > 0))
 
     def _learn(self, rows: Iterable[_Row]) -> None:
         """Add what answers to requests sent alone say about rounding and about the first difference."""
@@ -249,9 +231,11 @@ class Comparison:
             self._changes += [abs(right.logprobs[k] - other.logprobs[k]) for k in given]
             self._missing += len(right.tokens[: row.token]) - len(given)
             self._ends.append(row.token if row.says else TOKENS)
+            self.rounding = float(np.quantile(self._changes or [0.0], 0.9))
+            self.limit = TIE * float(np.clip(self.rounding, *ROUNDING))
 
-    def _shown(self, name: str, faults: list[_Row], compared: int) -> Finding:
-        """The finding of a probe that failed, with the smallest requests found that show it."""
+    def _shown(self, faults: list[_Row], compared: int) -> Finding:
+        """What a probe that failed has found, with the smallest requests found that show it."""
         fault, tries, plain = faults[0], 0, list[_Row]()
         with suppress(NoAnswerError):
             tried = smaller(fault.scene, fault.i, fault.token)
@@ -266,19 +250,17 @@ class Comparison:
         how = "sent at once: " if fault.scene.at_once else ""
         shows.append(f"{how}in the answer to request {fault.i + 1}, {fault.says}")
         if plain:
-            return Finding(name, Verdict.UNDECIDED, f"{says}, but so do plain ones, if repeated", tuple(shows))
-        return Finding(name, Verdict.LOSSY, f"{says}; suspect: {SUSPECTS[name]}", tuple(shows))
+            return Finding(Verdict.UNDECIDED, f"{says}, but so do plain ones, if repeated", shows)
+        return Finding(Verdict.LOSSY, says, shows)
 
     def _reported(self) -> Finding:
         """Whether both servers report the same log-probabilities at equal tokens."""
-        name = "log-probabilities"
         if not self._changes:
-            return Finding(name, Verdict.UNDECIDED, "a server does not give them, so that no margin is known")
+            return Finding(Verdict.UNDECIDED, "a server does not give them, so that no margin is known")
         says = f"nine of ten change by at most {self.rounding:.3f} at {len(self._changes):,} equal tokens"
-        says += f", {self._missing:,} are missing" if self._missing else ""
-        if self.rounding <= ROUNDING[1] and not self._missing:
-            return Finding(name, Verdict.PASSED, says)
-        return Finding(name, Verdict.LOSSY, f"{says}; suspect: {SUSPECTS[name]}")
+        if self._missing:
+            return Finding(Verdict.LOSSY, f"{says}, {self._missing:,} are missing")
+        return Finding(Verdict.PASSED if self.rounding <= ROUNDING[1] else Verdict.LOSSY, says)
 
     def _drawn(self, name: str) -> Finding:
         """Bet on the tokens of drawn answers. At once, also on how far two answers are alike."""
@@ -299,10 +281,11 @@ class Comparison:
         if bets.log_wealth() >= level:
             (kind, which, *cell), (one, other) = bets.worst()
             request = f"request{f', {size} at once' if size > 1 else ''}: {json.dumps(bodies[which])}"
-            shows = (request, f"{kind} {cell}: {one} times, by the plain server {other} times")
-            return Finding(name, Verdict.LOSSY, f"{says}; suspect: {SUSPECTS[name]}", shows)
+            return Finding(
+                Verdict.LOSSY, says, (request, f"{kind} {cell}: {one} times, by the plain server {other} times")
+            )
         enough = number * size >= LEAST_PAIRS and not self.recording
-        return Finding(name, Verdict.PASSED if enough else Verdict.UNDECIDED, says)
+        return Finding(Verdict.PASSED if enough else Verdict.UNDECIDED, says)
 
     def _seen(self, context: int, answers: Sequence[Answer]) -> list[Sequence[Seen]]:
         """What the bettors see of one answer, or of two at once: tokens, or words if not all are given."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -87,11 +87,13 @@ def certify(
     options |= {"alpha": alpha, "tv": tv, "max_samples": max_samples, "seconds": seconds, "seed": seed}
     if bool(name) == bool(server or plain):
         raise InputError("name what to certify, or give --server and --plain")
+    answer: dict[str, Any]
     if name:
         answer = answer_of_child(name, options | {"tolerance": tolerance})
     else:
+        urls = {side: url for side, url in (("server", server), ("plain", plain)) if url}
         with progress("requests") as update:
-            found = certify_served(server, plain, answers, cases, alpha, max_samples, seconds, update)
+            found = certify_served(urls, answers, cases, alpha, max_samples, seconds, update)
         answer = {"verdict": found.verdict.name, "json": found.to_json(), "lines": found.lines()}
     if as_json:
         print(json.dumps(answer["json"], indent=1))

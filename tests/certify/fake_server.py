@@ -130,8 +130,8 @@ class Run:
             found.append(self.pick(sums_of(self.row(found), self.of, hot, self.top_p)))
         return found
 
-    def cycle(self) -> Iterator[int]:
-        """The tokens of a cycle."""
+    def cycle(self) -> Iterator[tuple[int, bool]]:
+        """The tokens of a cycle, and whether they are accepted drafts."""
         drafts = self.drafts()
         for drafted in [*drafts, -1]:
             logs = logs_of(row := self.row(), "target")
@@ -148,7 +148,7 @@ class Run:
             top = () if self.temperature else sorted(range(len(logs)), key=logs.__getitem__)[-5:]
             self.rows.append((token, {TEXTS[i]: logs[i] for i in (*top, token)}))
             self.append(token, token if drafted < 0 else drafted)
-            yield token
+            yield token, token == drafted
             if token != drafted:
                 self.model.left = drafted % 8
                 break
@@ -169,9 +169,9 @@ class Run:
     def answer(self) -> dict[str, Any]:
         text, finish, stops = "", "", self.body.get("stop", [])
         while not finish:
-            for token in self.cycle():
+            for token, inside in self.cycle():
                 text += TEXTS[token]
-                missed = self.fault == "stop string missed" and self.rng.random() < 0.5
+                missed = inside and self.fault == "stop string missed"
                 stopped = token == END or (any(stop in text[-9:] for stop in stops) and not missed)
                 finish = "stop" if stopped else "length" * (len(self.rows) == self.body["max_tokens"])
                 if finish:

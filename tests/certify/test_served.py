@@ -30,17 +30,15 @@ def compared(server: Any, plain: Any, most: int) -> ServedCertificate:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_within_3000_requests_by_its_probe(fault: str) -> None:
     found = compared(Model(fault, 0), Model(PLAIN, 1), 3000 if "drawn" in FAULTS[fault] else 1200)
-    failed = [one.probe for one in found.findings if one.verdict is Verdict.LOSSY]
-    assert found.verdict is Verdict.LOSSY
-    assert FAULTS[fault] in failed
-    if FAULTS[fault] not in ("alone", "log-probabilities"):
-        assert any("request" in line for one in found.findings if one.probe in failed for line in one.shows)
+    named = found.findings[FAULTS[fault]]
+    assert found.verdict is named.verdict is Verdict.LOSSY
+    assert FAULTS[fault] == "log-probabilities" or named.shows[0].startswith("request")
 
 
 @pytest.mark.parametrize("fault", ["", STALE])
 def test_right_servers_pass(fault: str) -> None:  # at level 1e-3 each
     found = compared(Model(fault, 2), Model(PLAIN, 3), 1800)
-    assert {found.verdict, *(one.verdict for one in found.findings)} == {Verdict.PASSED}
+    assert {found.verdict, *(one.verdict for one in found.findings.values())} == {Verdict.PASSED}
     shares = [int(share) for share in re.findall(r"(\d+)% to token", found.notes[0])]
     assert len(shares) == 4
     assert shares == sorted(shares, reverse=True)
@@ -178,8 +176,7 @@ def test_without_log_probabilities_margins_are_unknown_and_drawn_answers_decide(
             [one | {"choices": [one["choices"][0] | {"logprobs": None}]}] for (one,) in model(bodies)
         ]
 
-    certificate = compared(hiding(Model("shared random stream", 2)), hiding(Model(PLAIN, 1)), 1500)
-    found = {one.probe: one for one in certificate.findings}
+    found = compared(hiding(Model("shared random stream", 2)), hiding(Model(PLAIN, 1)), 1500).findings
     assert "does not give them" in found["log-probabilities"].says
     verdicts = [found[name].verdict for name in ("alone", "drawn", "drawn at once")]
     assert verdicts == [Verdict.UNDECIDED, Verdict.PASSED, Verdict.LOSSY]
