@@ -21,7 +21,7 @@ def difference(body: Body, right: Answer, answer: Answer) -> tuple[int, float, s
     i = next((i for i in range(shorter) if one[i] != other[i]), shorter)
     ended = answer.finish == "stop" or answer.text.startswith(right.text)
     broken = "response_format" in body and ended and _is_json(right.text) and not _is_json(answer.text)
-    listed = one == other or "stop" in body  # an engine may list the tokens of an accepted run after a stop string
+    listed = one == other or "stop" in body  # vLLM lists what it accepted after it, too
     if listed and right.text == answer.text and not broken:
         return i, -math.inf, ""
     says = f"token {i} is {''.join(other[i : i + 1])!r:.40} instead of {''.join(one[i : i + 1])!r:.40}"

@@ -77,17 +77,11 @@ class ServedCertificate:
 def certify_served(
     urls: Mapping[str, str], file: Path, prompts: int, alpha: float, most: int, seconds: float, progress: Progress
 ) -> ServedCertificate:
-    """Compare servers, whose answers are kept in a file. An interrupted run continues from it.
+    """The certificate of the "server" at its URL, beside the "plain" one. An interrupted run continues from the file.
 
-    Args:
-        urls: URL of the "server" with speculation and of the "plain" one. Without a server, the answers of the plain
-            one are recorded; without a plain one, the file has them.
-        file: JSON Lines file of the answers.
-        prompts: number of texts to continue.
-        alpha: maximum probability that a right server is called lossy.
-        most: maximum number of requests, which are at most `MOST`.
-        seconds: maximum time of one request.
-        progress: called with the number of requests so far and the maximum.
+    Without a server, the answers of the plain one are recorded in the file; without a plain one, the file has them. A
+    request takes at most `seconds`, and `progress` is called with the requests so far and the maximum. For the others,
+    see `Comparison`; there are at most `MOST` requests.
 
     Raises:
         InputError: there is no plain server and no file, or a URL, the file or the number of prompts is not usable.
