@@ -89,10 +89,12 @@ def _conversation(common: str, body: Body, plain: Callable[[Body], Answer]) -> S
 
 
 def _ends(i: int, body: Body, plain: Callable[[Body], Answer]) -> Iterator[Scene]:
-    """A token limit, and stop strings at every fourth token."""
+    """A token limit, and stop strings at every fourth token with a limit right behind, so that one run has both."""
     yield Scene((body | {"max_tokens": 2 + i},))
-    for stop in dict.fromkeys(token for token in plain(body).tokens[2 + i % 4 : 32 : 4] if token.strip()):
-        yield Scene((body | {"stop": [stop]},))
+    tokens = plain(body).tokens[:32]
+    for k in range(2 + i % 4, len(tokens), 4):
+        if tokens[k].strip() and tokens[k] not in tokens[:k]:
+            yield Scene((body | {"stop": [tokens[k]], "max_tokens": k + 2},))
 
 
 def drawn(name: str, prompts: Sequence[str], plain: Callable[[Body], Answer]) -> list[Body]:
