@@ -100,15 +100,20 @@ class Client:
     def _asked(self, method: str, path: str, body: Body) -> list[Any]:
         """The JSON values of an answer. A busy server is asked again, after the time that it names."""
         for wait in [*(2**n for n in range(TRIES)), None]:
+            end, read = time.monotonic() + self.seconds, b""
             try:
                 with closing(self.connected(self.host, timeout=self.seconds)) as connection:
                     connection.request(method, self.path + path, json.dumps(body), {"Content-Type": "application/json"})
                     answer = connection.getresponse()
-                    text = answer.read().decode(errors="replace")
+                    while part := answer.read1(65536):
+                        read += part
+                        if time.monotonic() > end:
+                            raise TimeoutError
             except TimeoutError:
                 raise NoAnswerError(f"{self.url} did not answer within {self.seconds:g} seconds (--seconds)") from None
             except (OSError, OverflowError, HTTPException) as error:
                 raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
+            text = read.decode(errors="replace")
             if answer.status not in BUSY or wait is None:
                 break
             after = answer.headers.get("Retry-After", "")
