@@ -88,9 +88,8 @@ def certify_served(
     """
     if "plain" not in urls and not file.exists():
         raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
-    most = min(most, MOST)
+    posts, most = {side: Client(url, seconds) for side, url in urls.items()}, min(most, MOST)
     with owned(file):
-        posts = {side: Client(url, seconds) for side, url in urls.items()}
         answers = Answers(posts, file, lambda used: progress(used, most))
         return Comparison(answers, prompts_of(min(prompts, most)), alpha, most).certificate()
 
