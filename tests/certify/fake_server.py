@@ -54,17 +54,14 @@ def logs_of(row: Row, of: str) -> list[float]:
 
 
 @cache
-def law(row: Row, of: str, temperature: float, top_p: float) -> list[float]:
+def law(row: Row, of: str, temperature: float, top_p: float) -> tuple[list[float], list[float]]:
+    """The probabilities of the tokens, and their sums."""
     logs = np.array(logs_of(row, of))
     weights = np.exp((logs - logs.max()) / (temperature or 1e-9)) * (logs > -99)
     order = np.argsort(-weights)
     weights[order[1 + np.searchsorted(np.cumsum(weights[order]) / weights.sum(), top_p) :]] = 0
-    return (weights / weights.sum()).tolist()
-
-
-@cache
-def sums_of(row: Row, of: str, temperature: float, top_p: float) -> list[float]:
-    return list(accumulate(law(row, of, temperature, top_p)))
+    weights = (weights / weights.sum()).tolist()
+    return weights, list(accumulate(weights))
 
 
 @cache
@@ -127,7 +124,7 @@ class Run:
         found: list[int] = []
         hot = 1.0 if self.temperature and self.fault == "temperature dropped on drafts" else self.temperature
         while self.fault is not PLAIN and self.rows and len(found) < CHAIN and not {END, CLOSE} & set(found):
-            found.append(self.pick(sums_of(self.row(found), self.of, hot, self.top_p)))
+            found.append(self.pick(law(self.row(found), self.of, hot, self.top_p)[1]))
         return found
 
     def cycle(self) -> Iterator[tuple[int, bool]]:
@@ -136,7 +133,7 @@ class Run:
         for drafted in [*drafts, -1]:
             logs = logs_of(row := self.row(), "target")
             if drafted < 0 and drafts and self.fault == "bonus from the draft":
-                token = self.pick(sums_of(row, self.of, self.temperature, self.top_p))
+                token = self.pick(law(row, self.of, self.temperature, self.top_p)[1])
             elif self.temperature:
                 token = self.verified(row, drafted)
             else:
@@ -157,9 +154,10 @@ class Run:
     def verified(self, row: Row, drafted: int) -> int:
         """The token after a row: the drafted one, one from the residual, or one after all drafts."""
         cut = 1.0 if self.fault == "top-p on one side" and drafted >= 0 else self.top_p
+        p, sums = law(row, "target", self.temperature, cut)
         if drafted < 0:
-            return self.pick(sums_of(row, "target", self.temperature, cut))
-        p, q = law(row, "target", self.temperature, cut), law(row, self.of, self.temperature, self.top_p)
+            return self.pick(sums)
+        q, _ = law(row, self.of, self.temperature, self.top_p)
         coin = int(self.rng.random() * 256) / 256 if self.fault == "coin of 0" else self.rng.random()
         if coin * q[drafted] <= p[drafted]:
             return drafted
