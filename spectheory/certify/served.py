@@ -146,6 +146,8 @@ class Comparison:
                     found = self._greedy(name, kinds[name])
                 else:
                     found = self._reported() if name == "log-probabilities" else self._drawn(name)
+                if self.recording:
+                    continue
             except NoAnswerError as error:
                 found = Finding(None if error.refused else Verdict.UNDECIDED, str(error))
             if found.verdict is Verdict.LOSSY:
@@ -154,7 +156,7 @@ class Comparison:
             findings[name] = found
         ends, verdicts = np.array(self._ends), {found.verdict for found in findings.values()}
         shares = ", ".join(f"{np.mean(ends >= n):.0%} to token {n}" for n in (8, 16, 32, TOKENS) if len(ends))
-        notes = (
+        notes: tuple[str, ...] = (
             f"greedy texts without a difference: {shares or 'none compared'}",
             f"level: a right server whose rounding moves no margin by {self.limit:.2f} is called lossy with "
             f"probability at most {self.alpha:g}",
@@ -162,7 +164,9 @@ class Comparison:
             f"{self._tokens // 3:,} shows with probability 95%; not covered: rarer faults, faults of both servers, "
             f"more than {AT_ONCE} requests at once, chat templates, parsers of tool calls, other grammars, speed",
         )
-        verdict = next(verdict for verdict in WORDS if verdict in verdicts) or Verdict.UNDECIDED
+        if self.recording:
+            notes = (f"recorded: {self.answers.used:,} answers; give --server to compare a server with them",)
+        verdict = next((verdict for verdict in WORDS if verdict in verdicts), None) or Verdict.UNDECIDED
         return ServedCertificate(verdict, findings, notes)
 
     def _ask(self, side: str, scene: Scene) -> list[Answer]:
@@ -208,8 +212,6 @@ class Comparison:
                 raise
         if faults := self._faults(rows):
             return self._shown(faults, len(rows))
-        if self.recording:
-            return Finding(Verdict.UNDECIDED, "the plain answers are recorded")
         differ = sum(row.says != "" for row in rows)
         says = f"{differ} of {len(rows)} answers differ"
         if differ and not self._changes:
@@ -277,8 +279,7 @@ class Comparison:
             return Finding(
                 Verdict.LOSSY, says, (request, f"{kind} {cell}: {one} times, by the plain server {other} times")
             )
-        enough = number * size >= LEAST_PAIRS and not self.recording
-        return Finding(Verdict.PASSED if enough else Verdict.UNDECIDED, says)
+        return Finding(Verdict.PASSED if number * size >= LEAST_PAIRS else Verdict.UNDECIDED, says)
 
     def _seen(self, context: int, answers: Sequence[Answer]) -> list[Sequence[Seen]]:
         """What the bettors see of one answer, or of two at once: tokens, or words if not all are given."""

@@ -114,7 +114,9 @@ def test_answers_are_recorded_and_an_interrupted_run_continues(run: Run) -> None
 
     asked, resumed = list[Any](), list[int]()
     with serving(Model(PLAIN, 1)) as plain:
-        assert run("certify", "--plain", plain, "--cases", 10, "--max-samples", 800).exit_code == 2
+        recorded = run("certify", "--plain", plain, "--cases", 10, "--max-samples", 800)
+    assert recorded.exit_code == 2
+    assert re.search(r"UNDECIDED.*\n  recorded: \d+ answers; give --server", recorded.stdout)
     with serving(Model("stop string missed", 2), interrupted) as server:
         assert run("certify", "--server", server, *FEW).exit_code == 2
         resumed.append(len(asked))
