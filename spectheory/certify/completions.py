@@ -8,8 +8,10 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ Post = Callable[[Sequence[Body]], list[list[Any]]]
 """Sends requests, all at once, and returns the JSON values of each answer: several if it is streamed."""
 TRIES, BUSY, LONGEST_WAIT, REFUSED = 6, (429, 503), 30, (400, 404, 422, 501)
 """How often a busy server is asked again, its statuses, the most seconds between, and statuses of unknown requests."""
-
 START = '{"asked": ["'
 """The beginning of a line of the file of answers."""
 LEAST = -1e4
@@ -50,12 +51,12 @@ class Answer:
         """The answer in JSON values of a server. Raises NoAnswerError if they are no completion."""
         try:
             choices = [choice for part in parts for choice in part.get("choices", ())]
-            rows = [row for choice in choices for row in _rows(choice.get("logprobs") or {})]
+            rows = [_rows(choice.get("logprobs") or {}) for choice in choices]
+            given = all(row or not choice.get("text") for choice, row in zip(choices, rows, strict=True))
             ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
-            model = f"{parts[0].get('model')} {parts[0].get('system_fingerprint') or ''}".strip()
-            text = "".join(choice.get("text") or "" for choice in choices)
-            rows = rows if sum(len(row[0]) for row in rows) >= len(text) else []  # some streamed parts may lack them
-            return cls(text, ends[-1], model, *zip(*rows, strict=True))
+            names = [part[name] for name in ("model", "system_fingerprint") for part in parts if part.get(name)]
+            text, kept = "".join(choice.get("text") or "" for choice in choices), rows if given else []
+            return cls(text, ends[-1], " ".join(dict.fromkeys(names)), *zip(*chain(*kept), strict=True))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise NoAnswerError(f"an answer is not a completion: {json.dumps(parts)[:200]}") from None
 
@@ -83,8 +84,8 @@ class Client:
         if not found:
             raise InputError(f"a server must be a URL such as http://127.0.0.1:8000, got {url!r:.80}")
         self.url, self.seconds, self.model = url, seconds, ""
-        self.scheme, self.host, path = found.groups()
-        self.path = path.rstrip("/").removesuffix("/v1") + "/v1"
+        self.connected, self.host = HTTPSConnection if found[1] == "https" else HTTPConnection, found[2]
+        self.path = found[3].rstrip("/").removesuffix("/v1") + "/v1"
 
     def __call__(self, bodies: Sequence[Body]) -> list[list[Any]]:
         if not self.model:
@@ -92,88 +93,69 @@ class Client:
                 self.model = self._asked("GET", "/models", {})[0]["data"][0]["id"]
             except (AttributeError, IndexError, KeyError, TypeError):
                 raise NoAnswerError(f"{self.url} lists no model at /v1/models") from None
+        bodies = [{"model": self.model} | body for body in bodies]
         with ThreadPoolExecutor(len(bodies)) as pool:
-            return list(
-                pool.map(lambda body: self._asked("POST", "/completions", {"model": self.model} | body), bodies)
-            )
+            return list(pool.map(lambda body: self._asked("POST", "/completions", body), bodies))
 
     def _asked(self, method: str, path: str, body: Body) -> list[Any]:
         """The JSON values of an answer. A busy server is asked again, after the time that it names."""
         for wait in [*(2**n for n in range(TRIES)), None]:
-            status, after, text = self._sent(method, path, body)
-            if status not in BUSY or wait is None:
+            end, read = time.monotonic() + self.seconds, b""
+            try:
+                with closing(self.connected(self.host, timeout=self.seconds)) as connection:
+                    connection.request(method, self.path + path, json.dumps(body), {"Content-Type": "application/json"})
+                    answer = connection.getresponse()
+                    while part := answer.read1(65536):
+                        read += part
+                        if time.monotonic() > end:
+                            raise TimeoutError
+            except TimeoutError:
+                raise NoAnswerError(f"{self.url} did not answer within {self.seconds:g} seconds (--seconds)") from None
+            except (OSError, OverflowError, HTTPException) as error:
+                raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
+            text = read.decode(errors="replace")
+            if answer.status not in BUSY or wait is None:
                 break
+            after = answer.headers.get("Retry-After", "")
             time.sleep(min(int(after) if after.isdigit() else wait, LONGEST_WAIT))
-        if status != 200:
-            why = "is rate-limited, status" if status == 429 else "answered with status"
-            error = NoAnswerError(f"{self.url} {why} {status}: {text[:200].strip()}")
-            error.refused = status in REFUSED
+        if answer.status != 200:
+            why = "is rate-limited, status" if answer.status == 429 else "answered with status"
+            error = NoAnswerError(f"{self.url} {why} {answer.status}: {text[:200].strip()}")
+            error.refused = answer.status in REFUSED
             raise error
         try:
             return [json.loads(part) for part in re.findall(r"^data:(?! *\[DONE)(.*)", text, re.MULTILINE) or [text]]
         except ValueError:
             raise NoAnswerError(f"{self.url} answered something other than JSON: {text[:200].strip()}") from None
 
-    def _sent(self, method: str, path: str, body: Body) -> tuple[int, str, str]:
-        """The status of an answer, the seconds after which to ask again, and its text."""
-        connection = (HTTPSConnection if self.scheme == "https" else HTTPConnection)(self.host, timeout=self.seconds)
-        end, read = time.monotonic() + self.seconds, b""
-        try:
-            connection.request(method, self.path + path, json.dumps(body), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            while part := answer.read1(65536):
-                read += part
-                if time.monotonic() > end:
-                    raise TimeoutError
-        except TimeoutError:
-            raise NoAnswerError(f"{self.url} did not answer within {self.seconds:g} seconds (--seconds)") from None
-        except (OSError, OverflowError, HTTPException) as error:
-            raise NoAnswerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from None
-        finally:
-            connection.close()
-        return answer.status, answer.headers.get("Retry-After", ""), read.decode(errors="replace")
-
 
 class Answers:
     """The answers of the sides "server" and "plain". Those in the JSON Lines file `file` are not asked for again.
 
     Args:
-        posts: sends the requests of each side.
-        file: where answers are kept, for one server and the plain one.
-        recorded: further file, with answers of the plain server.
+        posts: sends the requests of each side. Of a side that is missing, the file has the answers.
+        file: where answers are kept, of the plain server and of one with speculation at each URL.
         progress: called with the number of answers that were used.
 
     Raises:
-        InputError: a file cannot be used.
+        InputError: the file cannot be used.
     """
 
     def __init__(
-        self,
-        posts: Mapping[str, Post],
-        file: Path | None = None,
-        recorded: Path | None = None,
-        progress: Callable[[int], None] = lambda used: None,
+        self, posts: Mapping[str, Post], file: Path | None = None, progress: Callable[[int], None] = lambda used: None
     ) -> None:
         self.posts, self.file, self.progress, self.used, self.changed = posts, file, progress, 0, ""
         self._known: defaultdict[str, list[list[Answer]]] = defaultdict(list)
         self._asked: Counter[str] = Counter()
         self._models: dict[str, str] = {}
-        if recorded is not None and recorded != file:
-            self._read(recorded, ("plain",))
-        if file is not None and file.exists():
-            self._read(file, ("server", "plain"))
-
-    def _read(self, path: Path, sides: Sequence[str]) -> None:
-        """Add the answers of these sides. A line that an interruption cut off is left out."""
-        for line in read_text(path).splitlines():
+        for line in read_text(file).splitlines() if file is not None and file.exists() else ():
             try:
                 held = json.loads(line)
-                if held["asked"][0] in sides:
-                    self._known[json.dumps(held["asked"])].append([Answer(**one) for one in held["answers"]])
-            except (IndexError, KeyError, TypeError, ValueError) as error:
+                self._known[json.dumps(held["asked"])].append([Answer(**one) for one in held["answers"]])
+            except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, ValueError) and START.startswith(line[: len(START)]):
-                    continue
-                raise InputError(f"{path} holds something other than answers of servers: name another file") from None
+                    continue  # an interruption cut it off
+                raise InputError(f"{file} holds something other than answers of servers: name another file") from None
 
     def ask(self, side: str, bodies: Sequence[Body], *, at_once: bool = False) -> list[Answer]:
         """The answers of one side to requests that are sent at once, or one after another.

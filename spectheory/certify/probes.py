@@ -15,18 +15,20 @@ TOKENS, DRAWN_TOKENS, AT_ONCE = 64, 12, 8
 SAMPLED = ({"temperature": 0.6}, {"temperature": 1.0, "top_p": 0.8})
 ONE_LEFT = {"temperature": 1.0, "top_p": 0.001}
 """Sampling in which top-p leaves one token, so that the text is the greedy one."""
+JSON_MODE = {"response_format": {"type": "json_object"}}
 SUSPECTS = {
     "alone": "verification",
     "log-probabilities": "those of the draft, or none, are reported",
     "again": "state that a request leaves to later ones",
     "prefixes": "the prefix cache",
     "at once": "rows of requests that run at once",
-    "JSON mode": "the grammar",
+    "JSON mode": "the grammar at temperature 0",
     "ends": "stop strings or token limits inside an accepted run",
     "long": "long contexts",
     "one token left": "acceptance of tokens that top-p removes",
     "streamed": "streaming",
     "drawn": "acceptance or sampling above temperature 0",
+    "drawn JSON": "the grammar above temperature 0",
     "drawn at once": "rows or random numbers that requests share",
 }
 
@@ -57,24 +59,21 @@ def greedy(prompt: str, tokens: int = TOKENS, **more: Any) -> Body:
 
 
 def reference(body: Body) -> Body:
-    """The request to which the plain answer is the right one: not streamed, and greedy where one token is left."""
-    left_out = {"stream", "top_p"} if ONE_LEFT.items() <= body.items() else {"stream"}
-    kept = {name: value for name, value in body.items() if name not in left_out}
-    return kept | {"temperature": 0} if "top_p" in left_out else kept
+    """The request to which the plain answer is the right one: at temperature 0, and not streamed."""
+    return {name: value for name, value in body.items() if name not in ("stream", "top_p")} | {"temperature": 0}
 
 
 def scenes(prompts: Sequence[str], plain: Callable[[Body], Answer]) -> dict[str, Iterator[Scene]]:
     """The scenes of each probe at temperature 0. Some depend on answers of the plain server."""
     bodies = [greedy(prompt) for prompt in prompts]
     some, common = bodies[:12], "\n".join(prompts)
-    json_mode = {"response_format": {"type": "json_object"}}
     groups = [tuple(bodies[i : i + AT_ONCE]) for i in range(0, len(bodies), AT_ONCE)]
     return {
         "alone": (Scene((body,)) for body in bodies),
         "again": (Scene((one, other | SAMPLED[1], one), (2,), own=True) for one, other in pairwise(bodies[:24])),
         "prefixes": (_conversation(common[:800], body, plain) for body in some),
         "at once": (Scene(group, tuple(range(len(group))), at_once=True) for group in groups),
-        "JSON mode": (Scene((greedy(f"{body['prompt']}\nAs JSON:", **json_mode),)) for body in some),
+        "JSON mode": (Scene((greedy(f"{body['prompt']}\nAs JSON:", **JSON_MODE),)) for body in some),
         "ends": (scene for i, body in enumerate(some) for scene in _ends(i, body, plain)),
         "long": (Scene((greedy(f"{common[:6000]}\n{body['prompt']}"),)) for body in some[:6]),
         "one token left": (Scene((body | ONE_LEFT,)) for _ in range(4) for body in bodies),
@@ -90,14 +89,18 @@ def _conversation(common: str, body: Body, plain: Callable[[Body], Answer]) -> S
 
 
 def _ends(i: int, body: Body, plain: Callable[[Body], Answer]) -> Iterator[Scene]:
-    """A token limit, and stop strings at every fourth token."""
+    """A token limit, and stop strings at every fourth token with a limit right behind, so that one run has both."""
     yield Scene((body | {"max_tokens": 2 + i},))
-    for stop in dict.fromkeys(token for token in plain(body).tokens[2 + i % 4 : 32 : 4] if token.strip()):
-        yield Scene((body | {"stop": [stop]},))
+    tokens = plain(body).tokens[:32]
+    for k in range(2 + i % 4, len(tokens), 4):
+        if tokens[k].strip() and tokens[k] not in tokens[:k]:
+            yield Scene((body | {"stop": [tokens[k]], "max_tokens": k + 2},))
 
 
-def drawn(prompts: Sequence[str], plain: Callable[[Body], Answer]) -> list[Body]:
-    """Requests above temperature 0, after the first 0, 1, 2, ... tokens of a greedy text."""
+def drawn(name: str, prompts: Sequence[str], plain: Callable[[Body], Answer]) -> list[Body]:
+    """Requests of a probe above temperature 0, in JSON mode or after the first 0, 1, 2, ... tokens of a greedy text."""
+    if name == "drawn JSON":
+        return [greedy(f"{prompt}\nAs JSON:", 2 * DRAWN_TOKENS, **JSON_MODE) | SAMPLED[0] for prompt in prompts[:6]]
     starts = [prompt + "".join(plain(greedy(prompt)).tokens[:i]) for i, prompt in enumerate(prompts[:6])]
     return [greedy(start, DRAWN_TOKENS) | sampling for start in starts for sampling in SAMPLED]
 
@@ -115,8 +118,5 @@ def smaller(scene: Scene, i: int, token: int) -> Iterator[Scene]:
         halves = zip(bodies, (" ".join(text[len(text) // 2 :]) for text in words), strict=True)
         yield replace(scene, bodies=tuple(body | {"prompt": half} for body, half in halves), compared=(i,))
     if token + 1 < bodies[i]["max_tokens"]:
-        cut = [
-            body | {"max_tokens": token + 1} if j == i or (scene.own and j == 0) else body
-            for j, body in enumerate(bodies)
-        ]
-        yield replace(scene, bodies=tuple(cut), compared=(i,))
+        cut = tuple(body | {"max_tokens": token + 1} if body == bodies[i] else body for body in bodies)
+        yield replace(scene, bodies=cut, compared=(i,))

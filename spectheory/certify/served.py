@@ -6,20 +6,23 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import eq
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spectheory.certify.betting import Seen, TwoSamples
 from spectheory.certify.certificate import Verdict, power_of_ten
-from spectheory.certify.completions import Answer, Answers, Body, NoAnswerError
-from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Scene, drawn, reference, scenes, smaller
+from spectheory.certify.completions import Answer, Answers, Body, Client, NoAnswerError
+from spectheory.certify.margins import difference
+from spectheory.certify.probes import AT_ONCE, SUSPECTS, TOKENS, Scene, drawn, prompts_of, reference, scenes, smaller
 from spectheory.core.errors import InputError
+from spectheory.core.files import owned
 
 MOST = 3000
 """Maximum number of requests."""
@@ -27,89 +30,68 @@ ROUNDING = (1 / 16, 1 / 4)
 """The least rounding of log-probabilities that is allowed for, and the most that is called rounding."""
 TIE = 4
 """A margin is clear if it is above this times the rounding."""
-FAULTS, TRIES, GROUPS, LEAST_PAIRS = 3, 12, 24, 100
+FAULTS, TRIES, GROUPS, LEAST_PAIRS = 3, 12, 24, 50
 """Faults after which a probe ends, tries to find smaller requests, drawn groups at once, and least drawn pairs."""
-BLOCKED = {"again": set(SUSPECTS), "alone": set(SUSPECTS) - {"again"}, "drawn": {"drawn at once"}}
+BLOCKED = {
+    "again": set(SUSPECTS), "alone": set(SUSPECTS) - {"again"}, "JSON mode": {"drawn JSON"},
+    "drawn": {"drawn JSON", "drawn at once"},
+}  # fmt: skip
 """For each probe, the ones that are not run if it fails, since they would fail as it did."""
+Progress = Callable[[int, int], None]
 WORDS = {Verdict.LOSSY: "FAILED", Verdict.UNDECIDED: "not decided", Verdict.PASSED: "passed", None: "not run"}
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """The verdict of a probe, None if it could not run; why, and the requests that show a fault."""
 
-    probe: str
     verdict: Verdict | None
     says: str
-    shows: tuple[str, ...] = ()
+    shows: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class ServedCertificate:
     """The answer of `Comparison`: LOSSY if a probe failed, UNDECIDED if one did not decide, else PASSED.
 
-    The notes are the survival of greedy texts without a difference, the error level, and what was compared.
+    There is a finding for each probe. The notes are the survival of greedy texts without a difference, the error level,
+    and what was compared.
     """
 
     verdict: Verdict
-    findings: tuple[Finding, ...]
+    findings: dict[str, Finding]
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
         found = [f"server: {self.verdict.name} ({self.verdict.value})"]
-        for verdict, word in WORDS.items():
-            for one in self.findings:
-                if one.verdict is verdict:
-                    found += [f"  {word}: {one.probe}: {one.says}", *(f"    {line}" for line in one.shows)]
+        for probe, one in sorted(self.findings.items(), key=lambda item: list(WORDS).index(item[1].verdict)):
+            found += [f"  {WORDS[one.verdict]}: {probe}: {one.says}", *(f"    {line}" for line in one.shows)]
         return [*found, *(f"  {note}" for note in self.notes)]
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as JSON values, for programs."""
-        findings = [asdict(one) | {"verdict": one.verdict and one.verdict.name} for one in self.findings]
-        return {"verdict": self.verdict.name, "findings": findings, "notes": self.notes}
+        found = {one: f._asdict() | {"verdict": f.verdict and f.verdict.name} for one, f in self.findings.items()}
+        return {"verdict": self.verdict.name, "findings": found, "notes": self.notes}
 
 
-def difference(body: Body, right: Answer, answer: Answer) -> tuple[int, float, str]:
-    """The first difference of an answer from the right one to a request at temperature 0: token, margin and a sentence.
+def certify_served(
+    urls: Mapping[str, str], file: Path, prompts: int, alpha: float, most: int, seconds: float, progress: Progress
+) -> ServedCertificate:
+    """The certificate of the "server" at its URL, beside the "plain" one. An interrupted run continues from the file.
 
-    The margin is how much larger the log-probability of the right token is, at least: 0 if this is unknown, infinite if
-    no rounding explains the difference, and -infinity for equal answers, whose sentence is empty.
+    Without a server, the answers of the plain one are recorded in the file; without a plain one, the file has them. A
+    request takes at most `seconds`, and `progress` is called with the requests so far and the maximum. For the others,
+    see `Comparison`; there are at most `MOST` requests.
+
+    Raises:
+        InputError: there is no plain server and no file, or a URL, the file or the number of prompts is not usable.
     """
-    both = right.tokens and answer.tokens
-    one, other = (list(right.tokens), list(answer.tokens)) if both else (list(right.text), list(answer.text))
-    shorter = min(len(one), len(other))
-    i = next((i for i in range(shorter) if one[i] != other[i]), shorter)
-    ended = answer.finish == "stop" or answer.text.startswith(right.text)
-    broken = "response_format" in body and ended and _is_json(right.text) and not _is_json(answer.text)
-    if one == other and right.text == answer.text and not broken:
-        return i, -math.inf, ""
-    says = f"token {i} is {''.join(other[i : i + 1])!r:.40} instead of {''.join(one[i : i + 1])!r:.40}"
-    limited = both and (right if i == len(one) else answer).finish == "length"
-    missed = any(stop in answer.text and stop not in right.text for stop in body.get("stop", ()))
-    if broken or missed or one == other or (i == shorter and limited):
-        return i, math.inf, f"{says}, which no rounding explains"
-    if not both or i == len(one):
-        return i, 0.0, says
-    log = min(right.logprobs[i], -1e-9)
-    margin = log - _at_most(right.top[i], other[i : i + 1], math.log(-math.expm1(log)))
-    says += f", whose log-probability is {margin:.2f} larger"
-    if i < len(other) and answer.top[i]:
-        own = _at_most(answer.top[i], one[i : i + 1], 0.0) - answer.logprobs[i]
-        says += ", by the server too: not sampled as computed" if own > 0 else ", but not by the server"
-    return i, margin, says
-
-
-def _at_most(top: dict[str, float], token: list[str], others: float) -> float:
-    """The log-probability of a token, or a bound if it is not among the most probable ones, or the end."""
-    return next((top.get(one, min(others, *top.values())) for one in token if top), others)
-
-
-def _is_json(text: str) -> bool:
-    with suppress(ValueError):
-        json.loads(text)
-        return True
-    return False
+    if "plain" not in urls and not file.exists():
+        raise InputError(f"--server needs --plain, its URL without speculation, or a file of its answers, not {file}")
+    posts, most = {side: Client(url, seconds) for side, url in urls.items()}, min(most, MOST)
+    with owned(file):
+        answers = Answers(posts, file, lambda used: progress(used, most))
+        return Comparison(answers, prompts_of(min(prompts, most)), alpha, most).certificate()
 
 
 class _Row(NamedTuple):
@@ -129,7 +111,7 @@ class Comparison:
 
     At temperature 0, a probe fails if an answer differs from the right one where the margin is clear: above `TIE` times
     the rounding. Nine of ten changes of log-probabilities at equal tokens are at most the rounding. Above temperature
-    0, two probes bet on the tokens (see `TwoSamples`), each at level alpha / 2, if answers are independent.
+    0, three probes bet on the tokens (see `TwoSamples`), each at level alpha / 3, if answers are independent.
 
     Args:
         answers: what the servers answer. Without a side "server", the plain answers are recorded.
@@ -144,33 +126,37 @@ class Comparison:
     def __init__(self, answers: Answers, prompts: Sequence[str], alpha: float = 1e-3, most: int = MOST) -> None:
         if len(prompts) < 2:
             raise InputError(f"prompts must be at least 2, got {len(prompts)}: 40 are usual")
-        self.answers, self.prompts, self.alpha = answers, list(prompts), alpha
+        self.answers, self.prompts, self.alpha, self.pairs = answers, list(prompts), alpha, most // 30
         self.recording = "server" not in answers.posts
         self.most = most // 2 if self.recording else most
-        self._changes: list[float] = []
-        self._ends: list[int] = []
+        self.rounding, self.limit = 0.0, TIE * ROUNDING[0]
+        self._changes, self._ends = list[float](), list[int]()
         self._tokens, self._missing, self._failed = 0, 0, set[str]()
         self._draws: defaultdict[str, list[Answer]] = defaultdict(list)
 
     def certificate(self) -> ServedCertificate:
         """Run all probes. One without an answer decides nothing, and the next one runs."""
-        kinds, findings = scenes(self.prompts, self._plain), []
-        for name in SUSPECTS:
+        kinds, findings = scenes(self.prompts, self._plain), dict[str, Finding]()
+        for name, suspect in SUSPECTS.items():
             blocks = [one for one, blocked in BLOCKED.items() if name in blocked and one in self._failed]
             try:
                 if blocks:
-                    found = Finding(name, None, f"it would fail as '{blocks[0]}' does")
+                    found = Finding(None, f"it would fail as '{blocks[0]}' does")
                 elif name in kinds:
                     found = self._greedy(name, kinds[name])
                 else:
                     found = self._reported() if name == "log-probabilities" else self._drawn(name)
+                if self.recording:
+                    continue
             except NoAnswerError as error:
-                found = Finding(name, None if error.refused else Verdict.UNDECIDED, str(error))
-            findings.append(found)
-            self._failed |= {name} if found.verdict is Verdict.LOSSY else set()
-        verdicts, ends = {found.verdict for found in findings}, self._ends
-        shares = ", ".join(f"{np.mean(np.array(ends) >= n):.0%} to token {n}" for n in (8, 16, 32, TOKENS) if ends)
-        notes = (
+                found = Finding(None if error.refused else Verdict.UNDECIDED, str(error))
+            if found.verdict is Verdict.LOSSY:
+                found = found._replace(says=f"{found.says}; suspect: {suspect}")
+                self._failed.add(name)
+            findings[name] = found
+        ends, verdicts = np.array(self._ends), {found.verdict for found in findings.values()}
+        shares = ", ".join(f"{np.mean(ends >= n):.0%} to token {n}" for n in (8, 16, 32, TOKENS) if len(ends))
+        notes: tuple[str, ...] = (
             f"greedy texts without a difference: {shares or 'none compared'}",
             f"level: a right server whose rounding moves no margin by {self.limit:.2f} is called lossy with "
             f"probability at most {self.alpha:g}",
@@ -178,18 +164,10 @@ class Comparison:
             f"{self._tokens // 3:,} shows with probability 95%; not covered: rarer faults, faults of both servers, "
             f"more than {AT_ONCE} requests at once, chat templates, parsers of tool calls, other grammars, speed",
         )
-        verdict = next(verdict for verdict in WORDS if verdict in verdicts) or Verdict.UNDECIDED
-        return ServedCertificate(verdict, tuple(findings), notes)
-
-    @property
-    def rounding(self) -> float:
-        """Nine of ten changes of log-probabilities are at most this."""
-        return float(np.quantile(self._changes, 0.9)) if self._changes else 0.0
-
-    @property
-    def limit(self) -> float:
-        """A larger margin is clear."""
-        return TIE * float(np.clip(self.rounding, *ROUNDING))
+        if self.recording:
+            notes = (f"recorded: {self.answers.used:,} answers; give --server to compare a server with them",)
+        verdict = next((verdict for verdict in WORDS if verdict in verdicts), None) or Verdict.UNDECIDED
+        return ServedCertificate(verdict, findings, notes)
 
     def _ask(self, side: str, scene: Scene) -> list[Answer]:
         if self.answers.used + len(scene.bodies) > self.most:
@@ -217,42 +195,42 @@ class Comparison:
         return rows
 
     def _faults(self, rows: Iterable[_Row]) -> list[_Row]:
-        limit = self.limit
-        return [row for row in rows if row.margin > limit]
+        return [row for row in rows if row.margin > self.limit]
 
     def _greedy(self, name: str, kind: Iterable[Scene]) -> Finding:
         """Compare the answers of a probe at temperature 0."""
         rows: list[_Row] = []
-        faults: list[_Row] = []
         try:
             for scene in kind:
                 rows += (found := self._compared(scene))
-                faults += self._faults(found)
-                if name == "alone" and found:
-                    self._learn(found[0])
-                elif len(faults) >= FAULTS:
+                if name == "alone":
+                    self._learn(found)
+                elif len(self._faults(rows)) >= FAULTS:
                     break
         except NoAnswerError:
-            if not faults:
+            if not self._faults(rows):
                 raise
         if faults := self._faults(rows):
-            return self._shown(name, faults, len(rows))
+            return self._shown(faults, len(rows))
         differ = sum(row.says != "" for row in rows)
-        if self.recording or (differ and not self._changes):
-            why = "the plain answers are recorded" if self.recording else "no log-probabilities say whether by rounding"
-            return Finding(name, Verdict.UNDECIDED, f"{differ} of {len(rows)} answers differ; {why}")
-        return Finding(name, Verdict.PASSED, f"{differ} of {len(rows)} answers differ{', at near ties' * (differ > 0)}")
+        says = f"{differ} of {len(rows)} answers differ"
+        if differ and not self._changes:
+            return Finding(Verdict.UNDECIDED, f"{says}; no log-probabilities say whether by rounding")
+        return Finding(Verdict.PASSED, says + ", at near ties" * (differ > 0))
 
-    def _learn(self, row: _Row) -> None:
-        """Add what the answer to a request sent alone says about rounding and about the first difference."""
-        right, other, both = row.right, row.answer, bool(row.right.tokens and row.answer.tokens)
-        given = [k for k in range(row.token) if both and (other.top[k] or not right.top[k])]
-        self._changes += [abs(right.logprobs[k] - other.logprobs[k]) for k in given]
-        self._missing += len(right.tokens[: row.token]) - len(given)
-        self._ends.append(row.token if row.says else TOKENS)
+    def _learn(self, rows: Iterable[_Row]) -> None:
+        """Add what answers to requests sent alone say about rounding and about the first difference."""
+        for row in rows:
+            right, other, both = row.right, row.answer, bool(row.right.tokens and row.answer.tokens)
+            given = [k for k in range(row.token) if both and (other.top[k] or not right.top[k])]
+            self._changes += [abs(right.logprobs[k] - other.logprobs[k]) for k in given]
+            self._missing += len(right.tokens[: row.token]) - len(given)
+            self._ends.append(row.token if row.says else TOKENS)
+            self.rounding = float(np.quantile(self._changes or [0.0], 0.9))
+            self.limit = TIE * float(np.clip(self.rounding, *ROUNDING))
 
-    def _shown(self, name: str, faults: list[_Row], compared: int) -> Finding:
-        """The finding of a probe that failed, with the smallest requests found that show it."""
+    def _shown(self, faults: list[_Row], compared: int) -> Finding:
+        """What a probe that failed has found, with the smallest requests found that show it."""
         fault, tries, plain = faults[0], 0, list[_Row]()
         with suppress(NoAnswerError):
             tried = smaller(fault.scene, fault.i, fault.token)
@@ -267,28 +245,26 @@ class Comparison:
         how = "sent at once: " if fault.scene.at_once else ""
         shows.append(f"{how}in the answer to request {fault.i + 1}, {fault.says}")
         if plain:
-            return Finding(name, Verdict.UNDECIDED, f"{says}, but so do plain ones, if repeated", tuple(shows))
-        return Finding(name, Verdict.LOSSY, f"{says}; suspect: {SUSPECTS[name]}", tuple(shows))
+            return Finding(Verdict.UNDECIDED, f"{says}, but so do plain ones, if repeated", shows)
+        return Finding(Verdict.LOSSY, says, shows)
 
     def _reported(self) -> Finding:
         """Whether both servers report the same log-probabilities at equal tokens."""
-        name = "log-probabilities"
         if not self._changes:
-            return Finding(name, Verdict.UNDECIDED, "a server does not give them, so that no margin is known")
+            return Finding(Verdict.UNDECIDED, "a server does not give them, so that no margin is known")
         says = f"nine of ten change by at most {self.rounding:.3f} at {len(self._changes):,} equal tokens"
-        says += f", {self._missing:,} are missing" if self._missing else ""
-        if self.rounding <= ROUNDING[1] and not self._missing:
-            return Finding(name, Verdict.PASSED, says)
-        return Finding(name, Verdict.LOSSY, f"{says}; suspect: {SUSPECTS[name]}")
+        if self._missing:
+            return Finding(Verdict.LOSSY, f"{says}, {self._missing:,} are missing")
+        return Finding(Verdict.PASSED if self.rounding <= ROUNDING[1] else Verdict.LOSSY, says)
 
     def _drawn(self, name: str) -> Finding:
         """Bet on the tokens of drawn answers. At once, also on how far two answers are alike."""
-        alone, left = name == "drawn", self.most - self.answers.used
-        size = 1 if alone else AT_ONCE
-        kept = min(GROUPS * AT_ONCE, self.most // 10)
-        most = (left - kept) // (2 - self.recording) if alone else min(GROUPS, left // size)
-        bodies, number, bets, level = drawn(self.prompts, self._plain), 0, TwoSamples(), math.log(2 / self.alpha)
-        while number < most and bets.log_wealth() < level:
+        size, left = AT_ONCE if name == "drawn at once" else 1, self.most - self.answers.used
+        kept = self.most // (10 if self.recording else 7)
+        most = {"drawn": (left - kept) // (2 - self.recording), "drawn JSON": self.pairs}
+        bodies, number, bets = drawn(name, self.prompts, self._plain), 0, TwoSamples()
+        level = math.log(3 / self.alpha)
+        while number < most.get(name, min(GROUPS, left // size)) and bets.log_wealth() < level:
             which, start = number % len(bodies), number // len(bodies) * size
             plain = [self._draw(bodies[which], start + k) for k in range(size)]
             scene = Scene((bodies[which],) * size, at_once=size > 1)
@@ -300,10 +276,10 @@ class Comparison:
         if bets.log_wealth() >= level:
             (kind, which, *cell), (one, other) = bets.worst()
             request = f"request{f', {size} at once' if size > 1 else ''}: {json.dumps(bodies[which])}"
-            shows = (request, f"{kind} {cell}: {one} times, by the plain server {other} times")
-            return Finding(name, Verdict.LOSSY, f"{says}; suspect: {SUSPECTS[name]}", shows)
-        enough = number * size >= LEAST_PAIRS and not self.recording
-        return Finding(name, Verdict.PASSED if enough else Verdict.UNDECIDED, says)
+            return Finding(
+                Verdict.LOSSY, says, (request, f"{kind} {cell}: {one} times, by the plain server {other} times")
+            )
+        return Finding(Verdict.PASSED if number * size >= LEAST_PAIRS else Verdict.UNDECIDED, says)
 
     def _seen(self, context: int, answers: Sequence[Answer]) -> list[Sequence[Seen]]:
         """What the bettors see of one answer, or of two at once: tokens, or words if not all are given."""

@@ -14,13 +14,11 @@ from spectheory.cli.output import console, progress
 from spectheory.core.checks import check_number, check_whole
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.files import owned
 
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
 _OBJECT = (
     "What to certify: a solver, a verifier, a function verify(draft, p, rng), or a spectheory.certify.Play. For a "
-    "registered solver or verifier, give its class name alone, such as Traversal. With a server: the JSON Lines "
-    "file that keeps its answers, from which an interrupted run continues. [default: served.jsonl]"
+    "registered solver or verifier, give its class name alone, such as Traversal."
 )
 _BLACK_BOX = (
     "Only sample whole decoding steps, or only enumerate. Default: enumerate, and sample if random draws cannot be "
@@ -41,10 +39,9 @@ _MOST = (
     "Black-box test: maximum number of runs of the step, or of requests to servers, of which there are at most 3,000."
 )
 _SECONDS = "Maximum processor time of one call of your code, or maximum time of one request, in seconds."
-_SERVER = "URL of an OpenAI-compatible server with speculation, which is compared with --plain."
-_PLAIN = (
-    "URL of the same server without speculation, or a file of its answers, which a call without --server has recorded."
-)
+_SERVER = "URL of an OpenAI-compatible server with speculation to certify, instead of MODULE:OBJECT."
+_PLAIN = "URL of the same server without speculation. Without --server, its answers are recorded for a later call."
+_ANSWERS = "With servers: JSON Lines file that keeps their answers. An interrupted run continues from it."
 
 
 def _rule(text: str) -> DrawRule:
@@ -55,9 +52,10 @@ def _rule(text: str) -> DrawRule:
 
 
 def certify(
-    name: Annotated[str | None, typer.Argument(metavar="MODULE:OBJECT|FILE", help=_OBJECT, show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="MODULE:OBJECT", help=_OBJECT, show_default=False)] = None,
     server: Annotated[str | None, typer.Option(metavar="URL", help=_SERVER, show_default=False)] = None,
-    plain: Annotated[str | None, typer.Option(metavar="URL|FILE", help=_PLAIN, show_default=False)] = None,
+    plain: Annotated[str | None, typer.Option(metavar="URL", help=_PLAIN, show_default=False)] = None,
+    answers: Annotated[Path, typer.Option(help=_ANSWERS)] = Path("served.jsonl"),
     black_box: Annotated[bool | None, typer.Option("--black-box/--exact", help=_BLACK_BOX, show_default=False)] = None,
     rule: Annotated[list[DrawRule] | None, typer.Option(parser=_rule, metavar="RULE", help=_RULE)] = None,
     shape: Annotated[list[str] | None, typer.Option(metavar="K,K,...", help=_SHAPE)] = None,
@@ -73,6 +71,7 @@ def certify(
     """Certify that a verifier or a server keeps the target's distribution: exit 0 if so, 1 if lossy, 2 if undecided."""
     from spectheory.certify import Verdict
     from spectheory.certify.process import answer_of_child
+    from spectheory.certify.served import certify_served
 
     alpha = alpha if alpha is not None else 1e-3 if server or plain else 1e-6
     check_number("--seconds", seconds, 1e-3, 1e6)
@@ -86,35 +85,19 @@ def certify(
     check_whole("--max-samples", max_samples, 1, most=10**9)
     options = {"black_box": black_box, "rules": [drawn.name for drawn in rule or ()], "shapes": shapes, "cases": cases}
     options |= {"alpha": alpha, "tv": tv, "max_samples": max_samples, "seconds": seconds, "seed": seed}
-    if server or plain:
-        answer = _of_server(Path(name or "served.jsonl"), server, plain, cases, alpha, max_samples, seconds)
-    elif name is None:
+    if bool(name) == bool(server or plain):
         raise InputError("name what to certify, or give --server and --plain")
-    else:
+    answer: dict[str, Any]
+    if name:
         answer = answer_of_child(name, options | {"tolerance": tolerance})
+    else:
+        urls = {side: url for side, url in (("server", server), ("plain", plain)) if url}
+        with progress("requests") as update:
+            found = certify_served(urls, answers, cases, alpha, max_samples, seconds, update)
+        answer = {"verdict": found.verdict.name, "json": found.to_json(), "lines": found.lines()}
     if as_json:
         print(json.dumps(answer["json"], indent=1))
     else:
         for line in answer["lines"]:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(Verdict[answer["verdict"]].exit_status)
-
-
-def _of_server(
-    file: Path, server: str | None, plain: str | None, cases: int, alpha: float, most: int, seconds: float
-) -> dict[str, Any]:
-    """The answer on a server. Without --server, the answers of the plain one are recorded."""
-    from spectheory.certify.completions import Answers, Client
-    from spectheory.certify.probes import prompts_of
-    from spectheory.certify.served import MOST, Comparison
-
-    if plain is None:
-        raise InputError("--server needs --plain: give the URL or the answers of the same server without speculation")
-    recorded = None if "://" in plain else Path(plain)
-    urls = {"server": server, "plain": None if recorded else plain}
-    posts = {side: Client(url, seconds) for side, url in urls.items() if url}
-    most = min(most, MOST)
-    with owned(file), progress("requests") as update:
-        answers = Answers(posts, file, recorded, lambda used: update(used, most))
-        found = Comparison(answers, prompts_of(min(cases, most)), alpha, most).certificate()
-    return {"verdict": found.verdict.name, "json": found.to_json(), "lines": found.lines()}

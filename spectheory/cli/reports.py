@@ -101,7 +101,7 @@ def guard(
     """Say whether acceptance fell, and where. Exit status: 0 if it held, 1 if it fell, 2 if undecided."""
     from spectheory.engines.request_counts import compared_parts, read_requests
     from spectheory.report.tables import TextTable
-    from spectheory.results.acceptance_drop import drop_verdict, prompts_needed
+    from spectheory.results.acceptance_drop import drop_verdicts, prompts_needed
     from spectheory.results.paired_difference import paired_difference
 
     if len(runs) > 2 or len({path.resolve() for path in runs}) < len(runs):
@@ -111,20 +111,21 @@ def guard(
     except ValueError:
         raise InputError(f"--drop must be a share such as 2%, got {drop!r:.40}") from None
     read = [read_requests(path) for path in runs]
-    parts = list(compared_parts(read[0], read[-1]))
-    _, before, after = parts[0]
+    parts = compared_parts(read[0], read[-1])
+    before, after = parts["all prompts"]
     needed = prompts_needed(before, after if len(runs) > 1 else None, lost, alpha)
     within = "more than 10,000" if needed is None else f"{needed:,}"
     power = f"Of runs that lose {drop}, 90% are found within {within} {'such' if len(runs) > 1 else 'other'} prompts."
     if len(runs) == 1:
         console.print(f"{len(before.numerators):,} prompts, tau {before.value:.3f}. {power}", soft_wrap=True)
         return
-    verdict, at = drop_verdict(before, after, lost, alpha)
+    verdicts = drop_verdicts([*parts.values()], lost, alpha)
     rows = []
-    for name, old, new in parts:
+    for (name, (old, new)), (said, _) in zip(parts.items(), verdicts, strict=True):
         change = paired_difference([new], [old])
-        shown = f"{old.value:.3f}", f"{new.value:.3f}", f"{change.percent:+.1f}% ±{change.half_width(0.95):.1f}"
-        rows.append((name, *shown, drop_verdict(old, new, lost, alpha / (len(parts) if rows else 1))[0]))
+        shown = f"{change.percent:+.1f}% ±{change.half_width(0.95):.1f}"
+        rows.append((name, f"{old.value:.3f}", f"{new.value:.3f}", shown, said))
+    verdict, at = verdicts[0]
     console.print(Text(f"{verdict} after {at} of {len(before.numerators)} prompts", style="bold"))
     console.print(TextTable("", ("tau, and rates by position", "reference", "now", "change", "verdict"), tuple(rows)))
     levels = f"FELL, and HELD (less than {drop} is lost), are wrong with probability at most {alpha:g} each."

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import pairwise, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int64
@@ -22,8 +21,7 @@ from spectheory.engines.statistics import NothingDraftedError
 from spectheory.results.paired_difference import Ratio
 
 
-@dataclass(frozen=True, eq=False)
-class RequestCounts:
+class RequestCounts(NamedTuple):
     """The counts of n requests in their order, and what the reports `said` of their kind, model and drafter.
 
     A row of `counts` has the tokens and target calls, then how often each drafted position was accepted and verified.
@@ -84,8 +82,8 @@ def _counted(where: str, request: Any, kind: str) -> list[tuple[int, int]]:
     return row
 
 
-def compared_parts(reference: RequestCounts, now: RequestCounts) -> Iterator[tuple[str, Ratio, Ratio]]:
-    """Name and counts of both runs: of all prompts, of positions, and of prompts by category and length.
+def compared_parts(reference: RequestCounts, now: RequestCounts) -> dict[str, tuple[Ratio, Ratio]]:
+    """Counts of both runs: of all prompts, the first part, of positions, and of prompts by category and length.
 
     Prompt i of one run is compared with prompt i of the other. Parts with fewer than two prompts are left out, and
     those of which nothing is accepted.
@@ -100,12 +98,13 @@ def compared_parts(reference: RequestCounts, now: RequestCounts) -> Iterator[tup
     n = min(len(reference.counts), len(now.counts))
     categories, lengths = reference.categories[:n], reference.prompt_tokens[:n]
     middle, positions = np.median(lengths), min(reference.counts.shape[1], now.counts.shape[1])
-    parts = [(f"position {i}" if i else "all prompts", i, np.full(n, True)) for i in range(positions)]
-    parts += [(f"category {name}", 0, categories == name) for name in np.unique(categories) if name]
-    parts += [(f"prompts of up to {middle:g} tokens", 0, lengths <= middle)] if middle else []
-    parts += [("longer prompts", 0, lengths > middle)]
-    for name, i, chosen in parts:
+    parts = {f"position {i}" if i else "all prompts": (i, np.full(n, True)) for i in range(positions)}
+    parts |= {f"category {name}": (0, categories == name) for name in np.unique(categories) if name}
+    parts |= {f"prompts of up to {middle:g} tokens": (0, lengths <= middle)} if middle else {}
+    found = {}
+    for name, (i, chosen) in (parts | {"longer prompts": (0, lengths > middle)}).items():
         old, new = (Ratio(*run.counts[:n, i][chosen].T) for run in (reference, now))
         counted = old.numerators.any() and min(clusters(old.denominators), clusters(new.denominators)) > 1
         if counted or name == "all prompts":
-            yield name, old, new
+            found[name] = old, new
+    return found

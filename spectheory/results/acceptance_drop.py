@@ -6,6 +6,7 @@ The bets are fair by the theorem of signs on the page of keystones. Source: Vill
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -36,6 +37,11 @@ def drop_verdict(reference: Ratio, run: Ratio, drop: float, alpha: float = 0.01)
         if reached.any():
             return verdict, int(reached.argmax()) + 1
     return "UNDECIDED", len(run.numerators)
+
+
+def drop_verdicts(parts: Sequence[tuple[Ratio, Ratio]], drop: float, alpha: float) -> list[tuple[str, int]]:
+    """The verdict on the first part, which is all prompts, at level alpha, and on the others at alpha / parts each."""
+    return [drop_verdict(*part, drop, alpha / (len(parts) if i else 1)) for i, part in enumerate(parts)]
 
 
 def prompts_needed(reference: Ratio, run: Ratio | None, drop: float, alpha: float = 0.01) -> int | None:

@@ -24,10 +24,11 @@ GRAMMAR = {0: [OPEN], OPEN: [SEVEN], SEVEN: [COMMA, CLOSE], COMMA: [SEVEN], CLOS
 NUMBERS = {text: i for i, text in enumerate(TEXTS)}
 FAULTS = {
     "state kept after a request": "again", "cache keyed without the drafted tokens": "prefixes",
-    "grammar advanced by rejected tokens": "JSON mode", "temperature dropped on drafts": "drawn",
-    "shared random stream": "drawn at once", "coin of 0": "one token left", "positions off by one": "alone",
-    "stop string missed": "ends", "rows of another request": "at once", "bonus from the draft": "alone",
-    "top-p on one side": "one token left", "log-probabilities of drafts": "log-probabilities", "only at 8": "at once",
+    "grammar advanced by rejected tokens": "JSON mode", "and only above temperature 0": "drawn JSON",
+    "temperature dropped on drafts": "drawn", "shared random stream": "drawn at once", "coin of 0": "one token left",
+    "positions off by one": "alone", "stop string missed": "ends", "rows of another request": "at once",
+    "bonus from the draft": "alone", "top-p on one side": "one token left",
+    "log-probabilities of drafts": "log-probabilities", "only at 8": "at once",
 }  # fmt: skip
 """For each fault, the probe that must find it."""
 STALE, PLAIN = "stale draft weights", None
@@ -41,7 +42,7 @@ Row = tuple[int, int, int, int, int]
 
 
 @cache
-def logits(row: Row, of: str) -> np.ndarray:
+def logs_of(row: Row, of: str) -> list[float]:
     one, two, memory, place, state = row
     found = np.full(len(TEXTS), -1e9)
     if state >= 0:
@@ -49,20 +50,18 @@ def logits(row: Row, of: str) -> np.ndarray:
     else:
         parts = {"target": MEMORY[memory] + PLACE[place], "draft": DRAFT[one, two], STALE: WRONG[one, two]}
         found[:WORDS], found[END] = BASE[one, two] + parts[of], -3.0
-    return found
+    return (found - np.logaddexp.reduce(found)).clip(-99).tolist()
 
 
 @cache
-def law(row: Row, of: str, temperature: float, top_p: float) -> list[float]:
-    weights = np.exp((logits(row, of) - logits(row, of).max()) / temperature)
+def law(row: Row, of: str, temperature: float, top_p: float) -> tuple[list[float], list[float]]:
+    """The probabilities of the tokens, and their sums."""
+    logs = np.array(logs_of(row, of))
+    weights = np.exp((logs - logs.max()) / (temperature or 1e-9)) * (logs > -99)
     order = np.argsort(-weights)
     weights[order[1 + np.searchsorted(np.cumsum(weights[order]) / weights.sum(), top_p) :]] = 0
-    return (weights / weights.sum()).tolist()
-
-
-@cache
-def logs_of(row: Row, of: str) -> list[float]:
-    return (logits(row, of) - np.logaddexp.reduce(logits(row, of))).clip(-99).tolist()
+    weights = (weights / weights.sum()).tolist()
+    return weights, list(accumulate(weights))
 
 
 @cache
@@ -103,7 +102,8 @@ class Run:
         """Add a token. `drafted` was in its place in the cache."""
         self.tokens.append(token)
         if self.grammar >= 0:
-            self.grammar = drafted if self.fault == "grammar advanced by rejected tokens" else token
+            hot = self.fault == "and only above temperature 0" and self.temperature
+            self.grammar = drafted if hot or self.fault == "grammar advanced by rejected tokens" else token
         if len(self.tokens) % BLOCK == 0:
             block, before, key = self.tokens[-BLOCK:], self.memory, tuple(self.tokens)
             self.memory = crc32(bytes(block), before) % 8
@@ -116,68 +116,62 @@ class Run:
         state = drafts[-1] if drafts and self.grammar >= 0 else self.grammar
         return one, two, self.memory, (len(self.tokens) + len(drafts) + self.off) % 4, state
 
+    def pick(self, sums: Sequence[float]) -> int:
+        return min(bisect(sums, self.rng.random() * sums[-1]), END)
+
     def drafts(self) -> list[int]:
         """The drafted chain of a cycle; the first token comes from the forward of the prompt."""
         found: list[int] = []
-        hot = 1.0 if self.fault == "temperature dropped on drafts" else self.temperature
+        hot = 1.0 if self.temperature and self.fault == "temperature dropped on drafts" else self.temperature
         while self.fault is not PLAIN and self.rows and len(found) < CHAIN and not {END, CLOSE} & set(found):
-            row = self.row(found)
-            drawn = self.pick(law(row, self.of, hot, self.top_p)) if self.temperature else 0
-            found.append(drawn if self.temperature else max(range(len(TEXTS)), key=logs_of(row, self.of).__getitem__))
+            found.append(self.pick(law(self.row(found), self.of, hot, self.top_p)[1]))
         return found
 
-    def cycle(self) -> Iterator[int]:
-        """The tokens of a cycle."""
-        drafts, accepted = self.drafts(), True
+    def cycle(self) -> Iterator[tuple[int, bool]]:
+        """The tokens of a cycle, and whether they are accepted drafts."""
+        drafts = self.drafts()
         for drafted in [*drafts, -1]:
-            row, bonus = self.row(), drafted < 0 and bool(drafts) and self.fault == "bonus from the draft"
-            logs = logs_of(row, "target")
-            if self.temperature:
-                token = self.verified(row, drafted, bonus)
+            logs = logs_of(row := self.row(), "target")
+            if drafted < 0 and drafts and self.fault == "bonus from the draft":
+                token = self.pick(law(row, self.of, self.temperature, self.top_p)[1])
+            elif self.temperature:
+                token = self.verified(row, drafted)
             else:
                 start = int(self.rng.random() * 90_000)
                 logs = [a + b for a, b in zip(logs, ROUNDING[start : start + len(TEXTS)], strict=True)]
-                token = max(range(len(TEXTS)), key=(logs_of(row, self.of) if bonus else logs).__getitem__)
-            accepted = token == drafted
-            hidden = accepted and self.fault == "log-probabilities of drafts"
-            self.report(token, logs_of(row, self.of) if hidden else logs)
+                token = logs.index(max(logs))
+            hidden = token == drafted and self.fault == "log-probabilities of drafts"
+            logs = logs_of(row, self.of) if hidden else logs
+            top = () if self.temperature else sorted(range(len(logs)), key=logs.__getitem__)[-5:]
+            self.rows.append((token, {TEXTS[i]: logs[i] for i in (*top, token)}))
             self.append(token, token if drafted < 0 else drafted)
-            yield token
-            if not accepted:
+            yield token, token == drafted
+            if token != drafted:
                 self.model.left = drafted % 8
                 break
         self.off += drafts != [] and drafted < 0 and self.fault == "positions off by one"
 
-    def verified(self, row: Row, drafted: int, bonus: bool) -> int:
+    def verified(self, row: Row, drafted: int) -> int:
         """The token after a row: the drafted one, one from the residual, or one after all drafts."""
         cut = 1.0 if self.fault == "top-p on one side" and drafted >= 0 else self.top_p
-        p, q = law(row, "target", self.temperature, cut), law(row, self.of, self.temperature, self.top_p)
+        p, sums = law(row, "target", self.temperature, cut)
         if drafted < 0:
-            return self.pick(q if bonus else p)
+            return self.pick(sums)
+        q, _ = law(row, self.of, self.temperature, self.top_p)
         coin = int(self.rng.random() * 256) / 256 if self.fault == "coin of 0" else self.rng.random()
         if coin * q[drafted] <= p[drafted]:
             return drafted
         rest = [max(a - b, 0.0) for a, b in zip(p, q, strict=True)]
-        return self.pick(rest if sum(rest) > 1e-12 else p)
-
-    def pick(self, weights: Sequence[float]) -> int:
-        sums = list(accumulate(weights))
-        return min(bisect(sums, self.rng.random() * sums[-1]), END)
-
-    def report(self, token: int, logs: list[float]) -> None:
-        top = () if self.temperature else sorted(range(len(logs)), key=logs.__getitem__)[-5:]
-        self.rows.append((token, {TEXTS[i]: logs[i] for i in (*top, token)}))
+        return self.pick(list(accumulate(rest if sum(rest) > 1e-12 else p)))
 
     def answer(self) -> dict[str, Any]:
         text, finish, stops = "", "", self.body.get("stop", [])
         while not finish:
-            for token in self.cycle():
+            for token, inside in self.cycle():
                 text += TEXTS[token]
-                missed = self.fault == "stop string missed" and self.rng.random() < 0.5
-                stopped = any(stop in text[-9:] for stop in stops) and not missed
-                finish = (
-                    "stop" if stopped or token == END else "length" if len(self.rows) == self.body["max_tokens"] else ""
-                )
+                missed = inside and self.fault == "stop string missed"
+                stopped = token == END or (any(stop in text[-9:] for stop in stops) and not missed)
+                finish = "stop" if stopped else "length" * (len(self.rows) == self.body["max_tokens"])
                 if finish:
                     break
         text = text[: min([text.find(stop) for stop in stops if finish == "stop" and stop in text], default=len(text))]
@@ -189,12 +183,9 @@ class Run:
 
 @contextmanager
 def serving(
-    post: Callable[[Sequence[Any]], list[list[Any]]],
-    spoil: Callable[[int, Any], Any] = lambda number, value: value,
-    port: int = 0,
+    post: Callable[[Sequence[Any]], list[list[Any]]], spoil: Callable[[Any], Any] = lambda value: value
 ) -> Iterator[str]:
     """The URL of a server that answers by `post`. `spoil` changes the JSON value of an answer, or makes it a status."""
-    asked = iter(range(10**9))
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -202,12 +193,11 @@ def serving(
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.reply(spoil(next(asked), post([body])[0][0]), streamed=body.get("stream", False))
+            self.reply(spoil(post([body])[0][0]), streamed=body.get("stream", False))
 
         def reply(self, value: Any, streamed: bool = False) -> None:
-            status, value = (value, "no") if isinstance(value, int) else (200, value)
             text = json.dumps(value)
-            self.send_response(status)
+            self.send_response(value if isinstance(value, int) else 200)
             self.send_header("Retry-After", "0")
             self.end_headers()
             self.wfile.write((f"data: {text}\n\ndata: [DONE]\n\n" if streamed else text).encode())
@@ -215,7 +205,7 @@ def serving(
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

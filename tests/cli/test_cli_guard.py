@@ -27,12 +27,13 @@ def verdicts(out: str) -> dict[str, str]:
     return {line.partition("  ")[0]: line.split()[-1] for line in out.splitlines() if "±" in line}
 
 
-def test_it_says_whether_and_where_acceptance_fell(run: Run) -> None:
+def test_it_says_whether_and_where_acceptance_fell_and_before_how_many_prompts_are_needed(run: Run) -> None:
     responses("reference.jsonl", HISTOGRAMS["math"])
     responses("same.jsonl", HISTOGRAMS["math"])
+    responses("few.jsonl", HISTOGRAMS["math"], count=4)
     responses("now.jsonl", [20, 20, 20, 20, 0])
-    held, fell = run("guard", "reference.jsonl", "same.jsonl"), run("guard", "reference.jsonl", "now.jsonl")
-    assert (held.exit_code, fell.exit_code) == (0, 1), fell.output
+    held, few, fell = (run("guard", "reference.jsonl", f"{name}.jsonl") for name in ("same", "few", "now"))
+    assert (held.exit_code, few.exit_code, fell.exit_code) == (0, 2, 1), fell.output
     assert set(verdicts(held.stdout).values()) == {"HELD"}
     assert verdicts(fell.stdout) == {
         **dict.fromkeys(("all prompts", "position 2", "position 3", "category math", "longer prompts"), "FELL"),
@@ -40,15 +41,9 @@ def test_it_says_whether_and_where_acceptance_fell(run: Run) -> None:
     }
     assert "of 100 prompts" in fell.stdout
     assert "wrong with probability at most 0.01 each" in fell.stdout
-
-
-def test_it_says_before_the_run_how_many_prompts_are_needed(run: Run) -> None:
-    responses("reference.jsonl", HISTOGRAMS["math"])
-    result = run("guard", "reference.jsonl", "--drop", "5%", "--alpha", "0.001")
-    assert result.stdout.startswith("100 prompts, tau 2.3")
-    assert "Of runs that lose 5%, 90% are found within" in result.stdout
-    responses("now.jsonl", HISTOGRAMS["math"], count=4)
-    assert run("guard", "reference.jsonl", "now.jsonl").exit_code == 2
+    before = run("guard", "reference.jsonl", "--drop", "5%", "--alpha", "0.001").stdout
+    assert before.startswith("100 prompts, tau 2.3")
+    assert "Of runs that lose 5%, 90% are found within" in before
 
 
 def folder(name: str, texts: list[str]) -> None:
@@ -77,21 +72,18 @@ def test_a_folder_has_a_report_of_each_prompt(run: Run) -> None:
     ("arguments", "message"),
     [
         (("./reference",), "give REFERENCE and another run as NOW, got reference"),
-        (("--drop", "0"), "drop must be a number from 1e-06 to 0.999999, got 0"),
         (("--drop", "101%"), "drop must be a number from 1e-06 to 0.999999, got 1.01"),
         (("--drop", "two"), "--drop must be a share such as 2%"),
         (("another",), """must be of one engine, model and drafter, got "model": "another\""""),
         (("sglang-response",), "got reports=sglang-response, reports=vllm-response"),
         (("vllm-log",), "vllm-log adds all requests up"),
         (("empty",), "empty has no report that can be read"),
-        (("damaged",), "damaged has no report that can be read"),
     ],
 )
 def test_bad_runs_are_named(run: Run, arguments: tuple[str, ...], message: str) -> None:
     responses("reference", HISTOGRAMS["math"])
     responses("another", HISTOGRAMS["math"], model="another")
     folder("empty", [])
-    Path("damaged").write_text(Path("reference").read_text().replace("40", "-40", 1))
     for name in ("sglang-response", "vllm-log"):
         Path(name).write_text(REPORTS[name][0])
     refused(run("guard", "reference", *arguments), message)
