@@ -232,9 +232,10 @@ def schedule(
     max_budget: MaxBudget = MAX_BUDGET,
     max_depth: MaxDepth = None,
     context: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            help="Number of tokens in the KV cache of each sequence.",
+            metavar="N[:M]",
+            help="Number of tokens in the KV cache of each sequence; a range, 1k:128k, is planned at each doubling.",
             show_default=f"mean by the lengths, otherwise {DEFAULT_CONTEXT}",
         ),
     ] = None,
@@ -249,13 +250,16 @@ def schedule(
 ) -> Schedule:
     """Choose what decodes fastest at each batch size on a GPU: a draft tree, a draft chain, or no speculation."""
     sizes: dict[str, Any] = {} if batch is None else {"batches": batches_of(batch)}
+    contexts = [] if context is None else contexts_of(context)
+    if len(contexts) > 1:
+        sizes["contexts"] = contexts
     prompt, answer, *_ = [None, None] if lengths is None else [*numbers("--lengths", lengths, float), None]
     place = Deployment(
         gpu,
         target,
         draft,
         gpus,
-        context,
+        contexts[0] if len(contexts) == 1 else None,
         engine=next(iter(names_of(output.engine)), None),
         prompt_tokens=prompt,
         output_tokens=answer,
@@ -272,3 +276,12 @@ def batches_of(text: str) -> Sequence[int]:
         raise InputError(f"--batch must name sizes like 1:256 or 1,8,64, got {text!r:.80}")
     ends = [int(part) for part in re.split("[:,]", text)]
     return range(ends[0], ends[1] + 1) if ":" in text else ends
+
+
+def contexts_of(text: str) -> Sequence[int]:
+    """The contexts in `text`, where k is 1,024: `4k` is one, `1k:128k` is each doubling of the first up to the last."""
+    if not re.fullmatch(r"\d{1,9}k?(:\d{1,9}k?)?", text):
+        raise InputError(f"--context must be a number of tokens like 4096 or a range like 1k:128k, got {text!r:.80}")
+    first, *last = [int(part.rstrip("k")) * 1024 ** part.endswith("k") for part in text.split(":")]
+    between = [first << at for at in range(1, 31) if last and first << at < last[0]]
+    return [first, *between, *last]

@@ -14,7 +14,8 @@ Speculative config: versions 0.24 to 0.33, from vllm/config/speculative.py at 00
 of the distributions of 0.24.0, 0.25.0, 0.32.0 and 0.33.0, read 2026-11-21 to 2026-11-27. `MAX_SPEC_LEN` in
 v1/sample/rejection_sampler.py is 128 in all of these. vLLM does not count the root. Trees were removed by PR #42121, so
 only chains are exported. Versions before 0.24 run one length at all batch sizes: PR #32374 (merged 2026-06-14) has
-`num_speculative_tokens_per_batch_size`.
+`num_speculative_tokens_per_batch_size`. Its entries have three numbers up to 0.33.0 (v1/spec_decode/dynamic/utils.py);
+contexts are the open PRs #48944, with five numbers, and #54801.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ def confidence_of(latencies: Sequence[Latency]) -> Confidence | None:
 
 
 def span(first: int, last: int) -> str:
-    """A range of batch sizes in words, such as `3` or `3 to 7`."""
-    return f"{first}" if first == last else f"{first} to {last}"
+    """A range of whole numbers in words, such as `3` or `3 to 7`."""
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def spans(batches: np.ndarray, among: np.ndarray) -> str:

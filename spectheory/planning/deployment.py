@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from spectheory.hardware.latency import DEFAULT_CONTEXT, Latency
 from spectheory.hardware.model_config import MTP
 from spectheory.hardware.models import draft_of, kind_and_target, kind_named, lookup_named, model
 from spectheory.planning.candidates import MAX_BUDGET, Progress, ignore_progress
+from spectheory.planning.contexts import over_contexts
 from spectheory.planning.planner import schedule
 from spectheory.planning.schedule_record import Schedule, check_batches
 from spectheory.replay import Replays
@@ -143,9 +145,13 @@ class Deployment:
         max_depth: int | None = None,
         max_fanout: int | None = None,
         replays: Replays | None = None,
+        contexts: Sequence[int] = (),
         progress: Progress = ignore_progress,
     ) -> Schedule:
         """The fastest choice at each batch size. Arguments are the same as for `spectheory.schedule`.
+
+        With `contexts`, increasing, each of them is planned for the batch sizes that fit into memory. The schedule is
+        for the one whose choices lose least at worst in the others, and has the choices of all as its `cells`.
 
         Raises:
             InputError: the draft cannot draft for the target, the models and their caches do not fit into memory,
@@ -154,6 +160,12 @@ class Deployment:
         """
         check_batches(batches)
         self._require_own_counts(acceptance, replays)
+        if contexts:
+            check_batches(contexts, "contexts")
+            limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
+            places = [replace(self, context=int(context)) for context in contexts]
+            given = {**limits, "replays": replays, "progress": progress}
+            return over_contexts([at.schedule(acceptance, at._fitting(batches), **given) for at in places])
         made = schedule(
             acceptance,
             self.latency,
@@ -169,6 +181,14 @@ class Deployment:
         if max_depth is None and (deepest := self.deepest(acceptance)):
             stamp = stamp.assuming(f"a multi-token-prediction module drafts at most the {deepest} measured depths")
         return replace(made, provenance=stamp)
+
+    def _fitting(self, batches: Sequence[int]) -> Sequence[int]:
+        """The batch sizes that fit into memory, and always the first: its plan then says what would fit."""
+        found = self.latency(int(batches[0])).inputs
+        assert found is not None
+        place, models = found.place, (found.target, found.draft)
+        needed = [replace(place, batch=int(batch)).memory_needed(*models) for batch in batches]
+        return batches[: bisect_right(needed, place.offered_bytes)]
 
     def deepest(self, acceptance: Acceptance) -> int | None:
         """The deepest level that is planned without a limit: for a multi-token-prediction module, that of the rates.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
 from typing import ClassVar, final
@@ -95,6 +95,24 @@ OFF = Option(Tree.chain(0))
 """No speculation."""
 
 
+@dataclass(frozen=True)
+class Cell:
+    """The fastest choice for a range of planned contexts and batch sizes, as far as memory allows.
+
+    Attributes:
+        contexts, batches: the first and the last one.
+        tree: the tree; the root alone means no speculation.
+        speedups: the lowest and the highest predicted speedup.
+        lost: the largest share of the speed that the schedule, which is for one context, loses here.
+    """
+
+    contexts: tuple[int, ...]
+    batches: tuple[int, ...]
+    tree: Tree
+    speedups: tuple[float, ...]
+    lost: float
+
+
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule(Record):
@@ -115,13 +133,14 @@ class Schedule(Record):
         chain_choice: index into `options` of the fastest chain at each batch size. No speculation counts as a chain.
         limits: the limits of the search.
         confidence: how far computed times of such deployments were off; None if no roofline computed any times.
+        cells: the choices at all contexts of a range, by context and batch size; None if one context was planned.
 
     Raises:
         InputError: batch sizes, latencies and choices do not belong together, or a context was not measured.
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 11
+    schema: ClassVar[int] = 12
     derived: ClassVar[tuple[str, ...]] = ("answer", "tau", "tau_interval", "speedup", "taus", "speedups", "computed")
 
     acceptance: Acceptance
@@ -134,6 +153,7 @@ class Schedule(Record):
     limits: Limits
     provenance: Provenance
     confidence: Confidence | None = None
+    cells: tuple[Cell, ...] | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         check_batches(self.batches)
@@ -247,7 +267,15 @@ class Schedule(Record):
         gains = f"{self.gain(0)} plain decoding"
         if last:
             gains += f" at batch {self.batches[0]} and {self.gain(last)} at batch {self.batches[last]}"
-        return f"Run {what}{by}: predicted {gains}."
+        return f"Run {what}{by}: predicted {gains}.{self._of_contexts}"
+
+    @property
+    def _of_contexts(self) -> str:
+        """What the schedule, for one context, loses in a range of them; empty if one was planned."""
+        if not self.cells:
+            return ""
+        ends, lost = span(self.cells[0].contexts[0], self.cells[-1].contexts[-1]), max(one.lost for one in self.cells)
+        return f" This schedule, for {self.context:,} tokens of context, loses at most {lost:.1%} at {ends} tokens."
 
     def gain(self, row: int) -> str:
         """The speedup at batches[row] with its interval, in words."""
@@ -350,13 +378,13 @@ def tree_in_words(tree: Tree) -> str:
     return f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
 
 
-def check_batches(batches: Sequence[int] | np.ndarray) -> None:
+def check_batches(batches: Sequence[int] | np.ndarray, name: str = "batches") -> None:
     """Refuse batch sizes that are not increasing whole numbers from 1 on, and more than `MOST_BATCHES` of them."""
     if len(batches) > MOST_BATCHES:
         raise InputError(
-            f"batches must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
+            f"{name} must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
             "and the last"
         )
     whole = np.asarray(batches).dtype.kind in "iu"
     if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
-        raise InputError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")
+        raise InputError(f"{name} must be increasing whole numbers from 1 on, got {list(batches)[:8]}")

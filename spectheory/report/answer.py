@@ -9,9 +9,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectheory.planning.advice import advice
-from spectheory.planning.confidence import spans
+from spectheory.planning.confidence import span, spans
 from spectheory.planning.planner import other_models
-from spectheory.planning.schedule_record import Schedule, tree_in_words
+from spectheory.planning.schedule_record import Cell, Schedule, tree_in_words
 from spectheory.report.tables import MISSING, TextTable, plan_rows
 
 MOST_LISTED, MOST_ROWS = 8, 6
@@ -35,8 +35,11 @@ def shown_rows(schedule: Schedule, *, explained: bool) -> list[int]:
 def schedule_rows(schedule: Schedule, *, explained: bool = False) -> TextTable:
     """One row for each batch size: what to run, its speedup with one interval, tau, and tokens per second.
 
-    Of many batch sizes, see `shown_rows`. Rows are grey where no such deployment was validated at the batch size.
+    Of many batch sizes, see `shown_rows`. Rows are grey where no such deployment was validated at the batch size. With
+    a range of contexts, one row for each range of them with the same answers.
     """
+    if schedule.cells:
+        return _cell_rows(schedule, schedule.cells, explained)
     rows, grey, trees = [], set(), not all(option.tree.is_chain for option in schedule.options)
     mixed = schedule.computed.any() and not schedule.computed.all()
     for row in shown_rows(schedule, explained=explained):
@@ -64,6 +67,27 @@ def schedule_rows(schedule: Schedule, *, explained: bool = False) -> TextTable:
     )
 
 
+def _cell_rows(schedule: Schedule, cells: Sequence[Cell], explained: bool) -> TextTable:
+    """A row for each cell. Of many, unless they are `explained`, one for each range of contexts, or for some."""
+    parts = [[cell] for cell in cells]
+    if len(cells) > MOST_ROWS and not explained:
+        ranges = list(dict.fromkeys(cell.contexts for cell in cells))
+        some = np.linspace(0, len(ranges) - 1, min(len(ranges), MOST_ROWS)).round().astype(int)
+        parts = [[cell for cell in cells if cell.contexts == ranges[at]] for at in some]
+    rows = [
+        (
+            span(*own[0].contexts),
+            span(own[0].batches[0], own[-1].batches[1]),
+            " to ".join(dict.fromkeys(tree_in_words(cell.tree) for cell in (own[0], own[-1]))),
+            f"{min(cell.speedups[0] for cell in own):.2f}x to {max(cell.speedups[1] for cell in own):.2f}x",
+            f"{max(cell.lost for cell in own):.1%}",
+        )
+        for own in parts
+    ]
+    note = ["Batch sizes as far as memory allows.", *_where_intervals_are_from(schedule)]
+    return TextTable("", ("context", "batch", "run", "speedup", "lost"), tuple(rows), note=" ".join(note))
+
+
 def _where_intervals_are_from(schedule: Schedule) -> Iterator[str]:
     """Which errors the intervals hold, and where they are assumed."""
     if not schedule.is_replayed and schedule.acceptance.trials is None:
@@ -71,7 +95,7 @@ def _where_intervals_are_from(schedule: Schedule) -> Iterator[str]:
     if schedule.confidence is not None:
         yield schedule.confidence.in_words
         known = any(one.errors.assumed for one in schedule.confidence.classes)
-        if known and not all(schedule.judged(row) for row in range(len(schedule.batches))):
+        if known and not schedule.cells and not all(schedule.judged(row) for row in range(len(schedule.batches))):
             format_too = " in this format" * (schedule.confidence.classes[0].errors.speedup is None)
             yield f"Grey, ?: none of them{format_too} at this batch size."
 

@@ -52,6 +52,12 @@ def run_plan(rates_file: Path, *arguments: object) -> Result:
 
 def test_bad_deployments_and_engines_that_cannot_are_refused_in_one_line(rates_file: Path) -> None:
     refused(run_plan(rates_file, "--batch", "one"), "--batch must name sizes like 1:256 or 1,8,64, got 'one'")
+    refused(
+        run_plan(rates_file, "--context", "1m"), "--context must be a number of tokens like 4096 or a range like 1k"
+    )
+    refused(
+        run_plan(rates_file, "--context", "4k:1k"), "contexts must be increasing whole numbers from 1 on, got [4096"
+    )
     refused(run_plan(rates_file, "--batch", "5:1"), "batches must be increasing whole numbers from 1 on")
     refused(run_plan(rates_file, "--gpu", "h10"), "unknown GPU 'h10': did you mean")
     refused(run_plan(rates_file, "--batch", 4000), "or a shorter context, a larger GPU")
@@ -94,6 +100,13 @@ def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Pa
     assert any("the engine has the costs of sglang@0.5.23: " in said for said in planned.provenance.assumptions)
     place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang")
     assert [at.plain(1024) for at in planned.latencies] == [place.latency(batch).plain(1024) for batch in (1, 2)]
+
+
+def test_contexts_are_one_or_each_doubling(rates_file: Path) -> None:
+    for text, found in {"4k": None, "1k:3000": [(1024, 2048), (3000, 3000)]}.items():
+        result = succeeded(run_plan(rates_file, "--batch", 64, "--context", text, "--json"))
+        cells = Schedule.from_dict(json.loads(result.stdout)).cells
+        assert (cells and [cell.contexts for cell in cells]) == found
 
 
 DEEPER = (

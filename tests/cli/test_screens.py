@@ -33,6 +33,7 @@ def lines_of(text: str) -> list[str]:
     [
         (*H100, "--gpus", 4, "--target", "llama-3.1-70b", "--engine", "vllm", "--batch", "1,16,32,64,128,256"),
         (*H100, "--engine", "vllm", "--batch", "1:256"),
+        (*H100, "--engine", "vllm", "--batch", "1:64", "--context", "1k:32k"),
         (*H100, "--engine", "llama.cpp", "--acceptance", "0.1", "--batch", "1,2,4"),
         (*MTP, "--engine", "sglang", "--batch", "1,8,32,64,96,128,192,256"),
     ],
@@ -41,7 +42,9 @@ def test_an_answer_is_one_screen_in_one_order(run: Run, monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "80")
     shown = succeeded(run("schedule", "--acceptance", "0.75,0.68,0.62", *options)).stdout
     assert len(lines_of(shown)) <= 24
-    assert re.search(r"^(Run|Do not)[^\0]+^batch +run[^\0]+^\S+ [\d.]+:$[^\0]+Measure\s+first", shown, re.MULTILINE)
+    assert re.search(
+        r"^(Run|Do not)[^\0]+^(?:context +)?batch +run[^\0]+^\S+ [\d.]+:$[^\0]+Measure\s+first", shown, re.MULTILINE
+    )
     assert ("Off at batch" in shown) == ("Do not speculate" in shown)
     explained = succeeded(run("schedule", "--acceptance", "0.75,0.68,0.62", *options, "--explain", "--force")).stdout
     assert "numbers are fitted to" in explained
