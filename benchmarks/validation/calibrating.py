@@ -100,7 +100,6 @@ def _calibrated(runs: Sequence[Run], row: Row, start: EngineCosts) -> EngineCost
         gpus=setup.gpus,
         engine=row.engine_version,
         parallel=setup.parallel,
-        drafting=setup.drafting,
         costs=start,
     ).costs
 

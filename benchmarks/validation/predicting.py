@@ -9,7 +9,6 @@ from benchmarks.validation.rows import Row
 from spectheory import InputError, ModelConfig
 from spectheory.hardware.engine_costs import EngineCosts, Parallel
 from spectheory.hardware.gpus import gpu
-from spectheory.hardware.hf_config import AT_ONCE
 from spectheory.hardware.models import draft_of as library_draft_of
 from spectheory.hardware.models import draft_of_kind, kind_and_target, kind_named, model
 from spectheory.hardware.runs import Step
@@ -65,8 +64,7 @@ def setup_of(row: Row) -> TimedSetup:
 @cache
 def _setup(engine: str, gpu_name: str, gpus: int, parallel: Parallel, target: str, draft: str) -> TimedSetup:
     models = target_of(target, engine), draft_of(draft, target, engine)
-    drafting = "at once" if _kind(draft) in AT_ONCE else "levels"
-    return TimedSetup(gpu(gpu_name), *models, gpus, parallel, drafting)
+    return TimedSetup(gpu(gpu_name), *models, gpus, parallel)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 The numbers of `EngineCosts` are moved by factors. The logarithm of a factor has a prior around 0, whose width is the
 spread of the number in the shipped table, and the logarithm of measured over predicted seconds of a run has the width
-`noise`. The costs are found by least squares with a soft L1 loss of both: like normal distributions near 0, with wider
+`NOISE`. The costs are found by least squares with a soft L1 loss of both: like normal distributions near 0, with wider
 tails, so that neither one wrong run nor one number far from its shipped value spoils the others. Few runs suffice,
 because what no run determines stays where it was. `benchmarks.validation` judges this fit on published measurements.
 """
@@ -17,7 +17,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from spectheory.core.checks import check_number
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
@@ -33,14 +32,14 @@ from spectheory.hardware.engine_costs import (
 )
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.latency import Drafting, Latency
+from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import Named, pair_of
 from spectheory.hardware.roofline import RooflineInputs
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import SIXTEEN_BITS, TimedSetup
 
 NOISE = 0.02
-"""Default standard deviation of the logarithm of measured over predicted seconds."""
+"""Standard deviation of the logarithm of measured over predicted seconds."""
 FARTHEST = 12.0
 """Largest logarithm of a factor, in spreads of its number."""
 WIDE = 0.1
@@ -56,7 +55,6 @@ NOTABLE = 0.05
 RATES = ("bandwidth_share", "cache_share", "flops_share", "packed_flops_share")
 """The shares by which all times that are not stated in seconds are divided."""
 PLAIN_ONLY = "no run unpacked the weights for several tokens: add a run with speculation"
-LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +68,6 @@ class CalibratedCosts(Record):
         shipped: the costs before: those of the engine in the shipped table, unless other ones were given.
         costs: the calibrated costs.
         spreads: for each number the standard deviation of its logarithm before the calibration; 0 if it may not move.
-        noise: the standard deviation that the logarithm of a run's seconds is taken to have.
         provenance: who made the record, when, and what is assumed.
 
     Raises:
@@ -78,7 +75,7 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 4
+    schema: ClassVar[int] = 5
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals")
 
     engine: str
@@ -87,7 +84,6 @@ class CalibratedCosts(Record):
     shipped: EngineCosts
     costs: EngineCosts
     spreads: dict[str, float]
-    noise: float
     provenance: Provenance
 
     def __post_init__(self) -> None:
@@ -96,7 +92,6 @@ class CalibratedCosts(Record):
             raise InputError("runs must contain at least one run")
         if sorted(self.spreads) != sorted(NAMES) or not all(0 <= v <= WIDEST for v in self.spreads.values()):
             raise InputError(f"spreads must have a number from 0 to {WIDEST:g} for each number of EngineCosts")
-        check_number("noise", self.noise, LEAST_NOISE, MOST_NOISE)
 
     @cached_property
     def seconds_before(self) -> tuple[float, ...]:
@@ -112,11 +107,6 @@ class CalibratedCosts(Record):
     def residuals(self) -> tuple[float, ...]:
         """For each run, predicted over measured tokens per second after the calibration, minus 1."""
         return tuple(run.seconds / after - 1 for run, after in zip(self.runs, self.seconds_after, strict=True))
-
-    @property
-    def largest_residual(self) -> float:
-        """The largest absolute residual."""
-        return max(map(abs, self.residuals))
 
     @cached_property
     def factor(self) -> float:
@@ -154,8 +144,8 @@ class CalibratedCosts(Record):
     @property
     def said(self) -> str:
         """A clause on the runs and the residuals, for the assumptions of a plan."""
-        many = f"{len(self.runs)} run{'s' if len(self.runs) > 1 else ''}"
-        return f"the costs of {self.engine} were calibrated on {many}, largest residual {self.largest_residual:.1%}"
+        many, largest = f"{len(self.runs)} run{'s' if len(self.runs) > 1 else ''}", max(map(abs, self.residuals))
+        return f"the costs of {self.engine} were calibrated on {many}, largest residual {largest:.1%}"
 
     def latency(self, batch: int = 1, context: int = 1024) -> Latency:
         """The forward times and overheads of `batch` sequences with the calibrated costs.
@@ -206,9 +196,6 @@ def calibrate(
     gpus: int = 1,
     engine: str | None = None,
     parallel: Parallel | None = None,
-    drafting: Drafting | None = None,
-    quant: str | None = None,
-    noise: float = NOISE,
     costs: EngineCosts | None = None,
 ) -> CalibratedCosts:
     """Calibrate the costs of an engine on a few measured runs of one deployment.
@@ -224,12 +211,8 @@ def calibrate(
         draft: the draft; None if no run is speculative.
         gpus: the number of GPUs.
         parallel: how several GPUs share a model.
-        drafting: how the draft runs.
         engine: the engine that was measured, such as `vllm` or `vllm@0.11`; None is the one that the runs name, or
             `vllm`. A version that the runs name is added.
-        quant: format of the target's weights; None keeps the one of the config.
-        noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
-            costs: 0.02 is 2%.
         costs: the costs from which the calibration starts; None is those of the engine in the shipped table.
 
     Raises:
@@ -245,7 +228,6 @@ def calibrate(
     known = tuple(runs) if isinstance(runs, Iterable) else (runs,)
     if not known or not all(isinstance(run, Run) for run in known):
         raise InputError(f"runs must be one run or more, such as read_runs(file).runs, got {known!r:.80}")
-    check_number("noise", noise, LEAST_NOISE, MOST_NOISE)
     engine = next((run.engine for run in known if run.engine), DEFAULT_ENGINE) if engine is None else engine
     versions = [run.version for run in known if run.version and run.version[:1].isdigit()]
     if "@" not in engine and versions:
@@ -256,10 +238,9 @@ def calibrate(
             f"{speculative.where}a speculative run needs the draft: name a draft model or a head, or ngram if drafts "
             "are looked up"
         )
-    first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)), quant)
-    usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
-    place = gpus, parallel or usual_parallel(engine), drafting or usual
-    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place), spreads(engine)
+    first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)))
+    setup = TimedSetup(gpu_of(gpu), first, second, gpus, parallel or usual_parallel(engine))
+    widths = spreads(engine)
     shipped = EngineCosts.of(engine) if costs is None else costs
     assumed = setup.require_named(known, engine)
     for run in known:
@@ -271,15 +252,13 @@ def calibrate(
         gpus=gpus,
         target=first.name,
         draft=None if second is None else second.name,
-        settings={"engine": engine, "quant": quant},
+        settings={"engine": engine},
     ).assuming(f"before the calibration, {origin(engine) if costs is None else 'the costs were given'}", *assumed)
-    found = fitted(known, setup, shipped, widths, noise)
-    return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)
+    found = fitted(known, setup, shipped, widths)
+    return CalibratedCosts(engine, setup, known, shipped, found, widths, stamp)
 
 
-def fitted(
-    runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float], noise: float
-) -> EngineCosts:
+def fitted(runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float]) -> EngineCosts:
     """The costs that explain `runs` best, starting from `costs` with the factor of the plain runs."""
     from scipy.optimize import least_squares
 
@@ -295,7 +274,7 @@ def fitted(
 
     most = [_room(name, getattr(costs, name)) / spreads[name] for name in names]
     bounds = np.full(len(names), -FARTHEST), np.minimum(most, FARTHEST)
-    x, widths = np.zeros(len(names)), [noise]
+    x, widths = np.zeros(len(names)), [NOISE]
     while widths[-1] < WIDE:  # a soft L1 loss of residuals far above their width converges slowly
         widths.append(10 * widths[-1])
     for width in widths[::-1]:

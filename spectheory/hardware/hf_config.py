@@ -105,11 +105,6 @@ class Shape:
         """The number of layers that attend to a window only."""
         return sum(cache.layers for cache in self.caches if cache.window is not None)
 
-    @property
-    def kv_values(self) -> int:
-        """Numbers that all layers together cache for one token, as if every layer kept all tokens."""
-        return sum(cache.layers * cache.values for cache in self.caches)
-
 
 @dataclass(frozen=True)
 class Family:

@@ -140,8 +140,6 @@ class Latency(Record):
         engine: str = DEFAULT_ENGINE,
         costs: EngineCosts | None = None,
         parallel: Parallel | None = None,
-        drafting: Drafting | None = None,
-        quant: str | None = None,
         kv_dtype: str | None = None,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured.
@@ -162,9 +160,6 @@ class Latency(Record):
             costs: your own shares of peak rates and overheads; None uses those of the engine in the shipped table.
             parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf`
                 and `llama.cpp`, otherwise `tensor`.
-            drafting: whether the draft runs once for each drafted level, or once for all of them; None is usual for the
-                draft, see `ModelConfig.drafts_at_once`.
-            quant: format of the target's weights, such as `fp8` or `q4_k_m`; None keeps the one of the config.
             kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
 
         Raises:
@@ -175,7 +170,7 @@ class Latency(Record):
         given, (prompt, answer) = costs is not None, lengths or (0.0, 1.0)
         if context is None:
             context = DEFAULT_CONTEXT if lengths is None else round(prompt + answer / 2)
-        first, second = pair_of(target, draft, context, quant, kv_dtype)
+        first, second = pair_of(target, draft, context, kv_dtype)
         card, models = gpu_of(gpu), [first] if second is None else [first, second]
         place = Roofline(
             card,
@@ -189,14 +184,12 @@ class Latency(Record):
         place.require_memory(first, second)
         plain = [replace(one, design=None, prediction=None) for one in models]
         inputs = RooflineInputs(place, plain[0], plain[1] if second else None, engine, given)
-        if drafting is None:
-            drafting = "at once" if second is not None and second.drafts_at_once else "levels"
         stamp = place.provenance(first, second, engine, given)
         return cls(
             np.array(TOKENS),
             np.array([context]),
             **inputs.seconds(TOKENS),
-            drafting=drafting,
+            drafting="at once" if second is not None and second.drafts_at_once else "levels",
             computed=True,
             provenance=stamp.replace(draft=lookup_named(draft)) if second is None and isinstance(draft, str) else stamp,
             inputs=inputs,

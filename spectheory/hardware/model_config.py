@@ -120,11 +120,6 @@ class ModelConfig:
         return replace(self, kv_bytes_per_value=kv_bytes_of(kv_format), prediction=module)
 
     @property
-    def layers(self) -> int:
-        """The number of decoder layers."""
-        return self.shape.layers
-
-    @property
     def parameters(self) -> int:
         """The number of parameters. The input embeddings that a draft head shares with the target are not counted."""
         return self._besides_experts + self.shape.moe_layers * self.shape.experts * self._expert_parameters
@@ -141,11 +136,6 @@ class ModelConfig:
         experts = shape.moe_layers * shape.experts * self.bytes_of_an_expert
         stored = shape.linear_parameters * self.linear_bytes + shape.other_parameters * self.other_bytes
         return stored + shape.lookup_parameters * self.lookup_bytes + experts
-
-    @property
-    def kv_bytes_per_token(self) -> float:
-        """Bytes that all layers together cache for one token, as if every layer attended to all tokens."""
-        return self.shape.kv_values * self.kv_bytes_per_value
 
     def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
         """The expected number of experts of a layer that n tokens use together.

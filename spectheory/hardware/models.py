@@ -304,9 +304,9 @@ def require_pair(target: ModelConfig, draft: ModelConfig | None, context: int) -
 
 
 def pair_of(
-    target: Named, draft: Named | None, context: int, quant: str | None = None, kv_dtype: str | None = None
+    target: Named, draft: Named | None, context: int, kv_dtype: str | None = None
 ) -> tuple[ModelConfig, ModelConfig | None]:
-    """Target and draft in the formats that run: `quant` of the target's weights, `kv_dtype` of both caches.
+    """Target and draft, with the format `kv_dtype` of both caches.
 
     The draft is None if the drafter has no model.
 
@@ -314,8 +314,6 @@ def pair_of(
         InputError: see `model`, `draft_of` and `require_pair`, or there is no such format.
     """
     first = model(target)
-    if quant is not None:
-        first = first.quantised(quant)
     second = draft_of(first, draft)
     require_pair(first, second, context)
     if kv_dtype is None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import NAMES, ON_TRANSFORMERS, EngineCosts, Parallel, split
 from spectheory.hardware.gpus import Gpu, known_gpu
-from spectheory.hardware.latency import Drafting
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import known_model
 from spectheory.hardware.roofline import Roofline
@@ -38,7 +37,6 @@ class TimedSetup:
     draft: ModelConfig | None
     gpus: int
     parallel: Parallel
-    drafting: Drafting
 
     def __post_init__(self) -> None:
         self.roofline(1, 0, PEAK)
@@ -86,7 +84,7 @@ class TimedSetup:
             return 0.0
         nodes, depth = run.tokens - 1, run.depth
         width = 1 if nodes == depth else min(WIDEST, max(1, nodes // depth))
-        widths = [depth] if self.drafting == "at once" else [1] + [width] * (depth - 1)
+        widths = [depth] if self.draft.drafts_at_once else [1] + [width] * (depth - 1)
         kinds = sorted(set(widths))
         seconds = dict(zip(kinds, place.forward_seconds(self.draft, kinds), strict=True))
         return float(sum(seconds[width] + level_seconds for width in widths))
@@ -116,7 +114,7 @@ class TimedSetup:
             f"{self.target.name} and the caches at the peak bandwidth, or computing at the peak rate, takes "
             f"{1e3 * least:.3g} ms, so at most {run.tokens_per_second * run.seconds / least:,.5g} tokens per second. "
             "A throughput counts the tokens of all sequences together; check it, the batch size, the GPU, the number "
-            "of GPUs and the format of the weights (quant)"
+            "of GPUs and the format of the weights"
         )
 
     def require_named(self, runs: Sequence[Run], engine: str) -> tuple[str, ...]:

@@ -44,8 +44,6 @@ class Deployment:
         gpus: number of GPUs that share a forward.
         context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
             lengths.
-        quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
-            None keeps the one of the config.
         kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config.
         engine: engine whose costs the times have, such as `vllm`; for a version of it, `vllm@0.11`. None is the
             engine of calibrated `costs`, otherwise `vllm`.
@@ -72,7 +70,6 @@ class Deployment:
     draft: str
     gpus: int = 1
     context: int | None = None
-    quant: str | None = None
     kv_dtype: str | None = None
     engine: str | None = None
     parallel: Parallel | None = None
@@ -131,7 +128,6 @@ class Deployment:
             engine=self.timed_engine,
             costs=costs,
             parallel=self.parallel,
-            quant=self.quant,
             kv_dtype=self.kv_dtype,
         )
         return self.costs.noted(computed) if isinstance(self.costs, CalibratedCosts) else computed

@@ -11,6 +11,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import Run
+from spectheory.hardware import calibrated_costs
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu
@@ -28,7 +29,7 @@ PLAIN = [Run("plain", batch, 512, 1.0, source=f"plain {batch}") for batch in (1,
 CHAIN = Run("speculative", 1, 512, 1.0, tokens=6, depth=5, tau=3.0, source="chain")
 TREE = Run("speculative", 4, 512, 1.0, tokens=61, depth=6, tau=3.5, source="tree")
 FORWARD = Run("forward", 2, 512, 1.0, tokens=16, source="forward")
-SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor", "levels")
+SETUP = TimedSetup(gpu("h100_sxm"), model(PAIR["target"]), model(PAIR["draft"]), 1, "tensor")
 
 
 def timed(*runs: Run, costs: EngineCosts = TRUE) -> list[Run]:
@@ -53,9 +54,10 @@ HELD_OUT = timed(
 )
 
 
-def test_runs_of_known_costs_are_reproduced_and_others_are_predicted_better_than_before() -> None:
-    found = calibrated(*EVERY, noise=1e-7)
-    assert found.largest_residual < 1e-6
+def test_runs_of_known_costs_are_reproduced_and_others_are_predicted_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrated_costs, "NOISE", 1e-7)
+    found = calibrated(*EVERY)
+    assert max(map(abs, found.residuals)) < 1e-6
     before, after = (errors(found, HELD_OUT, costs) for costs in (found.shipped, found.costs))
     assert all(a < b for a, b in zip(after, before, strict=True))
     assert max(after) < 0.1 < max(before)
@@ -76,7 +78,7 @@ def test_the_predicted_run_is_what_the_latency_says() -> None:
     assert latency.cycle(st.Tree.chain(5), 512) == pytest.approx(found.seconds_after[2], rel=1e-12)
 
 
-Q4: dict[str, Any] = {"gpu": "rtx3090", "target": "llama-3.1-8b", "draft": None, "quant": "q4_0", "engine": "llama.cpp"}
+Q4: dict[str, Any] = {"gpu": "rtx3090", "target": "llama-3.1-8b-q4_0", "draft": None, "engine": "llama.cpp"}
 WIDE = [Run("forward", 1, 256, seconds, tokens=tokens) for seconds, tokens in ((0.0065, 1), (0.0137, 8))]
 """Forwards of 1 and of 8 tokens."""
 
@@ -135,7 +137,7 @@ def test_another_draft_is_said_and_another_deployment_is_refused() -> None:
     found = calibrated(*EVERY[:3])
     other = st.Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", costs=found).latency(1)
     assert any("draft eagle3-llama-3.1-8b and are used for llama-3.2-1b" in one for one in other.provenance.assumptions)
-    for name, value in {"gpu": "h200_sxm", "engine": "sglang", "gpus": 2, "quant": "fp8"}.items():
+    for name, value in {"gpu": "h200_sxm", "engine": "sglang", "gpus": 2, "target": "llama-3.1-8b-fp8"}.items():
         given: dict[str, Any] = {**PAIR, name: value}
         refuses("costs were calibrated for", st.Deployment(**given, costs=found).latency, 1)
 
@@ -192,5 +194,3 @@ def test_impossible_runs_are_refused() -> None:
     assert calibrated(replace(CHAIN, seconds=0.012), draft="ngram").setup.draft is None
     refuses("runs must be one run or more, such as read_runs", calibrated)
     refuses("runs must be one run or more, such as read_runs", calibrated, 141.0)
-    for noise in (0.0, -1.0, math.nan, 2.0):
-        refuses("noise must be a number from", calibrated, *timed(PLAIN[0]), noise=noise)

@@ -48,9 +48,9 @@ def test_prediction_modules_fill_the_published_checkpoint(name: str, stored: int
 
 def test_a_prediction_module_is_one_layer_that_reads_the_targets_output_head() -> None:
     target, draft = model("deepseek-v3"), model("deepseek-v3-mtp")
-    assert (draft.name, draft.layers, draft.hidden) == ("deepseek-v3-mtp", 1, 7168)
+    assert (draft.name, draft.shape.layers, draft.hidden) == ("deepseek-v3-mtp", 1, 7168)
     assert draft.parameters == pytest.approx(11.5e9, rel=0.02), "README of DeepSeek-V3: 11.5B unique parameters"
-    assert draft.kv_bytes_per_token * 61 == target.kv_bytes_per_token
+    assert draft.kv_bytes(1) * 61 == target.kv_bytes(1)
     assert draft.arithmetic == target.arithmetic == "fp8"
     require_pair(target, draft, 1000)
     refuses("target llama-3.1-8b has no multi-token-prediction module .*: name a draft", model, "mtp-llama-3.1-8b")
@@ -102,7 +102,7 @@ def test_every_kind_has_the_weights_of_its_layout(kind: str, parameters: int, bo
     """The weights of the modules, counted here from the modelling code of EAGLE, SpecForge and Medusa."""
     target = ModelConfig.from_hf(LLAMA, name="tiny")
     head = draft_of_kind(target, kind)
-    assert (head.parameters, head.shape.borrowed_parameters, head.layers) == (parameters, borrowed, layers)
+    assert (head.parameters, head.shape.borrowed_parameters, head.shape.layers) == (parameters, borrowed, layers)
     assert head.kv_bytes(10) == (0 if kind == "medusa" else 10 * layers * 2 * 48 * 2)
     assert head.drafts_at_once == (kind not in ("eagle1", "eagle3"))
     assert (head.base_model, head.target_hidden) == ("tiny", 64)

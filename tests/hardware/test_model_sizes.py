@@ -100,10 +100,10 @@ def test_published_sizes_beside_the_total() -> None:
     assert oss.active_parameters - oss.shape.lookup_parameters == pytest.approx(5.13e9, rel=1e-3)
     assert oss.weight_bytes / 2**30 == pytest.approx(60.8, abs=0.05)
     assert deepseek.active_parameters == pytest.approx(37e9, rel=0.02)
-    assert deepseek.kv_bytes_per_token == 61 * (512 + 64) * 2
-    assert model("llama-3.1-8b").kv_bytes_per_token == 131072
+    assert deepseek.kv_bytes(1) == 61 * (512 + 64) * 2
+    assert model("llama-3.1-8b").kv_bytes(1) == 131072
     assert model("eagle3-llama-3.1-8b").weight_bytes / 2**20 == pytest.approx(810, abs=1)
-    assert (oss.layers, oss.shape.experts, oss.shape.experts_per_token) == (36, 128, 4)
+    assert (oss.shape.layers, oss.shape.experts, oss.shape.experts_per_token) == (36, 128, 4)
 
 
 @pytest.mark.parametrize("change", TINY, ids=lambda change: change.get("model_type", "llama"))
@@ -135,9 +135,9 @@ def test_latent_attention_computes_with_the_latent_twice() -> None:
 def test_cached_tokens_stop_at_the_window() -> None:
     sliding = ModelConfig.from_hf({**LLAMA, "model_type": "mistral", "sliding_window": 7})
     full = ModelConfig.from_hf(LLAMA)
-    assert sliding.kv_bytes(7) == full.kv_bytes(7) == 7 * full.kv_bytes_per_token == 7 * 5 * 2 * 2 * 24 * 2
+    assert sliding.kv_bytes(7) == full.kv_bytes(7) == 7 * full.kv_bytes(1) == 7 * 5 * 2 * 2 * 24 * 2
     assert sliding.kv_bytes(100) == sliding.kv_bytes(7)
-    assert full.kv_bytes(100) == 100 * full.kv_bytes_per_token
+    assert full.kv_bytes(100) == 100 * full.kv_bytes(1)
 
 
 def test_the_expected_union_of_experts_against_drawn_ones() -> None:

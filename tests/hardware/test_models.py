@@ -125,8 +125,8 @@ def test_a_model_of_another_family_is_given_by_its_sizes(tmp_path: Path) -> None
     dense = {"layers": 4, "parameters": 10_000_000, "kv_bytes_per_token": 4096}
     (tmp_path / "own.json").write_text(json.dumps({"sizes": dense, "max_position_embeddings": 2000}))
     own = model(tmp_path / "own.json")
-    assert (own.parameters, own.layers, own.longest_context, own.weight_bytes) == (10_000_000, 4, 2000, 2e7)
-    assert (own.kv_bytes_per_token, own.kv_bytes(10), own.quantised("int4g32").linear_bytes) == (4096, 40960, 0.625)
+    assert (own.parameters, own.shape.layers, own.longest_context, own.weight_bytes) == (10_000_000, 4, 2000, 2e7)
+    assert (own.kv_bytes(1), own.kv_bytes(10), own.quantised("int4g32").linear_bytes) == (4096, 40960, 0.625)
     moe = dense | {"active_parameters": 4_000_000, "experts": 8, "experts_per_token": 2}
     sizes = model({"sizes": moe, "quantization_config": {"quant_method": "mxfp4"}})
     assert (sizes.parameters, sizes.active_parameters) == (10_000_000, 4_000_000)
@@ -156,9 +156,9 @@ def test_rates_of_gpus_are_consistent_and_have_sources() -> None:
 
 def test_a_deployment_packs_its_target_and_both_caches() -> None:
     pair: dict[str, Any] = {"gpu": "h200_sxm", "target": "qwen3-32b", "draft": "eagle3-qwen3-32b"}
-    formats: list[dict[str, Any]] = [{}, {"quant": "fp8"}, {"quant": "fp8", "kv_dtype": "fp8"}]
-    plain, packed, both = (Deployment(**pair, **more).latency(8) for more in formats)
+    formats: list[dict[str, Any]] = [{}, {"target": "qwen3-32b-fp8"}, {"target": "qwen3-32b-fp8", "kv_dtype": "fp8"}]
+    plain, packed, both = (Deployment(**pair | more).latency(8) for more in formats)
     assert plain.target(1, 1024) > packed.target(1, 1024) > both.target(1, 1024)
     assert plain.draft(1, 1024) == packed.draft(1, 1024) > both.draft(1, 1024)
     assert packed.provenance.target == "qwen3-32b-fp8"
-    refuses("unknown quantisation 'fp9': did you mean", Deployment(**pair, quant="fp9").latency, 1)
+    refuses("unknown quantisation 'fp9': did you mean", Deployment(**pair | {"target": "qwen3-32b-fp9"}).latency, 1)

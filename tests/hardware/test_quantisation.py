@@ -44,12 +44,12 @@ def test_checkpoints_are_in_the_format_that_their_config_says(config: dict[str, 
     """MXFP4 packs experts only, and this model has none."""
     packed, by_name = stored(config), PLAIN.quantised(named)
     assert (packed.weight_bytes, packed.arithmetic) == (by_name.weight_bytes, by_name.arithmetic)
-    assert packed.kv_bytes_per_token == PLAIN.kv_bytes_per_token
+    assert packed.kv_bytes(1) == PLAIN.kv_bytes(1)
 
 
 def test_a_checkpoint_states_the_format_of_its_cache() -> None:
     packed = stored(tensors({"num_bits": 8, "type": "float"}, kv_cache_scheme={"num_bits": 8, "type": "float"}))
-    assert packed.kv_bytes_per_token == PLAIN.kv_bytes_per_token / 2
+    assert packed.kv_bytes(1) == PLAIN.kv_bytes(1) / 2
 
 
 def test_only_the_experts_of_mxfp4_are_packed() -> None:

@@ -72,7 +72,7 @@ def test_more_work_takes_longer_and_more_gpus_less(name: str, batch: int, contex
     bare = dataclasses.replace(COSTS, **free)
     whole, half = (Roofline(card, gpus, batch, context, bare) for card in (BOUNDLESS, doubled))
     assert seconds(half) == pytest.approx(seconds(whole) / 2)
-    layers = sizes.layers * COSTS.layer_seconds + sizes.shape.moe_layers * COSTS.moe_layer_seconds
+    layers = sizes.shape.layers * COSTS.layer_seconds + sizes.shape.moe_layers * COSTS.moe_layer_seconds
     loads = {k: place.forward_parts(sizes, [tokens])[k][0] - whole.forward_parts(sizes, [tokens])[k][0] for k in KEYS}
     assert loads["layers"] == pytest.approx(layers)
     assert seconds(place) == pytest.approx(seconds(whole) + sum(loads.values()))

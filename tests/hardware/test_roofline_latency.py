@@ -132,7 +132,7 @@ def test_without_a_draft_only_the_step_costs() -> None:
 
 
 def test_levels_drafted_at_once_take_one_forward_and_one_overhead() -> None:
-    latency = st.Latency.roofline(**PAIR, drafting="at once")
+    latency = st.Latency.roofline(**PAIR | {"draft": "dflash"})
     tree = st.Tree([-1, 0, 0, 1, 1, 3])
     assert latency.draft_levels(tree, 1024) == latency.draft(3, 1024)
     assert latency.draft_levels(st.Tree.chain(0), 1024) == 0

@@ -74,8 +74,8 @@ def test_a_plan_and_its_schedule_have_the_same_confidence_on_disk_too(tmp_path: 
 
 def test_errors_of_a_class_in_words() -> None:
     both = ClassErrors(ONE, SMALL, ("sglang", "vllm"))
-    assert BatchClass(1, 1, both).in_words("vllm") == f"11% ({ONE}: 8 sources at batch 1 to 4096)"
-    assert BatchClass(1, 1, both).in_words("llama.cpp").endswith("to 4096, none in llama.cpp)")
+    assert BatchClass(1, 1, both).in_words("vllm") == f"11% ({ONE}: 8 sources at batch 1 to 4,096)"
+    assert BatchClass(1, 1, both).in_words("llama.cpp").endswith("to 4,096, none in llama.cpp)")
     unknown, foreign = (ClassErrors(name, None, ("vllm",)) for name in (OTHER, "4-bit kernels on Metal"))
     assert re.fullmatch(
         r"\d+% \(all classes: \d+ sources at batch 1 to 64\)", BatchClass(65, 70, unknown).in_words("vllm")
@@ -121,7 +121,7 @@ def test_one_interval_holds_counts_and_the_error_of_the_class_or_of_all_classes(
 def test_kernels_that_were_judged_with_cuda_are_not_validated_elsewhere(gpu: str, backend: str) -> None:
     """Packed weights have no interval there; 16 bits have one."""
     place: dict[str, Any] = {"gpu": gpu, "target": "llama-3.1-8b", "draft": "ngram", "engine": "llama.cpp"}
-    packed = Deployment(**place, quant="q4_k_m").schedule(RATES, [1], max_budget=2)
+    packed = Deployment(**place | {"target": "llama-3.1-8b-q4_k_m"}).schedule(RATES, [1], max_budget=2)
     assert packed.speedup_interval() is None
     assert f"Nothing like this (4-bit kernels on {backend}) was validated: measure" in schedule_rows(packed).note
     assert Deployment(**place).schedule(RATES, [1], max_budget=2).speedup_interval() is not None

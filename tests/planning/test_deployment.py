@@ -40,7 +40,7 @@ def test_a_kind_names_the_draft_for_the_target(kind: str) -> None:
     at = place(draft=kind).latency(2)
     assert place(draft=kind).draft_name == at.provenance.draft == KINDS[kind]
     assert at.drafts_at_once == (kind in AT_ONCE)
-    assert place(draft=kind, quant="fp8").draft_name == KINDS[kind]
+    assert place(draft=kind, target="qwen3-8b-fp8").draft_name == KINDS[kind]
 
 
 @pytest.mark.parametrize("name", NO_MODEL)
