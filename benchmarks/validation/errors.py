@@ -191,16 +191,23 @@ def band(found: Sequence[Prediction], pool: Sequence[Prediction]) -> float:
     return own if len(sizes) >= ENOUGH or found is pool else max(own, band(pool, pool))
 
 
+def bands(predictions: Iterable[Prediction]) -> dict[tuple[str, str], float]:
+    """For each class and source, the band of the other sources of the class, or of all if it has no others."""
+    every, found = judged(predictions), {}
+    for name, source in dict.fromkeys((class_of(one.row), one.row.source) for one in every):
+        pool = [one for one in every if one.row.source != source]
+        if pool:
+            found[name, source] = band([one for one in pool if class_of(one.row) == name] or pool, pool)
+    return found
+
+
 def coverage(predictions: Iterable[Prediction]) -> dict[str, dict[str, list[bool]]]:
     """For each class and source: whether each speedup was within the band of the other sources."""
-    every, held = judged(predictions), defaultdict[str, dict[str, list[bool]]](lambda: defaultdict(list))
-    for name, source in dict.fromkeys((class_of(one.row), one.row.source) for one in every):
-        own = [one for one in every if (class_of(one.row), one.row.source) == (name, source)]
-        pool = [one for one in every if one.row.source != source]
-        found = [one for one in pool if class_of(one.row) == name] or pool
-        if pool:
-            size = band(found, pool)
-            held[name][source] = [abs(log1p(one.gain_error or 0.0)) <= size for one in own]
+    every = judged(predictions)
+    sizes, held = bands(every), defaultdict[str, dict[str, list[bool]]](lambda: defaultdict(list))
+    for one in every:
+        if (size := sizes.get((class_of(one.row), one.row.source))) is not None:
+            held[class_of(one.row)][one.row.source].append(abs(log1p(one.gain_error or 0.0)) <= size)
     return held
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.validation.cost_table import supports
+from benchmarks.validation.decisions import decision_tables
 from benchmarks.validation.errors import CLASSES, Errors, Prediction, class_of, coverage, grouped, worst
 from benchmarks.validation.fitting import Problem
 from benchmarks.validation.parameters import FREE, PRIORS, Parameters
@@ -54,6 +55,8 @@ def document(judged: Judged) -> str:
         "## Errors by class of deployment",
         *map(_markdown, class_tables(judged)),
         _markdown(reach_table(judged)),
+        "## Decisions and break-evens",
+        *map(_markdown, decision_tables(judged.columns)),
         "## Coverage of the bands",
         "Nominal: 80%. The band of a speedup is made of the errors of other sources of its class, or of all classes if "
         "it has fewer than three, each source with one vote.",
