@@ -20,6 +20,9 @@ from spectheory.report.tables import MISSING, TextTable
 COSTLY, WIDEST = 0.05, 3.0
 """A wrong decision that loses more, and a range of break-evens that spans a larger factor, misses the aim."""
 
+FINE = 10_001
+"""Points at which a sweep is compared with its band."""
+
 
 def loss(one: Prediction) -> float | None:
     """The share of the measured speed that is lost by drafting where a speedup is predicted; None without a speedup."""
@@ -79,8 +82,9 @@ def _crossings(x: np.ndarray, y: np.ndarray) -> list[float]:
 
 def _ranges(batches: np.ndarray, predicted: np.ndarray, widths: np.ndarray) -> tuple[tuple[float, float], ...]:
     """The ranges in which the line through `predicted` is within `widths` of 0."""
-    within = widths - np.abs(predicted)
-    ends = _crossings(batches, within)
+    fine = np.linspace(batches[0], batches[-1], FINE)
+    within = np.interp(fine, batches, widths) - np.abs(np.interp(fine, batches, predicted))
+    ends = _crossings(fine, within)
     ends = [*([-inf] if within[0] > 0 else []), *ends, *([inf] if within[-1] > 0 else [])]
     return tuple((exp(low), exp(high)) for low, high in zip(ends[::2], ends[1::2], strict=True))
 

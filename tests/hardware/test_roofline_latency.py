@@ -10,7 +10,7 @@ import pytest
 
 import spectheory as st
 from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.gpus import Gpu, gpu
+from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
 from tests.helpers import refuses
@@ -20,7 +20,6 @@ COSTS = EngineCosts.of("vllm")
 H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
 LARGE = {"target": "llama-3.1-70b", "draft": "llama-3.2-1b"}
-BOUNDLESS = Gpu("boundless", "", 1e18, 2e12, 5e14, None, ())
 
 
 def test_a_roofline_latency_is_the_sum_of_its_parts() -> None:
@@ -106,29 +105,15 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None
 
 def test_prompts_beside_a_step_take_their_operations() -> None:
     """400 tokens of prompts for 4 of answers: 100 beside a plain step, tau times as many beside a cycle."""
-    lengths: dict[str, Any] = {"context": 402, "lengths": (400, 4)}
-    without, with_prompts = st.Latency.roofline(**PAIR, context=402), st.Latency.roofline(**PAIR, **lengths)
+    with_prompts = st.Latency.roofline(**PAIR, context=402, lengths=(400, 4))
     peak = 989e12 * COSTS.flops_share / COSTS.prefill_share / 100
     target, draft = (model(PAIR[which]).flops_per_token(0) / peak for which in ("target", "draft"))
-    assert with_prompts.plain(402) - without.plain(402) == pytest.approx(target)
     assert with_prompts.prompts(2.5) == pytest.approx(2.5 * (target + draft))
-    assert without.prompts(2.5) == 0
     chain = st.Tree.chain(3)
     cycle = with_prompts.cycle(chain, 402)
-    assert cycle == without.cycle(chain, 402)
+    assert cycle == st.Latency.roofline(**PAIR, context=402).cycle(chain, 402)
     expected = 2.5 * with_prompts.plain(402) / (cycle + 2.5 * (target + draft))
     assert with_prompts.speedup(chain, 2.5, 402) == pytest.approx(expected)
-    assert st.Latency.roofline(**PAIR, lengths=(400, 4)).contexts.tolist() == [402]
-
-
-def test_without_a_draft_only_the_step_costs() -> None:
-    """N-gram and suffix lookup: no draft forward, no overhead of levels."""
-    latency = st.Latency.roofline(gpu="h100_sxm", target=PAIR["target"], draft=None, batch=4)
-    tree = st.Tree.chain(5)
-    assert latency.draft_levels(tree, 1024) == 0
-    assert latency.overhead(tree) == latency.overhead_seconds == latency.overhead(st.Tree.chain(1))
-    assert latency.cycle(tree, 1024) == latency.target(6, 1024) + latency.overhead_seconds
-    assert latency.provenance.draft is None
 
 
 def test_levels_drafted_at_once_take_one_forward_and_one_overhead() -> None:

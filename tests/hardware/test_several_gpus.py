@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,6 @@ from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Roofline
 
 COSTS = EngineCosts.of("vllm")
-PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
-LARGE = {"target": "llama-3.1-70b", "draft": "llama-3.2-1b"}
 
 
 def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:

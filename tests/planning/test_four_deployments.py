@@ -57,12 +57,12 @@ def test_deepseek_gains_what_sglang_publishes(tmp_path: Path, monkeypatch: pytes
 LENGTHS = {"prompt_tokens": 1024, "output_tokens": 1024}
 PLAIN: list[tuple[dict[str, Any], dict[int, float], float]] = [
     (
-        {"gpu": "h100_sxm", "target": "llama-3.1-70b", "quant": "fp8", "gpus": 4, "engine": "vllm", **LENGTHS},
+        {"gpu": "h100_sxm", "target": "llama-3.1-70b-fp8", "gpus": 4, "engine": "vllm", **LENGTHS},
         {4: 11.78, 16: 13.19, 64: 19.51},
         0.15,
     ),
     (
-        {"gpu": "h100_sxm", "target": "qwen3-32b", "quant": "fp8", "engine": "trtllm", **LENGTHS, "output_tokens": 512},
+        {"gpu": "h100_sxm", "target": "qwen3-32b-fp8", "engine": "trtllm", **LENGTHS, "output_tokens": 512},
         {8: 16.18, 32: 23.04},
         0.2,
     ),
@@ -72,7 +72,7 @@ PLAIN: list[tuple[dict[str, Any], dict[int, float], float]] = [
         0.35,
     ),
     (
-        {"gpu": "rtx4090", "target": "llama-3.1-8b", "quant": "q4_0", "engine": "llama.cpp", "context": 33024},
+        {"gpu": "rtx4090", "target": "llama-3.1-8b-q4_0", "engine": "llama.cpp", "context": 33024},
         {1: 10.19},
         0.25,
     ),

@@ -26,15 +26,6 @@ def test_a_row_has_one_source_of_times() -> None:
     assert [row[0] for row in schedule_rows(alone).rows] == ["4"]
 
 
-def test_each_batch_size_has_a_row_and_a_range_its_ends() -> None:
-    place = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3", context=512)
-    planned = place.schedule(st.Acceptance.by_rank([0.75]), [1, 64, 256], max_budget=3)
-    assert [row[0] for row in schedule_rows(planned).rows] == ["1", "64", "256"]
-    low, high = planned.speedups[[0, -1]]
-    assert f"{low:.2f}x" in schedule_rows(planned).rows[0]
-    assert low > high + 0.1
-
-
 def test_the_page_leads_with_the_answer_and_the_flags_and_draws_the_first_trees() -> None:
     planned = schedule(RATES, latency_at, range(1, 400, 7), context=512, max_budget=24)
     page = unescape(schedule_page("Title", planned, ["FLAGS"]))
