@@ -48,8 +48,6 @@ CLOSE, STEPS = 1e-12, 200
 """Tolerance of the fit, and its largest number of steps."""
 LARGE = 0.15
 """A run with a larger residual contradicts the roofline, or other runs."""
-WIDEST = 10.0
-"""Largest spread of a number."""
 NOTABLE = 0.05
 """A number that has moved by this share is worth showing."""
 RATES = ("bandwidth_share", "cache_share", "flops_share", "packed_flops_share")
@@ -67,7 +65,6 @@ class CalibratedCosts(Record):
         runs: the runs.
         shipped: the costs before: those of the engine in the shipped table, unless other ones were given.
         costs: the calibrated costs.
-        spreads: for each number the standard deviation of its logarithm before the calibration; 0 if it may not move.
         provenance: who made the record, when, and what is assumed.
 
     Raises:
@@ -83,15 +80,12 @@ class CalibratedCosts(Record):
     runs: tuple[Run, ...]
     shipped: EngineCosts
     costs: EngineCosts
-    spreads: dict[str, float]
     provenance: Provenance
 
     def __post_init__(self) -> None:
         split(self.engine)
         if not self.runs:
             raise InputError("runs must contain at least one run")
-        if sorted(self.spreads) != sorted(NAMES) or not all(0 <= v <= WIDEST for v in self.spreads.values()):
-            raise InputError(f"spreads must have a number from 0 to {WIDEST:g} for each number of EngineCosts")
 
     @cached_property
     def seconds_before(self) -> tuple[float, ...]:
@@ -240,7 +234,6 @@ def calibrate(
         )
     first, second = pair_of(target, draft, math.ceil(max(run.context for run in known)))
     setup = TimedSetup(gpu_of(gpu), first, second, gpus, parallel or usual_parallel(engine))
-    widths = spreads(engine)
     shipped = EngineCosts.of(engine) if costs is None else costs
     assumed = setup.require_named(known, engine)
     for run in known:
@@ -254,8 +247,7 @@ def calibrate(
         draft=None if second is None else second.name,
         settings={"engine": engine},
     ).assuming(f"before the calibration, {origin(engine) if costs is None else 'the costs were given'}", *assumed)
-    found = fitted(known, setup, shipped, widths)
-    return CalibratedCosts(engine, setup, known, shipped, found, widths, stamp)
+    return CalibratedCosts(engine, setup, known, shipped, fitted(known, setup, shipped, spreads(engine)), stamp)
 
 
 def fitted(runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float]) -> EngineCosts:
@@ -263,9 +255,7 @@ def fitted(runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: 
     from scipy.optimize import least_squares
 
     costs = in_proportion(costs, plain_factor(runs, setup, costs))
-    names = _of_influence(runs, setup, costs, spreads)
-    if not names:
-        return costs
+    names = [name for name in spreads if spreads[name] > 0 and getattr(costs, name) > 0]
     logarithms = np.log([run.seconds for run in runs])
 
     def residuals(x: np.ndarray, width: float) -> np.ndarray:
@@ -296,23 +286,6 @@ def in_proportion(costs: EngineCosts, factor: float) -> EngineCosts:
     """
     slower = {name: factor for name in NAMES if name.endswith("_seconds")}
     return _scaled(costs, slower | dict.fromkeys(RATES, 1 / factor))
-
-
-def _of_influence(
-    runs: Sequence[Run], setup: TimedSetup, costs: EngineCosts, spreads: Mapping[str, float]
-) -> list[str]:
-    """The numbers that may move and on which the seconds of a run depend."""
-    free = [name for name in spreads if spreads[name] > 0 and getattr(costs, name) > 0]
-    before = [setup.seconds(run, costs) for run in runs]
-
-    def matters(name: str) -> bool:
-        for factor in (math.exp(-2 * spreads[name]), math.exp(2 * spreads[name])):
-            moved = _scaled(costs, {name: factor})
-            if any(setup.seconds(run, moved) != seconds for run, seconds in zip(runs, before, strict=True)):
-                return True
-        return False
-
-    return [name for name in free if matters(name)]
 
 
 def _room(name: str, value: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
@@ -156,25 +157,18 @@ class Deployment:
         """
         check_batches(batches)
         self._require_own_counts(acceptance, replays)
+        given: dict[str, Any] = {"max_budget": max_budget, "max_fanout": max_fanout, "replays": replays}
+        given["progress"] = progress
         if contexts:
             check_batches(contexts, "contexts")
-            limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
             places = [replace(self, context=int(context)) for context in contexts]
-            given = {**limits, "replays": replays, "progress": progress}
+            given["max_depth"] = max_depth
             return over_contexts([at.schedule(acceptance, at._fitting(batches), **given) for at in places])
-        made = schedule(
-            acceptance,
-            self.latency,
-            batches,
-            context=self.planned_context,
-            max_budget=max_budget,
-            max_depth=self.deepest(acceptance) if max_depth is None else max_depth,
-            max_fanout=max_fanout,
-            replays=replays,
-            progress=progress,
-        )
+        deepest = self.deepest(acceptance) if max_depth is None else None
+        given["max_depth"] = max_depth if deepest is None else deepest
+        made = schedule(acceptance, self.latency, batches, context=self.planned_context, **given)
         stamp = made.provenance
-        if max_depth is None and (deepest := self.deepest(acceptance)):
+        if deepest:
             stamp = stamp.assuming(f"a multi-token-prediction module drafts at most the {deepest} measured depths")
         return replace(made, provenance=stamp)
 

@@ -68,21 +68,15 @@ def schedule_rows(schedule: Schedule, *, explained: bool = False) -> TextTable:
 
 
 def _cell_rows(schedule: Schedule, cells: Sequence[Cell], explained: bool) -> TextTable:
-    """A row for each cell. Of many, unless they are `explained`, one for each range of contexts, or for some."""
-    parts = [[cell] for cell in cells]
-    if len(cells) > MOST_ROWS and not explained:
-        ranges = list(dict.fromkeys(cell.contexts for cell in cells))
-        some = np.linspace(0, len(ranges) - 1, min(len(ranges), MOST_ROWS)).round().astype(int)
-        parts = [[cell for cell in cells if cell.contexts == ranges[at]] for at in some]
+    """A row for each cell; of many, unless they are `explained`, some of them, and always the first and the last."""
+    some = range(len(cells)) if explained else np.linspace(0, len(cells) - 1, min(len(cells), MOST_ROWS)).round()
     rows = [
         (
-            span(*own[0].contexts),
-            span(own[0].batches[0], own[-1].batches[1]),
-            " to ".join(dict.fromkeys(tree_in_words(cell.tree) for cell in (own[0], own[-1]))),
-            f"{min(cell.speedups[0] for cell in own):.2f}x to {max(cell.speedups[1] for cell in own):.2f}x",
-            f"{max(cell.lost for cell in own):.1%}",
+            *(span(*cell.contexts), span(*cell.batches), tree_in_words(cell.tree)),
+            "{:.2f}x to {:.2f}x".format(*cell.speedups),
+            f"{cell.lost:.1%}",
         )
-        for own in parts
+        for cell in (cells[int(at)] for at in some)
     ]
     note = ["Batch sizes as far as memory allows.", *_where_intervals_are_from(schedule)]
     return TextTable("", ("context", "batch", "run", "speedup", "lost"), tuple(rows), note=" ".join(note))

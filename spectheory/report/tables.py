@@ -12,6 +12,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.hardware.calibrated_costs import CalibratedCosts
+from spectheory.hardware.engine_costs import NAMES
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.runs import Run
 from spectheory.planning.schedule_record import Schedule, tree_in_words
@@ -240,7 +241,7 @@ def run_rows(found: CalibratedCosts) -> TextTable:
 def moved_rows(found: CalibratedCosts) -> TextTable:
     """The factor of all times, and the numbers that have moved by 5% or more besides."""
     rows = tuple((name, f"{before:.3g}", f"{after:.3g}") for name, (before, after) in found.moved.items())
-    note = f"the other {len(found.spreads) - len(rows)} numbers have moved by less than 5%, or not at all"
+    note = f"the other {len(NAMES) - len(rows)} numbers have moved by less than 5%, or not at all"
     title = f"costs of {found.engine}: all times x {found.factor:.3f}, and numbers that have moved besides"
     return TextTable(title, ("number", "before", "after"), rows, note=note)
 

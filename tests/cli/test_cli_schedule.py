@@ -102,13 +102,6 @@ def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Pa
     assert [at.plain(1024) for at in planned.latencies] == [place.latency(batch).plain(1024) for batch in (1, 2)]
 
 
-def test_contexts_are_one_or_each_doubling(rates_file: Path) -> None:
-    for text, found in {"4k": None, "1k:3000": [(1024, 2048), (3000, 3000)]}.items():
-        result = succeeded(run_plan(rates_file, "--batch", 64, "--context", text, "--json"))
-        cells = Schedule.from_dict(json.loads(result.stdout)).cells
-        assert (cells and [cell.contexts for cell in cells]) == found
-
-
 DEEPER = (
     "rates are known only down to depth 1: deeper nodes use the rates of that depth, in trees and chains down to depth "
 )

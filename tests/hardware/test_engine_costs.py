@@ -55,14 +55,11 @@ def test_a_version_selects_its_row(engine: str, value: float) -> None:
     assert found["level_seconds"].value == 2
 
 
-def test_a_version_needs_a_number() -> None:
-    refuses("the version of vllm must be a number such as 0.11, got 'latest'", split, "vllm@latest")
-
-
 def test_unknown_engines_and_versions_are_refused() -> None:
     refuses("unknown engine 'vlm': did you mean vllm", EngineCosts.of, "vlm")
     for version in ("0.0.1", "0.34", "11"):
         refuses("known: name a version of vllm from 0.7 to 0.33", EngineCosts.of, f"vllm@{version}")
+    refuses("the version of vllm must be a number such as 0.11, got 'latest'", split, "vllm@latest")
     assert EngineCosts.of("vllm@0.33.1") == EngineCosts.of("vllm")
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import spectheory as st
 from spectheory.cli import app
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Schedule
@@ -85,9 +84,3 @@ def test_plain_steps_beside_published_ones(place: dict[str, Any], published: dic
     deployed = Deployment(draft="ngram", **place)
     for batch, milliseconds in published.items():
         assert 1e3 * deployed.latency(batch).plain(deployed.planned_context) == pytest.approx(milliseconds, rel=within)
-
-
-@pytest.mark.parametrize(("length", "tau", "published"), [(3, 2.96, 1238.5 / 540.5), (7, 3.98, 1440.4 / 540.5)])
-def test_a_70b_model_gains_what_specbundle_measured(length: int, tau: float, published: float) -> None:
-    at = Deployment("h200_sxm", "llama-3.3-70b", "eagle3", 4, 640, engine="sglang").latency(8)
-    assert at.speedup(st.Tree.chain(length), tau, 640) == pytest.approx(published, rel=0.2)
