@@ -129,36 +129,34 @@ class PlanOutput:
         from spectheory.report.answer import explained, screen
         from spectheory.report.schedules import schedule_page
 
-        taken: dict[str, Export] = {}
-        refused: dict[str, str] = {}
+        taken: list[Export] = []
+        refused: list[str] = []
         for name in names_of(self.engine):
             engine, _, version = name.partition("@")
             try:
-                taken[name] = engines.export(planned, engine, version=version or None)
+                taken.append(engines.export(planned, engine, version=version or None))
             except InputError as error:
-                refused[name] = str(error)
+                refused.append(f"error: {name}: {error}")
+        settings = self._written(taken, read)
+        for lines in (refused, settings if self.as_json else []):
+            errors.print("\n".join(lines), end="\n" if lines else "", markup=False, highlight=False, soft_wrap=True)
+        pages = {self.report: schedule_page(planned, settings)} if self.report else {}
+        answer = [*screen(planned, settings, full=self.explain), *(explained(planned) if self.explain else [])]
+        show(planned, *answer, as_json=self.as_json, out=self.out, pages=pages)
+        if refused:
+            raise typer.Exit(2)
+
+    def _written(self, taken: Sequence[Export], read: Iterable[Path]) -> list[str]:
+        """Write the files of the engines, and return the lines of their settings."""
         folder = self.out.parent if self.out else Path()
-        files = {(folder / file, text) for export in taken.values() for file, text in export.files.items()}
+        files = {(folder / file, text) for export in taken for file, text in export.files.items()}
         changed = [path for path, text in files if not (path.is_file() and path.read_bytes() == text.encode())]
         try:
             require_free([*read, self.report, self.out], *changed, force=self.force)
         except InputError as error:
             raise InputError(f"{error}, or name a folder for it: --out FOLDER/schedule.json") from None
-        settings: list[str] = []
-        for export in taken.values():
-            settings += export.lines(export.write(folder, overwrite=True), notes=None if self.explain else MOST_NOTES)
-        for name, reason in refused.items():
-            errors.print(f"error: {name}: {reason}", markup=False, highlight=False, soft_wrap=True)
-        if self.as_json:
-            errors.print("\n".join(settings), markup=False, highlight=False, soft_wrap=True)
-        stamp = planned.provenance
-        place = f" on {stamp.gpus or 1} x {stamp.gpu}" if stamp.gpu else ""
-        title = f"{stamp.target or 'target'} with {stamp.draft or 'a draft'}{place}"
-        pages = {self.report: schedule_page(title, planned, settings)} if self.report else {}
-        answer = [*screen(planned, settings, full=self.explain), *(explained(planned) if self.explain else [])]
-        show(planned, *answer, as_json=self.as_json, out=self.out, pages=pages)
-        if refused:
-            raise typer.Exit(2)
+        notes = None if self.explain else MOST_NOTES
+        return [line for one in taken for line in one.lines(one.write(folder, overwrite=True), notes=notes)]
 
 
 PLAN_OUTPUT = PlanOutput()

@@ -56,11 +56,13 @@ def speedup_figure(schedule: Schedule) -> str:
     return to_svg(figure, "Predicted speedup against the batch size")
 
 
-def schedule_page(title: str, schedule: Schedule, settings: Sequence[str] = ()) -> str:
+def schedule_page(schedule: Schedule, settings: Sequence[str] = ()) -> str:
     """The schedule as one HTML page. `settings` are the lines of the engines' flags."""
     stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
+    stamp = schedule.provenance
+    place = f" on {stamp.gpus or 1} x {stamp.gpu}" if stamp.gpu else ""
     return shell(
-        title,
+        f"{stamp.target or 'target'} with {stamp.draft or 'a draft'}{place}",
         f'<p class="lead">{escape(schedule.summary)}</p>',
         table_html(schedule_rows(schedule)),
         *([f"<pre>{escape(chr(10).join(settings))}</pre>"] if settings else []),

@@ -28,7 +28,7 @@ def test_a_row_has_one_source_of_times() -> None:
 
 def test_the_page_leads_with_the_answer_and_the_flags_and_draws_the_first_trees() -> None:
     planned = schedule(RATES, latency_at, range(1, 400, 7), context=512, max_budget=24)
-    page = unescape(schedule_page("Title", planned, ["FLAGS"]))
+    page = unescape(schedule_page(planned, ["FLAGS"]))
     assert f'<p class="lead">{planned.summary}</p>' in page
     assert page.index(planned.summary) < page.index("<table>") < page.index("FLAGS") < page.index("Off at batch")
     assert page.count("<h3>Batch ") == 3

@@ -160,7 +160,8 @@ class Balance(HTMLParser):
 
 
 def test_page_is_self_contained_and_escapes_what_it_is_given():
-    text = schedule_page(HOSTILE, PLANS["tree"])
+    stamp = PLANS["tree"].provenance.replace(target=HOSTILE)
+    text = schedule_page(replace(PLANS["tree"], provenance=stamp))
     balance = Balance()
     balance.feed(text)
     assert balance.open == []
