@@ -191,7 +191,7 @@ def markov(p: Sequence[Sequence[int]], q: Sequence[Sequence[int]]) -> World:
 
 MANY = World.table(
     {
-        (): (weighted(*[8] * 3, *[2] * 9), weighted(30, 28, 26, *[1] * 9)),
+        (): (weighted(60, 8, 8, *[2] * 9), weighted(50, 20, 15, *[1] * 9)),
         **{(token,): (np.eye(12)[-1 - token], weighted(*[1] * 12)) for token in range(12)},
     }
 )
