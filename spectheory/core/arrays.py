@@ -69,7 +69,9 @@ def as_distribution(name: str, given: Vector) -> Vector:
         raise InputError(f"{name} must be one distribution of shape (V,), got {got}")
     try:
         return as_distributions(name, given)
-    except TypeError:
+    except InputError:
+        raise
+    except (TypeError, ValueError):
         raise InputError(f"{name} must be numbers, got the type {given.dtype}") from None
 
 

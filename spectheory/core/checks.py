@@ -140,6 +140,8 @@ def _fits(value: Any, hint: Any) -> bool:
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             return (kind is tuple or len(value) > 0) and all(_fits(one, inner[0]) for one in value)
         return kind is Iterable and isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
-    if not isinstance(kind, type) or kind.__module__ in ("typing", "jaxtyping", "numpy"):
-        return kind is Any or not isinstance(kind, type) or hasattr(value, "shape") or isinstance(value, list | tuple)
+    if not isinstance(kind, type) or kind is Any:
+        return True
+    if kind.__module__ in ("jaxtyping", "numpy"):
+        return bool(getattr(value, "shape", ())) or isinstance(value, list | tuple)
     return isinstance(value, kind) or (kind is bool and isinstance(value, np.bool_))
