@@ -86,20 +86,14 @@ class Joint:
             code = code * self.vocab_size + token
         return self.offsets[len(tokens)] + code
 
-    def by_level(self, values: np.ndarray) -> list[np.ndarray]:
-        """(nodes,) values as one view per level. Entry 0, for the empty prefix, is 0."""
-        cuts = self.offsets[1:]
-        return [np.zeros(1), *(values[start:stop] for start, stop in itertools.pairwise(cuts))]
-
     def extended(self, ended: np.ndarray) -> list[np.ndarray]:
         """For each prefix, the expected number of runs that start with it, after the target has extended all runs.
 
         `ended` (nodes,) counts the emitted prefixes. The result has one array per level.
         """
-        ends = self.by_level(ended)
-        filled = ends[0]
-        for m, distribution in enumerate(self.given):
-            filled = (filled[:, None] * distribution).ravel() + ends[m + 1]
+        filled = np.zeros(1)
+        for distribution, (start, stop) in zip(self.given, itertools.pairwise(self.offsets[1:]), strict=True):
+            filled = (filled[:, None] * distribution).ravel() + ended[start:stop]
         found = [filled]
         for _ in self.given:
             found.append(found[-1].reshape(-1, self.vocab_size).sum(axis=1))
@@ -139,29 +133,26 @@ class Wager:
     Attributes:
         ended: (nodes,) number of runs that emitted each prefix, cut at `length` tokens.
         runs: total number of runs.
+        logs: log of the wealth of each bettor; the first one never bets.
     """
 
     def __init__(self, joint: Joint) -> None:
         self.joint = joint
         self.ended = np.zeros(joint.nodes)
         self.runs = 0
-        self._learned = np.zeros(joint.length)
+        self.logs = np.zeros(joint.length + 1)
 
     def settle(self, batch: np.ndarray) -> None:
         """Add a batch of runs, as (nodes,) counts. All its runs are paid by the payoffs chosen before the batch."""
         came = np.flatnonzero(batch)
-        for i, payoff in enumerate(self._payoffs()):
-            self._learned[i] += batch[came] @ np.log(payoff[came])
+        for i, payoff in enumerate(self._payoffs(), 1):
+            self.logs[i] += batch[came] @ np.log(payoff[came])
         self.ended += batch
         self.runs += int(batch.sum())
 
-    def logs(self) -> np.ndarray:
-        """Log of the wealth of each bettor."""
-        return np.array([0.0, *self._learned])
-
     def log_wealth(self) -> float:
         """Log of the average wealth."""
-        return log_mean(self.logs())
+        return log_mean(self.logs)
 
     def _payoffs(self) -> Iterator[np.ndarray]:
         """For each bettor, (nodes,) what it will be paid for each emitted prefix."""

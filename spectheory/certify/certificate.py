@@ -268,7 +268,7 @@ class StepCertificate:
                      f"probability at most {self.alpha:g}")  # fmt: skip
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
                      f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
-        found += [f"worlds: {', '.join(self.worlds)}"] if self.worlds else []
+        found += [f"worlds: {', '.join(self.worlds)}; not covered: others, such as larger trees"] if self.worlds else []
         found += [self.dependence] if self.dependence else []
         found += [f"largest deviation: {self.worst}"] if self.worst else []
         return found

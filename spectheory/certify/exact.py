@@ -48,7 +48,7 @@ from spectheory.certify.subject import (
     subject_of,
 )
 from spectheory.core.chance import BranchError, Pick, draw
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_number, check_whole, checked
 from spectheory.core.coins import Coin, exact
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -82,6 +82,7 @@ RIGHT: Score = (0, 0)
 
 
 @ends_are_errors()
+@checked
 def certify_verifier(
     given: Any,
     *,
@@ -103,14 +104,10 @@ def certify_verifier(
     total variation. The same arguments give the same certificate; no clock decides, except that a call may take too
     long, and then the verdict is UNDECIDED and says so.
 
-    Notes in the certificate do not decide: a token of probability 0 that is emitted only if a random number is exactly
-    0, and an error in branches of a probability up to 1e-6. After an error of higher probability, the verdict is LOSSY
-    if another world shows it, else UNDECIDED. Code that draws from a random source of its own is UNDECIDED, and so is
-    code whose runs with real random numbers contradict the enumeration: before the verdict LOSSY, the counterexample is
-    run up to 5,000 times.
-
-    Without `policies` and `sizes`, code that draws is then also run, with random numbers, on ids of a large vocabulary,
-    which would take too long to enumerate (`spectheory.certify.play.wide_play`).
+    Errors in branches of probability up to 1e-6 are notes; after a more probable one the verdict is LOSSY if another
+    world shows it, else UNDECIDED. UNDECIDED is also code that draws from a random source of its own, or whose runs
+    with real random numbers contradict the enumeration. Without `policies` and `sizes`, code that draws is also run,
+    with random numbers, on ids of a large vocabulary (`spectheory.certify.play.wide_play`).
 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function draws from
@@ -121,8 +118,8 @@ def certify_verifier(
         sizes: vocabulary sizes of the worlds; default: 2 and 3, and for policies of depth 1 with up to two draws also
             worlds of 64 tokens.
         cases: number of random worlds to compare. Each policy and vocabulary size has at least one.
-        seconds: maximum processor time of one call of `given`, and of all calls on one draft. It is checked when a call
-            returns, so a call that never returns is not interrupted. `spectheory certify` does interrupt it.
+        seconds: maximum processor time of one call of `given`, and of all calls on one draft, checked when it returns;
+            `spectheory certify` interrupts a call that never returns.
         seed: seed of the worlds.
         zero_coins: whether the verdict is LOSSY if the verifier emits a token of probability 0 when a random number is
             exactly 0. Half of the published samplers do so, because they accept by `<=`.
@@ -133,10 +130,11 @@ def certify_verifier(
         InputError: `given` cannot be certified, an argument is out of range, or a policy has too many drafts.
         CodeEndedError: `given` raised SystemExit where the certificate cannot report it.
     """
-    check_limits(cases, seconds, alpha)
-    if not 0 <= tolerance < 1:
-        raise InputError(f"tolerance must be at least 0 and below 1, got {tolerance}: it is a total variation")
-    if sizes is not None and (not sizes or min(sizes) < 2):
+    check_whole("cases", cases, 1, most=MOST_CASES)
+    check_number("seconds", seconds, 1e-9)
+    check_number("alpha", alpha, 1e-300, 1 - 1e-12)
+    check_number("tolerance", tolerance, 0, 1 - 1e-12)
+    if sizes is not None and min(sizes) < 2:
         raise InputError(f"sizes must be vocabulary sizes of at least 2, got {list(sizes)}")
     subject = subject_of(given, rules, seconds)
     wanted = list(policies or [policy for rule in subject.rules for policy in shapes(rule)])
@@ -161,15 +159,6 @@ def certify_verifier(
         plays = [wide_play(subject.sample, max(accepted, key=lambda policy: policy == Levels((2, 1), policy.rule)))]
         sampled = certify_in_worlds(plays, subject=subject.name, cycles=1, alpha=alpha, seconds=seconds, seed=seed)
     return certificate.with_sampled(sampled)
-
-
-def check_limits(cases: int, seconds: float, alpha: float) -> None:
-    """Refuse limits with which a certificate would not begin, or not end. Raises InputError."""
-    check_whole("cases", cases, 1, most=MOST_CASES)
-    if not 0 < seconds < float("inf"):
-        raise InputError(f"seconds must be finite and above 0, got {seconds}")
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha must be between 0 and 1, got {alpha}: 1e-6 is usual")
 
 
 def _all_cases(policies: Sequence[DrawPolicy], sizes: Sequence[int] | None, count: int, seed: int) -> Iterator[Case]:
@@ -213,7 +202,7 @@ class _Hunt:
             case = plain_case(policy, few[-1] if max_depth(policy) == 1 and max_draws(policy) > 2 else few[0])
             error = self._tried(case, 1 if self.reached else REPEATS)
             is_refusal = isinstance(error, InputError) and not isinstance(error, NotADistributionError)
-            if is_refusal and self.subject.states_distribution:
+            if is_refusal and self.subject.sample is None:
                 refused.append(policy)
             elif error:
                 self._fail(case, error)
@@ -229,7 +218,7 @@ class _Hunt:
         """
         try:
             difference, numbers = self._measure(case)
-            for _ in range(0 if self.subject.states_distribution else times - 1):
+            for _ in range(times - 1 if self.subject.sample else 0):
                 if self._compare(case, numbers).output != difference.output:
                     raise BranchError(UNSTEADY)
         except Exception as error:
@@ -333,7 +322,7 @@ class _Hunt:
             verdict = Verdict.LOSSY
         is_exact = self.arithmetic is fractions and not self.is_rounded
         numbers = "exact fractions" if is_exact else "floating point, to 1e-6"
-        found_by = "its distribution" if self.subject.states_distribution else "its draws, enumerated over every branch"
+        found_by = "its draws, enumerated over every branch" if self.subject.sample else "its distribution"
         return Certificate(
             subject=self.subject.name,
             verdict=verdict,
@@ -371,7 +360,7 @@ class _Hunt:
             score = self._grade(case, difference)
             if score != next(known for one, known in self.reached if one is case):
                 raise BranchError(UNSTEADY)
-            if not self.subject.states_distribution:
+            if self.subject.sample:
                 self._contradict(case, difference)
         except Exception as error:
             self._fail(case, error)

@@ -18,7 +18,7 @@ import numpy as np
 from spectheory.certify.play import IDS, WIDE, WIDE_TV, Play, length_of_two_cycles, markov, spread_ids, weighted
 from spectheory.certify.rows import PLACEHOLDER, drawn, padded, rows_of_indices
 from spectheory.core.arrays import Vector
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_whole, checked
 from spectheory.core.tree import Tree
 from spectheory.core.world import Context, World
 
@@ -125,6 +125,7 @@ TREE = Tree([-1, 0, 0, 0, 1, 1, 2, 4])
 """Three children, cousins and a third level."""
 
 
+@checked
 def vllm_play(
     sample: Callable[[VllmInputs, np.random.Generator], Any],
     world: World | None = None,
@@ -146,7 +147,7 @@ def vllm_play(
             gets them if it processes them itself; `contexts`; `length`, the number of tokens that are compared, by
             default enough for two cycles; `batch`, the number of rows in one call, by default 64; `name` of the world.
     """
-    check_whole("depth", depth, 1, ": it is the largest number of drafted tokens")
+    check_whole("depth", depth, 1, ": it is the largest number of drafted tokens", most=100)
     return _plays(partial(_vllm_play, sample, depth, one_hot), world, options)
 
 
@@ -182,6 +183,7 @@ def _vllm_play(sample: Callable[..., Any], depth: int, one_hot: bool, world: Wor
     return drafter.play(step)
 
 
+@checked
 def sglang_play(
     sample: Callable[[SglangInputs, np.random.Generator], Any],
     world: World | None = None,
@@ -241,6 +243,7 @@ def _sglang_play(sample: Callable[..., Any], tree: Tree, with_q: bool, world: Wo
     return drafter.play(step)
 
 
+@checked
 def eagle_play(
     evaluate: Callable[[EagleInputs, np.random.Generator], Any],
     world: World | None = None,
@@ -306,8 +309,7 @@ class _Drafter:
         self.tree, self.size = tree, size
         ids = spread_ids(vocab_size, self.size)
         self.ids, self._token_of = np.array(ids), dict(zip(ids, range(vocab_size), strict=True))
-        length = length or length_of_two_cycles(tree.max_depth + 1, vocab_size)
-        contexts = [tuple(context) for context in contexts]
+        length = length_of_two_cycles(tree.max_depth + 1, vocab_size) if length is None else length
         self.play = lambda step: Play(name, step, world.p, contexts, length, vocab_size, batch, ids, tv)
 
     def grown(self, contexts: Any, rng: np.random.Generator) -> tuple[list[list[Context]], np.ndarray]:

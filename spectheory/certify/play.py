@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,8 +15,8 @@ from spectheory.certify.betting import Joint
 from spectheory.certify.guard import within
 from spectheory.core.arrays import Vector
 from spectheory.core.chance import draw
-from spectheory.core.checks import check_whole
-from spectheory.core.draft import DrawRule
+from spectheory.core.checks import check_number, check_types, check_whole, checked
+from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 from spectheory.otlp import Solver
@@ -43,6 +44,9 @@ class Play:
         ids: (V,) token ids that the step uses instead of 0 to V - 1, in contexts and in what it emits. Spread over a
             large vocabulary (`spread_ids`), they reach all blocks of a kernel.
         tv: the total variation that is allowed in this world; None for that of the test.
+
+    Raises:
+        InputError: a field is out of range.
     """
 
     world: str
@@ -77,25 +81,23 @@ class Play:
             )
         return f"the step emitted id {one}, to which the target gives probability 0: the ids are {list(self.ids)}"
 
-    def check(self) -> None:
-        """Refuse a play that cannot be run.
-
-        Raises:
-            InputError: a field is out of range.
-        """
-        if not self.contexts or len(set(self.contexts)) < len(self.contexts):
-            raise InputError(
-                f"contexts must be one or more different contexts, got {self.contexts}: use [()] for a text's start"
-            )
-        check_whole("length", self.length, 1)
-        check_whole("vocab_size", self.vocab_size, 1)
-        if self.vocab_size**self.length > MOST_CELLS:
+    def __post_init__(self) -> None:
+        check_types(Play, vars(self))
+        object.__setattr__(self, "contexts", [tuple(context) for context in self.contexts])
+        known = all(0 <= token < self.vocab_size for context in self.contexts for token in context)
+        if not known or len(set(self.contexts)) < len(self.contexts):
+            raise InputError(f"contexts must be different, of tokens below {self.vocab_size}, got {self.contexts}")
+        check_whole("length", self.length, 1, most=MOST_CELLS)
+        check_whole("vocab_size", self.vocab_size, 1, most=MOST_CELLS)
+        if self.length * math.log(self.vocab_size) > math.log(MOST_CELLS):
             raise InputError(
                 f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {self.vocab_size}**{self.length}: "
                 "compare fewer tokens, or a step on a smaller vocabulary"
             )
+        if self.tv is not None:
+            check_number("tv", self.tv, 1e-9, 1)
         if self.batch is not None:
-            check_whole("batch", self.batch, 1, ": it is the number of contexts in one call")
+            check_whole("batch", self.batch, 1, ": it is the number of contexts in one call", most=LARGEST_ID)
         for one in () if self.ids is None else self.ids:
             check_whole("ids", one, 0, most=LARGEST_ID)
         if self.ids is not None and not len(self.ids) == len(set(self.ids)) == self.vocab_size:
@@ -104,13 +106,15 @@ class Play:
             )
 
 
+@checked
 def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
     """`vocab_size` ids, spread evenly over a vocabulary of `size` tokens, its first and its last id among them."""
-    check_whole("vocab_size", vocab_size, 2)
-    check_whole("size", size, vocab_size, ": it is the vocabulary of the step", most=LARGEST_ID)
+    check_whole("size", size, 2, ": it is the vocabulary of the step", most=LARGEST_ID)
+    check_whole("vocab_size", vocab_size, 2, most=size)
     return tuple(int(one) for one in np.linspace(0, size - 1, vocab_size).round())
 
 
+@checked
 def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, Any], Sequence[int]]:
     """A function `step(context, rng)` for `certify_step`: it grows a draft, verifies it and returns the emitted tokens.
 
@@ -122,20 +126,23 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, 
     draw(np.ones(1), np.random.default_rng())  # compiles it outside of the time limit of the first step
     verifier = TopDown(given) if isinstance(given, Solver) else given
     verify = verifier.sample if isinstance(verifier, Verifier) else verifier
+    if not callable(verify):
+        raise InputError(f"given must be a Solver, a Verifier or a function verify(draft, p, rng), got {given!r:.80}")
 
     def step(context: Context, rng: Any) -> Sequence[int]:
-        here = World(
-            lambda text: np.array(world.p((*context, *text))), lambda text: np.array(world.q((*context, *text)))
-        )
-        draft = policy.grow(here, rng)
-        node, token = verify(draft, here.target(draft), rng)
+        here = World(lambda text: world.p((*context, *text)), lambda text: world.q((*context, *text)))
+        grown = policy.grow(here, rng)  # the verifier gets arrays of its own, as in exact mode
+        draft = Draft._unchecked(grown.tree, grown.tokens, np.array(grown.q), grown.draws, grown.rule)
+        node, token = verify(draft, np.array(here.target(draft)), rng)
         return (*draft.context(node), token)
 
     return step
 
 
+@checked
 def markov_world(size: int, seed: int = 0) -> World:
     """A world of `size` tokens: p and q depend on the last token alone, and are drawn from a flat Dirichlet."""
+    check_whole("size", size, 1, most=2_000)
     rng = np.random.default_rng(seed)
     p, q = (rng.dirichlet(np.ones(size), size) for _ in range(2))
     return World.markov(p, q)
@@ -184,11 +191,11 @@ def markov(p: Sequence[Sequence[int]], q: Sequence[Sequence[int]]) -> World:
 
 MANY = World.table(
     {
-        (): (weighted(*[8] * 3, *[2] * 9), weighted(*[1, 4, 7] * 4)),
+        (): (weighted(60, 8, 8, *[2] * 9), weighted(50, 20, 15, *[1] * 9)),
         **{(token,): (np.eye(12)[-1 - token], weighted(*[1] * 12)) for token in range(12)},
     }
 )
-"""Twelve tokens, most of which have a small probability of p; after one of them, p is one-hot."""
+"""Twelve tokens, most of which have a small probability of p and are corrections; after one of them, p is one-hot."""
 WORLDS: dict[str, tuple[World, int, tuple[int, ...]]] = {
     "zeros in q": (markov([(1, 1, 3), (2, 3, 3), (4, 2, 1)], [(1, 0, 1), (0, 4, 3), (4, 4, 0)]), 3, (2, 1)),
     "few zeros": (markov([(4, 4, 3), (3, 1, 2), (1, 2, 2)], [(1, 3, 1), (1, 4, 0), (3, 2, 4)]), 3, (1, 1, 1)),
@@ -216,8 +223,9 @@ def plays_of(given: Any, policies: Sequence[DrawPolicy], rule: DrawRule) -> list
     return [*found, wide_play(given, policies[0] if policies else _accepted(given, (2, 1), rule, WIDE))]
 
 
-WIDE = World.constant(weighted(4, 2, 4, 10), weighted(1, 17, 1, 1))
-"""A world for ids of a large vocabulary: most drafts are rejected, and most corrections have a large id."""
+_wide = weighted(4, 2, 4, 10)
+WIDE = World(lambda _: _wide, lambda context: _wide if context else weighted(2, 14, 2, 2))
+"""A world for ids of a large vocabulary: most corrections have a large id, and second drafts are kept."""
 
 
 def wide_play(given: Any, policy: DrawPolicy) -> Play:
@@ -228,7 +236,7 @@ def wide_play(given: Any, policy: DrawPolicy) -> Play:
         found[list(IDS)] = distribution
         return found
 
-    step = as_step(given, policy, World.constant(widened(WIDE.p(())), widened(WIDE.q(()))))
+    step = as_step(given, policy, World(lambda text: widened(WIDE.p(text)), lambda text: widened(WIDE.q(text))))
     name = f"ids up to {IDS[-1]:,}, within {WIDE_TV:g}"
     return Play(name, step, WIDE.p, ((),), max_depth(policy) + 1, len(IDS), ids=IDS, tv=WIDE_TV)
 

@@ -92,17 +92,17 @@ def certify_named(
     black_box: bool | None = None,
     rules: Sequence[str] = (),
     shapes: Sequence[Sequence[int]] = (),
-    cases: int = CASES,
-    alpha: float = 1e-6,
-    tv: float = 0.02,
+    tv: float = 0.05,
     max_samples: int = 1_000_000,
     seconds: float = 10.0,
-    seed: int = 0,
+    cases: int = CASES,
     tolerance: float = 0.0,
+    **common: Any,
 ) -> Certificate | StepCertificate:
     """Certify an object by its name, as the command `certify` does, whose help describes the options.
 
     A `Play` is a whole decoding step. `rules` and `shapes` are () for the object's own rules and for all small trees.
+    `common` are `alpha` and `seed`.
 
     Raises:
         InputError: the object cannot be loaded, or cannot be certified in the requested way.
@@ -116,8 +116,8 @@ def certify_named(
         raise InputError(f"{name} is a step, which can only be sampled: leave out --exact")
     if not black_box and not steps:
         found = certify_verifier(
-            given, rules=drawn or None, policies=policies or None, cases=cases, seconds=seconds, seed=seed,
-            alpha=alpha, tolerance=tolerance,
+            given, rules=drawn or None, policies=policies or None, cases=cases, seconds=seconds, tolerance=tolerance,
+            **common,
         )  # fmt: skip
         if not found.cannot_replay or black_box is False:
             return found
@@ -130,9 +130,7 @@ def certify_named(
         plays = plays_of(given, policies, own[0])
         subject += f" on {', '.join(policy.name for policy in policies) or 'several trees'} by {own[0].name}"
     try:
-        return certify_in_worlds(
-            plays, subject=subject, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
-        )  # fmt: skip
+        return certify_in_worlds(plays, subject=subject, tv=tv, max_samples=max_samples, seconds=seconds, **common)
     except ValueError:
         raise
     except Exception as error:  # from the target; the certificate reports errors of the step

@@ -35,11 +35,7 @@ class Replays(ExitStack):
     @contextmanager
     def replayed(self, branch: Branch) -> Iterator[None]:
         """Context manager around one branch: in it, draws of the libraries are draws of `branch`."""
-        with (
-            _in_place_of(random, _of_random(branch)),
-            _in_place_of(np.random, _of_numpy(branch)),
-            ExitStack() as stack,
-        ):
+        with _in_place_of(random, _of_random(branch)), _in_place_of(np.random, _of_numpy(branch)), ExitStack() as stack:
             for replay in self.each:
                 stack.enter_context(replay.replayed(branch))
             yield

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 
 PLACEHOLDER = -1
@@ -46,7 +47,9 @@ def rows_of_indices(tokens: Any, indices: Any) -> np.ndarray:
             row.
         indices: (n, k) indices of the tokens that each row emits, in order; -1 where there is none.
     """
-    tokens, indices = _whole(np.asarray(tokens)), _whole(np.asarray(indices))
+    tokens, indices = _whole(check_array("tokens", tokens)), _whole(check_array("indices", indices), "indices")
+    if tokens.ndim not in (1, 2) or indices.ndim != 2 or indices.max(initial=-1) >= tokens.shape[-1]:
+        raise InputError(f"indices must be rows of indices of tokens {tokens.shape}, got {indices.tolist()!s:.80}")
     picked = tokens[indices] if tokens.ndim == 1 else np.take_along_axis(tokens, np.maximum(indices, 0), 1)
     return np.where(indices < 0, PLACEHOLDER, picked)
 
@@ -57,10 +60,10 @@ def drawn(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.minimum((rng.random(len(weights)) * edges[-1] >= edges).sum(axis=0), weights.shape[1] - 1)
 
 
-def _whole(array: np.ndarray) -> np.ndarray:
+def _whole(array: np.ndarray, name: str = "tokens") -> np.ndarray:
     if array.dtype.kind not in "iu":
         raise InputError(
-            f"tokens must be whole numbers, got {_what(array)}: return token ids, and -1 where there is none"
+            f"{name} must be whole numbers, got {_what(array)}: return token ids, and -1 where there is none"
         )
     return array.astype(np.int64)
 

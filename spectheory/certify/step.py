@@ -15,8 +15,9 @@ from spectheory.certify.certificate import StepCertificate, Verdict
 from spectheory.certify.guard import ends_are_errors, within
 from spectheory.certify.play import Play, length_of_two_cycles
 from spectheory.certify.rows import padded
-from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Runs, Trial
+from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Runs
 from spectheory.core.arrays import Vector
+from spectheory.core.checks import check_number, check_whole, checked
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
 
@@ -31,6 +32,7 @@ CLEAR = 0.01
 
 
 @ends_are_errors()
+@checked
 def certify_step(
     step: Callable[[Any, Any], Any],
     target: Callable[[Context], Vector],
@@ -71,10 +73,8 @@ def certify_step(
         InputError: an argument is out of range, or the target does not return a distribution on the vocabulary.
         CodeEndedError: the target raised SystemExit.
     """
-    texts = [tuple(context) for context in contexts]
-    play = Play("", step, target, texts, 2 if length is None else length, vocab_size, batch, ids)
+    play = Play("", step, target, contexts, 2 if length is None else length, vocab_size, batch, ids)
     if length is None:
-        play.check()
         play = replace(play, length=_enough(play, options.get("seed", 0)))
     return certify_in_worlds([play], cycles=cycles, **options)
 
@@ -96,6 +96,7 @@ def _enough(play: Play, seed: int) -> int:
 
 
 @ends_are_errors()
+@checked
 def certify_in_worlds(
     plays: Sequence[Play],
     *,
@@ -127,12 +128,13 @@ def certify_in_worlds(
     """
     plays = list(plays)
     _check(plays, cycles, alpha, tv, max_samples)
+    check_number("seconds", seconds, 1e-9)
     rng, own = np.random.default_rng(seed).spawn(2)
     course = _Course([Runs(play, seconds, cycles, own) for play in plays], max_samples, alpha, tv)
     while not course.is_over:
         course.go_on(rng)
     samples, log_wealth = course.path[-1]
-    worst = course.worst()
+    worst = max((t for t in course.trials if t.runs), key=lambda trial: trial.worst()[0], default=None)
     counts: Counter[Context] = Counter()
     for trial in course.trials:
         counts[trial.context] += trial.runs
@@ -168,14 +170,21 @@ class _Course:
         self.pairs = [runs.pairs for runs in plays if runs.pairs]
         self.limits = [max(tv, runs.play.tv or 0) for runs in plays]
         first = max([1, *(math.ceil((runs.play.batch or 1) / len(runs.trials)) for runs in plays)])
-        self.looks = look_times(max_samples // len(self.trials), first)
+        self.looks = look_times(max_samples // min(len(runs.trials) for runs in plays), first)
+        self.most = max_samples
         self.path: list[tuple[int, float]] = [(0, 0.0)]
         self.bounds, self.turns, self.failure = [1.0] * len(plays), [0] * len(plays), ""
 
     def going(self) -> list[int]:
-        """The plays that have neither passed nor used all runs."""
-        passed = [bound < most for bound, most in zip(self.bounds, self.limits, strict=True)]
-        return [i for i, turn in enumerate(self.turns) if turn < len(self.looks) and not passed[i]]
+        """The plays that have not passed, and whose next looks fit into the runs that are left."""
+        found, left = [], self.most - self.path[-1][0]
+        for i, (runs, turn) in enumerate(zip(self.plays, self.turns, strict=True)):
+            if turn < len(self.looks) and self.bounds[i] >= self.limits[i]:
+                needed = (self.looks[turn] - runs.trials[0].wager.runs) * len(runs.trials)
+                if needed <= left:
+                    found.append(i)
+                    left -= needed
+        return found
 
     def go_on(self, rng: np.random.Generator) -> None:
         """Run plays up to their next look, then update the wealth and the bounds.
@@ -194,6 +203,8 @@ class _Course:
             settled.settle()
         never = any(trial.never for trial in self.trials)
         self.path.append((sum(trial.runs for trial in self.trials), math.inf if never else self._log_wealth()))
+        if self.failure and not never:
+            self.failure += f" (in 1 of {self.path[-1][0] + 1:,} runs)"
         for i in going if not self.failure else ():
             found = [(trial.variation(), trial.runs) for trial in self.plays[i].trials]
             pairs = self.plays[i].pairs
@@ -243,21 +254,13 @@ class _Course:
         """Whether the test has a verdict, failed, or has used all runs."""
         return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or not self.going()
 
-    def worst(self) -> Trial | None:
-        """The context with the strongest evidence against the step; None before the first run."""
-        return max((t for t in self.trials if t.runs), key=lambda trial: trial.worst()[0], default=None)
-
 
 def _check(plays: Sequence[Play], cycles: int, alpha: float, tv: float, max_samples: int) -> None:
     for name, value in (("alpha", alpha), ("tv", tv)):
-        if not 0 < value < 1:
-            raise InputError(f"{name} must be between 0 and 1, got {value}: 1e-6 and 0.01 are usual for alpha and tv")
-    if cycles < 1:
-        raise InputError(f"cycles must be at least 1, got {cycles}: 2 also detect noise that is reused")
+        check_number(name, value, 1e-300, 1 - 1e-12)
+    check_whole("cycles", cycles, 1, ": 2 also detect noise that is reused")
     if len({play.world for play in plays}) < max(1, len(plays)):
         raise InputError(f"plays must be one or more worlds with different names, got {[play.world for play in plays]}")
-    for play in plays:
-        play.check()
     trials = sum(len(play.contexts) for play in plays)
     if max_samples < trials:
         raise InputError(f"max_samples must be at least {trials}, one for each context, got {max_samples}")

@@ -82,11 +82,6 @@ class Subject:
     distribution_of: DistributionOf
     sample: Callable[..., tuple[int, int]] | None = None
 
-    @property
-    def states_distribution(self) -> bool:
-        """Whether it computes its distribution itself; else its draws are enumerated."""
-        return self.sample is None
-
 
 def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds: float) -> Subject:
     """The subject for a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
@@ -105,7 +100,7 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
         sample = partial(_checked_call, given, seconds)
         return Subject(name, claimed, _distribution_of_sampler(sample, seconds), sample)
     raise InputError(
-        f"certify needs a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}: "
+        f"given must be a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}: "
         "make a Play of a whole step"
     )
 

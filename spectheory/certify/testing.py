@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from spectheory.certify.certificate import Certificate, StepCertificate, Verdict
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.play import Play
 from spectheory.certify.step import certify_in_worlds, certify_step
+from spectheory.core.checks import checked
 from spectheory.core.errors import InputError
 
 
@@ -61,7 +62,10 @@ def assert_lossless(given: Any, **options: Any) -> Certificate:
     return certificate
 
 
-def assert_step(step: Any, target: Any = None, **options: Any) -> StepCertificate:
+@checked
+def assert_step(
+    step: Callable[..., Any] | Play | Sequence[Play], target: Any = None, **options: Any
+) -> StepCertificate:
     """Raise AssertionError with the evidence unless a whole decoding step keeps the target's distribution.
 
     In a session of pytest the level is the session's, see `TestSession`. Elsewhere it is the option `alpha`.

@@ -68,16 +68,12 @@ class Trial:
         """(log likelihood ratio, cell) of the prefix whose observed share is least likely."""
         if self.never:
             return math.inf, Cell(self.context, self.never, 0.0, 1 / self.runs, self.play.world)
-        observed, expected = self._shares()
+        observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.runs
+        expected = np.concatenate(self.joint.levels[1:])
         evidence = _surprise(observed, expected) + _surprise(1 - observed, 1 - expected)
         node = int(evidence.argmax())
         shares = float(expected[node]), float(observed[node])
         return self.runs * float(evidence[node]), Cell(self.context, self.joint.tokens(node), *shares, self.play.world)
-
-    def _shares(self) -> tuple[np.ndarray, np.ndarray]:
-        """(nodes,) observed and expected shares of the prefixes."""
-        observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.runs
-        return observed, np.concatenate(self.joint.levels[1:])
 
 
 def _surprise(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:

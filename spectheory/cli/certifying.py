@@ -62,7 +62,7 @@ def certify(
     cases: Annotated[int, typer.Option(help=_CASES)] = 40,
     tolerance: Annotated[float, typer.Option(help=_TOLERANCE)] = 0.0,
     alpha: Annotated[float | None, typer.Option(help=_ALPHA, show_default=False)] = None,
-    tv: Annotated[float, typer.Option(help=_TV)] = 0.02,
+    tv: Annotated[float, typer.Option(help=_TV)] = 0.05,
     max_samples: Annotated[int, typer.Option(help=_MOST)] = 1_000_000,
     seconds: Annotated[float, typer.Option(help=_SECONDS)] = 10.0,
     seed: Seed = 0,

@@ -12,18 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from spectheory import engines
-from spectheory.cli.options import (
-    Explain,
-    Force,
-    GpuName,
-    Gpus,
-    Json,
-    Reads,
-    TargetModel,
-    names_of,
-    numbers,
-    tree_in,
-)
+from spectheory.cli.options import Explain, Force, GpuName, Gpus, Json, Reads, TargetModel, names_of, numbers, tree_in
 from spectheory.cli.output import errors, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -81,8 +70,7 @@ TraceFolder = Annotated[
     Replays | None,
     Reads(texts_of),
     typer.Option(
-        "--trace",
-        help="Folder of a trace: tree and verifier are then chosen together, by replaying them on its texts.",
+        "--trace", help="Folder of a trace: tree and verifier are then chosen together, by replaying them on its texts."
     ),
 ]
 MaxBudget = Annotated[int, typer.Option("--max-budget", min=1, help="Maximum number of drafted tokens per tree.")]

@@ -22,9 +22,7 @@ from spectheory.verify import name_of
 
 def replay(
     texts: Annotated[
-        Replays,
-        Reads(texts_of),
-        typer.Argument(metavar="TRACE", help="Folder of a trace, from `spectheory trace`."),
+        Replays, Reads(texts_of), typer.Argument(metavar="TRACE", help="Folder of a trace, from `spectheory trace`.")
     ],
     chains: Annotated[
         str | None,

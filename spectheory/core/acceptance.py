@@ -9,7 +9,7 @@ from typing import ClassVar, Self, final
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64, Real
 
-from spectheory.core.checks import check_array
+from spectheory.core.checks import check_array, check_types
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.ratios import share_limits
@@ -52,6 +52,7 @@ class Acceptance(Record):
     cycles_of: Tree | None = None
 
     def __post_init__(self) -> None:
+        check_types(Acceptance, vars(self))
         table = check_array("table", self.table)
         if table.dtype.kind not in "iuf":
             raise InputError(f"table must be numbers, got {table.dtype}")

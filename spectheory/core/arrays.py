@@ -67,7 +67,12 @@ def as_distribution(name: str, given: Vector) -> Vector:
     if getattr(given, "ndim", None) != 1 or len(given) == 0:
         got = f"shape {tuple(given.shape)}" if hasattr(given, "shape") else f"a {type(given).__name__}"
         raise InputError(f"{name} must be one distribution of shape (V,), got {got}")
-    return as_distributions(name, given)
+    try:
+        return as_distributions(name, given)
+    except InputError:
+        raise
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers, got the type {given.dtype}") from None
 
 
 def check_tokens(drafts: Iterable[int], q: Vector) -> None:

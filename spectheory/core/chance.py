@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from spectheory.core.arrays import RandomSource, Vector, excess
+from spectheory.core.checks import check_whole, checked
 from spectheory.core.coins import BranchError, Coin, Exponential, Uniform, exact, is_float
 from spectheory.core.errors import InputError
 from spectheory.core.machine import compiled
@@ -112,6 +113,7 @@ def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
     return found
 
 
+@checked
 def branches(program: Callable[[Branch], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:
     """Yield the result of `program` in each branch, with the exact probability of the branch. These sum to 1.
 
@@ -126,6 +128,7 @@ def branches(program: Callable[[Branch], Result], *, most: int = 1_000_000) -> I
         BranchError: the program has more than `most` branches, returns different results for the same draws, or uses a
             draw that `Branch` does not have.
     """
+    check_whole("most", most, 1)
     script: list[Fork] = []
     for _ in range(most):
         branch = Branch(script)

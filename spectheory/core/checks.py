@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from inspect import signature
 from numbers import Real
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -16,6 +20,9 @@ SHORTEST, LONGEST = 1e-30, 1e30
 """Times must be 0 or between these seconds, so that quotients and sums of them are finite and above 0."""
 LARGEST_SEED = 2**63 - 1
 """A larger seed does not fit the random generators of torch."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+NUMBERS = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}
+hints_of = cache(get_type_hints)
 NO_SPECULATION = ": for no speculation use Tree.chain(0)"
 
 
@@ -31,8 +38,7 @@ def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: in
 
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> None:
     """Refuse a value that is not a finite number from `least` to `most`."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not least <= value <= most:
+    if not _fits(value, float) or not least <= value <= most:
         bounds = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
         raise InputError(f"{name} must be a number {bounds}, got {value!r:.60}")
 
@@ -73,9 +79,7 @@ def check_counts(least: int = 0, **counts: Any) -> None:
 
 def check_budget(budget: Any, name: str = "budget") -> None:
     """Refuse a value that is not a budget: a number of drafted nodes from 1 to the maximum of a Tree."""
-    check_whole(name, budget, 1, NO_SPECULATION)
-    if budget >= LARGEST_TREE:
-        raise InputError(f"{name} must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
+    check_whole(name, budget, 1, NO_SPECULATION, most=LARGEST_TREE - 1)
 
 
 def check_not_negative(name: str, value: Any, repair: str) -> None:
@@ -95,3 +99,49 @@ def check_probabilities(**probabilities: Any) -> None:
 def is_digits(value: object) -> bool:
     """Whether a value, written as text, is a whole number in up to 18 digits of ASCII, so that `int` reads it."""
     return re.fullmatch("[0-9]{1,18}", str(value)) is not None
+
+
+def checked(function: Function) -> Function:
+    """`function`, which first refuses a wrong seed and arguments that do not fit its annotations (InputError)."""
+    names = tuple(signature(function).parameters)
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        given = dict(zip(names, args, strict=False)) | options
+        check_types(function, given)
+        if given.get("seed") is not None:
+            check_whole("seed", given["seed"], 0, most=LARGEST_SEED)
+        return function(*args, **options)
+
+    return cast(Function, call)
+
+
+def check_types(annotated: Any, given: Mapping[str, Any]) -> None:
+    """Refuse values that do not fit the annotations of a function or a dataclass."""
+    hints = hints_of(annotated)
+    for name, value in given.items():
+        if not _fits(value, hint := hints.get(name, Any)):
+            wanted = str(annotated.__annotations__.get(name, hint)).replace(" | ", " or ")
+            wanted = re.sub(r"\bint\b", "a whole number", re.sub(r"\bfloat\b", "a finite number", wanted))
+            raise InputError(f"{name} must be {wanted}, got {' '.join(repr(value).split()):.80}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value fits an annotation. Arrays and types that cannot be told are not judged here."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if kind in NUMBERS:
+        return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool) and bool(abs(value) < math.inf)
+    if kind is Literal:
+        return isinstance(value, str) and value in inner
+    if kind in (Sequence, Iterable, tuple):
+        value = value.tolist() if isinstance(value, np.ndarray) else value
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return (kind is tuple or len(value) > 0) and all(_fits(one, inner[0]) for one in value)
+        return kind is Iterable and isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    if not isinstance(kind, type) or kind is Any:
+        return True
+    if kind.__module__ in ("jaxtyping", "numpy"):
+        return bool(getattr(value, "shape", ())) or isinstance(value, list | tuple)
+    return isinstance(value, kind) or (kind is bool and isinstance(value, np.bool_))

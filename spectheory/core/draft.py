@@ -10,6 +10,7 @@ from jaxtyping import Shaped
 
 from spectheory.core.arrays import Distributions, RandomSource, Vector, copy_of, set_zero, without
 from spectheory.core.chance import draw
+from spectheory.core.checks import check_types
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 
@@ -96,10 +97,10 @@ class Draft:
     rule: DrawRule
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rule, DrawRule):
-            raise InputError(f"rule must be a DrawRule such as DrawRule.IID, got {self.rule!r}")
+        check_types(Draft, vars(self))
         nodes = self.tree.budget + 1
-        if len(self.tokens) != nodes or len(self.q) != nodes or len(self.draws) != nodes:
+        flat = getattr(self.tokens, "ndim", 1) == 1
+        if not flat or {len(self.tokens), len(self.q), len(self.draws)} != {nodes}:
             raise InputError(
                 f"tokens, q and draws must have one entry for each of the {nodes} nodes, "
                 f"got {len(self.tokens)}, {len(self.q)} and {len(self.draws)}"

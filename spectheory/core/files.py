@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from spectheory.core.checks import checked
 from spectheory.core.errors import InputError, InUseError
 
 GENERATOR = '<meta name="generator" content="spectheory">'
@@ -88,6 +89,7 @@ def owned(place: Path, lock: Path | None = None, repair: str = "name another fil
         held.release()
 
 
+@checked
 def read_text(path: str | Path) -> str:
     """The text of a file in UTF-8, without a byte-order mark.
 

@@ -16,11 +16,7 @@ def class_name(found: Any) -> str:
 
 
 def plugins(
-    group: str,
-    kind: type | None = None,
-    *,
-    taken: Iterable[str] = (),
-    name_of: Callable[[Any], str] = class_name,
+    group: str, kind: type | None = None, *, taken: Iterable[str] = (), name_of: Callable[[Any], str] = class_name
 ) -> list[Any]:
     """Load the objects that installed packages register in an entry-point group, in order of their names.
 

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any, Self
 
+from spectheory.core.checks import check_types
 from spectheory.core.errors import InputError
 from spectheory.core.record import hints_of, plain, typed
 
@@ -78,6 +79,7 @@ class Provenance:
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_types(Provenance, vars(self))
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:

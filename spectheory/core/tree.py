@@ -32,7 +32,10 @@ class Tree:
     parent: Int32[np.ndarray, " nodes"]
 
     def __init__(self, parent: Sequence[int] | Int[np.ndarray, " nodes"]) -> None:
-        given: Any = np.asarray(parent)
+        try:
+            given: Any = np.asarray(parent)
+        except ValueError:  # lists of different lengths
+            given = np.array(None)
         flags = isinstance(parent, list) and any(isinstance(node, bool) for node in parent)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu" or flags:
             raise InputError(f"parent must be a list of whole numbers, [-1] for the root alone, got {parent!r:.80}")

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from spectheory.core.arrays import RandomSource, Vector
+from spectheory.core.checks import check_types
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
@@ -136,7 +137,8 @@ class Levels(DrawPolicy):
     rule: DrawRule = DrawRule.IID  # pyrefly: ignore[bad-override]
 
     def __post_init__(self) -> None:
-        if not self.counts or min(self.counts) < 1:
+        check_types(Levels, vars(self))
+        if len(self.counts) == 0 or min(self.counts) < 1:
             raise InputError(f"counts must have at least one entry, each at least 1, such as (2, 1), got {self.counts}")
 
     @property
@@ -161,6 +163,7 @@ class Paths(DrawPolicy):
     rule: DrawRule = DrawRule.IID  # pyrefly: ignore[bad-override]
 
     def __post_init__(self) -> None:
+        check_types(Paths, vars(self))
         if self.paths < 1 or min(self.length, self.trunk) < 0:
             raise InputError(
                 "paths must be at least 1, length and trunk at least 0, got "

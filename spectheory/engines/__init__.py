@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from spectheory.core.checks import check_number
+from spectheory.core.checks import check_number, check_whole, checked
 from spectheory.core.errors import InputError, unknown
 from spectheory.core.plugins import plugins
 from spectheory.engines import eagle, hugging_face, llama_cpp, mlx_lm, reports, sglang, tensorrt_llm, vllm
@@ -86,6 +86,7 @@ def report_names() -> list[str]:
     return [name for each in engines() for name in each.readers]
 
 
+@checked
 def engine(name: str) -> Engine:
     """The engine with this name.
 
@@ -120,6 +121,7 @@ def engine_of(kind: str) -> Engine:
     return found
 
 
+@checked
 def export(
     plan: Schedule,
     name: str,
@@ -151,6 +153,7 @@ def export(
     return engine(name).export(Fitting.of(plan, draft=draft, target=target), version)
 
 
+@checked
 def read_report(
     report: Report,
     name: str,
@@ -181,6 +184,7 @@ def read_report(
     >>> read_report("draft acceptance rate = 0.50000 (  300 accepted /   600 generated)", "llama.cpp-log").drafted
     600
     """
+    check_whole("min_trials", min_trials, 0)
     return reports.read(engine_of(name), name, report, model, min_trials, assume_constant, add)
 
 
@@ -190,6 +194,7 @@ def timed_engine(kind: str) -> str:
     return found if found in {name for row in shipped_rows() for name in row.names} else DEFAULT_ENGINE
 
 
+@checked
 def diagnose(
     report: Report,
     kind: str,
@@ -252,6 +257,7 @@ def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:
     return found
 
 
+@checked
 def read_runs(path: str | Path, conditions: Conditions | None = None) -> BenchmarkRuns:
     """Read the file of an engine's own benchmark as runs: measured times from which a latency can be calibrated.
 

@@ -37,12 +37,7 @@ Taken = tuple[np.ndarray, np.ndarray, float]
 
 
 def optimal_tree(
-    p_spine: float,
-    p_branch: float,
-    budget: int,
-    *,
-    siblings: Siblings = "sequential",
-    branch_depth: int | None = None,
+    p_spine: float, p_branch: float, budget: int, *, siblings: Siblings = "sequential", branch_depth: int | None = None
 ) -> SpineTree:
     """The tree of two sources with the highest block efficiency among all trees of at most `budget` drafted nodes.
 

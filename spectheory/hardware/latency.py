@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from spectheory.core.checks import LONGEST, SHORTEST, check_array, check_number, check_seconds, check_whole
+from spectheory.core.checks import LONGEST, SHORTEST, check_array, check_number, check_seconds, check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
-from spectheory.hardware.engine_costs import (
-    DEFAULT_ENGINE,
-    EngineCosts,
-    Parallel,
-    usual_parallel,
-)
+from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel, usual_parallel
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.models import Named, lookup_named, pair_of
@@ -115,8 +110,7 @@ class Latency(Record):
             object.__setattr__(self, name, seconds)
         for name in SINGLE_TIMES:
             check_number(name, getattr(self, name), 0, LONGEST)
-        if self.drafting not in get_args(Drafting):
-            raise InputError(f"drafting must be one of {', '.join(get_args(Drafting))}, got {self.drafting!r:.60}")
+        check_types(Latency, vars(self))
         object.__setattr__(self, "verifier_seconds", _checked_verifiers(self.verifier_seconds))
 
     @classmethod

@@ -30,11 +30,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 
-from spectheory.core.checks import check_not_negative, check_whole
+from spectheory.core.checks import check_not_negative, check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
@@ -85,8 +85,7 @@ class Roofline:
     def __post_init__(self) -> None:
         for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
             check_whole(name, getattr(self, name), least, most=LARGEST)
-        if self.parallel not in get_args(Parallel):
-            raise InputError(f"parallel must be one of {', '.join(get_args(Parallel))}, got {self.parallel!r:.60}")
+        check_types(Roofline, vars(self))
         check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
 
     def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:

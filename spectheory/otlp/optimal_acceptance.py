@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.arrays import Vector, copy_of, positive_part, power, set_zero, without, zero_of, zeros_like
+from spectheory.core.checks import check_types
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
 from spectheory.otlp.solver import _pair
@@ -40,6 +41,8 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     Source: arXiv 2502.18779 (Hu et al.), the dual of optimal transport and its scans; Dynamic Delayed Tree Expansion,
     Definition 5.1.
     """
+    if type(k) is not int or type(rule) is not DrawRule:
+        check_types(optimal_acceptance, {"k": k, "rule": rule})
     p, q = _pair(p, q)
     rule.check_count(k)
     return _optimal_acceptance(p, q, k, rule)

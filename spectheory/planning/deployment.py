@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.checks import check_not_negative
+from spectheory.core.checks import check_not_negative, check_types
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
@@ -79,6 +79,7 @@ class Deployment:
     costs: CalibratedCosts | EngineCosts | None = None
 
     def __post_init__(self) -> None:
+        check_types(Deployment, vars(self))
         if self._lengths is None:
             if self.prompt_tokens is not self.output_tokens:
                 raise InputError("prompt_tokens and output_tokens belong together: give both, or a context instead")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.checks import checked
 from spectheory.core.provenance import Provenance, model_name
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -24,6 +25,7 @@ PRODUCT = "tau is a product of rates: a rate depends on depth and rank alone, wh
 """What a prediction from a table of rates assumes, and a replayed one does not."""
 
 
+@checked
 def plan(
     acceptance: Acceptance,
     latency: Latency,
@@ -72,6 +74,7 @@ def plan(
     )
 
 
+@checked
 def schedule(
     acceptance: Acceptance,
     latency_at: Callable[[int], Latency],
@@ -116,13 +119,9 @@ def schedule(
     return _schedule(rates, latencies, batches, context, limits, rows, kept)
 
 
+@checked
 def evaluate(
-    tree: Tree,
-    acceptance: Acceptance,
-    latency: Latency,
-    *,
-    context: int | None = None,
-    replays: Replays | None = None,
+    tree: Tree, acceptance: Acceptance, latency: Latency, *, context: int | None = None, replays: Replays | None = None
 ) -> Schedule:
     """A plan with your own tree, for its predictions, and with the fastest chain that is not larger.
 

@@ -46,12 +46,10 @@ class ReplayedOptions:
         rates: the rates beside which they are replayed.
 
     Raises:
-        InputError: `replays` is not a Replays, or its texts were sampled otherwise than those of the rates.
+        InputError: the texts were sampled otherwise than those of the rates.
     """
 
     def __init__(self, replays: Replays, rates: ByRates) -> None:
-        if not isinstance(replays, Replays):
-            raise InputError(f"replays must be a Replays, made from texts of the target, got {replays!r:.60}")
         counted = rates.acceptance.provenance
         if replays.sampling and counted.temperature is not None and counted.sampling != replays.sampling:
             raise InputError(

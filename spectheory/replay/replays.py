@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from spectheory.core.checks import checked
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import ratio_half_width
@@ -109,6 +110,7 @@ class Replays:
         InputError: there is no text, the texts are of several kinds, or a setting is out of range.
     """
 
+    @checked
     def __init__(
         self, texts: Iterable[Text], *, seed: int = 0, samples: int = 1, first: int = 1, sampling: str = ""
     ) -> None:

@@ -84,15 +84,7 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 5)
             half = f"{low:.3f} to {high:.3f}"
         kept = one.accepted[::-1].cumsum()[::-1][1:] / one.accepted.sum()
         shares = [f"{100 * share:.0f}%" for share in kept[:deepest]]
-        rows.append(
-            (
-                _drafted(tree, verifier),
-                f"{one.tau:.3f}",
-                half,
-                *shares,
-                *[""] * (deepest - len(shares)),
-            )
-        )
+        rows.append((_drafted(tree, verifier), f"{one.tau:.3f}", half, *shares, *[""] * (deepest - len(shares))))
     texts = replayed[0][2].cycles
     return TextTable(
         title=f"Tokens per target call, replayed on {len(texts):,} texts",

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
+from spectheory.core.checks import checked
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.ratios import clusters
@@ -79,6 +80,7 @@ class PlanComparison:
         return " ".join(found)
 
 
+@checked
 def compare(plan: Schedule, tally: Tally) -> PlanComparison:
     """Compare the prediction of `plan` with the tally of a run with it.
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Self, final
 import numpy as np
 from jaxtyping import Int
 
-from spectheory.core.checks import check_seconds, check_whole
+from spectheory.core.checks import check_array, check_seconds, check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.ratios import ratio_half_width
@@ -63,8 +63,9 @@ class Tally(Record):
     provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
+        check_types(Tally, vars(self))
         for name in ("emitted", "cycles", "accepted_histogram"):
-            counts = np.asarray(getattr(self, name))
+            counts = check_array(name, getattr(self, name))
             if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
                 raise InputError(f"{name} must be a list of counts >= 0, got {counts.tolist()!s:.80}")
             if (counts >= LARGEST_COUNT).any():

@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.checks import check_budget, check_whole
-from spectheory.core.errors import InputError
+from spectheory.core.checks import check_budget, check_whole, checked
 from spectheory.core.machine import require_memory
 from spectheory.core.tree import Tree
 from spectheory.search import best_first
@@ -49,6 +48,7 @@ __all__ = [
 ]
 
 
+@checked
 def best_tree(
     acceptance: Acceptance, budget: int, *, max_depth: int | None = None, max_fanout: int | None = None
 ) -> Tree:
@@ -73,6 +73,7 @@ def best_tree(
     return _search(table, budget).trees(table, [budget], limit)[0]
 
 
+@checked
 def best_trees(
     acceptance: Acceptance, budget: int, *, max_depth: int | None = None, max_fanout: int | None = None
 ) -> list[Tree]:
@@ -86,6 +87,7 @@ def best_trees(
     return [Tree.chain(0), *_search(table, budget).trees(table, range(1, budget + 1), limit)]
 
 
+@checked
 def yield_table(
     acceptance: Acceptance, budget: int, *, max_depth: int, max_fanout: int | None = None
 ) -> Float64[np.ndarray, "depths budgets"]:
@@ -98,7 +100,7 @@ def yield_table(
     check_whole("max_depth", max_depth, 0)
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
     rows, ranks = table.shape
-    require_memory(lambda n: 8 * (n + 1) * (max_depth + 4 * rows + ranks + 16), budget)
+    require_memory(lambda n: 8 * (n + 1) * (int(max_depth) + 4 * rows + ranks + 16), budget)
     result = np.ones((max_depth + 1, budget + 1))
     _search(table, budget).fill_yields(table, result[: limit + 1])
     result[limit + 1 :] = result[limit]  # no tree is deeper than its number of drafted nodes
@@ -114,8 +116,6 @@ def _problem(
     acceptance: Acceptance, budget: int, max_depth: int | None, max_fanout: int | None
 ) -> tuple[np.ndarray, int]:
     """The rates (D, R) that a tree within the limits can use, and the greatest depth of its nodes, at least D."""
-    if not isinstance(acceptance, Acceptance):
-        raise InputError(f"acceptance must be an Acceptance, got {type(acceptance).__name__}: use Acceptance.by_rank")
     check_budget(budget)
     if max_fanout is not None:
         check_whole("max_fanout", max_fanout, 1, ": None sets no limit")

@@ -12,7 +12,7 @@ from jaxtyping import Float, Float64, Int, Int64
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.arrays import as_distributions, sum_tolerance
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 
@@ -133,10 +133,7 @@ class RatesDraft:
     acceptance: Acceptance
 
     def __post_init__(self) -> None:
-        if not isinstance(self.acceptance, Acceptance):
-            raise InputError(
-                f"acceptance must be an Acceptance, got {type(self.acceptance).__name__}: use Acceptance.by_rank"
-            )
+        check_types(RatesDraft, vars(self))
 
     @cached_property
     def _by_rank(self) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.chance import branches
+from spectheory.core.checks import checked
 from spectheory.core.draft import Draft
 from spectheory.core.errors import InputError
 from spectheory.core.world import DrawPolicy, World
@@ -36,6 +37,7 @@ class Estimate:
     is_exact: bool
 
 
+@checked
 def expected_block_efficiency(
     verifier: Verifier,
     world: World,

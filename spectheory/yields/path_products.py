@@ -6,11 +6,12 @@ import numpy as np
 from jaxtyping import Float64
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.checks import check_probabilities, check_whole
+from spectheory.core.checks import check_probabilities, check_whole, checked
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree, along_paths
 
 
+@checked
 def reach(tree: Tree, acceptance: Acceptance) -> Float64[np.ndarray, " nodes"]:
     """The probability that each node is accepted; 1 for the root.
 
@@ -21,6 +22,7 @@ def reach(tree: Tree, acceptance: Acceptance) -> Float64[np.ndarray, " nodes"]:
     return _reach(tree, acceptance.table)
 
 
+@checked
 def block_efficiency(tree: Tree, acceptance: Acceptance) -> float:
     """E[tau], the expected tokens per target call: the sum of `reach` over all nodes, the root's 1 included."""
     return float(reach(tree, acceptance).sum())

@@ -117,6 +117,6 @@ def test_every_bet_is_fair(size: int, length: int, zeros: bool) -> None:
         before, after = bet(joint, *past), np.zeros(2 + length)
         for node in np.flatnonzero(distribution):
             wager = bet(joint, *past, np.eye(joint.nodes)[node])
-            gained = np.append(wager.logs() - before.logs(), wager.log_wealth() - before.log_wealth())
+            gained = np.append(wager.logs - before.logs, wager.log_wealth() - before.log_wealth())
             after += distribution[node] * np.exp(gained)
         np.testing.assert_allclose(after, 1, rtol=0, atol=1e-12)

@@ -165,11 +165,13 @@ def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
 
 
 def test_bad_arguments() -> None:
-    refuses("needs a Solver, a Verifier or a function", st.certify_verifier, 3)
+    refuses("given must be a Solver, a Verifier or a function", st.certify_verifier, 3)
     refuses("cases must be between 1 and 1,000,000, got 0", st.certify_verifier, naive, cases=0)
     with pytest.raises(ValueError, match="draws by IID: add it to rules"):
         st.certify_verifier(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])
-    refuses("seconds must be finite and above 0, got 0", st.certify_verifier, naive, seconds=0)
+    refuses("seconds must be a number of at least 1e-09, got 0", st.certify_verifier, naive, seconds=0)
+    refuses("zero_coins must be bool, got 1", st.certify_verifier, naive, zero_coins=1)
+    refuses("seed must be between 0 and .*, got -1", st.certify_verifier, naive, seed=-1)
     refuses("at most 20,000 can be enumerated", st.certify_verifier, naive, policies=[st.Levels((9, 9))])
     refuses("rules of Unruly must name at least one", st.certify_verifier, Unruly())
 

@@ -124,7 +124,7 @@ def test_ids_are_translated_both_ways() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    refuses("batch must be at least 1, got 0", in_batches, plain, 100, batch=0)
+    refuses("batch must be between 1 and 10,000,000, got 0", in_batches, plain, 100, batch=0)
     refuses("ids must be 4 different ids", in_batches, plain, 100, ids=(1, 2, 3, 3))
 
 

@@ -98,5 +98,5 @@ def test_outside_of_a_session_the_level_is_an_option(monkeypatch: pytest.MonkeyP
     assert sys.modules["spectheory.certify.testing"] is testing
     with pytest.raises(AssertionError, match="LOSSY"):
         testing.assert_step(lambda *_: [0], lambda _: [0.5, 0.5], vocab_size=2, alpha=0.01)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="alpha must be between 0 and 1"):
+    with pytest.raises(InputError, match="alpha must be a number from 1e-300 to 1"):
         testing.assert_step(lambda *_: [0], lambda _: [0.5, 0.5], vocab_size=2, alpha=2.0)

@@ -105,6 +105,6 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported() -> None:
 
 def test_what_cannot_be_read_is_refused() -> None:
     refuses("unknown report 'vllm-metric': did you mean vllm-metrics", read, "x", "vllm-metric")
-    refuses("report must be a text, a Path or a list of them, got an empty list", read, [], "vllm-log")
+    refuses(r"report must be Report, got \[\]", read, [], "vllm-log")
     refuses("there is no file absent", read, Path("absent"), "vllm-log")
     refuses("trials.0. is 37, fewer than min_trials=100", read, LOG, "vllm-log")

@@ -76,7 +76,7 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
         ({"batch": 1.5}, "batch must be a whole number"),
         ({"gpus": 0}, "gpus must be between 1 and"),
         ({"context": -5}, "context must be between 0 and 1,000,000,000, got -5"),
-        ({"parallel": "x"}, "parallel must be one of tensor, expert, layers, got 'x'"),
+        ({"parallel": "x"}, "parallel must be Parallel, got 'x'"),
         (LARGE, r"need 143.9.* GB on each GPU, gpus=1 h100_sxm offers 72 GB \(90% of 80 GB\): gpus=2 fits, or"),
         ({"batch": 1000}, "batch up to 398 fits, gpus=4 fits, or a shorter context, a larger GPU or packed weights"),
         (
@@ -123,4 +123,4 @@ def test_levels_drafted_at_once_take_one_forward_and_one_overhead() -> None:
     assert latency.draft_levels(st.Tree.chain(0), 1024) == 0
     assert latency.overhead(tree) == pytest.approx(latency.overhead_seconds + latency.level_overhead_seconds)
     assert st.Latency.from_dict(latency.to_dict()).drafting == "at once"
-    refuses("drafting must be one of levels, at once, got 'never'", dataclasses.replace, latency, drafting="never")
+    refuses("drafting must be Drafting, got 'never'", dataclasses.replace, latency, drafting="never")

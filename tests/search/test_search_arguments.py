@@ -30,15 +30,15 @@ assert not {"numba", "scipy"} & set(sys.modules)
 
 def test_bad_arguments_are_named_with_their_repair() -> None:
     acceptance = Acceptance.by_rank([0.5, 0.2])
-    refuses(r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)", best_tree, acceptance, 0)
+    refuses(r"budget must be between 1 and .*, got 0: for no speculation use Tree.chain\(0\)", best_tree, acceptance, 0)
     refuses(r"budget must be a whole number, got 2\.5", best_trees, acceptance, 2.5)
     refuses("budget must be a whole number, got True", yield_table, acceptance, True, max_depth=2)
     refuses(r"max_depth must be at least 1, got 0: for no speculation use", best_tree, acceptance, 5, max_depth=0)
     refuses("max_depth must be at least 0, got -1", yield_table, acceptance, 5, max_depth=-1)
     refuses("max_depth must be a whole number, got None", yield_table, acceptance, 5, max_depth=None)
-    refuses(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got", best_tree, acceptance, LARGEST_TREE)
+    refuses(f"budget must be between 1 and {LARGEST_TREE - 1:,}, got", best_tree, acceptance, LARGEST_TREE)
     refuses("max_fanout must be at least 1, got 0: None sets no limit", best_tree, acceptance, 5, max_fanout=0)
-    refuses(r"must be an Acceptance, got list: use Acceptance\.by_rank", best_tree, [0.5], 5)
+    refuses(r"acceptance must be Acceptance, got \[0\.5\]", best_tree, [0.5], 5)
     assert best_tree(acceptance, np.int64(2)) == best_tree(acceptance, 2)  # pyrefly: ignore[bad-argument-type]
 
 

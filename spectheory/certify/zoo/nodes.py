@@ -157,8 +157,7 @@ SORTED = top_down(rejection_sorted_by_token, SWOR)
 
 NODES = (
     replace(
-        _node("zero-coin", accepts_on_zero_coin, IID, "Seen in SGLang 35771 and transformers 5.23."),
-        zero_coins=True,
+        _node("zero-coin", accepts_on_zero_coin, IID, "Seen in SGLang 35771 and transformers 5.23."), zero_coins=True
     ),
     _node("correction-from-p", corrects_from_target, IID, "A wrong residual."),
     _node("corrupted-p", corrupts_target, IID, "Seen in vllm-ascend 2881."),
