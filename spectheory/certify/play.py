@@ -101,9 +101,7 @@ class Play:
         for one in () if self.ids is None else self.ids:
             check_whole("ids", one, 0, most=LARGEST_ID)
         if self.ids is not None and not len(self.ids) == len(set(self.ids)) == self.vocab_size:
-            raise InputError(
-                f"ids must be {self.vocab_size} different ids, one for each token, got {list(self.ids)!r:.80}"
-            )
+            raise InputError(f"ids must be {self.vocab_size} different ids, one per token, got {list(self.ids)!r:.80}")
 
 
 @checked

@@ -33,9 +33,7 @@ def padded(rows: Rows) -> np.ndarray:
         return array
     array = np.asarray(rows)
     if array.ndim != 2:
-        raise InputError(
-            f"rows must be an array of shape (contexts, tokens) or a list of sequences, got {_what(array)}"
-        )
+        raise InputError(f"rows must be an array of shape (contexts, tokens) or a list of rows, got {_what(array)}")
     return _whole(array)
 
 
@@ -62,9 +60,7 @@ def drawn(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _whole(array: np.ndarray, name: str = "tokens") -> np.ndarray:
     if array.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} must be whole numbers, got {_what(array)}: return token ids, and -1 where there is none"
-        )
+        raise InputError(f"{name} must be whole numbers, got {_what(array)}: return token ids, -1 for none")
     return array.astype(np.int64)
 
 

@@ -115,9 +115,7 @@ class Acceptance(Record):
         kept = int(few.argmax()) if few.any() else len(trials)
         if kept == 0:
             found = trials[0] if len(trials) else 0
-            raise InputError(
-                f"trials[0] is {found}, fewer than min_trials={min_trials}: record more text, or lower min_trials"
-            )
+            raise InputError(f"trials[0] is {found}, fewer than min_trials={min_trials}: record more, or lower it")
         return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance, cycles_of)
 
     @classmethod

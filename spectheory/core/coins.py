@@ -248,7 +248,7 @@ class Unknown(ABC):
         names = OPERATORS.get(ufunc.__name__)
         if names is None or method != "__call__" or not hasattr(self, names[0]):
             raise BranchError(
-                f"np.{ufunc.__name__} of a uniform number cannot be enumerated: compare it with a threshold"
+                f"np.{ufunc.__name__} of a uniform number cannot be enumerated: compare it to a threshold"
             )
         if len(inputs) == 1:
             return getattr(self, names[0])()

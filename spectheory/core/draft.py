@@ -31,9 +31,7 @@ class DrawRule(Enum):
     def check_count(self, k: int) -> None:
         """Check that this rule can draw k children. Raises InputError if k is below 1, or above 2 for HUB."""
         if k < 1 or (self is DrawRule.HUB and k > 2):
-            raise InputError(
-                f"k must be {'1 or 2 for DrawRule.HUB' if self is DrawRule.HUB else 'at least 1'}, got {k}"
-            )
+            raise InputError(f"k must be {'1 or 2 for HUB' if self is DrawRule.HUB else 'at least 1'}, got {k}")
 
     def children(self, q: Vector, k: int, rng: RandomSource) -> list[int]:
         """Draw the tokens of up to k children from q, in draw order, with repeats.
@@ -107,9 +105,7 @@ class Draft:
             )
         for node, (drawn, children) in enumerate(zip(self.draws, self.tree.child_lists, strict=True)):
             if sorted(set(drawn)) != list(children):
-                raise InputError(
-                    f"draws[{node}] must name the children {list(children)} of that node, got {list(drawn)}"
-                )
+                raise InputError(f"draws[{node}] must name its children {list(children)}, got {list(drawn)}")
             tokens = [int(self.tokens[child]) for child in children]
             if self.rule is not DrawRule.IID_APART and len(set(tokens)) < len(tokens):
                 raise InputError(

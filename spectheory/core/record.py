@@ -66,9 +66,7 @@ class Record:
             raise RecordError(f"{where} holds a record of kind {data['kind']!r:.80}, expected {cls.kind!r}")
         if version != cls.schema:
             repair = "upgrade spectheory" if version > cls.schema else "make the record again with this spectheory"
-            raise RecordError(
-                f"{where} has schema version {version}, this spectheory reads version {cls.schema}: {repair}"
-            )
+            raise RecordError(f"{where} has schema version {version}, this spectheory reads {cls.schema}: {repair}")
         hints, optional = hints_of(cls), cls._optional()
         missing = [name for name in hints if name not in data and name not in optional]
         unknown = [name for name in data if name not in (*hints, *cls.derived, "kind", "schema")]

@@ -67,9 +67,7 @@ def stated_rates(text: str) -> Acceptance:
     points = [(int(length), float(tau)) for tau, length in re.findall(r"([\d.]+)@(\d+)", text)]
     for (before, low), (length, tau) in pairwise([(0, 1.0), *points]):
         if not before < length or not low <= tau <= low + length - before:
-            raise InputError(
-                f"tau of a chain of {length} must be from {low:g} to {low + length - before:g}, got {tau:g}"
-            )
+            raise InputError(f"tau of chain {length} must be from {low:g} to {low + length - before:g}, got {tau:g}")
     stamp = Provenance("the command line").assuming(RANK_0_ONLY, f"the rates up to {text} are alike")
     table = np.array(_rates(points))
     return Acceptance(table, provenance=stamp, cycles_of=Tree.chain(points[-1][0]))

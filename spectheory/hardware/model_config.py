@@ -76,9 +76,7 @@ class ModelConfig:
                 model_type, the dtype or the quantisation is unknown.
         """
         if not isinstance(source, Mapping | str | Path):
-            raise InputError(
-                f"a model must be a shipped name, a path, or the contents of a config.json, got {source!r:.80}"
-            )
+            raise InputError(f"a model must be a shipped name, a path, or a config.json's contents, got {source!r:.80}")
         config, where = (source, name or "the config") if isinstance(source, Mapping) else read_config(Path(source))
         fields, own = Fields.of(config, where), name or where
         kind, module = head_kind(fields), prediction_of(fields)

@@ -65,9 +65,7 @@ class Verifier(ABC):
         """The draft and p after a check, with the distributions that `as_distribution` returns."""
         self._check(draft)
         if len(p) != draft.tree.budget + 1:
-            raise InputError(
-                f"p must have one distribution for each of the {draft.tree.budget + 1} nodes, got {len(p)}"
-            )
+            raise InputError(f"p must have a distribution for each of the {draft.tree.budget + 1} nodes, got {len(p)}")
         rows = [as_distribution(f"p[{node}]", p[node]) for node in range(len(p))]
         q: list[Any] = [None] * len(rows)
         for node, drawn in enumerate(draft.draws):

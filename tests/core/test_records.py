@@ -118,7 +118,7 @@ def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record)
 def test_files_of_other_schemas_are_refused_with_the_repair(record: Record) -> None:
     for change, repair in ((-1, "make the record again with this spectheory"), (1, "upgrade spectheory")):
         data = {**record.to_dict(), "schema": record.schema + change}
-        with pytest.raises(RecordError, match=rf"reads version {record.schema}: {repair}"):
+        with pytest.raises(RecordError, match=rf"reads {record.schema}: {repair}"):
             type(record).from_dict(data, "file.json")
 
 

@@ -96,7 +96,7 @@ def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -
             "is a head, not a model: name llama-3.1-8b, on which it was trained",
         ),
         ({"gpu": None}, "gpu must be a name, such as h100_sxm, or a Gpu, got None"),
-        ({"target": None}, "a model must be a shipped name, a path, or the contents of a config.json, got None"),
+        ({"target": None}, "a model must be a shipped name, a path, or a config.json's contents, got None"),
     ],
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:

@@ -203,7 +203,7 @@ def test_what_cannot_be_solved_is_refused() -> None:
         OptimalTransport().distribution(p, p, [0, 1])
     assert OptimalTransport().acceptance(p, p, 2) == pytest.approx(1)
     refuses("k must be at least 1, got 0", optimal_acceptance, p, p, 0)
-    refuses("k must be 1 or 2 for DrawRule.HUB, got 3", optimal_acceptance, p, p, 3, DrawRule.HUB)
+    refuses("k must be 1 or 2 for HUB, got 3", optimal_acceptance, p, p, 3, DrawRule.HUB)
     refuses("p must be a distribution", optimal_acceptance, p * 2, p, 1)
     with pytest.raises(ValueError, match="p and q must be distributions on one vocabulary, got 1000 and 2 tokens"):
         optimal_acceptance(p, np.array([0.5, 0.5]), 1)
