@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
 from reference.heads import Head
+from reference.losses.talf import BeamTrees
 
 
 class Forest:
@@ -56,22 +58,43 @@ class TargetForest(Forest):
         tokens: (B, L) the texts.
         roots: (B, R) positions of the roots; a tree continues the text that ends with its root.
         known: (B, R, V) float32, the distributions of the token after the roots.
+        cache: the target's keys and values at the texts; rows after them are dropped.
     """
 
-    def __init__(self, target: PreTrainedModel, tokens: Tensor, roots: Tensor, known: Tensor) -> None:
+    def __init__(self, target: PreTrainedModel, tokens: Tensor, roots: Tensor, known: Tensor, cache: Any) -> None:
         super().__init__(roots, tokens.shape[1], target.dtype)
-        self.target, self.tokens, self.known = target, tokens, known
+        self.target, self.known, self.cache = target, known, cache
+        if after := cache.get_seq_length() - tokens.shape[1]:
+            cache.crop(-after)
 
     @torch.no_grad()
     def __call__(self, tokens: Tensor, parent: Tensor) -> Tensor:
         if (parent < 0).all():
             return self.known.flatten(0, 1)[:, None]
         model: Any = self.target
-        if not self.depth:
-            model.base_model(self.tokens, past_key_values=self.cache)
         out = model(tokens.reshape(len(self.roots), -1), **self.grow(parent))
         vocabulary = self.known.shape[-1]
         return softmax(out.logits[..., :vocabulary]).reshape(*tokens.shape, vocabulary)
+
+    @torch.no_grad()
+    def at_once(self, trees: BeamTrees, levels: int) -> Tensor:
+        """(B R, N, V) the distributions at the first `levels` levels of trees that are there, by one forward."""
+        found, grown = [self.known.flatten(0, 1)[:, None]], []
+        for depth in range(1, levels):
+            parent = trees.parent[:, trees.level(depth)] - sum(trees.widths[: depth - 1])
+            grown.append((trees.token[:, trees.level(depth)], self.grow(parent)))
+        if grown:
+            masks = [options["attention_mask"] for _, options in grown]
+            lowest, width = torch.finfo(self.dtype).min, masks[-1].shape[-1]
+            mask = torch.cat([pad(one, (0, width - one.shape[-1]), value=lowest) for one in masks], 2)
+            places = torch.cat([options["position_ids"] for _, options in grown], 1)
+            tokens = torch.cat([one.reshape(len(self.roots), -1) for one, _ in grown], 1)
+            model: Any = self.target
+            out = model(tokens, position_ids=places, attention_mask=mask, past_key_values=self.cache)
+            rows = softmax(out.logits[..., : self.known.shape[-1]])
+            parts = rows.split([one.numel() // len(self.roots) for one, _ in grown], 1)
+            found += [one.reshape(*level.shape, -1) for one, (level, _) in zip(parts, grown, strict=True)]
+        return torch.cat(found, 1)
 
 
 class HeadForest(Forest):

@@ -100,7 +100,10 @@ def test_a_head_at_trees_on_many_roots_equals_whole_sequences(tiny: Pair, texts:
     roots = torch.tensor([[3, 7, 11], [2, 8, 16]])
     known = lesson.target.gather(1, roots[..., None].expand(-1, -1, lesson.target.shape[-1]))
     forest = HeadForest(one, one.fuse(lesson.states), lesson.tokens, roots)
-    trees = beam_trees(TargetForest(tiny.target, batch.tokens, roots + 1, known), forest.root_tokens, 2, 3)
+    expand = TargetForest(tiny.target, batch.tokens, roots + 1, known, lesson.cache)
+    trees = beam_trees(expand, forest.root_tokens, 2, 3)
+    again = TargetForest(tiny.target, batch.tokens, roots + 1, known, lesson.cache)
+    torch.testing.assert_close(again.at_once(trees, 3), trees.target)
     logits = unroll_tree(forest, trees)
     model: Any = tiny.target
     for number, (row, place) in enumerate(((0, 3), (0, 7), (0, 11), (1, 2), (1, 8), (1, 16))):
