@@ -10,11 +10,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from benchmarks.training import held_out_texts
+from reference import tracing
 from reference.judge import HeldOutTexts
+from reference.library_sources import standard_library
+from reference.models import DRAFT, load_pair
 from reference.selector import compare_selectors, selector_labels, train_selector
 from reference.selector.comparison import CROSS, LEVEL, NAIVE, OTHER, ROOTED, SAME, SELECTOR
 from spectheory import Latency
@@ -23,6 +26,8 @@ from spectheory.report.tables import markdown_table
 
 MEASURED = Path(__file__).with_name("selector_latency.json")
 """Seconds of the shipped pair, by `spectheory profile`."""
+PROMPT = 64
+"""Tokens in a prompt."""
 VERIFIERS = ("Naive", "SpecInfer")
 COMPARED = [*((SELECTOR, other) for other in (ROOTED, SAME, OTHER, CROSS)), (NAIVE, CROSS)]
 MOST = {"judged": 16, "trained": 350}
@@ -37,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of trainings")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    texts = held_out_texts(given.work / "texts", 1.0, every=192, new_tokens=96)
+    texts = held_out_texts(given.work / "texts")
     computed = Latency.roofline(gpu="a100_80_sxm", gpus=2, target="qwen2.5-32b", draft="qwen2.5-0.5b", context=256)
     latencies = {
         "times of Qwen2.5-32B with Qwen2.5-0.5B on two A100": computed,
@@ -55,6 +60,17 @@ def main() -> None:
                 parts.append(f"- {one} against {other}: {paired.percent:+.2f} ± {paired.half_width(LEVEL):.2f}%")
             print("\n".join(parts[-6:]), flush=True)
     write_whole(given.out, "\n".join(parts))
+
+
+def held_out_texts(folder: Path) -> HeldOutTexts:
+    """The target's continuations at temperature 1 of pieces of the held-out files, one from every 192 tokens."""
+    pair, pieces = load_pair(draft=DRAFT), []
+    for file in (file for file in standard_library() if file.is_held_out):
+        row: Any = pair.tokenizer(file.text, add_special_tokens=False, verbose=False)["input_ids"]
+        pieces += [(file.name, row[start : start + PROMPT]) for start in range(0, len(row) - PROMPT + 1, 192)]
+    settings = tracing.TraceSettings("pieces of held-out files", 1.0, new_tokens=96, batch=16)
+    tracing.record_trace(pair, [piece for _, piece in pieces], settings, folder)
+    return replace(HeldOutTexts.of_trace(folder, pair), sources=tuple(name for name, _ in pieces))
 
 
 def half_of(texts: HeldOutTexts, half: str, most: int) -> HeldOutTexts:

@@ -246,27 +246,27 @@ class Bench:
         train_head(pair, self.texts(), row.folder(self.work, seed), recipe, config, done)
         self.free()
 
-    def judging_texts(self, which: str, temperature: float) -> HeldOutTexts:
-        """The target's texts after the prompts of a set; at temperature 0 with the ranks of the start's candidates."""
-        most, folder = self.sizes.judged[temperature > 0], self.work / f"{which}-{temperature:g}"
-        pair = self.pair() if temperature else with_draft(self.pair(), START.folder(self.work, 0))
-        prompts = load_prompts(self.prompts / f"{which}.jsonl")
-        prompts = prompts[:: -(-len(prompts) // most)]
-        rows = [row if len(row) > 1 else row * 2 for row in encode_prompts(pair, prompts)]
-        settings = tracing.TraceSettings(which, temperature, BUDGET, self.sizes.judged_new, 240, seed=5)
-        tracing.record_trace(pair, sorted(rows, key=len), settings, folder)
-        return HeldOutTexts.of_trace(folder, pair)
+    def ready(self) -> None:
+        """Nothing, once this process has loaded the target."""
 
     def write_judging(self, which: str, temperature: float) -> None:
-        """Write the texts of a set that judge."""
-        self.judging_texts(which, temperature)
+        """The target's texts after the prompts of a set; at temperature 0 with the ranks of the start's candidates."""
+        prompts, pair = load_prompts(self.prompts / f"{which}.jsonl"), self.judging_pair(temperature)
+        rows = encode_prompts(pair, prompts[:: -(-len(prompts) // self.sizes.judged[temperature > 0])])
+        settings = tracing.TraceSettings(which, temperature, BUDGET, self.sizes.judged_new, 240, seed=5)
+        tracing.record_trace(pair, sorted(rows, key=len), settings, self.work / f"{which}-{temperature:g}")
+        self.free()
+
+    def judging_pair(self, temperature: float) -> Pair:
+        """The pair that wrote the texts which judge."""
+        return self.pair() if temperature else with_draft(self.pair(), START.folder(self.work, 0))
 
     def judge(self, name: str, seed: int, which: str, temperature: float) -> None:
         """Write a head's expected tokens and cycles for each prompt of a set."""
         to = self.work / "judged" / f"{BY_NAME[name].folder(self.work, seed).name}-{which}-{temperature:g}.json"
         if to.exists() or time.time() > self.ends:
             return
-        texts = self.judging_texts(which, temperature)
+        texts = HeldOutTexts.of_trace(self.work / f"{which}-{temperature:g}", self.judging_pair(temperature))
         tree = st.best_tree(tracing.acceptance(self.work / f"{which}-0", min_trials=20), BUDGET, max_depth=DEEPEST)
         pair = with_draft(texts.pair, BY_NAME[name].folder(self.work, seed))
         found = compare_drafts(texts, {name: [pair]}, tree)
@@ -346,6 +346,7 @@ class Queue:
                 call = running.pop(one)
                 if (error := one.exception()) is None:
                     found[call] = one.result()
+                    self.say(" ".join(map(str, call)))
                     running |= self.started(then(call))
                 elif not isinstance(error, _TimeIsUpError):
                     self.say(f"{call}: {type(error).__name__}: {str(error)[:300]}")
@@ -382,7 +383,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(bench: Bench, queue: Queue, processes: int) -> None:
-    queue.run(("write_questions",), ("write_code",))
+    queue.run(("write_questions",), ("write_code",), *[("ready",)] * processes)
     queue.say("prompts are there")
     queue.run(*(("write_texts", one) for one in DEGREES), *(("write_judging", one, 1.0) for one in SETS))
     queue.say("texts are there")

@@ -79,22 +79,18 @@ class TargetForest(Forest):
     @torch.no_grad()
     def at_once(self, trees: BeamTrees, levels: int) -> Tensor:
         """(B R, N, V) the distributions at the first `levels` levels of trees that are there, by one forward."""
-        found, grown = [self.known.flatten(0, 1)[:, None]], []
-        for depth in range(1, levels):
-            parent = trees.parent[:, trees.level(depth)] - sum(trees.widths[: depth - 1])
-            grown.append((trees.token[:, trees.level(depth)], self.grow(parent)))
-        if grown:
-            masks = [options["attention_mask"] for _, options in grown]
-            lowest, width = torch.finfo(self.dtype).min, masks[-1].shape[-1]
-            mask = torch.cat([pad(one, (0, width - one.shape[-1]), value=lowest) for one in masks], 2)
-            places = torch.cat([options["position_ids"] for _, options in grown], 1)
-            tokens = torch.cat([one.reshape(len(self.roots), -1) for one, _ in grown], 1)
-            model: Any = self.target
-            out = model(tokens, position_ids=places, attention_mask=mask, past_key_values=self.cache)
-            rows = softmax(out.logits[..., : self.known.shape[-1]])
-            parts = rows.split([one.numel() // len(self.roots) for one, _ in grown], 1)
-            found += [one.reshape(*level.shape, -1) for one, (level, _) in zip(parts, grown, strict=True)]
-        return torch.cat(found, 1)
+        known, spans = self.known.flatten(0, 1)[:, None], [trees.level(depth) for depth in range(1, levels)]
+        if not spans:
+            return known
+        grown = [self.grow(trees.parent[:, one] - sum(trees.widths[:above])) for above, one in enumerate(spans)]
+        tokens = [trees.token[:, one].reshape(len(self.roots), -1) for one in spans]
+        masks, model = [options["attention_mask"] for options in grown], self.target
+        filled = [pad(one, (0, masks[-1].shape[-1] - one.shape[-1]), value=torch.finfo(one.dtype).min) for one in masks]
+        places = torch.cat([options["position_ids"] for options in grown], 1)
+        where: Any = {"position_ids": places, "attention_mask": torch.cat(filled, 2), "past_key_values": self.cache}
+        rows = softmax(model(torch.cat(tokens, 1), **where).logits[..., : known.shape[-1]])
+        parts = rows.split([one.shape[1] for one in tokens], 1)
+        return torch.cat([known, *(one.reshape(len(known), -1, known.shape[-1]) for one in parts)], 1)
 
 
 class HeadForest(Forest):
