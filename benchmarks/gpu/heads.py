@@ -72,7 +72,7 @@ class Sizes:
     seeds: int = 3
 
 
-DRY = Sizes(16, 32, 16, 16, 16, (3, 3), 20, start_steps=3, steps=2, rows=2, timed=4, seeds=1)
+DRY = Sizes(16, 32, 16, 32, 16, (3, 3), 20, start_steps=3, steps=2, rows=2, timed=4, seeds=1)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,8 @@ class Bench:
         tokens = tokenizer(begin, add_special_tokens=False)["input_ids"]
         tracing.record_trace(pair, [tokens] * sizes.texts, settings, self.work / "questions")
         rows = [row["text"] for row in tracing.read_trace(self.work / "questions")]
-        asked = [tokenizer.decode(row[:-1]).strip() for row in rows if not chats or row[-1] in pair.stop_tokens]
+        ended = [row for row in rows if row[-1] in pair.stop_tokens]
+        asked = [tokenizer.decode(row[:-1]).strip() for row in ended or rows]
         found = [one for one in dict.fromkeys(asked) if len(one) > 12 and self.is_new(one)]
         lines = ({"messages": [{"role": "user", "content": one}]} if chats else {"text": one} for one in found)
         write_whole(to, "".join(json.dumps(line) + "\n" for line in lines))
@@ -391,7 +392,7 @@ def _run(bench: Bench, queue: Queue, processes: int) -> None:
         costs = dict(zip(BY_NAME, queue.run(*(("cost", name) for name in BY_NAME)), strict=True))
         queue.say("seconds of a step: " + ", ".join(f"{name} {cost or 0:.3f}" for name, cost in costs.items()))
         left = bench.ends - time.time()
-        if left < 0:
+        if left < 0 or not any(costs.values()):
             return
         most = max(filter(None, costs.values()), default=1.0)
         steps = planned({name: cost or most for name, cost in costs.items()}, left, processes, bench.sizes)
