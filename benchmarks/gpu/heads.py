@@ -269,6 +269,7 @@ class Bench:
             return
         texts = HeldOutTexts.of_trace(self.work / f"{which}-{temperature:g}", self.judging_pair(temperature))
         tree = st.best_tree(tracing.acceptance(self.work / f"{which}-0", min_trials=20), BUDGET, max_depth=DEEPEST)
+        tree = tree if tree.budget else st.Tree.chain(2)  # of an untrained start
         pair = with_draft(texts.pair, BY_NAME[name].folder(self.work, seed))
         found = compare_drafts(texts, {name: [pair]}, tree)
         run = found.runs[name][0]
