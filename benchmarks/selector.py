@@ -26,8 +26,6 @@ from spectheory.report.tables import markdown_table
 
 MEASURED = Path(__file__).with_name("selector_latency.json")
 """Seconds of the shipped pair, by `spectheory profile`."""
-PROMPT = 64
-"""Tokens in a prompt."""
 VERIFIERS = ("Naive", "SpecInfer")
 COMPARED = [*((SELECTOR, other) for other in (ROOTED, SAME, OTHER, CROSS)), (NAIVE, CROSS)]
 MOST = {"judged": 16, "trained": 350}
@@ -63,11 +61,11 @@ def main() -> None:
 
 
 def held_out_texts(folder: Path) -> HeldOutTexts:
-    """The target's continuations at temperature 1 of pieces of the held-out files, one from every 192 tokens."""
+    """The target's continuations at temperature 1 of 64 from every 192 tokens of the held-out files."""
     pair, pieces = load_pair(draft=DRAFT), []
     for file in (file for file in standard_library() if file.is_held_out):
         row: Any = pair.tokenizer(file.text, add_special_tokens=False, verbose=False)["input_ids"]
-        pieces += [(file.name, row[start : start + PROMPT]) for start in range(0, len(row) - PROMPT + 1, 192)]
+        pieces += [(file.name, row[start : start + 64]) for start in range(0, len(row) - 63, 192)]
     settings = tracing.TraceSettings("pieces of held-out files", 1.0, new_tokens=96, batch=16)
     tracing.record_trace(pair, [piece for _, piece in pieces], settings, folder)
     return replace(HeldOutTexts.of_trace(folder, pair), sources=tuple(name for name, _ in pieces))

@@ -243,10 +243,7 @@ def _open_draft(
 
 
 def _drafting(
-    target: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    draft: ModelFiles | Path | None,
-    names: tuple[str, str],
+    target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, draft: ModelFiles | Path | None, names: tuple[str, str]
 ) -> Pair:
     if isinstance(draft, Path):
         attention = str(target.config._attn_implementation)

@@ -142,11 +142,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
 
 
 def _continued(
-    pair: Pair,
-    prompts: list[list[int]],
-    settings: TraceSettings,
-    first: int,
-    rng: Generator,
+    pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int, rng: Generator
 ) -> list[list[int]]:
     """The target's own text after each prompt, up to its first stop token. Prompts are padded on the left."""
     model: Any = pair.target
@@ -228,10 +224,7 @@ def acceptance(folder: Path, *, min_trials: int = 100) -> Acceptance:
     """
     texts, stamp = ranks(folder), stamp_of(folder)
     return Acceptance.from_ranks(
-        texts,
-        ranks=int(str(stamp.settings["candidates"])),
-        min_trials=min_trials,
-        provenance=stamp,
+        texts, ranks=int(str(stamp.settings["candidates"])), min_trials=min_trials, provenance=stamp
     )
 
 

@@ -84,11 +84,12 @@ class TargetForest(Forest):
             return known
         grown = [self.grow(trees.parent[:, one] - sum(trees.widths[:above])) for above, one in enumerate(spans)]
         tokens = [trees.token[:, one].reshape(len(self.roots), -1) for one in spans]
-        masks, model = [options["attention_mask"] for options in grown], self.target
-        filled = [pad(one, (0, masks[-1].shape[-1] - one.shape[-1]), value=torch.finfo(one.dtype).min) for one in masks]
-        places = torch.cat([options["position_ids"] for options in grown], 1)
-        where: Any = {"position_ids": places, "attention_mask": torch.cat(filled, 2), "past_key_values": self.cache}
-        rows = softmax(model(torch.cat(tokens, 1), **where).logits[..., : known.shape[-1]])
+        masks, least = [options["attention_mask"] for options in grown], torch.finfo(self.dtype).min
+        mask = torch.cat([pad(one, (0, masks[-1].shape[-1] - one.shape[-1]), value=least) for one in masks], 2)
+        where: Any = grown[-1] | {"position_ids": torch.cat([options["position_ids"] for options in grown], 1)}
+        rows = softmax(
+            self.target(torch.cat(tokens, 1), **where | {"attention_mask": mask}).logits[..., : known.shape[-1]]
+        )
         parts = rows.split([one.shape[1] for one in tokens], 1)
         return torch.cat([known, *(one.reshape(len(known), -1, known.shape[-1]) for one in parts)], 1)
 

@@ -156,13 +156,7 @@ class GroupObjective(ChainObjective):
         reference_rewards, _ = self.grown(self.start, batch, lesson, roots, text)
         with torch.no_grad():
             base = self.passes(self.start, lesson)
-        rows = (
-            self.on_text(passes, roots, text),
-            self.on_text(base, roots, text),
-            accepted,
-            rewards,
-            reference_rewards,
-        )
+        rows = *(self.on_text(one, roots, text) for one in (passes, base)), accepted, rewards, reference_rewards
         now, then, accepted, rewards, reference_rewards = (
             one.unflatten(1, (-1, loss.group)).flatten(0, 1)[kept.flatten()] for one in rows
         )
@@ -191,9 +185,8 @@ class GroupObjective(ChainObjective):
             grown = beam_trees(forest.distributions, forest.root_tokens, loss.k, loss.depth + 1)
         expand = TargetForest(self.target, batch.tokens, roots + 1, at_rows(lesson.target, roots), lesson.cache)
         p = target_probabilities(expand, grown).cpu().numpy()
-        rewards = [
-            draft_tree_reward(Tree(one), row, loss.eta) for one, row in zip(grown.parent.tolist(), p, strict=True)
-        ]
+        trees = map(Tree, grown.parent.tolist())
+        rewards = [draft_tree_reward(tree, row, loss.eta) for tree, row in zip(trees, p, strict=True)]
         accepted = accepted_tokens(grown, text.flatten(0, 1))
         values = torch.tensor(rewards, dtype=torch.float64, device=roots.device)
         return values.view(roots.shape), accepted.view(text.shape)
