@@ -131,8 +131,8 @@ class Bench:
     @functools.cached_property
     def judging(self) -> set[tuple[str, ...]]:
         """All sequences of eight words of the prompts that judge; a prompt to train on has none of them."""
-        lines = (line for name in SETS for line in (self.prompts / f"{name}.jsonl").open())
-        return {words for line in lines for words in _eights(line.replace("\\n", " "))}
+        texts = [(self.prompts / f"{name}.jsonl").read_text().replace("\\n", " ") for name in SETS]
+        return {words for text in texts for line in text.splitlines() for words in _eights(line)}
 
     def write_questions(self) -> None:
         """Chats that the target asks itself: it goes on from the start of its template, up to the end of the turn."""
