@@ -53,10 +53,17 @@ class Place:
 
     def stamp(self, part: str, seed: int, **settings: object) -> Provenance:
         """The provenance of a record that is made here and now."""
-        packages, source = ("torch", "transformers"), f"python -m benchmarks.gpu {part}"
-        known = {"cuda": torch.version.cuda, "checkout": spectheory.__version__}
-        known |= {name: str(value) for name, value in settings.items()}
-        return Provenance.now(source, seed=seed, packages=packages, device=self.name, settings=known)
+        return Provenance.now(
+            f"python -m benchmarks.gpu {part}",
+            seed=seed,
+            packages=("torch", "transformers"),
+            device=self.name,
+            settings={
+                "cuda": torch.version.cuda,
+                "checkout": spectheory.__version__,
+                **{name: str(value) for name, value in settings.items()},
+            },
+        )
 
 
 TREE = Tree.from_paths([(0,) * n for n in range(1, 7)] + [(0,) * n + (1,) for n in range(5)] + [(1, 0), (1, 0, 0)])
@@ -74,7 +81,11 @@ def graphs(file: Path, pair: Pair, place: Place, prompts: list[list[int]], new_t
             for make in (CachedModel, cached):
                 with mock.patch("reference.decode.cached", make), mock.patch("reference.drafters.model.cached", make):
                     decoder = Decoder(pair, drafter, sampling, stop_tokens=())
-                    made = (decoder.generate(row, new_tokens, *streams(pair, seed, i)) for i, row in enumerate(prompts))
-                    texts.append([one.tokens for one in made])
+                    texts.append(
+                        [
+                            decoder.generate(row, new_tokens, *streams(pair, seed, i)).tokens
+                            for i, row in enumerate(prompts)
+                        ]
+                    )
             found["equal"][f"{name}, {sampling}"] = [sum(a == b for a, b in zip(*texts, strict=True)), len(prompts)]
     write_whole(file, json.dumps(found, indent=1) + "\n")

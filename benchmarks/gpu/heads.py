@@ -3,7 +3,7 @@
 python -m benchmarks.gpu.heads --work FOLDER --target FOLDER --prompts FOLDER
 
 FOLDER of the prompts has humaneval.jsonl and chat.jsonl, which judge only. The target writes its own questions, from
-the start of its chat template, and answers them; code begins with signatures and docstrings of installed packages.
+the start of its chat template, and answers them; code begins with signatures and docstrings of the standard library.
 Processes share the device. A head is judged at temperature 0 when it is trained, seed by seed; temperature 1 is last.
 After the seconds the same command goes on. `--tables` prints a record: the committed one, or a folder's heads.json.
 """
@@ -16,12 +16,12 @@ import functools
 import json
 import multiprocessing
 import random
-import sysconfig
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ import spectheory as st
 from reference import tracing
 from reference.heads import Kind
 from reference.judge import LEVEL, DraftComparison, DraftRun, HeldOutTexts, compare_drafts
+from reference.library_sources import standard_library
 from reference.losses import Eagle, Eagle3, Gto, Hass, Lk, Loss, Talf
 from reference.models import Pair, load_pair, with_draft
 from reference.prompts import encode_prompts, load_prompts
@@ -42,30 +43,14 @@ from spectheory.report.tables import TextTable, markdown_table
 from spectheory.results.paired_difference import Ratio, paired_difference
 
 MEASURED = Path(__file__).with_name("h200") / "heads.json"
-PACKAGES = "numpy", "scipy", "torch", "transformers", "networkx", "sympy", "pandas", "jax", "matplotlib"
-LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "testing"}
 MARK = "\N{SNOWMAN}"
 SETS, DEGREES = ("humaneval", "chat"), (0.0, 1.0)
 BUDGET, DEEPEST = 16, 6
 """Nodes and depth of the tree that all heads draft."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Numbers of texts and of tokens: in a prompt, a question and an answer of the target, a batch, a judging text."""
-
-    texts: int = 6144
-    prompt: int = 96
-    asked: int = 48
-    new: int = 128
-    batch: int = 1024
-    judged_new: int = 72
-    sampled: int = 100
-    """Most prompts of a set that judge at temperature 1, where the replay is on the host and takes longer."""
-    seeds: int = 3
-
-
-DRY = Sizes(16, 32, 16, 32, 16, 20, 3, 1)
+PROMPT, ASKED, NEW, JUDGED = 96, 48, 128, 72
+"""Most tokens of a prompt to train on, of a question and of an answer of the target, and of a text that judges."""
+BATCH, SEEDS, SAMPLED = 1024, 3, 100
+"""Texts written at a time; trainings of a row; most prompts of a set that judge at temperature 1, which is slow."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +65,7 @@ class Row:
     loss: Loss
     against: str | None = None
     kind: Kind | None = None
-    seeds: int = 3
+    seeds: int = SEEDS
     longer: float = 1.0
 
     def folder(self, work: Path, seed: int) -> Path:
@@ -116,11 +101,18 @@ class Bench:
     target: str
     prompts: Path
     device: str
-    sizes: Sizes
+    count: int
 
-    def pair(self, dtype: torch.dtype = torch.float32) -> Pair:
+    @functools.cache  # noqa: B019
+    def pair(self, on_cuda: torch.dtype = torch.float32) -> Pair:
         """The target alone, loaded once in each process."""
-        return _loaded(self.target, self.device, dtype if self.device == "cuda" else torch.float32)
+        dtype = on_cuda if self.device == "cuda" else torch.float32
+        return load_pair(self.target, None, device=self.device, dtype=dtype)
+
+    @functools.cache  # noqa: B019
+    def texts(self) -> OwnTexts:
+        """The texts of both temperatures."""
+        return OwnTexts(*(self.work / f"texts-{one:g}" for one in DEGREES))
 
     def call(self, name: str, *arguments: Any) -> None:
         """Run a method, and give memory of the device back to the other processes."""
@@ -136,7 +128,7 @@ class Bench:
 
     def write_questions(self) -> None:
         """Chats that the target asks itself: it goes on from the start of its template, up to the end of the turn."""
-        pair, sizes = self.pair(torch.bfloat16), self.sizes
+        pair = self.pair(torch.bfloat16)
         if (to := self.work / "chat.jsonl").exists():
             return
         tokenizer: Any = pair.tokenizer
@@ -144,9 +136,9 @@ class Bench:
         if chats:
             whole = tokenizer.apply_chat_template([{"role": "user", "content": MARK}], tokenize=False)
             begin = whole.split(MARK)[0]
-        settings = tracing.TraceSettings("questions", 1.0, 1, sizes.asked, sizes.batch, seed=3)
+        settings = tracing.TraceSettings("questions", 1.0, 1, ASKED, BATCH, seed=3)
         tokens = tokenizer(begin, add_special_tokens=False)["input_ids"]
-        tracing.record_trace(pair, [tokens] * sizes.texts, settings, self.work / "questions")
+        tracing.record_trace(pair, [tokens] * self.count, settings, self.work / "questions")
         rows = [row["text"] for row in tracing.read_trace(self.work / "questions")]
         ended = [row for row in rows if row[-1] in pair.stop_tokens]
         asked = [tokenizer.decode(row[:-1]).strip() for row in ended or rows]
@@ -155,32 +147,32 @@ class Bench:
         write_whole(to, "".join(json.dumps(line) + "\n" for line in lines))
 
     def write_code(self) -> None:
-        """Signatures and docstrings of functions of installed packages, in a random order of the files."""
+        """Signatures and docstrings of functions of the standard library, in a random order of the files."""
         if (to := self.work / "code.jsonl").exists():
             return
-        pair, sizes, found = self.pair(), self.sizes, []
-        places = [Path(sysconfig.get_path("stdlib")), *(Path(sysconfig.get_path("purelib"), name) for name in PACKAGES)]
-        files = [file for place in places for file in sorted(place.rglob("*.py"))
-                 if LEFT_OUT.isdisjoint(file.relative_to(place).parts)]  # fmt: skip
+        pair, found = self.pair(), []
+        files = [file for file in standard_library() if not file.is_held_out]
         random.Random(0).shuffle(files)
         for file in files:
-            for text in _functions(file):
-                long = len(pair.tokenizer(text)["input_ids"])
-                if 16 <= long <= sizes.prompt and _eights(text).isdisjoint(self.judging):
-                    found.append(json.dumps({"text": text}) + "\n")
-            if len(found) >= sizes.texts // 2:
+            for node in ast.walk(ast.parse(file.text)):
+                if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+                    text = dedent("\n".join(file.text.split("\n")[node.lineno - 1 : node.body[0].end_lineno])) + "\n"
+                    long = len(pair.tokenizer(text)["input_ids"])
+                    if 16 <= long <= PROMPT and _eights(text).isdisjoint(self.judging):
+                        found.append(json.dumps({"text": text}) + "\n")
+            if len(found) >= self.count // 2:
                 break
         write_whole(to, "".join(dict.fromkeys(found)))
 
     def write_texts(self, temperature: float) -> None:
         """The target's continuations at one temperature, of half the prompts."""
-        pair, sizes = self.pair(torch.bfloat16), self.sizes
+        pair = self.pair(torch.bfloat16)
         rows: list[list[int]] = []
         for name in ("code", "chat"):
             prompts = encode_prompts(pair, load_prompts(self.work / f"{name}.jsonl"))
-            kept = [row for row in prompts if 2 < len(row) <= sizes.prompt][: sizes.texts // 2]
+            kept = [row for row in prompts if 2 < len(row) <= PROMPT][: self.count // 2]
             rows += kept[int(temperature) :: 2]
-        settings = tracing.TraceSettings("code and chat", temperature, 1, sizes.new, sizes.batch, seed=int(temperature))
+        settings = tracing.TraceSettings("code and chat", temperature, 1, NEW, BATCH, seed=int(temperature))
         tracing.record_trace(pair, sorted(rows, key=len), settings, self.work / f"texts-{temperature:g}")
 
     def train(self, name: str, seed: int, steps: int) -> None:
@@ -194,13 +186,13 @@ class Bench:
         else:
             pair = with_draft(pair, START.folder(self.work, seed))
         recipe = HeadRecipe(row.loss, steps, *((16, seed, NEW_RATE) if row.kind else (8, seed, STARTED_RATE)))
-        train_head(pair, _own_texts(self.work), row.folder(self.work, seed), recipe, config)
+        train_head(pair, self.texts(), row.folder(self.work, seed), recipe, config)
 
     def write_judging(self, which: str, temperature: float) -> None:
         """The target's texts after the prompts of a set; at temperature 0 with the ranks of the start's candidates."""
         prompts, pair = load_prompts(self.prompts / f"{which}.jsonl"), self.judging_pair(temperature)
-        rows = encode_prompts(pair, prompts[:: -(-len(prompts) // self.sizes.sampled) if temperature else 1])
-        settings = tracing.TraceSettings(which, temperature, BUDGET, self.sizes.judged_new, 240, seed=5)
+        rows = encode_prompts(pair, prompts[:: -(-len(prompts) // SAMPLED) if temperature else 1])
+        settings = tracing.TraceSettings(which, temperature, BUDGET, JUDGED, 240, seed=5)
         tracing.record_trace(pair, sorted(rows, key=len), settings, self.work / f"{which}-{temperature:g}")
 
     def judging_pair(self, temperature: float) -> Pair:
@@ -214,7 +206,6 @@ class Bench:
             return
         texts = HeldOutTexts.of_trace(self.work / f"{which}-{temperature:g}", self.judging_pair(temperature))
         tree = st.best_tree(tracing.acceptance(self.work / f"{which}-0", min_trials=20), BUDGET, max_depth=DEEPEST)
-        tree = tree if tree.budget else st.Tree.chain(2)  # of an untrained start
         pair = with_draft(texts.pair, folder)
         found = compare_drafts(texts, {name: [pair]}, tree)
         run = found.runs[name][0]
@@ -228,56 +219,10 @@ def _eights(text: str) -> set[tuple[str, ...]]:
     return set(zip(*(words[place:] for place in range(8)), strict=False))
 
 
-def _functions(file: Path) -> Iterator[str]:
-    try:
-        text = file.read_text()
-        nodes = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
-            yield "\n".join(text.split("\n")[node.lineno - 1 : node.body[0].end_lineno]) + "\n"
-
-
-@functools.cache
-def _loaded(target: str, device: str, dtype: torch.dtype) -> Pair:
-    return load_pair(target, None, device=device, dtype=dtype)
-
-
-@functools.cache
-def _own_texts(work: Path) -> OwnTexts:
-    return OwnTexts(*(work / f"texts-{one:g}" for one in DEGREES))
-
-
-def _begin(bench: Bench) -> None:
+def _begin() -> None:
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high")
     logging.disable_progress_bar()
-    bench.pair()
-
-
-class Queue:
-    """Tasks of a bench, of which as many run at the same time as there are processes, and what was said of them."""
-
-    def __init__(self, bench: Bench, pool: ProcessPoolExecutor, processes: int, seconds: float) -> None:
-        self.bench, self.pool, self.processes = bench, pool, processes
-        self.began, self.seconds = time.time(), seconds
-
-    def run(self, *calls: tuple[Any, ...], then: Callable[[tuple[Any, ...]], list[Any]] = lambda call: []) -> None:
-        """Run methods of the bench with their arguments in this order until the seconds are over.
-
-        The calls that follow from one come next when it has returned. An error is said, and the others go on.
-        """
-        waiting, running = list(calls), dict[Future[Any], tuple[Any, ...]]()
-        while (waiting or running) and (left := self.began + self.seconds - time.time()) > 0:
-            while waiting and len(running) < self.processes:
-                call = waiting.pop(0)
-                running[self.pool.submit(self.bench.call, *call)] = call
-            for one in wait(running, left, FIRST_COMPLETED).done:
-                call, error = running.pop(one), one.exception()
-                waiting[:0] = [] if error else then(call)
-                words = " ".join(map(str, call)) + (f": {type(error).__name__}: {str(error)[:300]}" if error else "")
-                print(f"{time.time() - self.began:6.1f} s  {words}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -287,23 +232,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--target", help="folder of the target")
     parser.add_argument("--prompts", type=Path, help="folder of humaneval.jsonl and chat.jsonl")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--texts", type=int, default=6144, help="number of texts to train on")
     parser.add_argument("--seconds", type=float, default=500, help="seconds until everything stops")
     parser.add_argument("--steps", type=int, nargs=2, default=(400, 170), help="of the start, of the others; for 500 s")
     parser.add_argument("--processes", type=int, default=10, help="processes that share the device")
     parser.add_argument("--tables", type=Path, nargs="?", const=MEASURED, help="print the tables of a record")
-    parser.add_argument("--dry-run", action="store_true", help="a few texts; measures nothing")
     given = parser.parse_args(arguments)
     if not (given.tables or (given.work and given.target and given.prompts)):
         parser.error("--work, --target and --prompts are needed, or --tables alone")
     file = given.tables or given.work / "heads.json"
     if not given.tables:
-        sizes = DRY if given.dry_run else Sizes()
-        bench = Bench(given.work.resolve(), given.target, given.prompts.resolve(), given.device, sizes)
+        bench = Bench(given.work.resolve(), given.target, given.prompts.resolve(), given.device, given.texts)
         given.work.mkdir(parents=True, exist_ok=True)
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(given.processes, context, _begin, (bench,))
+        pool = ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn"), _begin)
         try:
-            _run(bench, Queue(bench, pool, given.processes, given.seconds), given.steps)
+            _run(bench, pool, given)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
@@ -313,19 +256,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(markdown_table(table))
 
 
-def _run(bench: Bench, queue: Queue, steps: Sequence[int]) -> None:
-    queue.run(("write_questions",), ("write_code",), *[("pair",)] * queue.processes)
-    queue.run(*(("write_texts", one) for one in DEGREES), *(("write_judging", one, 1.0) for one in SETS))
-    order = [(row, seed) for seed in range(bench.sizes.seeds) for row in ROWS if seed < row.seeds]
-    trained = [("train", row.name, seed, round(row.longer * steps[not row.kind])) for row, seed in order]
-    queue.run(*(call for call in trained if BY_NAME[call[1]].kind))
-    queue.run(*(("write_judging", one, 0.0) for one in SETS))
+def _run(bench: Bench, pool: ProcessPoolExecutor, given: argparse.Namespace) -> None:
+    began = time.time()
+
+    def run(*calls: tuple[Any, ...], then: Callable[[tuple[Any, ...]], list[Any]] = lambda call: []) -> None:
+        """Methods of the bench in this order until the seconds are over; what follows from one comes next."""
+        waiting, running = list(calls), dict[Future[Any], tuple[Any, ...]]()
+        while (waiting or running) and (left := began + given.seconds - time.time()) > 0:
+            while waiting and len(running) < given.processes:
+                call = waiting.pop(0)
+                running[pool.submit(bench.call, *call)] = call
+            for one in wait(running, left, FIRST_COMPLETED).done:
+                call, error = running.pop(one), one.exception()
+                waiting[:0] = [] if error else then(call)
+                words = " ".join(map(str, call)) + (f": {type(error).__name__}: {str(error)[:300]}" if error else "")
+                print(f"{time.time() - began:6.1f} s  {words}", flush=True)
 
     def judged(call: tuple[Any, ...], temperature: float = 0.0) -> list[Any]:
         return [("judge", *call[1:3], which, temperature) for which in SETS] if call[0] == "train" else []
 
-    queue.run(*trained, then=judged)
-    queue.run(*(more for call in trained for more in judged(call, 1.0)))
+    run(("write_questions",), ("write_code",), *[("pair",)] * given.processes)
+    run(*(("write_texts", one) for one in DEGREES), *(("write_judging", one, 1.0) for one in SETS))
+    order = [(row, seed) for seed in range(SEEDS) for row in ROWS if seed < row.seeds]
+    trained = [("train", row.name, seed, round(row.longer * given.steps[not row.kind])) for row, seed in order]
+    run(*(call for call in trained if BY_NAME[call[1]].kind))
+    run(*(("write_judging", one, 0.0) for one in SETS))
+    run(*trained, then=judged)
+    run(*(more for call in trained for more in judged(call, 1.0)))
 
 
 def recorded(bench: Bench) -> str:
@@ -335,13 +292,11 @@ def recorded(bench: Bench) -> str:
     trained, judged = dict[str, Any](), dict[str, Any]()
     for name, folder, seed in ((row.name, row.folder(bench.work, n), n) for row in ROWS for n in range(row.seeds)):
         if (file := folder / RECORD).exists():
-            cost = json.loads(file.read_text())
-            costs = trained.setdefault(name, {"texts": cost["texts"], "seconds": []})
-            costs["seconds"].append(cost["cpu_seconds"])
+            trained.setdefault(name, []).append(json.loads(file.read_text()))
         for one in sorted(folder.glob("*-[01].json")):
             read, which = json.loads(one.read_text()), one.stem.replace("-", ", T=")
-            there = judged.setdefault(which, {"title": read["title"], "runs": {}})["runs"]
-            there.setdefault(name, {})[str(seed)] = read["run"]
+            there = judged.setdefault(which, {"title": read["title"], "runs": {}})
+            there["runs"].setdefault(name, {})[str(seed)] = read["run"]
     record = {"kind": "gpu-heads", "provenance": here.to_dict(), "trained": trained, "judged": judged}
     return json.dumps(record, indent=1) + "\n"
 
@@ -350,37 +305,30 @@ def tables(record: Any) -> Iterator[TextTable]:
     """E[tau] and acceptance by depth of each row, and each row against the row that differs from it in one thing."""
     sets, rows, pairs = record["judged"], [], []
     for name, each in record["trained"].items():
-        found = [list(map(_run_of, one["runs"].get(name, {}).values())) for one in sets.values()]
-        costs = f"{each['texts']:,}", f"{np.mean(each['seconds']):.0f}"
-        rows.append((name, *costs, *map(_judged, found)))
-        if other := BY_NAME[name].against:
-            pairs.append((name, other, *(_paired(one["runs"], name, other) for one in sets.values())))
+        other = BY_NAME[name].against or ""
+        cells = [_cells(one["runs"].get(name, {}), one["runs"].get(other, {})) for one in sets.values()]
+        seconds = np.mean([one["cpu_seconds"] for one in each])
+        rows.append((name, f"{each[0]['texts']:,}", f"{seconds:.0f}", *(tau for tau, _ in cells)))
+        pairs.append((name, other, *(paired for _, paired in cells)))
     titles = "\n".join(f"{name}: {one['title']}" for name, one in sets.items())
     yield TextTable(titles, ("head", "texts read", "seconds", *sets), tuple(rows))
-    yield TextTable("", ("head", "against", *sets), tuple(pairs))
+    yield TextTable("", ("head", "against", *sets), tuple(pairs[1:]))
 
 
-def _run_of(written: Sequence[str]) -> DraftRun:
-    above, below, lengths = (np.array(one.split(), float) for one in written)
-    return DraftRun(Ratio(above, below), lengths)
-
-
-def _judged(runs: Sequence[DraftRun]) -> str:
-    if not runs:
-        return ""
-    tau, half = DraftComparison("", {"": tuple(runs)}).tau("")
-    shares = ", ".join(f"{100 * share:.0f}" for share in np.mean([run.acceptance for run in runs], 0))
-    return f"{tau:.3f} ± {half:.3f} ({shares}%)"
-
-
-def _paired(runs: Any, name: str, other: str) -> str:
-    """Over the seeds that both have."""
-    ours, theirs = (runs.get(one, {}) for one in (name, other))
-    if not (seeds := sorted(set(ours) & set(theirs))):
-        return ""
-    ratios = ([_run_of(one[seed]).ratio for seed in seeds] for one in (ours, theirs))
-    found = paired_difference(*ratios, by_run=len(seeds) > 1)
-    return f"{found.percent:+.2f}% ± {found.half_width(LEVEL):.2f} ({len(seeds)})"
+def _cells(*written: dict[str, list[str]]) -> tuple[str, str]:
+    """E[tau] with the acceptance by depth, and the difference from another row over the seeds that both have."""
+    tau, paired, runs = "", "", []
+    for one in written:
+        parts = {seed: [np.array(row.split(), float) for row in rows] for seed, rows in one.items()}
+        runs.append({seed: DraftRun(Ratio(above, below), kept) for seed, (above, below, kept) in parts.items()})
+    if ours := tuple(runs[0].values()):
+        shares = ", ".join(f"{100 * share:.0f}" for share in np.mean([run.acceptance for run in ours], 0))
+        tau = "{:.3f} ± {:.3f} ({}%)".format(*DraftComparison("", {"": ours}).tau(""), shares)
+    if seeds := sorted(runs[0].keys() & runs[1].keys()):
+        both = [[one[seed].ratio for seed in seeds] for one in runs]
+        found = paired_difference(*both, by_run=len(seeds) > 1)
+        paired = f"{found.percent:+.2f}% ± {found.half_width(LEVEL):.2f} ({len(seeds)})"
+    return tau, paired
 
 
 if __name__ == "__main__":

@@ -41,12 +41,12 @@ def test_heads_are_judged_as_they_are_trained_and_the_same_command_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny_folders: Path
 ) -> None:
     monkeypatch.setattr(heads, "ROWS", tuple(heads.BY_NAME[name] for name in ("EAGLE-1 start", "EAGLE-1", "HASS")))
-    monkeypatch.setattr(heads, "PACKAGES", ())
+    monkeypatch.setattr(heads, "SEEDS", 1)
     monkeypatch.setattr(heads, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
     for name in heads.SETS:
         (tmp_path / f"{name}.jsonl").write_text("\n".join(HELD_OUT.read_text().splitlines()[:2]))
     folders = f"--work {tmp_path}/work --target {tiny_folders}/target --prompts {tmp_path}"
-    command = f"{folders} --device cpu --processes 1 --steps 2 1 --dry-run".split()
+    command = f"{folders} --device cpu --processes 1 --steps 2 1 --texts 32".split()
     heads.main(command)
     done = [line.split("s  ")[1] for line in capsys.readouterr().out.splitlines() if " s  " in line]
     places = [done.index(one) for one in ("judge EAGLE-1 0 chat 0.0", "train HASS 0 1", "judge EAGLE-1 0 chat 1.0")]
