@@ -128,14 +128,10 @@ class Bench:
 
     def write_questions(self) -> None:
         """Chats that the target asks itself: it goes on from the start of its template, up to the end of the turn."""
-        pair = self.pair(torch.bfloat16)
-        if (to := self.work / "chat.jsonl").exists():
-            return
+        pair, chat = self.pair(torch.bfloat16), [{"role": "user", "content": MARK}]
         tokenizer: Any = pair.tokenizer
-        begin, chats = "def ", bool(tokenizer.chat_template)
-        if chats:
-            whole = tokenizer.apply_chat_template([{"role": "user", "content": MARK}], tokenize=False)
-            begin = whole.split(MARK)[0]
+        chats = bool(tokenizer.chat_template)
+        begin = tokenizer.apply_chat_template(chat, tokenize=False).split(MARK)[0] if chats else "def "
         settings = tracing.TraceSettings("questions", 1.0, 1, ASKED, BATCH, seed=3)
         tokens = tokenizer(begin, add_special_tokens=False)["input_ids"]
         tracing.record_trace(pair, [tokens] * self.count, settings, self.work / "questions")
@@ -144,7 +140,7 @@ class Bench:
         asked = [tokenizer.decode(row[:-1]).strip() for row in ended or rows]
         found = [one for one in dict.fromkeys(asked) if len(one) > 12 and _eights(one).isdisjoint(self.judging)]
         lines = ({"messages": [{"role": "user", "content": one}]} if chats else {"text": one} for one in found)
-        write_whole(to, "".join(json.dumps(line) + "\n" for line in lines))
+        write_whole(self.work / "chat.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
 
     def write_code(self) -> None:
         """Signatures and docstrings of functions of the standard library, in a random order of the files."""
@@ -167,11 +163,9 @@ class Bench:
     def write_texts(self, temperature: float) -> None:
         """The target's continuations at one temperature, of half the prompts."""
         pair = self.pair(torch.bfloat16)
-        rows: list[list[int]] = []
-        for name in ("code", "chat"):
-            prompts = encode_prompts(pair, load_prompts(self.work / f"{name}.jsonl"))
-            kept = [row for row in prompts if 2 < len(row) <= PROMPT][: self.count // 2]
-            rows += kept[int(temperature) :: 2]
+        read = (encode_prompts(pair, load_prompts(self.work / f"{name}.jsonl")) for name in ("code", "chat"))
+        kept = ([row for row in one if 2 < len(row) <= PROMPT][: self.count // 2] for one in read)
+        rows = [row for one in kept for row in one[int(temperature) :: 2]]
         settings = tracing.TraceSettings("code and chat", temperature, 1, NEW, BATCH, seed=int(temperature))
         tracing.record_trace(pair, sorted(rows, key=len), settings, self.work / f"texts-{temperature:g}")
 

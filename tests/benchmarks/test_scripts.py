@@ -52,8 +52,7 @@ def test_heads_are_judged_as_they_are_trained_and_the_same_command_goes_on(
     places = [done.index(one) for one in ("judge EAGLE-1 0 chat 0.0", "train HASS 0 1", "judge EAGLE-1 0 chat 1.0")]
     assert places == sorted(places)
     record = json.loads((tmp_path / "work" / "heads.json").read_text())
-    assert len(record["trained"]) == len(heads.ROWS)
-    assert {len(one["runs"]) for one in record["judged"].values()} == {len(heads.ROWS)}
+    assert {len(record["trained"]), *(len(one["runs"]) for one in record["judged"].values())} == {len(heads.ROWS)}
     (tmp_path / "work" / "heads" / "hass-0" / "chat-0.json").unlink()
     heads.main(command)
     assert json.loads((tmp_path / "work" / "heads.json").read_text())["judged"] == record["judged"]
