@@ -118,10 +118,11 @@ def weights_hash(*models: torch.nn.Module) -> str:
     for model in models:
         if isinstance(model, Head):
             digest.update(json.dumps(model.config.computed, sort_keys=True).encode())
-        for name, weight in model.state_dict().items():
-            values = weight.flatten()
-            sample = values[:: max(1, len(values) // 1024)].cpu().double().numpy()
-            digest.update(f"{name} {tuple(weight.shape)}".encode() + sample.tobytes())
+        state = model.state_dict()
+        samples = [one.flatten()[:: max(1, one.numel() // 1024)].double() for one in state.values()]
+        hosted = torch.cat(samples).cpu().split([len(one) for one in samples])  # one copy, since the device may be busy
+        for (name, weight), sample in zip(state.items(), hosted, strict=True):
+            digest.update(f"{name} {tuple(weight.shape)}".encode() + sample.numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -242,10 +243,7 @@ def _open_draft(
 
 
 def _drafting(
-    target: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    draft: ModelFiles | Path | None,
-    names: tuple[str, str],
+    target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, draft: ModelFiles | Path | None, names: tuple[str, str]
 ) -> Pair:
     if isinstance(draft, Path):
         attention = str(target.config._attn_implementation)

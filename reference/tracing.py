@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
-from transformers import DynamicCache
 
 from reference.candidates import child_tokens
 from reference.forced_logits import DEPTHS, draft_ranks, forced_rows, forced_texts
@@ -30,6 +29,7 @@ from reference.logits import Peaks, settle
 from reference.models import Attention, Pair, load_pair
 from reference.part_files import STAMP, claimed, require_kind, short_hash, stamp_of
 from reference.random_streams import Uniforms
+from reference.row_cache import RowCache
 from reference.sampling import Sampling, require_drawing
 from reference.token_checks import check_context
 from spectheory import Acceptance, DrawRule
@@ -142,20 +142,18 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
 
 
 def _continued(
-    pair: Pair,
-    prompts: list[list[int]],
-    settings: TraceSettings,
-    first: int,
-    rng: Generator,
+    pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int, rng: Generator
 ) -> list[list[int]]:
     """The target's own text after each prompt, up to its first stop token. Prompts are padded on the left."""
     model: Any = pair.target
-    cache, peaks = DynamicCache(), Peaks(f"target {pair.names[0]}", model.dtype)
-    pads, texts = [max(map(len, prompts)) - len(prompt) for prompt in prompts], [[] for _ in prompts]
+    pads = [max(map(len, prompts)) - len(prompt) for prompt in prompts]
+    cache = RowCache(model.config.num_hidden_layers, len(prompts[0]) + pads[0] + settings.new_tokens)
+    peaks = Peaks(f"target {pair.names[0]}", model.dtype)
     tokens = torch.tensor([[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)], device=pair.device)
     seen = torch.arange(tokens.shape[1] + settings.new_tokens) >= torch.tensor(pads)[:, None]
     seen = seen.long().to(pair.device)
     places = (seen.cumsum(1) - 1).clamp_min(0)
+    stops, columns = torch.tensor(sorted(pair.stop_tokens), dtype=torch.int64, device=pair.device), []
     for step in range(settings.new_tokens):
         read = len(prompts[0]) + pads[0] + step
         where = {"attention_mask": seen[:, :read], "position_ids": places[:, read - tokens.shape[1] : read]}
@@ -166,12 +164,12 @@ def _continued(
         tokens = logits.argmax(-1, keepdim=True)
         if not settings.sampling.greedy:
             tokens = torch.multinomial(settings.sampling.distribution(logits), 1, generator=rng)
-        for text, token in zip(texts, tokens[:, 0].tolist(), strict=True):
-            if not text or text[-1] not in pair.stop_tokens:
-                text.append(token)
-        if all(text[-1] in pair.stop_tokens for text in texts):
+        columns.append(tokens[:, 0])
+        stopped = torch.isin(torch.stack(columns, 1), stops)
+        if stopped.any(1).all():
             break
-    return texts
+    lengths = (stopped.cumsum(1) - stopped.long() == 0).sum(1).tolist()
+    return [text[:length] for text, length in zip(torch.stack(columns, 1).tolist(), lengths, strict=True)]
 
 
 def _ranks(
@@ -226,10 +224,7 @@ def acceptance(folder: Path, *, min_trials: int = 100) -> Acceptance:
     """
     texts, stamp = ranks(folder), stamp_of(folder)
     return Acceptance.from_ranks(
-        texts,
-        ranks=int(str(stamp.settings["candidates"])),
-        min_trials=min_trials,
-        provenance=stamp,
+        texts, ranks=int(str(stamp.settings["candidates"])), min_trials=min_trials, provenance=stamp
     )
 
 

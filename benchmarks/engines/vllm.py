@@ -125,12 +125,7 @@ def calibrated(found: dict[str, Any], names: str) -> dict[str, dict[str, float]]
         length = int(run.partition(":")[2])
         for batch in BATCHES:
             row = found["measured"][run][str(batch)]
-            shape: dict[str, Any] = {
-                "kind": "speculative",
-                "tokens": length + 1,
-                "depth": length,
-                "tau": tau_of(run, row),
-            }
+            shape: Any = {"kind": "speculative", "tokens": length + 1, "depth": length, "tau": tau_of(run, row)}
             rate = row["tokens_per_second"]
             runs.append(Run.from_throughput(rate, context=CONTEXT, batch=batch, **(shape if length else {})))
     costs = st.calibrate(runs, gpu=gpu, target=target, draft=draft, engine="vllm")

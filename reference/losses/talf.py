@@ -86,10 +86,10 @@ def _best_children(probability: Tensor, target: Tensor, k: int) -> tuple[Tensor,
     return order % target.shape[1], tokens.gather(1, order), by_rank.gather(1, order)
 
 
-def unroll_tree(forward: TreeForward, trees: BeamTrees, levels: int | None = None) -> Float[Tensor, "R N V"]:
-    """The rows of all nodes, or of those in the first `levels` levels, level by level."""
+def unroll_tree(forward: TreeForward, trees: BeamTrees) -> Float[Tensor, "R N V"]:
+    """The rows of all nodes, level by level."""
     found = []
-    for depth in range(levels or len(trees.widths)):
+    for depth in range(len(trees.widths)):
         nodes = trees.level(depth)
         found.append(forward(trees.token[:, nodes], trees.parent[:, nodes] - sum(trees.widths[: max(0, depth - 1)])))
     return torch.cat(found, 1)

@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
 from reference.heads import Head
+from reference.losses.talf import BeamTrees
 
 
 class Forest:
@@ -56,22 +58,40 @@ class TargetForest(Forest):
         tokens: (B, L) the texts.
         roots: (B, R) positions of the roots; a tree continues the text that ends with its root.
         known: (B, R, V) float32, the distributions of the token after the roots.
+        cache: the target's keys and values at the texts; rows after them are dropped.
     """
 
-    def __init__(self, target: PreTrainedModel, tokens: Tensor, roots: Tensor, known: Tensor) -> None:
+    def __init__(self, target: PreTrainedModel, tokens: Tensor, roots: Tensor, known: Tensor, cache: Any) -> None:
         super().__init__(roots, tokens.shape[1], target.dtype)
-        self.target, self.tokens, self.known = target, tokens, known
+        self.target, self.known, self.cache = target, known, cache
+        if after := cache.get_seq_length() - tokens.shape[1]:
+            cache.crop(-after)
 
     @torch.no_grad()
     def __call__(self, tokens: Tensor, parent: Tensor) -> Tensor:
         if (parent < 0).all():
             return self.known.flatten(0, 1)[:, None]
         model: Any = self.target
-        if not self.depth:
-            model.base_model(self.tokens, past_key_values=self.cache)
         out = model(tokens.reshape(len(self.roots), -1), **self.grow(parent))
         vocabulary = self.known.shape[-1]
         return softmax(out.logits[..., :vocabulary]).reshape(*tokens.shape, vocabulary)
+
+    @torch.no_grad()
+    def at_once(self, trees: BeamTrees, levels: int) -> Tensor:
+        """(B R, N, V) the distributions at the first `levels` levels of trees that are there, by one forward."""
+        known, spans = self.known.flatten(0, 1)[:, None], [trees.level(depth) for depth in range(1, levels)]
+        if not spans:
+            return known
+        grown = [self.grow(trees.parent[:, one] - sum(trees.widths[:above])) for above, one in enumerate(spans)]
+        tokens = [trees.token[:, one].reshape(len(self.roots), -1) for one in spans]
+        masks, least = [options["attention_mask"] for options in grown], torch.finfo(self.dtype).min
+        mask = torch.cat([pad(one, (0, masks[-1].shape[-1] - one.shape[-1]), value=least) for one in masks], 2)
+        where: Any = grown[-1] | {"position_ids": torch.cat([options["position_ids"] for options in grown], 1)}
+        rows = softmax(
+            self.target(torch.cat(tokens, 1), **where | {"attention_mask": mask}).logits[..., : known.shape[-1]]
+        )
+        parts = rows.split([one.shape[1] for one in tokens], 1)
+        return torch.cat([known, *(one.reshape(len(known), -1, known.shape[-1]) for one in parts)], 1)
 
 
 class HeadForest(Forest):

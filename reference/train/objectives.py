@@ -37,6 +37,7 @@ class Lesson(NamedTuple):
         following: (B, L - 1, D) the target's last hidden state at token r + 1.
         target: (B, L - 1, V) the target's distribution of token r + 2 at temperature 1.
         mask: (B, L - 1) whether token r + 2 is the target's own.
+        cache: the target's keys and values at all tokens.
     """
 
     states: Tensor
@@ -44,6 +45,7 @@ class Lesson(NamedTuple):
     following: Tensor
     target: Tensor
     mask: Tensor
+    cache: Any
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,12 @@ class ChainObjective:
         """A batch as the losses read it."""
         model: Any = self.target
         with torch.no_grad():
-            states = model.base_model(batch.tokens, output_hidden_states=True, use_cache=False).hidden_states
+            out = model.base_model(batch.tokens, output_hidden_states=True, use_cache=True)
+            states = out.hidden_states
             following = states[-1][:, 1:]
             target = softmax(model.get_output_embeddings()(following))
         read = torch.cat([states[tap][:, :-1] for tap in self.head.taps], -1)
-        return Lesson(read, batch.tokens[:, 1:], following, target, pad(batch.own[:, 2:], (0, 1)))
+        return Lesson(read, batch.tokens[:, 1:], following, target, pad(batch.own[:, 2:], (0, 1)), out.past_key_values)
 
     def passes(self, head: Head, lesson: Lesson) -> list[Pass]:
         """The passes of a head along the text."""
@@ -121,7 +124,7 @@ class TreeObjective(ChainObjective):
         lesson = self.lesson(batch)
         places, kept = chosen_places(lesson.mask, loss.roots, self.batching.rng(step))
         forest = HeadForest(self.head, self.head.fuse(lesson.states), lesson.tokens, places)
-        expand = TargetForest(self.target, batch.tokens, places + 1, at_rows(lesson.target, places))
+        expand = TargetForest(self.target, batch.tokens, places + 1, at_rows(lesson.target, places), lesson.cache)
         trees = beam_trees(expand, forest.root_tokens, loss.k, loss.depth)
         logits = unroll_tree(forest, trees)
         target, counts = self.drafted(trees.target)
@@ -153,13 +156,7 @@ class GroupObjective(ChainObjective):
         reference_rewards, _ = self.grown(self.start, batch, lesson, roots, text)
         with torch.no_grad():
             base = self.passes(self.start, lesson)
-        rows = (
-            self.on_text(passes, roots, text),
-            self.on_text(base, roots, text),
-            accepted,
-            rewards,
-            reference_rewards,
-        )
+        rows = *(self.on_text(one, roots, text) for one in (passes, base)), accepted, rewards, reference_rewards
         now, then, accepted, rewards, reference_rewards = (
             one.unflatten(1, (-1, loss.group)).flatten(0, 1)[kept.flatten()] for one in rows
         )
@@ -186,11 +183,10 @@ class GroupObjective(ChainObjective):
         with torch.no_grad():
             forest = HeadForest(head, head.fuse(lesson.states), lesson.tokens, roots)
             grown = beam_trees(forest.distributions, forest.root_tokens, loss.k, loss.depth + 1)
-        expand = TargetForest(self.target, batch.tokens, roots + 1, at_rows(lesson.target, roots))
+        expand = TargetForest(self.target, batch.tokens, roots + 1, at_rows(lesson.target, roots), lesson.cache)
         p = target_probabilities(expand, grown).cpu().numpy()
-        rewards = [
-            draft_tree_reward(Tree(one), row, loss.eta) for one, row in zip(grown.parent.tolist(), p, strict=True)
-        ]
+        trees = map(Tree, grown.parent.tolist())
+        rewards = [draft_tree_reward(tree, row, loss.eta) for tree, row in zip(trees, p, strict=True)]
         accepted = accepted_tokens(grown, text.flatten(0, 1))
         values = torch.tensor(rewards, dtype=torch.float64, device=roots.device)
         return values.view(roots.shape), accepted.view(text.shape)
@@ -235,7 +231,7 @@ def chosen_places(mask: Tensor, count: int, rng: np.random.Generator) -> tuple[T
 
 def target_probabilities(expand: TargetForest, trees: BeamTrees) -> Tensor:
     """(R, N) float64, the target's probability of the token of each node of trees that a draft grew; 1 at the root."""
-    rows = unroll_tree(expand, trees, len(trees.widths) - 1)
+    rows = expand.at_once(trees, len(trees.widths) - 1)
     each = torch.arange(len(rows), device=rows.device)[:, None]
     found = rows[each, trees.parent[:, 1:], trees.token[:, 1:]].double()
     return torch.cat([torch.ones_like(found[:, :1]), found], 1)

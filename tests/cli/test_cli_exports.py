@@ -21,12 +21,7 @@ def schedule_of(file: str) -> Schedule:
 
 def test_heads_are_exported_to_the_engines_that_draft_with_them(plan: Run) -> None:
     result = plan(
-        *HEAD,
-        "--explain",
-        "--engine",
-        "vllm,sglang,trtllm,eagle,llama.cpp,eagle@1",
-        "--out",
-        "out/schedule.json",
+        *HEAD, "--explain", "--engine", "vllm,sglang,trtllm,eagle,llama.cpp,eagle@1", "--out", "out/schedule.json"
     )
     assert result.exit_code == 0, result.output
     schedule = Schedule.load("out/schedule.json")

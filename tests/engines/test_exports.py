@@ -14,17 +14,7 @@ import yaml
 from hypothesis import given
 
 import spectheory as st
-from spectheory.engines import (
-    ChainRange,
-    Envelope,
-    eagle,
-    hugging_face,
-    llama_cpp,
-    mlx_lm,
-    sglang,
-    tensorrt_llm,
-    vllm,
-)
+from spectheory.engines import ChainRange, Envelope, eagle, hugging_face, llama_cpp, mlx_lm, sglang, tensorrt_llm, vllm
 from spectheory.planning.fitting import FAMILIES, Fitting
 from tests.engines.examples import RANGES, TREE, schedules
 from tests.helpers import refuses

@@ -109,10 +109,7 @@ ELSEWHERE = configured(model_type="evil", auto_map={"AutoConfig": "evil/reposito
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "model": (OWN_MODEL, "cannot be loaded as a causal model"),
     "model elsewhere": (ELSEWHERE, "cannot be loaded as a causal model"),
-    "pytorch_model.bin": (
-        pickles("pytorch_model.bin"),
-        "has no weights in safetensors; .*convert",
-    ),
+    "pytorch_model.bin": (pickles("pytorch_model.bin"), "has no weights in safetensors; .*convert"),
     "index of pickles": (shards("pytorch_model.bin"), "names weights that are no safetensors .* .'pytorch_model.bin'"),
     "index outside": (shards("../target.safetensors"), "names weights that are no safetensors of the folder"),
     "other configurations": (configured(configuration_files=["config.5.json"]), "names other files in its config.json"),

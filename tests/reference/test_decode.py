@@ -89,9 +89,7 @@ def test_greedy_text_is_generates(tiny: Pair, greedy_texts: list[tuple[list[int]
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
-    ("way", "sampling"),
-    one_way([Sampling(1.0), Sampling(1.0, top_k=2), Sampling(0.3, top_p=0.7)]),
-    indirect=["way"],
+    ("way", "sampling"), one_way([Sampling(1.0), Sampling(1.0, top_k=2), Sampling(0.3, top_p=0.7)]), indirect=["way"]
 )
 def test_the_drafts_distribution_is_that_of_the_path(tiny: Pair, sampling: Sampling, tree: Tree) -> None:
     assert_the_drafts_distribution_is_that_of_the_path(tiny, PlannedTree(tree), sampling)

@@ -30,14 +30,11 @@ def test_texts_of_the_first_folder_are_greedy_and_of_the_second_sampled(tiny: Pa
         assert len(own) == 12 or own[-1] in tiny.stop_tokens
 
 
-def test_a_corpus_without_long_texts_is_refused() -> None:
-    refuses("corpus has no text of 8 tokens", corpus_pieces, [[1, 2, 3]], 2, 8)
-
-
-def test_files_without_provenance_are_not_taken_over(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
+def test_short_corpora_and_files_without_provenance_are_refused(tiny: Pair, texts: OwnTexts, tmp_path: Path) -> None:
     """Not even by a training of a head, which writes weights of the same name."""
     with pytest.raises(ValueError, match="holds a trace, not a profile"), claimed(texts.folders[0], "profile"):
         pass
+    refuses("corpus has no text of 8 tokens", corpus_pieces, [[1, 2, 3]], 2, 8)
     (tmp_path / "model.safetensors").write_bytes(b"mine")
     refuses("without its provenance.json", write_texts, tiny, tmp_path, 0)
     recipe = HeadRecipe(loss_of("eagle"), steps=1, rows=2)

@@ -100,7 +100,10 @@ def test_a_head_at_trees_on_many_roots_equals_whole_sequences(tiny: Pair, texts:
     roots = torch.tensor([[3, 7, 11], [2, 8, 16]])
     known = lesson.target.gather(1, roots[..., None].expand(-1, -1, lesson.target.shape[-1]))
     forest = HeadForest(one, one.fuse(lesson.states), lesson.tokens, roots)
-    trees = beam_trees(TargetForest(tiny.target, batch.tokens, roots + 1, known), forest.root_tokens, 2, 3)
+    expand = TargetForest(tiny.target, batch.tokens, roots + 1, known, lesson.cache)
+    trees = beam_trees(expand, forest.root_tokens, 2, 3)
+    again = TargetForest(tiny.target, batch.tokens, roots + 1, known, lesson.cache)
+    torch.testing.assert_close(again.at_once(trees, 3), trees.target)
     logits = unroll_tree(forest, trees)
     model: Any = tiny.target
     for number, (row, place) in enumerate(((0, 3), (0, 7), (0, 11), (1, 2), (1, 8), (1, 16))):
@@ -213,22 +216,16 @@ def test_training_lowers_the_loss_and_writes_a_head_that_drafts_the_frequent_tok
     assert made.token_ids.tolist() == frequent_tokens(texts, tiny.target.config.vocab_size, 200).tolist()
 
 
-@pytest.fixture
-def corpus_file(tmp_path: Path) -> Path:
-    file = tmp_path / "corpus.jsonl"
-    file.write_text("\n".join(json.dumps({"text": f"def f{i}(x): return x + {i}  # of json"}) for i in range(6)))
-    return file
-
-
-def test_a_head_is_trained_by_two_commands(tiny_folders: Path, corpus_file: Path, tmp_path: Path) -> None:
-    target = ["--target", str(tiny_folders / "target")]
+def test_a_head_is_trained_by_two_commands(tiny_folders: Path, tmp_path: Path) -> None:
+    target, corpus = ["--target", str(tiny_folders / "target")], tmp_path / "corpus.jsonl"
+    corpus.write_text("\n".join(json.dumps({"text": f"def f{i}(x): return x + {i}  # of json"}) for i in range(6)))
 
     def train(command: str, *options: object) -> None:
         found = CliRunner().invoke(commands.app, [command, *target, *map(str, options)], catch_exceptions=False)
         assert found.exit_code == 0, found.output
 
     sizes = "--rows", 4, "--prompt-tokens", 6, "--new-tokens", 10
-    train("texts", "--corpus", corpus_file, *sizes, "--out", tmp_path / "texts")
+    train("texts", "--corpus", corpus, *sizes, "--out", tmp_path / "texts")
     learning = "--texts", tmp_path / "texts", "--rows", 2, "--steps", 2, "--intermediate", 16
     first, second = tmp_path / "first", tmp_path / "second"
     train("head", *learning, "--loss", "eagle", "--out", first)

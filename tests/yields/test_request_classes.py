@@ -172,10 +172,7 @@ def test_the_interval_contains_every_world_with_these_counts(
     assert tau(found, length) == pytest.approx(float(counts @ np.arange(1, length + 2) / counts.sum()), rel=2e-3)
 
 
-@given(
-    counts=hs.lists(hs.integers(0, 1000), min_size=3, max_size=6).filter(any),
-    seed=hs.integers(0, 2**32 - 1),
-)
+@given(counts=hs.lists(hs.integers(0, 1000), min_size=3, max_size=6).filter(any), seed=hs.integers(0, 2**32 - 1))
 @settings(max_examples=60, deadline=None)
 def test_no_other_weights_are_more_likely(counts: list[int], seed: int) -> None:
     """Lindsay's condition at the weights that were found, which proves that they are the maximum."""
