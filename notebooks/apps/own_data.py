@@ -68,18 +68,17 @@ def _():
 @app.cell(hide_code=True)
 def _():
     gpu = mo.ui.dropdown([*gpu_names()], value="h100_sxm", label="GPU", searchable=True)
-    target = mo.ui.text("llama-3.1-8b", label="target")
+    target = mo.ui.text("llama-3.1-8b", label="target, such as llama-3.1-8b-fp8")
     draft = mo.ui.text("eagle3", label="draft")
     gpus = mo.ui.number(1, 1024, value=1, label="number of GPUs")
-    quant = mo.ui.text(label="format of the target's weights", placeholder="as in its config")
     context = mo.ui.number(1, 1_000_000, value=1024, label="context, tokens")
     prompt = mo.ui.number(0, 1_000_000, value=0, label="mean prompt, tokens")
     answer = mo.ui.number(0, 1_000_000, value=0, label="mean answer, tokens (0: not known)")
     engine = mo.ui.dropdown(EXPORTERS, value="vllm", label="settings for")
     length = mo.ui.number(0, 64, value=0, label="drafted tokens, if the report has totals only")
-    fields = (gpu, gpus, target, quant, draft, engine, context, prompt, answer, length)
+    fields = (gpu, gpus, target, draft, engine, context, prompt, answer, length)
     mo.Html(charts.grid_html((one.text for one in fields), least_rem=16))
-    return answer, context, draft, engine, gpu, gpus, length, prompt, quant, target
+    return answer, context, draft, engine, gpu, gpus, length, prompt, target
 
 
 @app.cell(hide_code=True)
@@ -98,11 +97,11 @@ def _(dropped, earlier, folder, length, pasted):
 
 
 @app.cell(hide_code=True)
-def _(answer, context, draft, engine, gpu, gpus, prompt, quant, rates, replays, target):
+def _(answer, context, draft, engine, gpu, gpus, prompt, rates, replays, target):
     _read = (
         {"prompt_tokens": prompt.value, "output_tokens": answer.value} if answer.value else {"context": context.value}
     )
-    _on = {"gpus": gpus.value, "quant": quant.value.strip() or None, "engine": engine.value}
+    _on = {"gpus": gpus.value, "engine": engine.value}
     try:
         place = st.Deployment(gpu.value, target.value, draft.value, **_on, **_read)
         planned = place.schedule(rates, fitting(place), max_budget=32, replays=replays)

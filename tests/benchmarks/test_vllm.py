@@ -14,6 +14,7 @@ from spectheory.replay import GreedyText
 from tests.helpers import refuses
 
 MODULE = """
+import time
 from types import SimpleNamespace
 __version__ = "0.26.0"
 SamplingParams = SimpleNamespace
@@ -23,6 +24,7 @@ class LLM:
         self.length, self.drafts = (speculative_config or {}).get("num_speculative_tokens", 0), 0
 
     def generate(self, prompts, sampling, use_tqdm):
+        time.sleep(sampling.max_tokens / 500)
         self.drafts += len(prompts) * (sampling.max_tokens - 1) // max(self.length, 1)
 
     def get_metrics(self):
