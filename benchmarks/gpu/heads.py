@@ -238,12 +238,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not given.tables:
         bench = Bench(given.work.resolve(), given.target, given.prompts.resolve(), given.device, given.texts)
         given.work.mkdir(parents=True, exist_ok=True)
+        others = {*multiprocessing.active_children()}
         pool = ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn"), _begin)
         try:
             _run(bench, pool, given)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
+            for process in {*multiprocessing.active_children()} - others:
                 process.kill()
         write_whole(file, recorded(bench))
     for table in tables(json.loads(file.read_text())):

@@ -50,7 +50,7 @@ def test_the_rates_of_a_log_with_totals_are_saved_as_assumed(samples: Run) -> No
 
 def test_what_cannot_be_imported_is_refused_in_one_line(run: Run) -> None:
     refused(run("import", "vllm", "-", given=LOG), "unknown report 'vllm': did you mean vllm-log")
-    refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower min_t")
+    refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more, or lower it")
     refused(run("import", "vllm-log", "-", given=""), "the report is empty: give the text that the engine reported")
     refused(run("import", "vllm-log", "absent.log"), "there is no file absent.log")
 

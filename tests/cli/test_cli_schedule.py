@@ -80,7 +80,7 @@ def test_tau_of_one_chain_and_a_gpu_in_a_file_are_planned_with(tmp_path: Path) -
     shown = succeeded(run_plan(Path("tau=2.7@3"), *sizes)).output
     assert planned.tree.budget != 3
     assert said in " ".join(shown.split())
-    refused(run_plan(Path("tau=4.1@3")), "tau of a chain of 3 must be from 1 to 4, got 4.1")
+    refused(run_plan(Path("tau=4.1@3")), "tau of chain 3 must be from 1 to 4, got 4.1")
     refused(
         run_plan(Path("0.7"), "--gpu", tmp_path / "own.json"), "own.json must have one GPU with mem_gb, mem_bw_gb_s"
     )

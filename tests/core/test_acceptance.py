@@ -41,7 +41,7 @@ def test_counts_from_ranks_are_those_of_all_windows(texts: list[list[int]]) -> N
     hits, trials = brute_counts(texts, 4, 5)
     kept = int((trials > 0).argmin()) if (trials == 0).any() else 5
     if kept == 0:
-        with pytest.raises(ValueError, match="fewer than min_trials=1: record more text"):
+        with pytest.raises(ValueError, match="fewer than min_trials=1: record more, or lower it"):
             st.Acceptance.from_ranks([np.array(t) for t in texts], ranks=4, max_depth=5, min_trials=1)
         return
     found = st.Acceptance.from_ranks([np.array(t) for t in texts], ranks=4, max_depth=5, min_trials=1)

@@ -187,7 +187,7 @@ def test_a_draw_inverts_the_cumulated_distribution(kind: str, other: str) -> Non
 
 
 def test_distributions_that_cannot_be_drawn_from_are_refused() -> None:
-    with pytest.raises(ValueError, match="k must be 1 or 2 for DrawRule.HUB, got 3"):
+    with pytest.raises(ValueError, match="k must be 1 or 2 for HUB, got 3"):
         st.DrawRule.HUB.children(np.array([0.5, 0.5]), 3, np.random.default_rng(0))
     with pytest.raises(ValueError, match="could not be broadcast"):
         draw(np.ones(8), np.random.default_rng(0), less=np.ones(3))
