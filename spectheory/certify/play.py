@@ -113,25 +113,40 @@ def spread_ids(vocab_size: int, size: int) -> tuple[int, ...]:
 
 
 @checked
-def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, Any], Sequence[int]]:
+def as_step(
+    given: Any, policy: DrawPolicy, world: World, ids: Sequence[int] | None = None
+) -> Callable[[Context, Any], Sequence[int]]:
     """A function `step(context, rng)` for `certify_step`: it grows a draft, verifies it and returns the emitted tokens.
 
     Args:
         given: verifier of the step: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
         policy: policy that grows the draft of each step.
         world: world with the distributions of target and draft.
+        ids: (V,) token ids that step and verifier use instead of 0 to V - 1, as in `Play`, in ascending order. Other
+            ids up to the last one have probability 0.
     """
     draw(np.ones(1), np.random.default_rng())  # compiles it outside of the time limit of the first step
     verifier = TopDown(given) if isinstance(given, Solver) else given
     verify = verifier.sample if isinstance(verifier, Verifier) else verifier
     if not callable(verify):
         raise InputError(f"given must be a Solver, a Verifier or a function verify(draft, p, rng), got {given!r:.80}")
+    own = None if ids is None else np.array(ids)
+
+    def arrays(rows: Sequence[Vector]) -> np.ndarray:
+        """Distributions as an array of the verifier's own."""
+        if own is None:
+            return np.array(rows)
+        found = np.zeros((len(rows), own[-1] + 1))
+        found[:, own] = rows
+        return found
 
     def step(context: Context, rng: Any) -> Sequence[int]:
-        here = World(lambda text: world.p((*context, *text)), lambda text: world.q((*context, *text)))
-        grown = policy.grow(here, rng)  # the verifier gets arrays of its own, as in exact mode
-        draft = Draft._unchecked(grown.tree, grown.tokens, np.array(grown.q), grown.draws, grown.rule)
-        node, token = verify(draft, np.array(here.target(draft)), rng)
+        before = context if own is None else tuple(np.searchsorted(own, context).tolist())
+        growth = policy.growth(World(world.p, lambda text: world.q((*before, *text))), rng)
+        grown, p = growth.draft(), arrays([world.p((*before, *text)) for text in growth.contexts])
+        tokens = grown.tokens if own is None else own[grown.tokens]
+        draft = Draft._unchecked(grown.tree, tokens, arrays(grown.q), grown.draws, grown.rule)
+        node, token = verify(draft, p, rng)
         return (*draft.context(node), token)
 
     return step
@@ -208,6 +223,10 @@ They were chosen by exact total variations: each wrong rule of the zoo is far of
 """
 
 
+FEW_CELLS = 200
+"""Up to this number of cells, a token after the longest cycle is compared too, so that a second cycle shows."""
+
+
 def plays_of(given: Any, policies: Sequence[DrawPolicy], rule: DrawRule) -> list[Play]:
     """A verifier in each world of `WORLDS` and with ids of a large vocabulary, compared on two cycles.
 
@@ -216,7 +235,8 @@ def plays_of(given: Any, policies: Sequence[DrawPolicy], rule: DrawRule) -> list
     found = []
     for i, (name, (world, size, counts)) in enumerate(WORLDS.items()):
         policy = policies[i % len(policies)] if policies else _accepted(given, counts, rule, world)
-        length = length_of_two_cycles(max_depth(policy) + 1, size)
+        longest = max_depth(policy) + 1
+        length = longest + (size ** (longest + 1) <= FEW_CELLS)
         found.append(Play(name, as_step(given, policy, world), world.p, ((),), length, size))
     return [*found, wide_play(given, policies[0] if policies else _accepted(given, (2, 1), rule, WIDE))]
 
@@ -228,13 +248,7 @@ WIDE = World(lambda _: _wide, lambda context: _wide if context else weighted(2, 
 
 def wide_play(given: Any, policy: DrawPolicy) -> Play:
     """A verifier whose tokens are ids of a large vocabulary: distributions are 0 on all ids but `IDS`."""
-
-    def widened(distribution: Vector) -> Vector:
-        found = np.zeros(IDS[-1] + 1)
-        found[list(IDS)] = distribution
-        return found
-
-    step = as_step(given, policy, World(lambda text: widened(WIDE.p(text)), lambda text: widened(WIDE.q(text))))
+    step = as_step(given, policy, WIDE, IDS)
     name = f"ids up to {IDS[-1]:,}, within {WIDE_TV:g}"
     return Play(name, step, WIDE.p, ((),), max_depth(policy) + 1, len(IDS), ids=IDS, tv=WIDE_TV)
 

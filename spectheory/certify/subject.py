@@ -118,14 +118,18 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
 
 
 def _checked_call(verify: Callable[..., Any], seconds: float, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    own = copy(draft)
-    object.__setattr__(own, "q", draft.q.copy())
-    node, token = map(index, within(seconds, verify, own, p.copy(), rng))
+    node, token = map(index, within(seconds, verify, draft, p, rng))
     check_ending(node, token, draft)
     return node, token
 
 
-def _distribution_of_sampler(call: Callable[..., tuple[int, int]], seconds: float) -> DistributionOf:
+def _distribution_of_sampler(sample: Callable[..., tuple[int, int]], seconds: float) -> DistributionOf:
+    def call(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+        """A call with arrays of its own."""
+        own = copy(draft)
+        object.__setattr__(own, "q", draft.q.copy())
+        return sample(own, p.copy(), rng)
+
     def returns_numbers(draft: Draft, p: Any, chance: Any) -> bool:
         """Whether calls with a generator of NumPy return: enough calls to see an error of probability `chance`."""
         if chance < LEAST_CHANCE:

@@ -74,12 +74,16 @@ class DrawPolicy(ABC):
 
     def grow(self, world: World, rng: RandomSource) -> Draft:
         """Draw one draft. `rng` is a `numpy.random.Generator`, or a `Branch` to enumerate all drafts."""
+        return self.growth(world, rng).draft()
+
+    def growth(self, world: World, rng: RandomSource) -> Growth:
+        """As `grow`, with the context of each node."""
         growth = Growth(self.rule)
-        for node, _ in enumerate(growth.tokens):  # the list grows during the loop
-            distribution = world.q(growth.contexts[node])
-            count = self.draws(growth.depth(node), growth.hits[node])
-            growth.add(node, distribution, self.rule.children(distribution, count, rng) if count else [])
-        return growth.draft()
+        for node, context in enumerate(growth.contexts):  # the list grows during the loop
+            distribution = world.q(context)
+            count = self.draws(len(context), growth.hits[node])
+            growth.add(node, distribution, self.rule.children(distribution, count, rng) if count else ())
+        return growth
 
 
 class Growth:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import inf
 from typing import Any, ClassVar
+
+import numpy as np
 
 from spectheory.core.arrays import RandomSource, Vector, accept_ratio, excess, normalised, positive_part, power
 from spectheory.core.chance import draw
@@ -178,6 +181,16 @@ class _Open:
 
 def smallest_factor(p: Vector, q: Vector, k: int) -> Any:
     """The upper end of a narrow interval that contains rho*, found by halving [1, k] without reading from a device."""
+    return _of_fractions(tuple(p), tuple(q), k) if p.dtype == object else _halved(p, q, k)
+
+
+@lru_cache(maxsize=1_000)
+def _of_fractions(p: tuple[Any, ...], q: tuple[Any, ...], k: int) -> Any:
+    """`smallest_factor` of exact numbers, which are slow and often the same at many nodes of many drafts."""
+    return _halved(np.array(p, dtype=object), np.array(q, dtype=object), k)
+
+
+def _halved(p: Vector, q: Vector, k: int) -> Any:
     total = p.sum()
     low, high = total / total, total / total * k
     tokens = _Open(p, q, 0, 0)
