@@ -29,7 +29,7 @@ from transformers import (
 from transformers.utils import is_accelerate_available, is_gguf_available
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_json
+from spectheory.core.files import is_there, read_json
 from spectheory.core.machine import available_bytes
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -148,7 +148,7 @@ def open_model(
 
 def of_the_hub(name: str) -> bool:
     """Whether this names a model of the Hugging Face Hub, such as Qwen/Qwen2.5-0.5B, and nothing that is here."""
-    return bool(re.fullmatch(r"[\w.-]+/[\w.-]+", name)) and not is_gguf(name) and not Path(name).exists()
+    return bool(re.fullmatch(r"[\w.-]+/[\w.-]+", name)) and not is_gguf(name) and not is_there(name)
 
 
 def is_gguf(name: str) -> bool:

@@ -4,20 +4,17 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 import typer.main
 from hypothesis import settings
 from xdist import is_xdist_controller
 
 from reference.library_sources import standard_library
-from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
 if TYPE_CHECKING:
@@ -36,18 +33,6 @@ WITHOUT_MODELS = {"certify", "core", "engines", "goose", "hardware", "otlp", "pl
     "yields",
 }
 """Rooms whose tests import no torch."""
-
-
-@pytest.fixture
-def factors_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SpecTr seeks its factor once for each pair of exact distributions, not again for each of their drafts."""
-    seek = SpecTr.factor
-
-    @cache
-    def found(solver: SpecTr, p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int) -> Fraction:
-        return seek(solver, np.array(p, dtype=object), np.array(q, dtype=object), k)
-
-    monkeypatch.setattr(SpecTr, "factor", lambda solver, p, q, k: found(solver, tuple(p), tuple(q), k))
 
 
 @pytest.fixture

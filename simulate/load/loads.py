@@ -12,6 +12,7 @@ from simulate.load.arrivals import bursts, closed, parse_lengths, poisson, profi
 from simulate.load.requests import Requests
 from simulate.load.traces import read_trace
 from spectheory.core.errors import InputError, unknown
+from spectheory.core.files import is_there
 
 COUNT = 10_000
 """Number of requests of a synthetic load, if nothing else is given."""
@@ -53,14 +54,14 @@ def parse(text: str) -> Load:
     """
     if not text:
         raise InputError(f"load must not be empty: give {FORMS}")
-    if Path(text).is_file():
+    if is_there(text) and Path(text).is_file():
         return _trace(text, {})
     head, *rest = text.split(",")
     options = _options(text, rest)
     kind, colon, value = head.partition(":")
     if colon and kind in MAKERS:
         return _synthetic(text, kind, value, options)
-    if colon and not Path(head).exists():
+    if colon and not is_there(head):
         raise InputError(f"{unknown('load', kind, MAKERS)}; a load is {FORMS}")
     return _trace(head, options)
 
@@ -126,7 +127,7 @@ def _trace(path: str, options: dict[str, str]) -> Load:
     """The load of a trace, after the changes that the options name."""
     text = ",".join((path, *(f"{name}={value}" for name, value in options.items())))
     _require(text, options, ("first", "failed", "seconds", "rate", "concurrency"))
-    if not Path(path).exists():
+    if not is_there(path):
         raise InputError(f"there is no file {path!r:.80}: a load is {FORMS}")
     if options.get("failed", "skip") != "skip":
         raise InputError(f"failed must be skip, or left out, got {options['failed']!r:.60}")

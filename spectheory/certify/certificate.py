@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -134,11 +134,6 @@ class Certificate:
     cannot_replay: bool = False
     notes: tuple[str, ...] = ()
     sampled: StepCertificate | None = None
-
-    def with_sampled(self, sampled: StepCertificate) -> Certificate:
-        """The certificate after runs on a large vocabulary, which pass if they are WITHIN."""
-        verdict = self.verdict if sampled.verdict is Verdict.WITHIN else sampled.verdict
-        return replace(self, verdict=verdict, sampled=sampled)
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
@@ -313,13 +308,6 @@ def shown(distribution: Sequence[Any] | Vector) -> str:
 def text(context: Sequence[int]) -> str:
     """Tokens as text, such as [0 1], or [] for the empty context."""
     return f"[{' '.join(map(str, context))}]"
-
-
-def run_lines(did: str, drafts: str = "", target: str = "") -> tuple[str, ...]:
-    """Lines about a run that shows a fault: what it did, its draft, and the target's distributions there."""
-    found = [f"a run that shows it {did}"]
-    found += [f"before it, {drafts}"] if drafts else []
-    return tuple(found + ([f"there the target's distribution is {target}"] if target else []))
 
 
 def covered(cases: Sequence[Case]) -> str:

@@ -18,7 +18,6 @@ from spectheory.certify.certificate import (
     covered,
     drawn,
     number,
-    run_lines,
     shown,
     text,
 )
@@ -158,7 +157,8 @@ def certify_verifier(
     with own_generators():
         plays = [wide_play(subject.sample, max(accepted, key=lambda policy: policy == Levels((2, 1), policy.rule)))]
         sampled = certify_in_worlds(plays, subject=subject.name, cycles=1, alpha=alpha, seconds=seconds, seed=seed)
-    return certificate.with_sampled(sampled)
+    verdict = certificate.verdict if sampled.verdict is Verdict.WITHIN else sampled.verdict
+    return replace(certificate, verdict=verdict, sampled=sampled)
 
 
 def _all_cases(policies: Sequence[DrawPolicy], sizes: Sequence[int] | None, count: int, seed: int) -> Iterator[Case]:
@@ -308,8 +308,10 @@ class _Hunt:
         did = f"raised {type(error).__name__}{place(error)}"
         kind = "its draws cannot be enumerated" if isinstance(error, BranchError) else did
         likely = "" if chance == 1 else f", with probability {number(chance)} on one draft"
-        run = run_lines(f"{did}; {known_of(raised.ending)}", drawn(raised.draft)) if raised else ()
-        self.failure = "\n".join([f"{kind}{likely}: {error}", *case.lines(), *run])
+        lines = [f"{kind}{likely}: {error}", *case.lines()]
+        if raised:
+            lines += [f"a run that shows it {did}; {known_of(raised.ending)}", f"before it, {drawn(raised.draft)}"]
+        self.failure = "\n".join(lines)
         self.failed, self.error = chance, error
 
     def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
@@ -370,7 +372,8 @@ class _Hunt:
         if ending:
             emitted = ending.text(draft)
             target = ", then ".join(shown(case.world.p(emitted[:i])) for i in range(len(emitted)))
-            run = run_lines(f"emitted {text(emitted)}; {known_of(ending)}", target=target)
+            did = f"a run that shows it emitted {text(emitted)}; {known_of(ending)}"
+            run = did, f"there the target's distribution is {target}"
         return Counterexample(case, difference.output, difference.target, difference.total_variation, draft, run)
 
 

@@ -148,20 +148,8 @@ def vllm_play(
             default enough for two cycles; `batch`, the number of rows in one call, by default 64; `name` of the world.
     """
     check_whole("depth", depth, 1, ": it is the largest number of drafted tokens", most=100)
-    return _plays(partial(_vllm_play, sample, depth, one_hot), world, options)
 
-
-def _plays(play: Callable[..., Play], world: World | None, options: dict[str, Any]) -> list[Play]:
-    """`play(world, **options)`, or one in each of `WORLDS`."""
-    if world is not None:
-        return [play(world, **options)]
-    return [play(one, **{"name": name, **own, **options}) for name, (one, own) in WORLDS.items()]
-
-
-def _vllm_play(sample: Callable[..., Any], depth: int, one_hot: bool, world: World, **options: Any) -> Play:
-    drafter = _Drafter(world, Tree.chain(depth), **options)
-
-    def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def step(drafter: _Drafter, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         counts = rng.integers(0, depth + 1, len(contexts))
         counts[0] = max(counts[0], 1)
         texts, tokens = drafter.grown(contexts, rng)
@@ -180,7 +168,7 @@ def _vllm_play(sample: Callable[..., Any], depth: int, one_hot: bool, world: Wor
         )
         return np.asarray(sample(inputs, rng))
 
-    return drafter.play(step)
+    return _plays(step, Tree.chain(depth), world, options)
 
 
 @checked
@@ -207,13 +195,9 @@ def sglang_play(
         with_q: whether `draft_probs` has the draft's distribution after each node.
         options: as those of `vllm_play`.
     """
-    return _plays(partial(_sglang_play, sample, tree, with_q), world, options)
+    count = tree.budget + 1
 
-
-def _sglang_play(sample: Callable[..., Any], tree: Tree, with_q: bool, world: World, **options: Any) -> Play:
-    drafter, count = _Drafter(world, tree, **options), tree.budget + 1
-
-    def step(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def step(drafter: _Drafter, contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         rows = len(contexts)
         texts, tokens = drafter.grown(contexts, rng)
         kept = rng.integers(1, count + 1, rows)
@@ -240,7 +224,7 @@ def _sglang_play(sample: Callable[..., Any], tree: Tree, with_q: bool, world: Wo
         predict, accepted = sample(inputs, rng)[:2]
         return rows_of_indices(predict, accepted)
 
-    return drafter.play(step)
+    return _plays(step, tree, world, options)
 
 
 @checked
@@ -262,14 +246,10 @@ def eagle_play(
         tree: tree of each step.
         options: as those of `vllm_play`, without `batch`.
     """
-    return _plays(partial(_eagle_play, evaluate, tree), world, options)
+    mask = tree.ancestor_mask()
+    paths = padded([np.flatnonzero(mask[node]) for node, children in enumerate(tree.child_lists) if not children])
 
-
-def _eagle_play(evaluate: Callable[..., Any], tree: Tree, world: World, **options: Any) -> Play:
-    options["batch"] = None
-    drafter, paths = _Drafter(world, tree, **options), _paths(tree)
-
-    def step(context: Context, rng: np.random.Generator) -> list[int]:
+    def step(drafter: _Drafter, context: Context, rng: np.random.Generator) -> list[int]:
         texts, tokens = drafter.grown([context], rng)
         ids = drafter.ids[tokens[0]]
         ids[0] = context[-1] if context else 0
@@ -285,7 +265,14 @@ def _eagle_play(evaluate: Callable[..., Any], tree: Tree, world: World, **option
         last = drawn(weights.astype(np.float64).reshape(1, -1), rng)
         return [*path[1 : int(accepted) + 1].tolist(), int(last[0])]
 
-    return drafter.play(step)
+    return _plays(step, tree, world, options | {"batch": None})
+
+
+def _plays(step: Callable[..., Any], tree: Tree, world: World | None, options: dict[str, Any]) -> list[Play]:
+    """Plays of `step(drafter, contexts, rng)` in a world, or in each of `WORLDS`."""
+    worlds = WORLDS if world is None else {"": (world, {})}
+    drafters = [_Drafter(one, tree, **{"name": name, **own, **options}) for name, (one, own) in worlds.items()]
+    return [drafter.play(partial(step, drafter)) for drafter in drafters]
 
 
 class _Drafter:
@@ -340,15 +327,6 @@ class _Drafter:
         found = np.zeros((len(texts), self.size), np.float32)
         found[:, self.ids] = [distribution(text) for text in texts]
         return found
-
-
-def _paths(tree: Tree) -> np.ndarray:
-    """(m, depth + 1) the nodes of each path from the root to a leaf, -1 after the leaf."""
-    paths = [(0,)]
-    for node in range(1, tree.budget + 1):
-        paths.append((*paths[tree.parent[node]], node))
-    leaves = [path for path, children in zip(paths, tree.child_lists, strict=True) if not children]
-    return padded(leaves)
 
 
 def _logs(probabilities: np.ndarray) -> np.ndarray:

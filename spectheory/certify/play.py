@@ -236,7 +236,7 @@ def plays_of(given: Any, policies: Sequence[DrawPolicy], rule: DrawRule) -> list
     for i, (name, (world, size, counts)) in enumerate(WORLDS.items()):
         policy = policies[i % len(policies)] if policies else _accepted(given, counts, rule, world)
         longest = max_depth(policy) + 1
-        length = longest + (size ** (longest + 1) <= FEW_CELLS)
+        length = length_of_two_cycles(longest - (size ** (longest + 1) > FEW_CELLS), size)
         found.append(Play(name, as_step(given, policy, world), world.p, ((),), length, size))
     return [*found, wide_play(given, policies[0] if policies else _accepted(given, (2, 1), rule, WIDE))]
 
@@ -248,8 +248,7 @@ WIDE = World(lambda _: _wide, lambda context: _wide if context else weighted(2, 
 
 def wide_play(given: Any, policy: DrawPolicy) -> Play:
     """A verifier whose tokens are ids of a large vocabulary: distributions are 0 on all ids but `IDS`."""
-    step = as_step(given, policy, WIDE, IDS)
-    name = f"ids up to {IDS[-1]:,}, within {WIDE_TV:g}"
+    name, step = f"ids up to {IDS[-1]:,}, within {WIDE_TV:g}", as_step(given, policy, WIDE, IDS)
     return Play(name, step, WIDE.p, ((),), max_depth(policy) + 1, len(IDS), ids=IDS, tv=WIDE_TV)
 
 

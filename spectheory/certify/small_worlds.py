@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from spectheory.certify.certificate import Case
-from spectheory.certify.play import max_depth
+from spectheory.certify.play import WEIGHTS, max_depth
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths
@@ -28,8 +28,6 @@ MANY = 64
 """Number of tokens of a world for rules that act on many tokens."""
 FEW = 3
 """Number of tokens of q or of p in the worlds of many tokens, so that few drafts or outcomes are possible."""
-WEIGHTS = 0, 1, 2, 3, 4
-"""Weights of tokens before they are divided by their sum."""
 SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
 """Weights of tokens with a small probability, for rules that act on such tokens."""
 RELATIONS = *["any"] * 5, "equal", "disjoint", "disjoint"

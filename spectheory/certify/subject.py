@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from operator import index
@@ -126,8 +125,7 @@ def _checked_call(verify: Callable[..., Any], seconds: float, draft: Draft, p: A
 def _distribution_of_sampler(sample: Callable[..., tuple[int, int]], seconds: float) -> DistributionOf:
     def call(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
         """A call with arrays of its own."""
-        own = copy(draft)
-        object.__setattr__(own, "q", draft.q.copy())
+        own = Draft._unchecked(draft.tree, draft.tokens, draft.q.copy(), draft.draws, draft.rule)
         return sample(own, p.copy(), rng)
 
     def returns_numbers(draft: Draft, p: Any, chance: Any) -> bool:

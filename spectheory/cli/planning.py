@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from spectheory.cli.options import Explain, Force, GpuName, Gpus, Json, Reads, T
 from spectheory.cli.output import errors, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.core.files import is_there
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.engines import Export
@@ -37,13 +37,11 @@ MOST_NOTES = 1
 
 def rates_of(source: Path) -> Acceptance:
     """The acceptance rates in a file or on standard input, of a published head, or listed in `source` by depth."""
-    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
-    with suppress(OSError):  # a long list is too long for a file name
-        listed = listed and not source.exists()
+    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None and not is_there(source)
     if str(source).startswith("tau="):
         return stated_rates(str(source))
     if not listed:
-        published = ":" in str(source) and not source.exists()
+        published = ":" in str(source) and not is_there(source)
         return published_rates(str(source)) if published else loaded(Acceptance, source)
     rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
     stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")

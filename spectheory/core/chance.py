@@ -276,12 +276,7 @@ class Branch:
 
     def _filled(self, size: Any, number: Callable[[], Any]) -> Any:
         """One number that `number` returns, or an array of such numbers."""
-        if size is None:
-            return number()
-        found = np.empty(size, dtype=object)
-        for i in np.ndindex(found.shape):
-            found[i] = number()
-        return found
+        return number() if size is None else np.frompyfunc(lambda _: number(), 1, 1)(np.empty(size))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

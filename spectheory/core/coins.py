@@ -264,10 +264,7 @@ class Unknown(ABC):
     def _over(self, other: Any, act: Callable[[Any], Any], kind: Any = object) -> Any:
         """`act(other)`; for an array, entry by entry. A tensor takes over with its own operation."""
         if isinstance(other, np.ndarray) and other.ndim:
-            found = np.empty(other.shape, dtype=object)
-            for i in np.ndindex(other.shape):
-                found[i] = act(other[i])
-            return found.astype(kind)
+            return np.frompyfunc(act, 1, 1)(other).astype(kind)
         if hasattr(other, "__torch_function__") and not isinstance(other, Unknown):
             if other.ndim:
                 return NotImplemented
@@ -516,13 +513,8 @@ class Exponential(Unknown):
         raise BranchError("the exponential function of a random number cannot be enumerated")
 
     def bounded(self, bound: Any, below: bool) -> Any:
-        plain = not self.is_log and self.direction * self.power == 1
-        if (
-            below
-            and plain
-            and not isinstance(bound, Unknown)
-            and self.exactly(bound) - self.shift <= GUARD * self.scale
-        ):
+        is_plain = not self.is_log and self.direction * self.power == 1 and not isinstance(bound, Unknown)
+        if below and is_plain and self.exactly(bound) - self.shift <= GUARD * self.scale:
             return self
         return self if self.is_below(bound, or_equal=False) != below else bound
 

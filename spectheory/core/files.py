@@ -16,6 +16,13 @@ GENERATOR = '<meta name="generator" content="spectheory">'
 """The tag that marks an HTML page as written by this package."""
 
 
+def is_there(name: str | Path) -> bool:
+    """Whether this names a file or a folder. A name that no file can have, such as a very long one, does not."""
+    with suppress(OSError, ValueError):
+        return Path(name).exists()
+    return False
+
+
 @contextmanager
 def reported(path: Path, repair: str = "name another file") -> Iterator[None]:
     """Context manager that reports an operating system's refusal to write `path` as an InputError."""

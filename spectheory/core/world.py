@@ -103,10 +103,6 @@ class Growth:
         self._distributions: list[Any] = [None]
         self._draws: list[tuple[int, ...]] = [()]
 
-    def depth(self, node: int) -> int:
-        """Number of edges from the root to `node`."""
-        return len(self.contexts[node])
-
     def add(self, node: int, distribution: Vector, drawn: Sequence[int]) -> list[int]:
         """Add the tokens `drawn` from `distribution`, in draw order, below `node`. Returns the new nodes."""
         first = len(self.tokens)

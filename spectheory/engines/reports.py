@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spectheory.core.errors import InputError, unknown
+from spectheory.core.files import is_there
 from spectheory.core.provenance import Provenance
 from spectheory.engines.engine import Engine, Observed
 from spectheory.engines.prometheus import Metrics
@@ -135,7 +136,7 @@ def _require_one_server(texts: Sequence[str]) -> None:
 
 def text_of(report: str | Path) -> str:
     """The text of one report."""
-    if isinstance(report, Path) and not report.is_file():
+    if isinstance(report, Path) and not (is_there(report) and report.is_file()):
         raise InputError(f"there is no file {report}: check the path")
     # bytes that are not UTF-8 are replaced, because the logs of engines can contain them
     text = report.read_text(encoding="utf-8-sig", errors="replace") if isinstance(report, Path) else report

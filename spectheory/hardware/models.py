@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError, unknown
+from spectheory.core.files import is_there
 from spectheory.hardware.formats import QUANTISATIONS
 from spectheory.hardware.hf_config import Fields
 from spectheory.hardware.model_config import MTP, ModelConfig
@@ -72,7 +73,7 @@ def model(source: Named) -> ModelConfig:
         return ModelConfig.from_hf(source)
     if known := _known(source) or _packed(source):
         return known
-    if source.endswith(".json") or source.count("/") > 1 or "\\" in source or Path(source).exists():
+    if source.endswith(".json") or source.count("/") > 1 or "\\" in source or is_there(source):
         return ModelConfig.from_hf(source)
     name = _untuned(source)
     if known := _known(name) or _packed(name):
@@ -99,10 +100,10 @@ def _known(name: str) -> ModelConfig | None:
 
 def _packed(name: str) -> ModelConfig | None:
     """The model whose name or path and quantisation are in `name`; None if it does not consist of these."""
-    for quantisation in () if Path(name).exists() else QUANTISATIONS:
+    for quantisation in () if is_there(name) else QUANTISATIONS:
         base = name[: -len(quantisation) - 1]
         if base and name.lower().endswith((f"-{quantisation}", f" {quantisation}")):
-            known = ModelConfig.from_hf(base) if Path(base).exists() else _known(base)
+            known = ModelConfig.from_hf(base) if is_there(base) else _known(base)
             if known is not None:
                 return known.quantised(quantisation)
     return None
@@ -131,7 +132,7 @@ def shipped_name(source: str) -> str | None:
     names = model_names()
     if source.lower() in names:
         return source.lower()
-    if source.count("/") != 1 or Path(source).exists():
+    if source.count("/") != 1 or is_there(source):
         return None
     return next((name for name in names if (repository(name) or "").lower() == source.lower()), None)
 
@@ -202,7 +203,7 @@ def draft_of(target: ModelConfig, draft: Named | None) -> ModelConfig | None:
         return None
     kind = kind_named(draft) if isinstance(draft, str) else None
     found = model(draft) if kind is None else draft_of_kind(target, kind)
-    tuned = isinstance(draft, str) and draft.count("/") == 1 and not Path(draft).exists() and not shipped_name(draft)
+    tuned = isinstance(draft, str) and draft.count("/") == 1 and not is_there(draft) and not shipped_name(draft)
     return replace(found, name=draft) if tuned else found  # so that engines load it
 
 

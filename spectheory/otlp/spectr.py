@@ -75,6 +75,9 @@ class SpecTr(Solver):
         Raises:
             InputError: the given rho is below rho*.
         """
+        return _exact_factor(self, tuple(p), tuple(q), k) if p.dtype == object else self._factor(p, q, k)
+
+    def _factor(self, p: Vector, q: Vector, k: int) -> Any:
         if self.rho is not None:
             exact = p.dtype == object
             rho = Fraction(self.rho) if exact else float(self.rho)
@@ -116,6 +119,12 @@ class SpecTr(Solver):
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         return _acceptance(p, q, k, self.factor(p, q, k))
+
+
+@lru_cache(maxsize=1_000)
+def _exact_factor(solver: SpecTr, p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int) -> Fraction:
+    """`SpecTr.factor` of fractions: it takes long, and is the same for all drafts of a node."""
+    return solver._factor(np.array(p, dtype=object), np.array(q, dtype=object), k)
 
 
 def _left(p: Vector, q: Vector, k: int, rho: Any) -> tuple[Vector, Vector, Any]:
@@ -181,16 +190,6 @@ class _Open:
 
 def smallest_factor(p: Vector, q: Vector, k: int) -> Any:
     """The upper end of a narrow interval that contains rho*, found by halving [1, k] without reading from a device."""
-    return _of_fractions(tuple(p), tuple(q), k) if p.dtype == object else _halved(p, q, k)
-
-
-@lru_cache(maxsize=1_000)
-def _of_fractions(p: tuple[Any, ...], q: tuple[Any, ...], k: int) -> Any:
-    """`smallest_factor` of exact numbers, which are slow and often the same at many nodes of many drafts."""
-    return _halved(np.array(p, dtype=object), np.array(q, dtype=object), k)
-
-
-def _halved(p: Vector, q: Vector, k: int) -> Any:
     total = p.sum()
     low, high = total / total, total / total * k
     tokens = _Open(p, q, 0, 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.checks import check_not_negative, check_types
+from spectheory.core.checks import check_not_negative, check_types, check_whole
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import DEFAULT_ENGINE, EngineCosts, Parallel
@@ -80,6 +80,9 @@ class Deployment:
 
     def __post_init__(self) -> None:
         check_types(Deployment, vars(self))
+        check_whole("gpus", self.gpus, 1, most=LARGEST)
+        if self.context is not None:
+            check_whole("context", self.context, 0, most=LARGEST)
         if self._lengths is None:
             if self.prompt_tokens is not self.output_tokens:
                 raise InputError("prompt_tokens and output_tokens belong together: give both, or a context instead")

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+from spectheory.core.files import is_there
 from spectheory.core.tree import Tree
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import is_derived, known_model, lookup_named, model, repository
@@ -102,6 +103,8 @@ class Fitting:
         None means the name in the provenance. Raises InputError if the target is unknown.
         """
         stamp = schedule.provenance
+        if draft and (not draft.isprintable() or max(map(len, draft.split("/"))) > 255):
+            raise InputError(f"draft must be a repository or the path of a file, got {draft!r:.60}: correct it")
         config = known_model(stamp.target) if target is None else model(target)
         return cls(schedule, (stamp.draft or "") if draft is None else draft, config)
 
@@ -315,7 +318,7 @@ class Fitting:
 
     def notes_of_draft(self, written: str) -> tuple[str, ...]:
         """A note if the settings `written` for an engine name a draft that has no checkpoint of this name."""
-        loadable = repository(self.draft) or Path(self.draft).exists()
+        loadable = repository(self.draft) or is_there(self.draft)
         if not is_derived(self.draft) or loadable or self.draft not in written:
             return ()
         title = FAMILIES[self.family][0]

@@ -54,7 +54,6 @@ def policies(specimen: Specimen, few: bool) -> Sequence[st.core.world.DrawPolicy
     return [shape for each in every for shape in ([*each[:2], each[3], each[6]] if few else each)]
 
 
-@pytest.mark.usefixtures("factors_found_once")
 @pytest.mark.parametrize("few", FEW)
 @pytest.mark.parametrize("specimen", WRONG, ids=lambda s: s.name)
 def test_every_wrong_verifier_is_condemned(specimen: Specimen, few: bool) -> None:
@@ -72,7 +71,6 @@ def test_every_wrong_verifier_is_condemned(specimen: Specimen, few: bool) -> Non
     assert specimen.about
 
 
-@pytest.mark.usefixtures("factors_found_once")
 @pytest.mark.parametrize("few", FEW)
 @pytest.mark.parametrize("specimen", RIGHT, ids=lambda s: s.name)
 def test_every_right_verifier_is_passed(specimen: Specimen, few: bool) -> None:

@@ -21,7 +21,6 @@ NOTEBOOK = ROOT / "notebooks" / "budgets_and_acceptance.ipynb"
 SOLVERS = [rule for solver in st.otlp.solvers() for rule in (solver, *solver.variants())]
 
 
-@pytest.mark.usefixtures("factors_found_once")
 @pytest.mark.parametrize("cases", [{"sizes": (2,), "cases": 1}, pytest.param({"cases": 60}, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("rule", [*SOLVERS, *st.verify.verifiers()], ids=repr)
 def test_every_listed_rule_is_lossless(rule: Any, cases: dict[str, Any]) -> None:

@@ -86,7 +86,6 @@ def through_the_hub(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: 
     return draw(np.array(rest, dtype=object) if any(rest) else p, rng)
 
 
-@pytest.mark.usefixtures("factors_found_once")
 @pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize(
     ("solver", "procedure"),

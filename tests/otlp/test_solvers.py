@@ -151,7 +151,6 @@ def test_recursion_and_running_sums_of_rejection_without_replacement() -> None:
     refuses(r"V = 300 and k = 4, .*: use estimated_acceptance\(RRS\(\), p, q, k, samples", RRS().acceptance, p, q, 4)
 
 
-@pytest.mark.usefixtures("factors_found_once")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_estimate_is_unbiased(solver: Solver) -> None:
     p, q = exact(1, 3, 2, 2), exact(4, 1, 2, 1)
