@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from simulate.load.arrivals import bursts, closed, parse_lengths, poisson, profile
@@ -54,7 +53,7 @@ def parse(text: str) -> Load:
     """
     if not text:
         raise InputError(f"load must not be empty: give {FORMS}")
-    if is_there(text) and Path(text).is_file():
+    if is_there(text):
         return _trace(text, {})
     head, *rest = text.split(",")
     options = _options(text, rest)

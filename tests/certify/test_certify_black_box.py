@@ -123,7 +123,7 @@ def drawn_runs(plays: list[Play], keep: float) -> Callable[[Runs, int, np.random
 def test_the_pooled_worlds_keep_the_level(tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Default runs of right steps at alpha = 0.05: more alarms than the bound have probability at most 1e-4 (Binomial).
 
-    The control: steps whose target is off by a total variation of 0.04 or more in one world are found more often.
+    The control: steps whose target is off by a total variation of 0.08 or more in one world are found more often.
     """
     plays = plays_of(st.otlp.Naive(), (), st.DrawRule.IID)
     off = replace(plays[0], target=lambda context: 0.9 * plays[0].target(context) + np.array([0.1, 0, 0]))
